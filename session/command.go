@@ -1,0 +1,93 @@
+package session
+
+import "time"
+
+// Command is a change of the replicated state: [OpenSession], [MoveSession], [CloseSessions], [ForgetRequests] or
+// [Configure]. The state machine has no clock and no randomness: a command carries what it needs of either.
+type Command interface{ command() }
+
+// OpenSession makes a session; the state machine assigns its id and attachment. A request id that is remembered answers
+// with the session of its first open, if that is still alive, and moves nothing (O2).
+type OpenSession struct {
+	Node Node
+	// MS is when the node took the open, in milliseconds since [Epoch].
+	MS        uint64
+	Timeout   time.Duration
+	Labels    Labels
+	RequestID RequestID
+}
+
+// MoveSession sets a session's owner and gives it a new attachment. It is refused with [ErrMoved] when Attempt is below
+// the newest of the session's present Instance; the newest attempt again, for the same owner, is answered as the first
+// time (M1).
+type MoveSession struct {
+	ID       ID
+	NewOwner Node
+	Instance uint64
+	Attempt  uint64
+}
+
+// CloseSessions ends the sessions that are still as named, if the entry's own term is Term (E3).
+type CloseSessions struct {
+	Term     uint64
+	Cause    Cause
+	Credited time.Duration
+	// MS is the deciding leader's wall clock in milliseconds since [Epoch].
+	MS uint64
+	// Sessions are at most [MaxCloseBatch].
+	Sessions []Closing
+}
+
+// Closing names a session to end.
+type Closing struct {
+	ID         ID
+	Attachment uint64
+	// LastTouchAge is negative when the leader knew of no touch.
+	LastTouchAge time.Duration
+}
+
+// ForgetRequests drops the request ids of opens up to an index (O2).
+type ForgetRequests struct{ UpToIndex uint64 }
+
+// Configure is how a leader begins its term (R5). Key is taken when the cluster has none yet.
+type Configure struct {
+	Key   Key
+	Nonce uint64
+}
+
+func (OpenSession) command()    {}
+func (MoveSession) command()    {}
+func (CloseSessions) command()  {}
+func (ForgetRequests) command() {}
+func (Configure) command()      {}
+
+// Result is what applying a command did.
+type Result struct {
+	// Term and Index are those of the entry.
+	Term, Index uint64
+	// Session is the one opened or moved, as of the entry.
+	Session Session
+	// Closed says for each session of a [CloseSessions] whether it ended; false: the state machine left it alone.
+	Closed []bool
+	// Err is the state machine's refusal: [ErrExpired], [ErrMoved], [ErrIDsUsedUp] or a [FieldError].
+	Err error
+}
+
+// ChangeKind says what happened to a session.
+type ChangeKind uint8
+
+// Kinds of change.
+const (
+	Opened ChangeKind = iota + 1
+	Moved
+	Ended
+)
+
+// Change is one effect of an applied entry.
+type Change struct {
+	Kind ChangeKind
+	// Session is as of the entry; of an ended session, as it was last.
+	Session Session
+	// Certificate is set on [Ended] only.
+	Certificate Certificate
+}

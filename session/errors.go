@@ -1,0 +1,96 @@
+package session
+
+import "errors"
+
+// Errors of the domain. Test for them with errors.Is; what they carry is in the typed errors below.
+var (
+	// ErrExpired: the session is unknown, closed or expired. A client must open a new one. See [ExpiredError].
+	ErrExpired = errors.New("session is unknown, closed or expired")
+	// ErrBadCredential: a client stops.
+	ErrBadCredential = errors.New("credential does not belong to the session")
+	// ErrMoved: the session was resumed through another connection. A client drops this one.
+	ErrMoved = errors.New("session was resumed through another connection")
+	// ErrClosing: the session's end is under way and not decided. A client retries the same call a little later.
+	ErrClosing = errors.New("session is being closed")
+	// ErrLagging: this node has not caught up with the token. A client retries, or tries another node.
+	ErrLagging = errors.New("node has not caught up with the token")
+	// ErrNotLeader: see [NotLeaderError].
+	ErrNotLeader = errors.New("node does not lead")
+	// ErrNoLeader: a client backs off with jitter and tries another node. Nothing was done.
+	ErrNoLeader = errors.New("no leader is known")
+	// ErrStopping: the node stops. A client tries another one. Nothing was done.
+	ErrStopping = errors.New("node is stopping")
+	// ErrReadOnly: a client looks for a read-write node.
+	ErrReadOnly = errors.New("node is read-only")
+	// ErrOutcomeUnknown: the request may or may not take effect. A client retries with the same request id, or resumes.
+	ErrOutcomeUnknown = errors.New("outcome is unknown")
+	// ErrLimit: see [LimitError].
+	ErrLimit = errors.New("over a limit")
+	// ErrInvalid: see [FieldError].
+	ErrInvalid = errors.New("invalid argument")
+	// ErrWrongCluster: the peer belongs to another cluster, or is no member of this one.
+	ErrWrongCluster = errors.New("peer is not of this cluster")
+	// ErrClosed: what is used has been closed by its user.
+	ErrClosed = errors.New("closed")
+)
+
+// ExpiredError is [ErrExpired] with the certificate, when it is still known.
+type ExpiredError struct {
+	ID ID
+	// Certificate is nil when unknown.
+	Certificate *Certificate
+}
+
+func (e *ExpiredError) Error() string {
+	if e.Certificate == nil {
+		return "session " + e.ID.String() + " is unknown, closed or expired"
+	}
+	return "session " + e.ID.String() + " has " + e.Certificate.Cause.String()
+}
+
+// Is makes e an [ErrExpired].
+func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
+
+// NotLeaderError is [ErrNotLeader] with the leader, when one is known.
+type NotLeaderError struct {
+	// Leader is 0 when unknown.
+	Leader Node
+	// Address is where clients reach it.
+	Address string
+}
+
+func (e *NotLeaderError) Error() string {
+	if e.Leader == 0 {
+		return "node does not lead, and knows no leader"
+	}
+	return "node does not lead; the leader is at " + e.Address
+}
+
+// Is makes e an [ErrNotLeader].
+func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
+
+// LimitError is [ErrLimit] with the limit's name and value.
+type LimitError struct {
+	// Name is that of the setting or constant, such as "sessions_per_connection".
+	Name string
+	// Limit is its value, with units.
+	Limit string
+}
+
+func (e *LimitError) Error() string { return "over the limit " + e.Name + " (" + e.Limit + ")" }
+
+// Is makes e an [ErrLimit].
+func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// FieldError is [ErrInvalid] with the field of the request and its range.
+type FieldError struct {
+	// Field is its name in the request message.
+	Field string
+	// Limit is the range, in words a person can act on.
+	Limit string
+}
+
+func (e *FieldError) Error() string { return e.Field + " out of range: " + e.Limit }
+
+// Is makes e an [ErrInvalid].
+func (e *FieldError) Is(target error) bool { return target == ErrInvalid }

@@ -1,0 +1,89 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of what one request, entry or message may carry.
+const (
+	// MaxLabels is the number of labels of a session.
+	MaxLabels = 32
+	// MaxLabelKey and MaxLabelValue are in bytes.
+	MaxLabelKey   = 64
+	MaxLabelValue = 256
+	// MaxTouchBatch is the number of sessions one touch request names.
+	MaxTouchBatch = 10_000
+	// MaxCloseBatch is the number of sessions one log entry ends.
+	MaxCloseBatch = 1024
+	// MaxPage is the number of sessions of one page of a list.
+	MaxPage = 1000
+	// MaxTimeout is the largest maximum timeout a cluster can be configured with.
+	MaxTimeout = 24 * time.Hour
+)
+
+// Limits clamps timeouts.
+type Limits struct {
+	Min, Max time.Duration
+}
+
+// DefaultLimits returns 2 and 20 ticks (H-17).
+func DefaultLimits(tick time.Duration) Limits { return Limits{Min: 2 * tick, Max: 20 * tick} }
+
+// Negotiate returns the timeout that a client gets for the one it asks for: whole milliseconds, clamped to l (H-14). A
+// timeout that is not positive is a [FieldError] (K-04, Q-10).
+func (l Limits) Negotiate(asked time.Duration) (time.Duration, error) {
+	if asked <= 0 {
+		return 0, &FieldError{Field: "timeout", Limit: "positive; it is clamped to " + l.Min.String() + " to " + l.Max.String()}
+	}
+	return min(max(asked, l.Min), l.Max).Truncate(time.Millisecond), nil
+}
+
+// Label is one label of a session.
+type Label struct{ Key, Value string }
+
+// Labels are sorted by key; keys are distinct.
+type Labels []Label
+
+// NewLabels sorts and checks m. The error is a [FieldError].
+func NewLabels(m map[string]string) (Labels, error) {
+	if len(m) == 0 {
+		return nil, nil
+	}
+	labels := make(Labels, 0, len(m))
+	for k, v := range m {
+		labels = append(labels, Label{k, v})
+	}
+	slices.SortFunc(labels, func(a, b Label) int { return cmp.Compare(a.Key, b.Key) })
+	return labels, labels.Check()
+}
+
+// Check reports what is out of range as a [FieldError].
+func (l Labels) Check() error {
+	if len(l) > MaxLabels {
+		return &FieldError{Field: "labels", Limit: fmt.Sprintf("at most %d", MaxLabels)}
+	}
+	for i, label := range l {
+		switch {
+		case label.Key == "" || len(label.Key) > MaxLabelKey || !utf8.ValidString(label.Key):
+			return &FieldError{Field: "labels", Limit: fmt.Sprintf("keys of 1 to %d bytes of UTF-8", MaxLabelKey)}
+		case len(label.Value) > MaxLabelValue || !utf8.ValidString(label.Value):
+			return &FieldError{Field: "labels", Limit: fmt.Sprintf("values of at most %d bytes of UTF-8", MaxLabelValue)}
+		case i > 0 && l[i-1].Key >= label.Key:
+			return &FieldError{Field: "labels", Limit: "sorted, distinct keys"}
+		}
+	}
+	return nil
+}
+
+// Value returns the value of key.
+func (l Labels) Value(key string) (string, bool) {
+	i, ok := slices.BinarySearchFunc(l, key, func(a Label, k string) int { return cmp.Compare(a.Key, k) })
+	if !ok {
+		return "", false
+	}
+	return l[i].Value, true
+}

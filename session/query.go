@@ -1,0 +1,63 @@
+package session
+
+import "time"
+
+// Query asks for a page of sessions.
+type Query struct {
+	// After is the last id of the former page; 0 for the first page.
+	After ID
+	// Size is 1 to [MaxPage].
+	Size   int
+	Filter Filter
+}
+
+// Filter keeps the sessions that match all that is set. The zero Filter keeps all.
+type Filter struct {
+	// Owner 0 is any.
+	Owner Node
+	// Labels the session has; an empty value matches any value of the key.
+	Labels Labels
+	// OpenedAfter and OpenedBefore bound OpenedAt; zero is no bound.
+	OpenedAfter, OpenedBefore time.Time
+	// MinRemaining and MaxRemaining bound the time until expiry if the session stays silent; zero is no bound.
+	MinRemaining, MaxRemaining time.Duration
+	// None keeps nothing: it is what a filter for local sessions means while there are none.
+	None bool
+}
+
+// Match reports whether s passes all of f that can be told without the leader: everything but the remaining time.
+func (f *Filter) Match(s *Session) bool {
+	switch {
+	case f.None,
+		f.Owner != 0 && f.Owner != s.Owner,
+		!f.OpenedAfter.IsZero() && s.OpenedAt.Before(f.OpenedAfter),
+		!f.OpenedBefore.IsZero() && s.OpenedAt.After(f.OpenedBefore):
+		return false
+	}
+	for _, l := range f.Labels {
+		v, ok := s.Labels.Value(l.Key)
+		if !ok || l.Value != "" && l.Value != v {
+			return false
+		}
+	}
+	return true
+}
+
+// MatchRemaining reports whether a remaining time passes f.
+func (f *Filter) MatchRemaining(d time.Duration) bool {
+	return (f.MinRemaining == 0 || d >= f.MinRemaining) && (f.MaxRemaining == 0 || d <= f.MaxRemaining)
+}
+
+// Page is one page of sessions.
+type Page struct {
+	Sessions []Listed
+	// Next is the After of the next page; 0 on the last one.
+	Next ID
+}
+
+// Listed is a session as it is listed.
+type Listed struct {
+	Session Session
+	// Remaining is the time until expiry if the session stays silent, as the leader sees it; negative when unknown.
+	Remaining time.Duration
+}

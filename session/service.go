@@ -1,0 +1,71 @@
+package session
+
+import (
+	"context"
+	"time"
+)
+
+// Service is what a node offers its clients. Safe for concurrent use.
+type Service interface {
+	// Connect begins a connection; what happens to its sessions is told to events. Unary calls use a connection of
+	// their own with nil events.
+	Connect(events Events) (Connection, error)
+	// Find returns a session and the time until it expires if it stays silent, or an [ExpiredError] with the
+	// certificate. The read is linearizable.
+	Find(ctx context.Context, id ID) (Listed, error)
+	// List returns one page, in the order of ids. Each page is a linearizable read.
+	List(ctx context.Context, q Query) (Page, error)
+}
+
+// Events hears of what happens to the sessions of one connection. Its methods return at once and are not called
+// concurrently.
+type Events interface {
+	// Gone says that a session has ended.
+	Gone(c Certificate)
+	// Moved says that a session was resumed through another connection.
+	Moved(id ID)
+	// Jeopardy says that touches may not count since a moment, and which client addresses to try instead.
+	Jeopardy(since time.Time, try []string)
+	// JeopardyEnded says that touches count again.
+	JeopardyEnded()
+}
+
+// Connection is one client connection. Its end ends no session. Safe for concurrent use.
+type Connection interface {
+	// Open opens a session, served through this connection.
+	Open(ctx context.Context, o OpenRequest) (Grant, error)
+	// Resume moves a session to this connection.
+	Resume(ctx context.Context, r ResumeRequest) (Grant, error)
+	// Touch touches sessions of this connection, all of them when ids is empty.
+	Touch(ids []ID) Touched
+	// TouchToken touches a session that this node owns, through whichever connection. The promise is negative when the
+	// node can promise nothing now.
+	TouchToken(ctx context.Context, t Token) (safeFor time.Duration, err error)
+	// Close ends a session.
+	Close(ctx context.Context, t Token) error
+	// Disconnect ends the connection. Its sessions stay attached to the node until they are resumed, closed or expire.
+	Disconnect()
+}
+
+// Grant is what a client gets for an open or a resume.
+type Grant struct {
+	Session Session
+	Token   Token
+	// SafeFor is counted from the moment the client sent the request; negative: no promise.
+	SafeFor time.Duration
+}
+
+// Touched is the outcome of a touch.
+type Touched struct {
+	// SafeFor is the smallest promise of the touched sessions (S3), counted from the moment the client sent the touch;
+	// negative when one of them has none, or none was touched.
+	SafeFor time.Duration
+	// Failures are the sessions that were not touched.
+	Failures []TouchFailure
+}
+
+// TouchFailure says why a session was not touched.
+type TouchFailure struct {
+	ID  ID
+	Err error
+}
