@@ -67,6 +67,9 @@ type Result struct {
 	Term, Index uint64
 	// Session is the one opened or moved, as of the entry.
 	Session Session
+	// Repeated says that the open or move had been done by an earlier entry, and this one changed nothing. It confirms no
+	// touch (S2).
+	Repeated bool
 	// Closed says for each session of a [CloseSessions] whether it ended; false: the state machine left it alone.
 	Closed []bool
 	// Err is the state machine's refusal: [ErrExpired], [ErrMoved], [ErrIDsUsedUp] or a [FieldError].

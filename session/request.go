@@ -40,6 +40,8 @@ type Reply struct {
 	Term, Index uint64
 	// Session is set after an open and a resume, as of the entry.
 	Session Session
+	// Repeated is that of the [Result].
+	Repeated bool
 	// Remaining is in the order of the [ReadRequest]; negative for a session the tracker does not know.
 	Remaining []time.Duration
 	// Err is a domain error when the request was refused.

@@ -17,8 +17,8 @@ type Service interface {
 	List(ctx context.Context, q Query) (Page, error)
 }
 
-// Events hears of what happens to the sessions of one connection. Its methods return at once and are not called
-// concurrently.
+// Events hears of what happens to the sessions of one connection. Its methods return at once and are safe for concurrent
+// use.
 type Events interface {
 	// Gone says that a session has ended.
 	Gone(c Certificate)

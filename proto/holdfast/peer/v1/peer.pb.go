@@ -922,8 +922,10 @@ type Reply struct {
 	// After a read: in the order of the request, negative for a session the tracker does not know.
 	RemainingMs []int64 `protobuf:"zigzag64,5,rep,packed,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
 	// Set when the request was refused.
-	Error         *v1.ErrorDetail `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	Message       string          `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	Error   *v1.ErrorDetail `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	Message string          `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	// After open and resume: an earlier entry did it, and this one changed nothing.
+	Repeated      bool `protobuf:"varint,8,opt,name=repeated,proto3" json:"repeated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1007,6 +1009,13 @@ func (x *Reply) GetMessage() string {
 	return ""
 }
 
+func (x *Reply) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
 var File_holdfast_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
@@ -1071,7 +1080,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\fCloseRequest\x12(\n" +
 	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"+\n" +
 	"\vReadRequest\x12\x1c\n" +
-	"\tremaining\x18\x01 \x03(\x06R\tremaining\"\xe0\x01\n" +
+	"\tremaining\x18\x01 \x03(\x06R\tremaining\"\xfc\x01\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -1079,7 +1088,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\asession\x18\x04 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12!\n" +
 	"\fremaining_ms\x18\x05 \x03(\x12R\vremainingMs\x12.\n" +
 	"\x05error\x18\x06 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\x12\x18\n" +
-	"\amessage\x18\a \x01(\tR\amessage2^\n" +
+	"\amessage\x18\a \x01(\tR\amessage\x12\x1a\n" +
+	"\brepeated\x18\b \x01(\bR\brepeated2^\n" +
 	"\vPeerService\x12O\n" +
 	"\x06Follow\x12 .holdfast.peer.v1.LearnerMessage\x1a\x1f.holdfast.peer.v1.LeaderMessage(\x010\x01B(Z&holdfast/proto/holdfast/peer/v1;peerv1b\x06proto3"
 
