@@ -1,0 +1,169 @@
+package node
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/session"
+)
+
+// SettingError is one thing that is wrong with a configuration. It is a [session.ErrInvalid].
+type SettingError struct {
+	// Setting is its name, Value what it is, Origin who said so: a flag, a variable, a line of a file, the default.
+	Setting, Value, Origin string
+	// Limit says what it must be.
+	Limit string
+}
+
+// Error returns one line.
+func (e *SettingError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Setting)
+	if e.Value != "" {
+		b.WriteString(" " + e.Value)
+	}
+	if e.Origin != "" {
+		b.WriteString(" (" + e.Origin + ")")
+	}
+	return b.String() + ": " + e.Limit
+}
+
+// Is makes e a [session.ErrInvalid].
+func (e *SettingError) Is(target error) bool { return target == session.ErrInvalid }
+
+// provenance knows where values come from, and which of them could not be read: a check that rests on one of those
+// would only repeat the complaint in other words.
+type provenance struct {
+	origin     map[string]string
+	unreadable map[string]bool
+}
+
+// checker collects what is wrong with c.
+type checker struct {
+	c        *Config
+	from     provenance
+	rows     map[string]setting
+	problems []error
+}
+
+func check(c Config, from provenance) error {
+	k := checker{c: &c, from: from, rows: map[string]setting{}}
+	for _, s := range settings() {
+		k.rows[s.name] = s
+		if s.ok(&c) || from.unreadable[s.name] {
+			continue
+		}
+		k.problems = append(k.problems, k.fault(s.name, "must be "+s.limit))
+		k.spoil(s.name)
+	}
+	k.peers()
+	k.listeners()
+	k.sessions()
+	k.raft()
+	return errors.Join(k.problems...)
+}
+
+// spoil keeps combinations with a setting that is wrong by itself from being named too.
+func (k *checker) spoil(name string) {
+	spoilt := map[string]bool{name: true}
+	for n := range k.from.unreadable {
+		spoilt[n] = true
+	}
+	k.from.unreadable = spoilt
+}
+
+func (k *checker) fault(name, limit string) error {
+	return &SettingError{Setting: name, Value: k.value(name), Origin: k.origin(name), Limit: limit}
+}
+
+func (k *checker) value(name string) string { return k.rows[name].value(k.c).String() }
+
+func (k *checker) origin(name string) string {
+	switch origin := k.from.origin[name]; {
+	case origin != "":
+		return origin
+	case k.value(name) == "":
+		return "not set"
+	case k.from.origin == nil: // a Config from code: nothing is known
+		return ""
+	case k.rows[name].derived != "":
+		return "default " + k.rows[name].derived
+	default:
+		return "default"
+	}
+}
+
+// other describes a setting that the one complained about must agree with.
+func (k *checker) other(name string) string {
+	e := &SettingError{Setting: name, Value: k.value(name), Origin: k.origin(name)}
+	return strings.TrimSuffix(e.Error(), ": ")
+}
+
+// clash complains about name, which does not go together with others although each is in its own range.
+func (k *checker) clash(limit, name string, others ...string) {
+	if k.from.unreadable[name] || slices.ContainsFunc(others, func(o string) bool { return k.from.unreadable[o] }) {
+		return
+	}
+	k.problems = append(k.problems, k.fault(name, limit))
+}
+
+func (k *checker) peers() {
+	if k.from.unreadable["peers"] {
+		return
+	}
+	for _, problem := range peerProblems(k.c.Peers) {
+		k.problems = append(k.problems, &SettingError{Setting: "peers", Origin: k.origin("peers"), Limit: problem})
+	}
+	if _, ok := k.c.Self(); !ok {
+		k.clash("must be one of "+k.other("peers"), "node", "peers")
+	}
+}
+
+func (k *checker) listeners() {
+	all := listenSettings()
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if overlap(k.value(a.name), k.value(b.name)) {
+				k.clash("must not be the port of "+k.other(b.name), a.name, b.name)
+			}
+		}
+	}
+}
+
+func (k *checker) sessions() {
+	c := k.c
+	// A relay is lost, and clients are in jeopardy, after 3 intervals (E1, S4): a session that can end before that
+	// would end for its node's silence, not for its own.
+	if 3*c.HeartbeatInterval >= c.MinTimeout {
+		k.clash("must be above 3 times "+k.other("heartbeat_interval"), "min_timeout", "heartbeat_interval")
+	}
+	if c.MinTimeout > c.MaxTimeout {
+		k.clash("must be at most "+k.other("max_timeout"), "min_timeout", "max_timeout")
+	}
+	// Timeouts are cut to whole milliseconds after they are clamped: a bound between two would be undercut.
+	if c.MinTimeout%time.Millisecond != 0 {
+		k.clash("must be whole milliseconds", "min_timeout")
+	}
+	if c.MaxTimeout%time.Millisecond != 0 {
+		k.clash("must be whole milliseconds", "max_timeout")
+	}
+	if c.ExpiryInterval > c.MinTimeout {
+		k.clash("must be at most "+k.other("min_timeout"), "expiry_interval", "min_timeout")
+	}
+	if c.LaggingWait > c.MinTimeout {
+		k.clash("must be at most "+k.other("min_timeout"), "lagging_wait", "min_timeout")
+	}
+}
+
+// raft holds the rules that Raft has for its own times, so that they are named with all the others.
+func (k *checker) raft() {
+	const heartbeat = "raft_heartbeat_timeout"
+	if k.c.RaftLeaseTimeout > k.c.RaftHeartbeatTimeout {
+		k.clash("must be at most "+k.other(heartbeat), "raft_lease_timeout", heartbeat)
+	}
+	if k.c.RaftElectionTimeout < k.c.RaftHeartbeatTimeout {
+		k.clash("must be at least "+k.other(heartbeat), "raft_election_timeout", heartbeat)
+	}
+}

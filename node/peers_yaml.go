@@ -1,0 +1,49 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// peerFromYAML reads {node: 1, raft: HOST:PORT, peer: HOST:PORT, client: HOST:PORT}. peer and client are Raft's host
+// with their default port when they are left out.
+func peerFromYAML(item *yaml.Node) (Peer, error) {
+	if item.Kind != yaml.MappingNode {
+		return Peer{}, errors.New("each peer must be a mapping of node, raft, peer and client")
+	}
+	fields := map[string]string{}
+	for i := 0; i+1 < len(item.Content); i += 2 {
+		key, value := item.Content[i].Value, item.Content[i+1]
+		switch _, twice := fields[key]; {
+		case !slices.Contains([]string{"node", "raft", "peer", "client"}, key):
+			return Peer{}, fmt.Errorf("%q is no key of a peer: node, raft, peer, client", key)
+		case twice:
+			return Peer{}, fmt.Errorf("%q is set twice", key)
+		case value.Kind != yaml.ScalarNode:
+			return Peer{}, fmt.Errorf("%q must be a single value", key)
+		}
+		fields[key] = value.Value
+	}
+	node, err := parseNode(fields["node"])
+	if err != nil {
+		return Peer{}, fmt.Errorf("node of a peer %w", err)
+	}
+	host, _, err := net.SplitHostPort(fields["raft"])
+	if err != nil {
+		return Peer{}, fmt.Errorf("raft address of node %d must be HOST:PORT", node)
+	}
+	return Peer{
+		Node:   node,
+		Raft:   fields["raft"],
+		Peer:   cmp.Or(fields["peer"], net.JoinHostPort(host, defaultPeerPort)),
+		Client: cmp.Or(fields["client"], net.JoinHostPort(host, defaultClientPort)),
+	}, nil
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
