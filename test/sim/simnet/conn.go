@@ -1,0 +1,250 @@
+package simnet
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
+// window is how many bytes are on their way, or not read yet, before a writer waits.
+const window = 256 << 10
+
+// pipe is one direction of a connection. Its fields after link are guarded by the network's mu.
+type pipe struct {
+	net      *Network
+	link     link
+	segments []segment
+	size     int
+	// gone is set when the reading end was closed: what is written is lost.
+	gone bool
+	wake chan struct{}
+}
+
+// segment is what one write sent. end, when set, is what the reader gets for ever after.
+type segment struct {
+	bytes []byte
+	at    time.Time
+	end   error
+}
+
+func newPipe(n *Network, l link) *pipe { return &pipe{net: n, link: l, wake: make(chan struct{})} }
+
+// announce wakes the pipe's reader and writer. The caller holds mu.
+func (p *pipe) announce() {
+	close(p.wake)
+	p.wake = make(chan struct{})
+}
+
+// send appends a segment that arrives after the link's latency and after those before it. The caller holds mu.
+func (p *pipe) send(s segment) {
+	s.at = time.Now().Add(p.net.latency(p.link.from, p.link.to))
+	if last := len(p.segments) - 1; last >= 0 && p.segments[last].at.After(s.at) {
+		s.at = p.segments[last].at
+	}
+	p.segments = append(p.segments, s)
+	p.size += len(s.bytes)
+	p.net.hold(p.link)
+	p.announce()
+}
+
+// take reads what has arrived into b: n bytes, or an error, or else how long until there may be something; 0: unknown.
+// The caller holds mu.
+func (p *pipe) take(b []byte) (n int, wait time.Duration, err error) {
+	if len(p.segments) == 0 || p.net.blocked(p.link) {
+		return 0, 0, nil
+	}
+	s := &p.segments[0]
+	if wait = time.Until(s.at); wait > 0 {
+		return 0, wait, nil
+	}
+	if s.end != nil {
+		return 0, 0, s.end
+	}
+	n = copy(b, s.bytes)
+	if s.bytes = s.bytes[n:]; len(s.bytes) == 0 {
+		p.segments[0] = segment{}
+		p.segments = p.segments[1:]
+	}
+	p.size -= n
+	p.announce()
+	return n, 0, nil
+}
+
+// conn is one end of a connection. Its fields after peer are guarded by the network's mu.
+type conn struct {
+	host          *Host
+	in, out       *pipe
+	local, remote Addr
+	peer          *conn
+
+	closed         bool
+	readBy, sendBy time.Time
+}
+
+func newConn(h *Host, in, out *pipe, local, remote Addr) *conn {
+	return &conn{host: h, in: in, out: out, local: local, remote: remote}
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	for {
+		n, wake, wait, err := c.tryRead(b)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		pause(wake, wait)
+	}
+}
+
+// tryRead returns bytes or an error, or what to wait for and for how long at most; 0 is no bound.
+//
+//nolint:revive // function-result-limit: the two ways to be woken belong to the try
+func (c *conn) tryRead(b []byte) (n int, wake <-chan struct{}, wait time.Duration, err error) {
+	c.host.net.mu.Lock()
+	defer c.host.net.mu.Unlock()
+	if err = c.usable("read", c.readBy); err != nil {
+		return 0, nil, 0, err
+	}
+	n, wait, err = c.in.take(b)
+	switch {
+	case err == io.EOF: //nolint:errorlint // io.Reader's contract is the bare io.EOF
+		return 0, nil, 0, io.EOF
+	case err != nil:
+		return 0, nil, 0, c.failed("read", err)
+	case n > 0 || len(b) == 0:
+		return n, nil, 0, nil
+	}
+	return 0, c.in.wake, sooner(wait, c.readBy), nil
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (int, error) {
+	for sent := 0; ; {
+		n, wake, err := c.tryWrite(b[sent:])
+		if sent += n; err != nil || sent == len(b) {
+			return sent, err
+		}
+		if n > 0 {
+			continue
+		}
+		pause(wake, sooner(0, c.deadline(&c.sendBy)))
+	}
+}
+
+func (c *conn) tryWrite(b []byte) (int, <-chan struct{}, error) {
+	c.host.net.mu.Lock()
+	defer c.host.net.mu.Unlock()
+	if err := c.usable("write", c.sendBy); err != nil {
+		return 0, nil, err
+	}
+	if c.out.gone {
+		return len(b), nil, nil // as TCP takes it before it hears of the reset
+	}
+	n := min(len(b), window-c.out.size)
+	if n <= 0 {
+		return 0, c.out.wake, nil
+	}
+	c.out.send(segment{bytes: append([]byte(nil), b[:n]...)})
+	return n, c.out.wake, nil
+}
+
+// usable reports why nothing more can be done on c. The caller holds mu.
+func (c *conn) usable(doing string, by time.Time) error {
+	switch {
+	case c.closed:
+		return c.failed(doing, net.ErrClosed)
+	case !by.IsZero() && !time.Now().Before(by):
+		return c.failed(doing, os.ErrDeadlineExceeded)
+	}
+	return nil
+}
+
+func (c *conn) failed(doing string, err error) error {
+	return &net.OpError{Op: doing, Net: "sim", Source: c.local, Addr: c.remote, Err: err}
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.host.net.mu.Lock()
+	defer c.host.net.mu.Unlock()
+	if c.closed {
+		return c.failed("close", net.ErrClosed)
+	}
+	c.host.net.closeConn(c, io.EOF)
+	return nil
+}
+
+// closeConn closes one end; the other hears why when its link lets it. The caller holds mu.
+func (n *Network) closeConn(c *conn, why error) {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	delete(n.conns, c)
+	c.in.gone = true
+	c.out.send(segment{end: why})
+	c.in.announce()
+}
+
+// LocalAddr implements net.Conn.
+func (c *conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, &c.readBy, &c.sendBy) }
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.readBy) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.sendBy) }
+
+func (c *conn) setDeadlines(t time.Time, deadlines ...*time.Time) error {
+	c.host.net.mu.Lock()
+	defer c.host.net.mu.Unlock()
+	if c.closed {
+		return c.failed("set deadline", fmt.Errorf("%w", net.ErrClosed))
+	}
+	for _, d := range deadlines {
+		*d = t
+	}
+	c.in.announce()
+	c.out.announce()
+	return nil
+}
+
+func (c *conn) deadline(d *time.Time) time.Time {
+	c.host.net.mu.Lock()
+	defer c.host.net.mu.Unlock()
+	return *d
+}
+
+// sooner returns the shorter of wait and the time until by, at least a nanosecond; zero is no bound, for both.
+func sooner(wait time.Duration, by time.Time) time.Duration {
+	if by.IsZero() {
+		return wait
+	}
+	left := max(time.Until(by), 1)
+	if wait == 0 {
+		return left
+	}
+	return min(wait, left)
+}
+
+// pause waits for wake, at most wait; 0 is no bound.
+func pause(wake <-chan struct{}, wait time.Duration) {
+	if wait == 0 {
+		<-wake
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-wake:
+	case <-timer.C:
+	}
+}
