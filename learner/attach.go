@@ -1,0 +1,84 @@
+package learner
+
+import (
+	"time"
+
+	"holdfast/session"
+)
+
+// attach begins to serve s through conn. A touch confirmed at the moment received (S2) comes with it unless received is
+// negative. When the node serves a newer attachment of the session already it returns nil and serves nothing.
+func (t *TouchTable) attach(s session.Session, conn *connection, received, now time.Duration) *attached {
+	t.mu.Lock()
+	tag := t.tag + 1
+	t.mu.Unlock()
+	sh := t.shardOf(s.ID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	a := sh.serving[s.ID]
+	switch {
+	case a == nil || a.attachment < s.Attachment:
+		if a != nil {
+			a.over = session.ErrMoved
+		}
+		a = &attached{id: s.ID, attachment: s.Attachment, timeout: s.Timeout, shard: sh, conn: conn, last: now}
+		sh.serving[s.ID] = a
+	case a.attachment > s.Attachment:
+		return nil
+	case conn != nil:
+		a.conn = conn // the repeat of a request whose answer was lost, through a new connection
+	}
+	if received >= 0 && received >= a.confirmed.at {
+		a.confirmed = mark{tag, received}
+	}
+	return a
+}
+
+// find returns what is served of a session, nil when nothing is.
+func (t *TouchTable) find(id session.ID) *attached {
+	s := t.shardOf(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.serving[id]
+}
+
+// end stops serving a session with an attachment other than keep, for a reason, and returns the connection to tell. It
+// reports false when nothing was served.
+func (t *TouchTable) end(id session.ID, keep uint64, why error) (*connection, bool) {
+	s := t.shardOf(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.serving[id]
+	if a == nil || a.attachment == keep {
+		return nil, false
+	}
+	a.over = why
+	delete(s.serving, id)
+	return a.conn, true
+}
+
+// all returns the ids of everything that is served, in no order.
+func (t *TouchTable) all() []session.ID {
+	var ids []session.ID
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for id := range s.serving {
+			ids = append(ids, id)
+		}
+		s.mu.Unlock()
+	}
+	return ids
+}
+
+// Len returns the number of sessions served.
+func (t *TouchTable) Len() int {
+	n := 0
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += len(s.serving)
+		s.mu.Unlock()
+	}
+	return n
+}

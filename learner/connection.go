@@ -1,0 +1,302 @@
+package learner
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"sync"
+	"time"
+
+	"holdfast/session"
+)
+
+// connection is one client connection: the sessions that were opened or resumed through it.
+type connection struct {
+	server *Server
+	// events is nil for unary calls.
+	events session.Events
+
+	mu sync.Mutex
+	// sessions are those of this connection, and some that have ended since. guarded by mu
+	sessions map[session.ID]*attached
+	// all are the same as a list; nil after a change. guarded by mu
+	all []*attached
+}
+
+// Open opens a session through the leader and serves it once this node has applied it.
+func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.Grant, error) {
+	received := time.Now()
+	reply, err := c.server.ask(ctx, session.Request{Open: &o})
+	if err != nil {
+		return session.Grant{}, err
+	}
+	return c.serve(ctx, reply, received)
+}
+
+// Resume moves a session here through the leader and serves it once this node has applied it.
+func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (session.Grant, error) {
+	received := time.Now()
+	reply, err := c.server.ask(ctx, session.Request{Resume: &r})
+	if err != nil {
+		return session.Grant{}, err
+	}
+	return c.serve(ctx, reply, received)
+}
+
+// serve begins to serve what the leader, having applied it, has granted; this node must have applied it too (M3). A
+// request that an earlier entry had done already confirms no touch (S2), and the repeat of an open that went through
+// another node leaves the session there (O2).
+func (c *connection) serve(ctx context.Context, reply session.Reply, received time.Time) (session.Grant, error) {
+	s := c.server
+	if err := s.waitApplied(ctx, reply.Index); err != nil {
+		return session.Grant{}, err
+	}
+	credential, ok := s.view.Credential(reply.Session.ID)
+	if !ok {
+		return session.Grant{}, session.ErrLagging
+	}
+	grant := session.Grant{
+		Session: reply.Session,
+		Token:   session.Token{ID: reply.Session.ID, Credential: credential, Attachment: reply.Session.Attachment},
+		SafeFor: -1,
+	}
+	if reply.Session.Owner != s.cfg.Node {
+		return grant, nil
+	}
+	now := time.Now()
+	s.look(now)
+	confirmed := time.Duration(-1)
+	if !reply.Repeated && !s.pulse.suspendedSince(received) {
+		confirmed = received.Sub(s.table.base)
+	}
+	a, err := s.attach(reply.Session, c, confirmed, now)
+	if err != nil {
+		return session.Grant{}, err
+	}
+	c.add(a)
+	if confirmed >= 0 {
+		// The client counts from its sending, so the promise is the one of the moment received (S3 with k = r).
+		grant.SafeFor = max(a.timeout-a.timeout/100-time.Millisecond, -1)
+	}
+	return grant, nil
+}
+
+// attach serves an attachment unless the state has gone on to a newer one or an end, which this node may have applied
+// before it could know that it serves the session.
+func (s *Server) attach(now session.Session, c *connection, received time.Duration, at time.Time) (*attached, error) {
+	a := s.table.attach(now, c, received, at.Sub(s.table.base))
+	if a == nil {
+		return nil, session.ErrMoved
+	}
+	current, ok := s.view.Session(now.ID)
+	switch {
+	case !ok:
+		err := s.gone(now.ID)
+		s.table.end(now.ID, 0, err)
+		return nil, err
+	case current.Attachment != now.Attachment:
+		s.table.end(now.ID, current.Attachment, session.ErrMoved)
+		return nil, session.ErrMoved
+	}
+	return a, nil
+}
+
+func (c *connection) add(a *attached) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions[a.id] = a
+	c.all = nil
+}
+
+// Touch touches sessions of this connection.
+func (c *connection) Touch(ids []session.ID) session.Touched {
+	now := time.Now()
+	c.server.look(now)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(ids) == 0 {
+		return c.touchAll(now)
+	}
+	var out outcome
+	for _, id := range ids {
+		safe, err := time.Duration(-1), error(nil)
+		if a := c.sessions[id]; a != nil {
+			safe, err = c.touch(a, now)
+		} else {
+			err = c.server.notHere(id)
+		}
+		out.add(id, safe, err)
+	}
+	return out.touched()
+}
+
+// touchAll touches every session of the connection. Those that have ended were told so and are no failures. Called with
+// mu held.
+func (c *connection) touchAll(now time.Time) session.Touched {
+	if c.all == nil {
+		c.all = make([]*attached, 0, len(c.sessions))
+		for _, a := range c.sessions {
+			c.all = append(c.all, a)
+		}
+	}
+	var out outcome
+	ended := false
+	for _, a := range c.all {
+		safe, err := c.touch(a, now)
+		if err == nil {
+			out.add(a.id, safe, nil)
+		}
+		ended = ended || err != nil
+	}
+	if ended {
+		c.all = nil
+	}
+	return out.touched()
+}
+
+// touch touches one session, and forgets it if it has ended. Called with mu held.
+func (c *connection) touch(a *attached, now time.Time) (time.Duration, error) {
+	safe, err := c.server.table.touch(a, now.Sub(c.server.table.base))
+	if err != nil {
+		delete(c.sessions, a.id)
+		c.all = nil
+	}
+	return safe, err
+}
+
+// outcome gathers the outcomes of the touches of one request.
+type outcome struct {
+	touches  int
+	safe     time.Duration
+	failures []session.TouchFailure
+}
+
+func (o *outcome) add(id session.ID, safe time.Duration, err error) {
+	if err != nil {
+		o.failures = append(o.failures, session.TouchFailure{ID: id, Err: err})
+		return
+	}
+	if o.touches == 0 || safe < o.safe {
+		o.safe = safe
+	}
+	o.touches++
+}
+
+func (o *outcome) touched() session.Touched {
+	if o.touches == 0 {
+		o.safe = -1
+	}
+	return session.Touched{SafeFor: o.safe, Failures: o.failures}
+}
+
+// notHere says why a session is not served here: it lives elsewhere, or no more.
+func (s *Server) notHere(id session.ID) error {
+	if _, ok := s.view.Session(id); ok {
+		return session.ErrMoved
+	}
+	return s.gone(id)
+}
+
+// TouchToken touches a session that this node owns. A node that was restarted serves an attachment again as soon as the
+// present leader has applied it (M3).
+func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Duration, error) {
+	s := c.server
+	now := time.Now()
+	s.look(now)
+	if err := s.verify(ctx, t); err != nil {
+		return -1, err
+	}
+	a := s.table.find(t.ID)
+	if a == nil {
+		var err error
+		if a, err = s.reattach(t, now); err != nil {
+			return -1, err
+		}
+	}
+	switch {
+	case a.attachment > t.Attachment:
+		return -1, session.ErrMoved
+	case a.attachment < t.Attachment:
+		return -1, session.ErrLagging
+	}
+	return s.table.touch(a, now.Sub(s.table.base))
+}
+
+// verify checks a token's credential and waits for this node to have applied its attachment, for a bounded time (M5).
+func (s *Server) verify(ctx context.Context, t session.Token) error {
+	want, ok := s.view.Credential(t.ID)
+	if !ok {
+		return session.ErrLagging
+	}
+	if subtle.ConstantTimeCompare(want[:], t.Credential[:]) != 1 {
+		return session.ErrBadCredential
+	}
+	return s.waitAttachment(ctx, t.Attachment)
+}
+
+// reattach serves what the state says this node owns.
+func (s *Server) reattach(t session.Token, now time.Time) (*attached, error) {
+	current, ok := s.view.Session(t.ID)
+	if !ok {
+		return nil, s.gone(t.ID)
+	}
+	if current.Attachment != t.Attachment || current.Owner != s.cfg.Node {
+		return nil, session.ErrMoved
+	}
+	s.mu.Lock()
+	served := s.leaderAttachment
+	s.mu.Unlock()
+	if served < t.Attachment {
+		return nil, session.ErrLagging
+	}
+	return s.attach(current, nil, -1, now)
+}
+
+// Close ends a session through the leader; this node has applied the end when it returns nil.
+func (c *connection) Close(ctx context.Context, t session.Token) error {
+	reply, err := c.server.ask(ctx, session.Request{Close: &t})
+	if err != nil {
+		return err
+	}
+	return c.server.waitApplied(ctx, reply.Index)
+}
+
+// Disconnect ends the connection. Its sessions live on.
+func (c *connection) Disconnect() { c.server.disconnect(c) }
+
+// waitApplied waits for this node to have applied an entry, for a bounded time: then it is LAGGING (M5).
+func (s *Server) waitApplied(ctx context.Context, index uint64) error {
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.LaggingWait)
+	defer cancel()
+	return lagging(ctx, s.view.WaitApplied(bounded, index))
+}
+
+// waitAttachment waits for this node to have applied an attachment, for a bounded time.
+func (s *Server) waitAttachment(ctx context.Context, attachment uint64) error {
+	if s.view.Attachment() >= attachment {
+		return nil
+	}
+	timer := time.NewTimer(s.cfg.LaggingWait)
+	defer timer.Stop()
+	for {
+		advanced := s.advanced.wait()
+		if s.view.Attachment() >= attachment {
+			return nil
+		}
+		select {
+		case <-advanced:
+		case <-timer.C:
+			return session.ErrLagging
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// lagging makes the end of a bounded wait ErrLagging, unless the caller's own context ended.
+func lagging(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return session.ErrLagging
+	}
+	return err
+}

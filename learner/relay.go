@@ -1,0 +1,269 @@
+package learner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/session"
+)
+
+const (
+	// chunk is how many sessions one message of an answer holds: at most 13 bytes each, about 5 as a rule.
+	chunk = 32 << 10
+	// maxPending is how many requests may wait for a leader's reply; more are refused with a LimitError.
+	maxPending = 64 << 10
+	// maxUnconfirmed is how many answers are remembered while no round is good. The oldest are forgotten: a later
+	// confirmation covers them.
+	maxUnconfirmed = 1024
+)
+
+// relay is what a node does under one leader: it answers heartbeats and forwards requests, over one link.
+type relay struct {
+	server *Server
+	link   Link
+	// term is the leader's.
+	term uint64
+	// beats holds the one heartbeat that is not answered yet (R1).
+	beats chan session.Heartbeat
+	out   chan session.Request
+	done  chan struct{}
+
+	mu sync.Mutex
+	// over is set when the link has ended. guarded by mu
+	over bool
+	// seq is the newest request's. guarded by mu
+	seq uint64
+	// pending are the requests that have no reply yet. guarded by mu
+	pending map[uint64]chan session.Reply
+	// answers are the answers not known to be confirmed, oldest first. guarded by mu
+	answers []answered
+
+	// touches and packed are the writer's, kept for their room.
+	touches []taken
+	sorted  []session.Touch
+	packed  []byte
+}
+
+// answered names an answer of this stream by its round, and the tag its touches were reported under.
+type answered struct{ round, tag uint64 }
+
+var errProtocol = errors.New("leader broke the protocol")
+
+// newRelay waits for the leader's welcome on link.
+func newRelay(s *Server, link Link) (*relay, error) {
+	m, err := link.Recv()
+	if err != nil {
+		return nil, fmt.Errorf("waiting for the leader's welcome: %w", err)
+	}
+	if m.Welcome == nil {
+		return nil, fmt.Errorf("%w: its first message is no welcome", errProtocol)
+	}
+	return &relay{
+		server:  s,
+		link:    link,
+		term:    m.Welcome.Term,
+		beats:   make(chan session.Heartbeat, 1),
+		out:     make(chan session.Request, 256),
+		done:    make(chan struct{}),
+		pending: make(map[uint64]chan session.Reply),
+	}, nil
+}
+
+// run serves the leader until the link ends. Both its goroutines end with the link.
+func (r *relay) run() error {
+	var wg sync.WaitGroup
+	var sendErr error
+	wg.Go(func() { sendErr = r.write() })
+	err := r.read()
+	r.finish()
+	wg.Wait()
+	return errors.Join(err, sendErr)
+}
+
+// finish lets every request that waits end.
+func (r *relay) finish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	close(r.done)
+}
+
+// read takes in what the leader says.
+func (r *relay) read() error {
+	for {
+		m, err := r.link.Recv()
+		if err != nil {
+			return fmt.Errorf("hearing the leader of term %d: %w", r.term, err)
+		}
+		switch {
+		case m.Heartbeat != nil:
+			r.hear(m.Heartbeat)
+			select {
+			case r.beats <- *m.Heartbeat:
+			default:
+				return fmt.Errorf("%w: a second heartbeat before the first was answered", errProtocol)
+			}
+		case m.Reply != nil:
+			r.reply(*m.Reply)
+		}
+	}
+}
+
+// hear takes in what a heartbeat tells, before it is answered: what is confirmed (S1), that a round was good (S4), and
+// how far the leader has applied (M3).
+func (r *relay) hear(beat *session.Heartbeat) {
+	if tag := r.confirmed(beat.Confirmed); tag > 0 {
+		r.server.table.confirm(tag, beat.NotTaken)
+	}
+	r.server.heard(r.term, beat)
+}
+
+// confirmed returns the tag of the newest answer up to a round, 0 for none, and forgets those up to it.
+func (r *relay) confirmed(round uint64) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tag, n := uint64(0), 0
+	for n < len(r.answers) && r.answers[n].round <= round {
+		tag = r.answers[n].tag
+		n++
+	}
+	r.answers = slices.Delete(r.answers, 0, n)
+	return tag
+}
+
+func (r *relay) reply(reply session.Reply) {
+	r.mu.Lock()
+	waiting := r.pending[reply.Seq]
+	delete(r.pending, reply.Seq)
+	r.mu.Unlock()
+	if waiting != nil {
+		waiting <- reply // has room for its one reply
+	}
+}
+
+// write sends answers and requests: the one goroutine that sends.
+func (r *relay) write() error {
+	r.server.table.beginStream()
+	first := true
+	for {
+		select {
+		case beat := <-r.beats:
+			if err := r.answer(beat.Round, first); err != nil {
+				return fmt.Errorf("answering the leader: %w", err)
+			}
+			first = false
+		case request := <-r.out:
+			if err := r.link.Send(session.LearnerMessage{Request: &request}); err != nil {
+				return fmt.Errorf("asking the leader: %w", err)
+			}
+		case <-r.done:
+			return nil
+		}
+	}
+}
+
+// answer answers the heartbeat of a round (R2). The order of its steps is T1: the table is taken, then h is read, then
+// what has moved is left out, so that an entry left in was current at h.
+func (r *relay) answer(round uint64, all bool) error {
+	s := r.server
+	touches, tag := s.table.take(r.touches[:0], all)
+	h := s.view.Attachment()
+	touches = s.table.keep(touches)
+	r.touches = touches
+	slices.SortFunc(touches, func(a, b taken) int { return cmp.Compare(a.a.id, b.a.id) })
+	r.remember(answered{round, tag})
+	for {
+		n := min(len(touches), chunk)
+		a := r.pack(touches[:n])
+		touches = touches[n:]
+		a.Round, a.Attachment, a.Last = round, h, len(touches) == 0
+		if err := r.link.Send(session.LearnerMessage{Answer: a}); err != nil {
+			return err
+		}
+		if a.Last {
+			clear(r.touches)
+			return nil
+		}
+	}
+}
+
+// pack makes a chunk whose ages are as of now (T4).
+func (r *relay) pack(touches []taken) *session.Answer {
+	now := time.Now()
+	r.server.look(now)
+	moment := now.Sub(r.server.table.base)
+	r.sorted = r.sorted[:0]
+	for _, t := range touches {
+		r.sorted = append(r.sorted, session.Touch{ID: t.a.id, Age: moment - t.at})
+	}
+	// The link may keep the bytes, so they are not the relay's to use again.
+	packed := session.AppendTouches(make([]byte, 0, len(r.packed)+len(r.packed)/8), r.sorted)
+	r.packed = packed
+	return &session.Answer{
+		Term:     r.server.view.Term(),
+		VouchAge: r.server.pulse.vouches(now),
+		Touches:  packed,
+	}
+}
+
+func (r *relay) remember(a answered) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.answers) == maxUnconfirmed {
+		r.answers = slices.Delete(r.answers, 0, 1)
+	}
+	r.answers = append(r.answers, a)
+}
+
+// do asks the leader and returns its reply. An error that is not ErrOutcomeUnknown says that nothing was asked, or that
+// the leader refused.
+func (r *relay) do(ctx context.Context, request session.Request) (session.Reply, error) {
+	waiting, seq, err := r.begin()
+	if err != nil {
+		return session.Reply{}, err
+	}
+	request.Seq = seq
+	select {
+	case r.out <- request:
+	case <-ctx.Done():
+		r.forget(seq)
+		return session.Reply{}, ctx.Err()
+	case <-r.done:
+		return session.Reply{}, session.ErrNoLeader
+	}
+	select {
+	case reply := <-waiting:
+		return reply, reply.Err
+	case <-ctx.Done():
+		r.forget(seq)
+		return session.Reply{}, fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, ctx.Err())
+	case <-r.done:
+		return session.Reply{}, fmt.Errorf("%w: the stream to the leader ended", session.ErrOutcomeUnknown)
+	}
+}
+
+func (r *relay) begin() (chan session.Reply, uint64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return nil, 0, session.ErrNoLeader
+	}
+	if len(r.pending) >= maxPending {
+		return nil, 0, &session.LimitError{Name: "requests_to_leader", Limit: fmt.Sprintf("%d in flight", maxPending)}
+	}
+	r.seq++
+	waiting := make(chan session.Reply, 1)
+	r.pending[r.seq] = waiting
+	return waiting, r.seq, nil
+}
+
+func (r *relay) forget(seq uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pending, seq)
+}

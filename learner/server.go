@@ -1,0 +1,301 @@
+package learner
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/session"
+)
+
+// Config is what a [Server] needs to know.
+type Config struct {
+	// Node is this node's number.
+	Node session.Node
+	// Interval is the leader's heartbeat interval; the same on every node.
+	Interval time.Duration
+	// LaggingWait is how long a request waits for this node to catch up before it is told LAGGING (M5).
+	LaggingWait time.Duration
+	// Try returns the client addresses of the other nodes, for clients in jeopardy. Safe for concurrent use.
+	Try func() []string
+	// Logger is for changes of state, never for a touch.
+	Logger hclog.Logger
+}
+
+// Server serves a node's clients for as long as the node runs. It implements session.Service, and is told of applied
+// entries (Applied, Restored). Safe for concurrent use.
+type Server struct {
+	cfg   Config
+	view  View
+	table *TouchTable
+	pulse *pulse
+	// wake makes Run look again: a round was good after jeopardy.
+	wake chan struct{}
+	// advanced is told when the state has applied more.
+	advanced *broadcast
+
+	mu sync.Mutex
+	// relay is nil while no leader is followed. guarded by mu
+	relay *relay
+	// leaderAttachment is the highest attachment that the leader followed now has applied; 0 without one (M3). guarded by mu
+	leaderAttachment uint64
+	// goodTerm and goodRound name the newest good round learnt of, and goodAt is when that was. guarded by mu
+	goodTerm, goodRound uint64
+	goodAt              time.Time
+	// jeopardy is set while clients are told that touches may not count (S4). guarded by mu
+	jeopardy bool
+	// connections are those with events. guarded by mu
+	connections map[*connection]struct{}
+	// stopping refuses new connections and requests. guarded by mu
+	stopping bool
+}
+
+// NewServer returns a server of the state behind view. Its process vouches for its clients from now on (E1).
+func NewServer(cfg Config, view View) *Server {
+	now := time.Now()
+	return &Server{
+		cfg:         cfg,
+		view:        view,
+		table:       NewTouchTable(now),
+		pulse:       newPulse(cfg.Interval, now),
+		wake:        make(chan struct{}, 1),
+		advanced:    newBroadcast(),
+		goodAt:      now,
+		connections: make(map[*connection]struct{}),
+	}
+}
+
+// Run keeps the pulse and tells clients of jeopardy until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	ticker := time.NewTicker(s.cfg.Interval / 4)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-s.wake:
+		}
+		now := time.Now()
+		s.look(now)
+		s.judge(now)
+	}
+}
+
+// look keeps the pulse: before every promise, and while answering (E1, S5).
+func (s *Server) look(now time.Time) {
+	if s.pulse.look(now) {
+		s.table.dropPromises()
+		s.cfg.Logger.Warn("the machine was suspended: promises are dropped")
+	}
+}
+
+// jeopardyAfter is how many intervals without a good round put clients in jeopardy (S4).
+const jeopardyAfter = 3
+
+// judge begins and ends jeopardy. Only Run calls it, so clients hear of both in order.
+func (s *Server) judge(now time.Time) {
+	s.mu.Lock()
+	since, bad := s.goodAt, now.Sub(s.goodAt) > jeopardyAfter*s.cfg.Interval
+	if bad == s.jeopardy {
+		s.mu.Unlock()
+		return
+	}
+	s.jeopardy = bad
+	tell := make([]*connection, 0, len(s.connections))
+	for c := range s.connections {
+		tell = append(tell, c)
+	}
+	s.mu.Unlock()
+
+	if !bad {
+		s.cfg.Logger.Info("jeopardy is over", "connections", len(tell))
+		for _, c := range tell {
+			c.events.JeopardyEnded()
+		}
+		return
+	}
+	s.cfg.Logger.Warn("no good round: clients are in jeopardy", "since", since, "connections", len(tell))
+	try := s.cfg.Try()
+	for _, c := range tell {
+		c.events.Jeopardy(since, try)
+	}
+}
+
+// heard takes in a heartbeat of the leader that is followed (M3, S4).
+func (s *Server) heard(term uint64, beat *session.Heartbeat) {
+	s.mu.Lock()
+	s.leaderAttachment = max(s.leaderAttachment, beat.Attachment)
+	if beat.Good == 0 || term < s.goodTerm || term == s.goodTerm && beat.Good <= s.goodRound {
+		s.mu.Unlock()
+		return
+	}
+	s.goodTerm, s.goodRound, s.goodAt = term, beat.Good, time.Now()
+	wake := s.jeopardy
+	s.mu.Unlock()
+	if wake {
+		notify(s.wake)
+	}
+}
+
+// Follow serves one leader over link until the link ends, and returns why it did. One call at a time: a relay has one
+// stream (T3).
+func (s *Server) Follow(link Link) error {
+	r, err := newRelay(s, link)
+	if err != nil {
+		return err
+	}
+	s.setRelay(r)
+	defer s.setRelay(nil)
+	return r.run()
+}
+
+func (s *Server) setRelay(r *relay) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.relay = r
+	s.leaderAttachment = 0
+}
+
+// ask sends a request to the leader.
+func (s *Server) ask(ctx context.Context, request session.Request) (session.Reply, error) {
+	s.mu.Lock()
+	r, stopping := s.relay, s.stopping
+	s.mu.Unlock()
+	switch {
+	case stopping:
+		return session.Reply{}, session.ErrStopping
+	case r == nil:
+		return session.Reply{}, session.ErrNoLeader
+	}
+	return r.do(ctx, request)
+}
+
+// Stop refuses what comes from now on with ErrStopping. What is under way goes on.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+}
+
+// Connect begins a connection. Its error is ErrStopping.
+func (s *Server) Connect(events session.Events) (session.Connection, error) {
+	c := &connection{server: s, events: events, sessions: make(map[session.ID]*attached)}
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return nil, session.ErrStopping
+	}
+	since, tell := s.goodAt, s.jeopardy && events != nil
+	if events != nil {
+		s.connections[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if tell {
+		events.Jeopardy(since, s.cfg.Try())
+	}
+	return c, nil
+}
+
+func (s *Server) disconnect(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.connections, c)
+}
+
+// Applied ends what an entry moved or ended, before anything shows that the entry was applied (M4, T1).
+func (s *Server) Applied(_, _ uint64, changes []session.Change) {
+	for i := range changes {
+		c := &changes[i]
+		switch c.Kind {
+		case session.Opened:
+		case session.Moved:
+			s.end(c.Session.ID, c.Session.Attachment, session.ErrMoved, nil)
+		case session.Ended:
+			s.end(c.Session.ID, 0, expired(&c.Certificate), &c.Certificate)
+		}
+	}
+	s.advanced.tell()
+}
+
+// Restored compares all that is served with the state a snapshot brought (M4).
+func (s *Server) Restored() {
+	for _, id := range s.table.all() {
+		if now, ok := s.view.Session(id); ok {
+			s.end(id, now.Attachment, session.ErrMoved, nil)
+			continue
+		}
+		certificate, ok := s.view.Certificate(id)
+		if !ok {
+			certificate = session.Certificate{ID: id}
+		}
+		s.end(id, 0, s.gone(id), &certificate)
+	}
+	s.advanced.tell()
+}
+
+// end stops serving a session whose attachment is not keep, and tells its connection: Gone with a certificate, Moved
+// without.
+func (s *Server) end(id session.ID, keep uint64, why error, certificate *session.Certificate) {
+	c, ended := s.table.end(id, keep, why)
+	switch {
+	case !ended || c == nil || c.events == nil:
+	case certificate != nil:
+		c.events.Gone(*certificate)
+	default:
+		c.events.Moved(id)
+	}
+}
+
+// gone is why a session that the state does not hold is refused.
+func (s *Server) gone(id session.ID) error {
+	if certificate, ok := s.view.Certificate(id); ok {
+		return expired(&certificate)
+	}
+	return &session.ExpiredError{ID: id}
+}
+
+func expired(c *session.Certificate) error {
+	certificate := *c
+	return &session.ExpiredError{ID: c.ID, Certificate: &certificate}
+}
+
+// Ready returns nil when the node serves: it follows a leader, and heard of a good round lately. The error says why not.
+func (s *Server) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stopping:
+		return session.ErrStopping
+	case s.relay == nil:
+		return session.ErrNoLeader
+	case s.goodRound == 0 || s.jeopardy:
+		return fmt.Errorf("no good round since %s", s.goodAt.Format(time.RFC3339Nano))
+	}
+	return nil
+}
+
+// Stats are figures of a [Server].
+type Stats struct {
+	// Attached sessions, and connections with events.
+	Attached, Connections int
+	// Stalls of the process or the machine that were noticed.
+	Stalls uint64
+	// Jeopardy is set while clients are told that touches may not count.
+	Jeopardy bool
+}
+
+// Stats returns the present figures.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{
+		Attached:    s.table.Len(),
+		Connections: len(s.connections),
+		Stalls:      s.pulse.stalled(),
+		Jeopardy:    s.jeopardy,
+	}
+}

@@ -1,0 +1,259 @@
+package learner
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"holdfast/session"
+)
+
+// TouchTable holds what this node serves and what it has heard since it last answered a heartbeat. A touch takes one short
+// lock of one of its shards and allocates nothing. Safe for concurrent use.
+//
+// Promises (S3) need to know which touch of a session the leader has confirmed. Each answer to a heartbeat gets the next
+// number of a counter, its tag, and each reported touch remembers the tag it went out with; the newest confirmed tag is
+// one number for the whole table, so a confirmation costs nothing per session.
+type TouchTable struct {
+	base   time.Time
+	shards [shards]shard
+	// window says which tags are confirmed. Replaced whole, under mu.
+	window atomic.Pointer[window]
+
+	mu sync.Mutex
+	// tag is the newest one given out. guarded by mu
+	tag uint64
+}
+
+const shards = 64
+
+type shard struct {
+	mu sync.Mutex
+	// serving holds the newest attachment served of each session. guarded by mu
+	serving map[session.ID]*attached
+	// touched are those touched since the table was last taken; spare is the list of the time before. guarded by mu
+	touched, spare []*attached
+	// _ keeps neighbours off one cache line: writers of different shards do not meet.
+	_ [64]byte
+}
+
+// attached is one attachment that this node serves.
+type attached struct {
+	id         session.ID
+	attachment uint64
+	timeout    time.Duration
+	shard      *shard
+
+	// The rest is guarded by shard.mu.
+
+	// over is why the attachment is served no longer.
+	over error
+	// conn hears of its end; nil when no connection does.
+	conn *connection
+	// last is the newest touch, or when the serving began (T4). Moments are durations since the table's base.
+	last   time.Duration
+	listed bool
+	// confirmed is the newest confirmed touch; older and newer are reported and not known to be confirmed. When both are
+	// taken, a further report replaces newer: older is the one that will be confirmed first.
+	confirmed, older, newer mark
+}
+
+// mark is a touch and the tag of the answer that reported it; tag 0 is none.
+type mark struct {
+	tag uint64
+	at  time.Duration
+}
+
+// window is the set of confirmed tags: those of this stream's answers up to the newest confirmed one, and those of the
+// stream before, which nothing confirms any more (S1). Marks below floor count for nothing (S5).
+type window struct {
+	first, upTo       uint64
+	oldFirst, oldUpTo uint64
+	floor             uint64
+}
+
+func (w *window) confirms(tag uint64) bool {
+	return tag >= w.first && tag <= w.upTo || tag >= w.oldFirst && tag <= w.oldUpTo
+}
+
+// dead reports that no heartbeat will ever confirm tag.
+func (w *window) dead(tag uint64) bool { return tag < w.first && !w.confirms(tag) }
+
+// NewTouchTable returns an empty table that counts time from base.
+func NewTouchTable(base time.Time) *TouchTable {
+	t := &TouchTable{base: base}
+	t.window.Store(&window{first: 1})
+	for i := range t.shards {
+		t.shards[i].serving = make(map[session.ID]*attached)
+	}
+	return t
+}
+
+// shardOf spreads the ids of one millisecond, and of one second, over the shards.
+func (t *TouchTable) shardOf(id session.ID) *shard {
+	return &t.shards[uint64(id)*0x9e3779b97f4a7c15>>(64-6)]
+}
+
+// touch records a touch of a received at now, and returns what may be promised for it (S3), negative for nothing. The
+// error says why a is served no longer; then nothing is recorded (T2).
+func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error) {
+	w := t.window.Load()
+	s := a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.over != nil {
+		return -1, a.over
+	}
+	a.last = max(a.last, now)
+	if !a.listed {
+		a.listed = true
+		s.touched = append(s.touched, a)
+	}
+	return a.promise(w, now), nil
+}
+
+// promise is S3.
+func (a *attached) promise(w *window, now time.Duration) time.Duration {
+	a.settle(w)
+	if a.confirmed.tag == 0 || a.confirmed.tag < w.floor {
+		return -1
+	}
+	if safe := a.timeout - (now - a.confirmed.at) - a.timeout/100 - time.Millisecond; safe > 0 {
+		return safe
+	}
+	return -1
+}
+
+// settle moves reported touches to where w puts them.
+func (a *attached) settle(w *window) {
+	for a.older.tag != 0 {
+		switch {
+		case w.confirms(a.older.tag):
+			if a.older.at >= a.confirmed.at || a.confirmed.tag < w.floor {
+				a.confirmed = a.older
+			}
+		case !w.dead(a.older.tag):
+			return
+		}
+		a.older, a.newer = a.newer, mark{}
+	}
+}
+
+// report notes that the newest touch went out with the answer tag.
+func (a *attached) report(w *window, tag uint64) {
+	a.settle(w)
+	if a.older.tag == 0 {
+		a.older = mark{tag, a.last}
+	} else {
+		a.newer = mark{tag, a.last}
+	}
+}
+
+// taken is a touch as it was when the table was taken.
+type taken struct {
+	a  *attached
+	at time.Duration
+}
+
+// take swaps what was touched for an empty table, shard by shard, each swap atomic against every touch (T1), and appends
+// it to buf; with all set it appends everything that is served (T3). The touches are reported under the returned tag.
+func (t *TouchTable) take(buf []taken, all bool) ([]taken, uint64) {
+	t.mu.Lock()
+	t.tag++
+	tag := t.tag
+	t.mu.Unlock()
+	w := t.window.Load()
+	for i := range t.shards {
+		buf = t.shards[i].take(buf, w, tag, all)
+	}
+	return buf, tag
+}
+
+func (s *shard) take(buf []taken, w *window, tag uint64, all bool) []taken {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.touched
+	s.touched, s.spare = s.spare[:0], list
+	for _, a := range list {
+		a.listed = false
+		if a.over == nil && !all {
+			a.report(w, tag)
+			buf = append(buf, taken{a, a.last})
+		}
+	}
+	clear(s.spare) // what has ended is not kept alive by an old list
+	if all {
+		for _, a := range s.serving {
+			a.report(w, tag)
+			buf = append(buf, taken{a, a.last})
+		}
+	}
+	return buf
+}
+
+// keep leaves out what is served no longer and returns the rest, in place (T1, last step). Touches stand in the order of
+// their shards, so each shard is locked about once.
+func (t *TouchTable) keep(touches []taken) []taken {
+	kept := touches[:0]
+	var locked *shard
+	for _, touch := range touches {
+		if touch.a.shard != locked {
+			if locked != nil {
+				locked.mu.Unlock()
+			}
+			locked = touch.a.shard
+			locked.mu.Lock()
+		}
+		if touch.a.over == nil {
+			kept = append(kept, touch)
+		}
+	}
+	if locked != nil {
+		locked.mu.Unlock()
+	}
+	return kept
+}
+
+// beginStream makes what the stream before reported and was not told to be confirmed unconfirmed for ever (S1).
+func (t *TouchTable) beginStream() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := *t.window.Load()
+	t.window.Store(&window{first: t.tag + 1, oldFirst: w.first, oldUpTo: w.upTo, floor: w.floor})
+}
+
+// confirm makes the touches reported up to tag confirmed, less those of notTaken (S1).
+func (t *TouchTable) confirm(tag uint64, notTaken []session.ID) {
+	for _, id := range notTaken {
+		t.shardOf(id).discard(id, tag)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := *t.window.Load()
+	w.upTo = max(w.upTo, tag)
+	t.window.Store(&w)
+}
+
+// discard forgets the reports of a session up to tag.
+func (s *shard) discard(id session.ID, tag uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.serving[id]
+	if a == nil {
+		return
+	}
+	if a.newer.tag <= tag {
+		a.newer = mark{}
+	}
+	if a.older.tag <= tag {
+		a.older, a.newer = a.newer, mark{}
+	}
+}
+
+// dropPromises makes everything that was ever confirmed or reported count for nothing (S5).
+func (t *TouchTable) dropPromises() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tag += 2 // an attach before this call marked itself with at most the old tag + 1
+	t.window.Store(&window{first: t.tag, floor: t.tag})
+}
