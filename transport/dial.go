@@ -1,0 +1,94 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Buffers of one connection. gRPC's defaults of 32 KiB each way would be all of the 32 KB that an idle connection may
+// cost; the write buffer is shared between connections and given back while nothing is written.
+const (
+	readBufferBytes  = 4 << 10
+	writeBufferBytes = 16 << 10
+)
+
+// DefaultMessageBytes is the largest message of the client port, either way, unless a configuration says otherwise.
+const DefaultMessageBytes = 1 << 20
+
+// DialOptions configures [DialClient]. The zero value is good.
+type DialOptions struct {
+	// Dial makes the connection; nil is TCP. It is never asked to go through a proxy.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// KeepaliveTime is how long a connection is quiet before it is tested, and KeepaliveTimeout how long the answer may
+	// take. 0 is 10 s, which is also gRPC's lower bound for the first, and 5 s.
+	KeepaliveTime, KeepaliveTimeout time.Duration
+	// MaxMessageBytes is the largest message that is received; 0 is four times [DefaultMessageBytes], because what a
+	// server sends is bounded by the server, and a client with a smaller limit than that would lose its connection.
+	MaxMessageBytes int
+	// Credentials of the transport; nil is plaintext.
+	Credentials credentials.TransportCredentials
+	// UserAgent goes in front of gRPC's own.
+	UserAgent string
+}
+
+// DialClient returns a client connection to the node at address, host:port, which need not be reachable: gRPC connects
+// with the first call and connects again, with a back-off of at most 3 s, while calls are made. The caller closes it.
+func DialClient(address string, o DialOptions) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(o)...)
+	if err != nil {
+		return nil, fmt.Errorf("dialling %s: %w", address, err)
+	}
+	return conn, nil
+}
+
+func dialOptions(o DialOptions) []grpc.DialOption {
+	if o.Dial == nil {
+		o.Dial = dialTCP
+	}
+	if o.Credentials == nil {
+		o.Credentials = insecure.NewCredentials()
+	}
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(o.Credentials),
+		grpc.WithContextDialer(o.Dial),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithUserAgent(o.UserAgent),
+		grpc.WithReadBufferSize(readBufferBytes),
+		grpc.WithWriteBufferSize(writeBufferBytes),
+		grpc.WithSharedWriteBuffer(true),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time:                or(o.KeepaliveTime, 10*time.Second),
+			Timeout:             or(o.KeepaliveTimeout, 5*time.Second),
+			PermitWithoutStream: true,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(or(o.MaxMessageBytes, 4*DefaultMessageBytes))),
+	}
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
+}
+
+// or returns v, or byDefault when v is zero.
+func or[T comparable](v, byDefault T) T {
+	var zero T
+	if v == zero {
+		return byDefault
+	}
+	return v
+}

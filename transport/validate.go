@@ -1,0 +1,126 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// within puts a [session.FieldError] into the message it is a field of.
+func within(message string, err error) error {
+	var field *session.FieldError
+	if errors.As(err, &field) {
+		return &session.FieldError{Field: message + "." + field.Field, Limit: field.Limit}
+	}
+	return err
+}
+
+func seqOf(seq uint64) error {
+	if seq == 0 {
+		return &session.FieldError{Field: "seq", Limit: notZero}
+	}
+	return nil
+}
+
+func idFrom(field string, id uint64) (session.ID, error) {
+	if id == 0 {
+		return 0, &session.FieldError{Field: field, Limit: notZero}
+	}
+	return session.ID(id), nil
+}
+
+// idsFrom checks a list of ids; more than limit are too many.
+func idsFrom(field string, ids []uint64, limit int) ([]session.ID, error) {
+	if len(ids) > limit {
+		return nil, &session.FieldError{Field: field, Limit: fmt.Sprintf("at most %d", limit)}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	out := make([]session.ID, len(ids))
+	for i, id := range ids {
+		if id == 0 {
+			return nil, &session.FieldError{Field: field, Limit: "ids that are not 0"}
+		}
+		out[i] = session.ID(id)
+	}
+	return out, nil
+}
+
+// opening are the fields of an open, in whichever message it comes.
+type opening interface {
+	GetTimeout() *durationpb.Duration
+	GetLabels() map[string]string
+	GetRequestId() []byte
+}
+
+func openFrom(o opening) (session.OpenRequest, error) {
+	timeout, err := durationFrom("timeout", o.GetTimeout(), positive)
+	if err != nil {
+		return session.OpenRequest{}, err
+	}
+	labels, err := session.NewLabels(o.GetLabels())
+	if err != nil {
+		return session.OpenRequest{}, err
+	}
+	request, err := requestIDFrom("request_id", o.GetRequestId())
+	if err != nil {
+		return session.OpenRequest{}, err
+	}
+	return session.OpenRequest{RequestID: request, Timeout: timeout, Labels: labels, MS: nowMS()}, nil
+}
+
+func requestIDFrom(field string, b []byte) (session.RequestID, error) {
+	if len(b) != len(session.RequestID{}) {
+		return session.RequestID{}, &session.FieldError{Field: field, Limit: "16 bytes"}
+	}
+	return session.RequestID(b), nil
+}
+
+// nowMS is the wall clock of an open, in milliseconds since session.Epoch (O1). A clock before the epoch counts as 0.
+func nowMS() uint64 { return session.MS(time.Now()) }
+
+// resuming are the fields of a resume, in whichever message it comes.
+type resuming interface {
+	GetToken() *holdfastv1.Token
+	GetInstance() uint64
+	GetAttempt() uint64
+}
+
+func resumeFrom(r resuming) (session.ResumeRequest, error) {
+	token, err := TokenFrom(r.GetToken())
+	if err != nil {
+		return session.ResumeRequest{}, err
+	}
+	if r.GetInstance() == 0 {
+		return session.ResumeRequest{}, &session.FieldError{Field: "instance", Limit: "64 random bits, " + notZero}
+	}
+	if r.GetAttempt() == 0 {
+		return session.ResumeRequest{}, &session.FieldError{Field: "attempt", Limit: "1 or more"}
+	}
+	return session.ResumeRequest{Token: token, Instance: r.GetInstance(), Attempt: r.GetAttempt()}, nil
+}
+
+func touchFrom(t *holdfastv1.Touch) ([]session.ID, error) {
+	return idsFrom("ids", t.GetIds(), session.MaxTouchBatch)
+}
+
+func tokensFrom(tokens []*holdfastv1.Token) ([]session.Token, error) {
+	if len(tokens) > session.MaxTouchBatch {
+		return nil, &session.FieldError{Field: "tokens", Limit: fmt.Sprintf("at most %d", session.MaxTouchBatch)}
+	}
+	out := make([]session.Token, len(tokens))
+	for i, p := range tokens {
+		t, err := tokenFrom(fmt.Sprintf("tokens[%d]", i), p)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = t
+	}
+	return out, nil
+}
