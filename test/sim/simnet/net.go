@@ -16,8 +16,8 @@ type Network struct {
 	mu        sync.Mutex
 	ports     map[string]*listener // guarded by mu; by "host:port"
 	conns     map[*conn]struct{}   // guarded by mu; ends that are not closed
-	cut       map[link]bool        // guarded by mu
-	paused    map[string]bool      // guarded by mu
+	cut       map[link]int         // guarded by mu; how many cuts lie on it
+	paused    map[string]int       // guarded by mu; how many pauses lie on it
 	lives     map[string]*Host     // guarded by mu; the present life of a host
 	ephemeral int                  // guarded by mu
 	held      map[link]int         // guarded by mu
@@ -36,8 +36,8 @@ func New(latency func(from, to string) time.Duration) *Network {
 		latency: latency,
 		ports:   make(map[string]*listener),
 		conns:   make(map[*conn]struct{}),
-		cut:     make(map[link]bool),
-		paused:  make(map[string]bool),
+		cut:     make(map[link]int),
+		paused:  make(map[string]int),
 		lives:   make(map[string]*Host),
 		held:    make(map[link]int),
 		changed: make(chan struct{}),
@@ -54,17 +54,17 @@ func (n *Network) Host(name string) *Host {
 	return h
 }
 
-// Cut stops what from sends to to: it hangs until Heal. The other direction is another link.
-func (n *Network) Cut(from, to string) { n.set(func() { n.cut[link{from, to}] = true }) }
+// Cut stops what from sends to to: it hangs until Heal. The other direction is another link. Cuts of one link add up.
+func (n *Network) Cut(from, to string) { n.set(func() { n.cut[link{from, to}]++ }) }
 
-// Heal undoes Cut; what hung is delivered.
-func (n *Network) Heal(from, to string) { n.set(func() { delete(n.cut, link{from, to}) }) }
+// Heal undoes one Cut; after the last one what hung is delivered.
+func (n *Network) Heal(from, to string) { n.set(func() { n.cut[link{from, to}]-- }) }
 
 // Pause stops everything from and to a host, until Resume, which delivers it. What the host does by itself goes on.
-func (n *Network) Pause(host string) { n.set(func() { n.paused[host] = true }) }
+func (n *Network) Pause(host string) { n.set(func() { n.paused[host]++ }) }
 
-// Resume undoes Pause.
-func (n *Network) Resume(host string) { n.set(func() { delete(n.paused, host) }) }
+// Resume undoes one Pause.
+func (n *Network) Resume(host string) { n.set(func() { n.paused[host]-- }) }
 
 // Kill ends a host's life: its listeners and connections close, and its Host is of no more use. Those on the other ends
 // hear of it as fast as their links allow.
@@ -123,7 +123,9 @@ func (n *Network) announce() {
 }
 
 // blocked reports whether l delivers nothing now. The caller holds mu.
-func (n *Network) blocked(l link) bool { return n.cut[l] || n.paused[l.from] || n.paused[l.to] }
+func (n *Network) blocked(l link) bool {
+	return n.cut[l] > 0 || n.paused[l.from] > 0 || n.paused[l.to] > 0
+}
 
 // hold counts a write or a dial on a blocked link. The caller holds mu.
 func (n *Network) hold(l link) bool {
