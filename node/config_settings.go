@@ -53,7 +53,7 @@ func identitySettings() []setting {
 		},
 		word("cluster_id", "holdfast", clusterIDLimit, validClusterID,
 			func(c *Config) *string { return &c.ClusterID }).helps("name of the cluster; nodes of another cluster are refused"),
-		word("data_dir", "", "not empty", func(s string) bool { return s != "" },
+		word("data_dir", "", "a path", func(s string) bool { return s != "" },
 			func(c *Config) *string { return &c.DataDir }).helps("directory of this node alone, made if missing; required"),
 		{
 			name: "peers", kind: "peers", limit: peersLimit, help: "all nodes of the cluster, the same on every node; required",
@@ -164,6 +164,18 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// formatDuration writes 1m for 1m0s.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
 const clusterIDLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 // span is a range, both ends included.
@@ -171,10 +183,10 @@ type span[T cmp.Ordered] struct{ lo, hi T }
 
 func duration(name, def string, in span[time.Duration], at func(c *Config) *time.Duration) setting {
 	return setting{
-		name: name, def: def, kind: "duration", limit: in.String(),
+		name: name, def: def, kind: "duration", limit: formatDuration(in.lo) + " to " + formatDuration(in.hi),
 		ok: func(c *Config) bool { return in.contains(*at(c)) },
 		value: func(c *Config) pflag.Value {
-			return &text[time.Duration]{at: at(c), kind: "duration", parse: parseDuration, format: time.Duration.String}
+			return &text[time.Duration]{at: at(c), kind: "duration", parse: parseDuration, format: formatDuration}
 		},
 	}
 }

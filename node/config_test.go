@@ -1,0 +1,260 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"holdfast/session"
+)
+
+const threePeers = "1=n1,2=n2,3=n3"
+
+func validConfig(t *testing.T) Config {
+	t.Helper()
+	c := DefaultConfig()
+	c.Node, c.DataDir = 1, "data"
+	peers, err := ParsePeers(threePeers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Peers = peers
+	return c
+}
+
+// load is what a process with these arguments, variables and file sees.
+func load(t *testing.T, file string, environ []string, args ...string) (Config, error) {
+	t.Helper()
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "node.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Chdir(filepath.Dir(path))
+		environ = append(environ, "HOLDFAST_CONFIG=node.yaml")
+	}
+	flags := pflag.NewFlagSet("node", pflag.ContinueOnError)
+	RegisterFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return Load(flags, environ)
+}
+
+func TestCompleteDerivesFromTheTick(t *testing.T) {
+	c := validConfig(t)
+	c.Tick = 4 * time.Second
+	got, err := c.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := c
+	want.HeartbeatInterval, want.MinTimeout, want.MaxTimeout = time.Second, 8*time.Second, 80*time.Second
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if got, want := got.Limits(), (session.Limits{Min: 8 * time.Second, Max: 80 * time.Second}); got != want {
+		t.Errorf("limits: got %v, want %v", got, want)
+	}
+}
+
+func TestLoadPrecedence(t *testing.T) {
+	file := "node: 1\ndata_dir: file\ncluster_id: file\npeers: " + threePeers + "\ntick: 3s\n"
+	got, err := load(t, file, []string{"HOLDFAST_DATA_DIR=env", "HOLDFAST_CLUSTER_ID=env", "HOLDFAST_LOG_LEVEL=", "PATH=/bin"}, "--cluster-id=flag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.ClusterID != "flag" || got.DataDir != "env" || got.Tick != 3*time.Second || got.LogLevel != "info" {
+		t.Errorf("got %q from flag, %q from environment, %s from file, %q from defaults", got.ClusterID, got.DataDir, got.Tick, got.LogLevel)
+	}
+}
+
+// Every setting is another value in turn, given in each of the three ways.
+func TestEverySettingFromEverySource(t *testing.T) {
+	other := map[string]string{
+		"node": "2", "cluster_id": "c", "data_dir": "d", "peers": "1=a:1:2@c:3,2=b:4:5@d:6",
+		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
+		"tick": "3s", "heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s", "expiry_interval": "50ms",
+		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms", "raft_apply_timeout": "3s",
+		"snapshot_interval": "1m", "snapshot_threshold": "7", "trailing_logs": "8",
+		"max_message_bytes": "65536", "max_streams_per_connection": "9", "max_connections": "10",
+		"max_sessions_per_connection": "11", "max_requests_per_connection": "12", "lagging_wait": "2s",
+		"shutdown_timeout": "4s", "log_level": "debug", "log_format": "json",
+	}
+	for _, s := range settings() {
+		v := other[s.name]
+		if v == "" || v == s.def {
+			t.Fatalf("%s: no other value in this test", s.name)
+		}
+		required := map[string]string{"node": "1", "data_dir": "data", "peers": threePeers}
+		delete(required, s.name)
+		var environ []string
+		for name, value := range required {
+			environ = append(environ, "HOLDFAST_"+strings.ToUpper(name)+"="+value)
+		}
+		for source, load := range map[string]func() (Config, error){
+			"flag":        func() (Config, error) { return load(t, "", environ, "--"+s.flag(), v) },
+			"environment": func() (Config, error) { return load(t, "", append(environ, s.variable()+"="+v)) },
+			"file":        func() (Config, error) { return load(t, s.name+": '"+v+"'\n", environ) },
+		} {
+			c, err := load()
+			if err != nil {
+				t.Fatalf("%s from %s: %v", s.name, source, err)
+			}
+			if got := s.value(&c).String(); got != v {
+				t.Errorf("%s from %s: got %q, want %q", s.name, source, got, v)
+			}
+		}
+	}
+}
+
+func TestCompleteRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(c *Config)
+		want string
+	}{
+		{"node 0", func(c *Config) { c.Node = 0 }, "node (not set): must be 1 to 254"},
+		{"node 255", func(c *Config) { c.Node = 255 }, "node 255: must be 1 to 254"},
+		{"node elsewhere", func(c *Config) { c.Node = 4 }, "node 4: must be one of peers 1=n1:7401:7402@n1:7400,2=n2:7401:7402@n2:7400,3=n3:7401:7402@n3:7400"},
+		{"cluster id empty", func(c *Config) { c.ClusterID = "" }, "cluster_id (not set): must be 1 to 64 of a-z A-Z 0-9 . _ -"},
+		{"cluster id long", func(c *Config) { c.ClusterID = strings.Repeat("a", 65) }, "cluster_id " + strings.Repeat("a", 65) + ": must be 1 to 64 of a-z A-Z 0-9 . _ -"},
+		{"cluster id letters", func(c *Config) { c.ClusterID = "a b" }, "cluster_id a b: must be 1 to 64 of a-z A-Z 0-9 . _ -"},
+		{"data dir", func(c *Config) { c.DataDir = "" }, "data_dir (not set): must be a path"},
+		{"no peers", func(c *Config) { c.Peers = nil }, "peers (not set): must be 1 to 254 nodes, see Peers"},
+		{"peer twice", func(c *Config) { c.Peers[1].Node = 1 }, "peers: node 1 is named twice"},
+		{"peer 255", func(c *Config) { c.Peers[1].Node = 255 }, "peers: node 255 is not 1 to 254"},
+		{"shared address", func(c *Config) { c.Peers[1].Peer = "n1:7401" }, "peers: peer address of node 2 is n1:7401, as the raft address of node 1"},
+		{"peer without port", func(c *Config) { c.Peers[1].Raft = "n2" }, `peers: raft address of node 2 is "n2", and must be HOST:PORT that others can reach, port 1 to 65535`},
+		{"peer everywhere", func(c *Config) { c.Peers[1].Client = "0.0.0.0:7400" }, `peers: client address of node 2 is "0.0.0.0:7400", and must be HOST:PORT that others can reach, port 1 to 65535`},
+		{"listen", func(c *Config) { c.HTTPListen = "7403" }, "http_listen 7403: must be HOST:PORT or :PORT, port 1 to 65535"},
+		{"listen host", func(c *Config) { c.HTTPListen = "a b:7403" }, "http_listen a b:7403: must be HOST:PORT or :PORT, port 1 to 65535"},
+		{"listen port 0", func(c *Config) { c.RaftListen = ":0" }, "raft_listen :0: must be HOST:PORT or :PORT, port 1 to 65535"},
+		{"same port", func(c *Config) { c.RaftListen = "127.0.0.1:7400" }, "raft_listen 127.0.0.1:7400: must not be the port of client_listen :7400"},
+		{"tick", func(c *Config) {
+			c.Tick = 0
+			c.MinTimeout = 4 * time.Second
+			c.MaxTimeout = time.Minute
+			c.HeartbeatInterval = time.Second
+		}, "tick 0s: must be 10ms to 1h"},
+		{"heartbeat negative", func(c *Config) { c.HeartbeatInterval = -1 }, "heartbeat_interval -1ns: must be 1ms to 1m"},
+		{"heartbeat too slow", func(c *Config) {
+			c.HeartbeatInterval = 4 * time.Second / 3
+			c.MinTimeout = 4*time.Second - time.Millisecond
+		}, "min_timeout 3.999s: must be above 3 times heartbeat_interval 1.333333333s"},
+		{"min above max", func(c *Config) { c.MaxTimeout = 3 * time.Second }, "min_timeout 4s: must be at most max_timeout 3s"},
+		{"min not whole", func(c *Config) { c.MinTimeout = 4*time.Second + 1 }, "min_timeout 4.000000001s: must be whole milliseconds"},
+		{"max not whole", func(c *Config) { c.MaxTimeout = 40*time.Second + 1 }, "max_timeout 40.000000001s: must be whole milliseconds"},
+		{"max above all", func(c *Config) { c.MaxTimeout = session.MaxTimeout + time.Millisecond }, "max_timeout 24h0m0.001s: must be 10ms to 24h"},
+		{"expiry too fine", func(c *Config) { c.ExpiryInterval = 49 * time.Millisecond }, "expiry_interval 49ms: must be 50ms to 1m"},
+		{"expiry too coarse", func(c *Config) { c.ExpiryInterval = 5 * time.Second }, "expiry_interval 5s: must be at most min_timeout 4s"},
+		{"lagging wait", func(c *Config) { c.LaggingWait = 5 * time.Second }, "lagging_wait 5s: must be at most min_timeout 4s"},
+		{"lease", func(c *Config) { c.RaftLeaseTimeout = 1001 * time.Millisecond }, "raft_lease_timeout 1.001s: must be at most raft_heartbeat_timeout 1s"},
+		{"election", func(c *Config) { c.RaftElectionTimeout = 999 * time.Millisecond }, "raft_election_timeout 999ms: must be at least raft_heartbeat_timeout 1s"},
+		{"message", func(c *Config) { c.MaxMessageBytes = 1 }, "max_message_bytes 1: must be 65536 to 67108864"},
+		{"trailing logs", func(c *Config) { c.TrailingLogs = 0 }, "trailing_logs 0: must be 1 to 1099511627776"},
+		{"shutdown", func(c *Config) { c.ShutdownTimeout = 0 }, "shutdown_timeout 0s: must be 10ms to 1h"},
+		{"level", func(c *Config) { c.LogLevel = "loud" }, "log_level loud: must be trace, debug, info, warn, error, off"},
+		{"format", func(c *Config) { c.LogFormat = "xml" }, "log_format xml: must be text, json"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := validConfig(t)
+			tt.edit(&c)
+			_, err := c.Complete()
+			if err == nil || err.Error() != tt.want {
+				t.Fatalf("got  %v\nwant %s", err, tt.want)
+			}
+			var setting *SettingError
+			if !errors.Is(err, session.ErrInvalid) || !errors.As(err, &setting) {
+				t.Errorf("got %T, want a SettingError that is ErrInvalid", err)
+			}
+		})
+	}
+}
+
+// The bounds themselves are allowed, and listeners may share a port on different addresses.
+func TestCompleteAllowsBounds(t *testing.T) {
+	c := validConfig(t)
+	c.Node, c.Peers[0].Node = 254, 254
+	c.ExpiryInterval, c.MaxTimeout = 50*time.Millisecond, session.MaxTimeout
+	c.RaftLeaseTimeout, c.RaftElectionTimeout = c.RaftHeartbeatTimeout, c.RaftHeartbeatTimeout
+	c.HeartbeatInterval, c.MinTimeout = time.Second, 3*time.Second+time.Millisecond
+	c.ClientListen, c.RaftListen = "127.0.0.1:7400", "127.0.0.2:7400"
+	if _, err := c.Complete(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Problems of all sources come together, each with its origin, and a value that cannot be read causes no second one.
+func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
+	file := "nodes: 1\ntick: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"
+	_, err := load(t, file, []string{"HOLDFAST_MAX_TIMEOUT=30s", "HOLDFAST_TIMEOUT=1s", "HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_NODE=300"}, "--raft-lease-timeout=2s")
+	want := strings.Join([]string{
+		"nodes (file node.yaml, line 1): is no setting: see node run --help",
+		`tick "2" (file node.yaml, line 2): must be a duration with a unit, such as 500ms, 2s or 1m`,
+		"log_level (file node.yaml, line 5): is set twice",
+		"cluster_id (file node.yaml, line 6): must be a single value",
+		`node "300" (environment HOLDFAST_NODE): must be a whole number, 1 to 254`,
+		"HOLDFAST_TIMEOUT (environment): is no setting: see node run --help",
+		"data_dir (not set): must be a path",
+		"peers (not set): must be 1 to 254 nodes, see Peers",
+		"log_level loud (file node.yaml, line 4): must be trace, debug, info, warn, error, off",
+		"min_timeout 50s (file node.yaml, line 3): must be at most max_timeout 30s (environment HOLDFAST_MAX_TIMEOUT)",
+		"raft_lease_timeout 2s (flag --raft-lease-timeout): must be at most raft_heartbeat_timeout 1s (default)",
+	}, "\n")
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestLoadRefusesFiles(t *testing.T) {
+	for _, tt := range []struct{ name, file, want string }{
+		{"not YAML", "a: [", "config node.yaml (environment HOLDFAST_CONFIG): is no YAML: "},
+		{"not a mapping", "- 1", "config node.yaml (environment HOLDFAST_CONFIG): must be a YAML mapping of settings"},
+		{"two documents", "node: 1\n---\nnode: 2\n", "config node.yaml (environment HOLDFAST_CONFIG): must be one YAML document"},
+		{"a list for one value", "node: [1]", "node (file node.yaml, line 1): must be a single value"},
+		{"a peer with another key", "peers:\n- {node: 1, raft: 'a:1', http: 'a:2'}", `peers (file node.yaml, line 2): "http" is no key of a peer: node, raft, peer, client`},
+		{"a peer without raft", "peers:\n- {node: 1}", "peers (file node.yaml, line 2): raft address of node 1 must be HOST:PORT"},
+		{"a peer without node", "peers:\n- {raft: 'a:1'}", "peers (file node.yaml, line 2): node of a peer must be a whole number, 1 to 254"},
+		{"a peer with a key twice", "peers:\n- {node: 1, node: 2, raft: 'a:1'}", `peers (file node.yaml, line 2): "node" is set twice`},
+		{"a peer that is text", "peers:\n- 1=n1", "peers (file node.yaml, line 2): each peer must be a mapping of node, raft, peer and client"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := load(t, tt.file, nil)
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got  %v\nwant %s", err, tt.want)
+			}
+		})
+	}
+	if _, err := load(t, "", nil, "--config=/nowhere/node.yaml"); err == nil || !strings.HasPrefix(err.Error(), "config /nowhere/node.yaml (flag --config): cannot be read: ") {
+		t.Errorf("missing file: got %v", err)
+	}
+}
+
+func TestLoadPeersFromYAML(t *testing.T) {
+	file := "node: 1\ndata_dir: d\npeers:\n- {node: 1, raft: 'a:1', peer: 'a:2', client: 'b:3'}\n- node: 2\n  raft: '[::1]:4'\n"
+	got, err := load(t, file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Peer{{1, "a:1", "a:2", "b:3"}, {2, "[::1]:4", "[::1]:7402", "[::1]:7400"}}
+	if !reflect.DeepEqual(got.Peers, want) {
+		t.Errorf("got %v, want %v", got.Peers, want)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	c := validConfig(t)
+	for n, want := range map[int]int{1: 1, 2: 1, 3: 0} {
+		c.Peers = c.Peers[:n]
+		if got := c.Warnings(); len(got) != want {
+			t.Errorf("%d peers: got %q, want %d warnings", n, got, want)
+		}
+	}
+}

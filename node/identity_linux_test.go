@@ -1,0 +1,54 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// mounted returns an empty file system of the given size, or skips the test where none can be mounted.
+func mounted(t *testing.T, options string) string {
+	t.Helper()
+	path := t.TempDir()
+	if err := syscall.Mount("tmpfs", path, "tmpfs", 0, options); err != nil {
+		t.Skip("no file system can be mounted here: ", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(path, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+func TestOpenDirRefusesAFullDisk(t *testing.T) {
+	path := mounted(t, "size=16k")
+	d := mustOpenDir(t, path)
+	mustClose(t, d)
+	for left := 64 << 10; left > 0; left /= 2 { // fill it to the last page
+		f, err := os.OpenFile(filepath.Join(path, "raft.db"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = f.Write(make([]byte, left))
+		_ = f.Close()
+	}
+	refused(t, path, "the disk is full: free some space")
+	if err := os.Remove(filepath.Join(path, "raft.db")); err != nil {
+		t.Fatal(err)
+	}
+	if d = mustOpenDir(t, path); d.Incarnation != 2 {
+		t.Errorf("with space again: got incarnation %d, want 2", d.Incarnation)
+	}
+	mustClose(t, d)
+}
+
+func TestOpenDirRefusesAReadOnlyDisk(t *testing.T) {
+	path := mounted(t, "size=64k")
+	mustClose(t, mustOpenDir(t, path))
+	if err := syscall.Mount("", path, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Skip("no file system can be mounted read-only here: ", err)
+	}
+	refused(t, path, "the file system is read-only: mount it for writing")
+}

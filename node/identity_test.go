@@ -1,0 +1,159 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func mustOpenDir(t *testing.T, path string) *dir {
+	t.Helper()
+	d, err := openDir(path, "holdfast", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func mustClose(t *testing.T, d *dir) {
+	t.Helper()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refused checks that the directory is refused with a message that has all of want in it.
+func refused(t *testing.T, path string, want ...string) {
+	t.Helper()
+	d, err := openDir(path, "holdfast", 1)
+	if err == nil {
+		mustClose(t, d)
+		t.Fatalf("%s: not refused", path)
+	}
+	for _, w := range append(want, "data directory "+path) {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("got %q, want %q in it", err, w)
+		}
+	}
+}
+
+func TestOpenDirCountsStarts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b")
+	for want := uint64(1); want <= 3; want++ {
+		d := mustOpenDir(t, path)
+		if d.Incarnation != want || d.Path != path {
+			t.Errorf("got incarnation %d at %s, want %d at %s", d.Incarnation, d.Path, want, path)
+		}
+		b, err := os.ReadFile(filepath.Join(path, "identity"))
+		if line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d}`+"\n", want); err != nil || string(b) != line {
+			t.Errorf("got identity %q, %v, want %q", b, err, line)
+		}
+		mustClose(t, d)
+	}
+	for _, p := range []string{path, filepath.Dir(path)} {
+		if info, err := os.Stat(p); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: got mode %v, %v, want 0700", p, info.Mode(), err)
+		}
+	}
+}
+
+func TestOpenDirRefusesASecondProcess(t *testing.T) {
+	path := t.TempDir()
+	d := mustOpenDir(t, path)
+	refused(t, path, "another process uses it", "stop that node")
+	mustClose(t, d)
+	if d = mustOpenDir(t, path); d.Incarnation != 2 {
+		t.Errorf("got incarnation %d, want 2: the refused start is none", d.Incarnation)
+	}
+	mustClose(t, d)
+}
+
+func TestOpenDirRefusesAnotherIdentity(t *testing.T) {
+	for _, tt := range []struct{ name, identity, want string }{
+		{"cluster", `{"format":1,"cluster_id":"other","node":1,"incarnation":1}`, `it belongs to cluster "other", not "holdfast": correct cluster_id or data_dir`},
+		{"node", `{"format":1,"cluster_id":"holdfast","node":2,"incarnation":1}`, "it belongs to node 2, not 1: correct node or data_dir"},
+		{"newer", `{"format":2,"cluster_id":"holdfast","node":1,"incarnation":1}`, "it was written by a newer version (format 2, this version knows 1): use that version"},
+		{"empty", ``, "is damaged: write it again as"},
+		{"garbage", "\x00\x00", "is damaged: write it again as"},
+		{"no incarnation", `{"format":1,"cluster_id":"holdfast","node":1}`, "is damaged: write it again as"},
+		{"no format", `{"cluster_id":"holdfast","node":1,"incarnation":3}`, "is damaged: write it again as"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := t.TempDir()
+			file := filepath.Join(path, "identity")
+			if err := os.WriteFile(file, []byte(tt.identity), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, path, tt.want)
+			if b, err := os.ReadFile(file); err != nil || string(b) != tt.identity {
+				t.Errorf("got identity %q, %v, want it as it was", b, err)
+			}
+		})
+	}
+}
+
+func TestOpenDirRefusesForeignFiles(t *testing.T) {
+	path := t.TempDir()
+	if err := os.WriteFile(filepath.Join(path, "thesis.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, path, "it holds other things (thesis.txt) and no identity file", "give data_dir an empty directory")
+}
+
+// What a first start that was cut short leaves, and a file system's own, is no reason to refuse.
+func TestOpenDirIgnoresLeftovers(t *testing.T) {
+	path := t.TempDir()
+	for _, name := range []string{".identity123", "lock", "lost+found"} {
+		if err := os.WriteFile(filepath.Join(path, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, mustOpenDir(t, path))
+}
+
+func TestOpenDirRefusesAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, path, "a file is in the way")
+	_, err := openDir(filepath.Join(path, "below"), "holdfast", 1)
+	if err == nil || !strings.Contains(err.Error(), "a file is in the way") {
+		t.Errorf("below a file: got %v", err)
+	}
+}
+
+func TestOpenDirRefusesWithoutPermission(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("permissions do not bind root")
+	}
+	path := t.TempDir()
+	if err := os.Chmod(path, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, path, "let this user read and write it")
+	refused(t, filepath.Join(path, "below"), "let this user read and write it")
+}
+
+func TestRemedy(t *testing.T) {
+	for cause, want := range map[error]string{
+		syscall.EACCES: "let this user read and write it",
+		syscall.EPERM:  "let this user read and write it",
+		syscall.EROFS:  "mount it for writing",
+		syscall.ENOSPC: "free some space",
+		syscall.EDQUOT: "free some space",
+	} {
+		err := remedy(&fs.PathError{Op: "open", Path: "x", Err: cause})
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %q, want %q in it", err, want)
+		}
+	}
+	if err := remedy(nil); err != nil {
+		t.Errorf("got %v for nil", err)
+	}
+}
