@@ -1,0 +1,92 @@
+package fsm
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"holdfast/session"
+)
+
+// check reports what is out of range in c as a [session.FieldError]. It guards both ends of the log: what it refuses is
+// neither written nor read, so that a bug of this version is never found for the first time in a log that is on disk.
+func check(c session.Command) error {
+	switch c := c.(type) {
+	case session.OpenSession:
+		return checkOpen(c)
+	case session.MoveSession:
+		return checkMove(c)
+	case session.CloseSessions:
+		return checkClose(c)
+	case session.ForgetRequests, session.Configure:
+		return nil
+	default:
+		return fmt.Errorf("unknown command %T", c)
+	}
+}
+
+func checkOpen(c session.OpenSession) error {
+	switch {
+	case !c.Node.Valid():
+		return outOfRange("node", "1 to 254")
+	case c.MS > session.MaxMS:
+		return outOfRange("ms", "0 to 2^40 - 1 milliseconds since 2026-01-01 UTC")
+	case c.Timeout <= 0 || c.Timeout > session.MaxTimeout || c.Timeout%time.Millisecond != 0:
+		return outOfRange("timeout", "whole milliseconds, 1 ms to "+session.MaxTimeout.String())
+	case c.RequestID == session.RequestID{}:
+		// All clients that forget to set one would share a session.
+		return outOfRange("request_id", "16 bytes that are not all zero")
+	}
+	return c.Labels.Check()
+}
+
+func checkMove(c session.MoveSession) error {
+	switch {
+	case c.ID == 0:
+		return outOfRange("session_id", "not zero")
+	case !c.NewOwner.Valid():
+		return outOfRange("owner", "1 to 254")
+	case c.Attempt == 0:
+		return outOfRange("attempt", "1 or more")
+	}
+	return nil
+}
+
+func checkClose(c session.CloseSessions) error {
+	switch {
+	case c.Cause != session.CauseClosed && c.Cause != session.CauseExpired:
+		return outOfRange("cause", "closed or expired")
+	case c.Credited < 0:
+		return outOfRange("credited", "not negative")
+	case len(c.Sessions) == 0 || len(c.Sessions) > session.MaxCloseBatch:
+		return outOfRange("sessions", fmt.Sprintf("1 to %d", session.MaxCloseBatch))
+	}
+	for _, s := range c.Sessions {
+		if s.ID == 0 {
+			return outOfRange("session_id", "not zero")
+		}
+	}
+	return nil
+}
+
+func outOfRange(field, limit string) error { return &session.FieldError{Field: field, Limit: limit} }
+
+// packAge is the form of an age in the log and in snapshots: milliseconds plus 1, 0 for a negative age, which is unknown.
+// Ages are for people; one above 49 days is shown as that.
+func packAge(age time.Duration) uint32 {
+	if age < 0 {
+		return 0
+	}
+	return uint32(min(age.Milliseconds(), math.MaxUint32-1)) + 1
+}
+
+func unpackAge(packed uint32) time.Duration {
+	return (time.Duration(packed) - 1) * time.Millisecond
+}
+
+// packCredited and unpackCredited carry a duration that is not negative in whole milliseconds.
+func packCredited(d time.Duration) uint64 { return uint64(max(d.Milliseconds(), 0)) }
+
+func unpackCredited(ms uint64) time.Duration {
+	return time.Duration(min(ms, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
+}

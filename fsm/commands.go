@@ -1,0 +1,121 @@
+package fsm
+
+import (
+	"fmt"
+
+	"holdfast/session"
+)
+
+// step applies the commands of one entry, in order, and gathers what they changed.
+type step struct {
+	*tables
+	index, term uint64
+	changes     []session.Change
+}
+
+func (s *step) apply(c session.Command) session.Result {
+	r := session.Result{Index: s.index, Term: s.term}
+	switch c := c.(type) {
+	case session.OpenSession:
+		r.Session, r.Err = s.open(c)
+	case session.MoveSession:
+		r.Session, r.Err = s.move(c)
+	case session.CloseSessions:
+		r.Closed = s.close(c)
+	case session.ForgetRequests:
+		s.forgetRequests(c.UpToIndex)
+	case session.Configure:
+		s.configure(c)
+	default:
+		panic(fmt.Sprintf("fsm: command %T was decoded and cannot be applied", c))
+	}
+	return r
+}
+
+// open assigns an id (O1) and an attachment. A request id that is remembered answers with what it made, and moves
+// nothing (O2).
+func (s *step) open(c session.OpenSession) (session.Session, error) {
+	if known, ok := s.requests.find(&request{id: c.RequestID}); ok {
+		if r, ok := s.session(known.session); ok {
+			return r.session(), nil
+		}
+		return session.Session{}, s.expired(known.session)
+	}
+	id, err := session.NextID(s.marks[c.Node], c.Node, c.MS)
+	if err != nil {
+		return session.Session{}, err
+	}
+	s.attachment++
+	r := &record{
+		id: id, attachment: s.attachment, owner: c.Node, timeoutMS: uint32(c.Timeout.Milliseconds()),
+		openedIndex: s.index, openedMS: c.MS,
+	}
+	if labels := c.Labels; len(labels) > 0 {
+		r.labels = &labels
+	}
+	s.setMark(id)
+	s.putSession(r)
+	s.addRequest(&request{id: c.RequestID, session: id, index: s.index})
+	return s.changed(session.Opened, r), nil
+}
+
+// move sets owner and attachment (M1).
+func (s *step) move(c session.MoveSession) (session.Session, error) {
+	old, ok := s.session(c.ID)
+	if !ok {
+		return session.Session{}, s.expired(c.ID)
+	}
+	if c.Instance == old.instance {
+		if c.Attempt < old.attempt {
+			return session.Session{}, session.ErrMoved
+		}
+		if c.Attempt == old.attempt && c.NewOwner == old.owner {
+			// The first answer was lost. A new attachment would end the connection that this one asks for.
+			return old.session(), nil
+		}
+	}
+	s.attachment++
+	r := *old
+	r.owner, r.attachment, r.instance, r.attempt = c.NewOwner, s.attachment, c.Instance, c.Attempt
+	s.putSession(&r)
+	return s.changed(session.Moved, &r), nil
+}
+
+// close ends the sessions that are still as the deciding leader saw them. An entry that was decided in another term than
+// it was appended in ends nothing: another leader may have promised since (E3).
+func (s *step) close(c session.CloseSessions) []bool {
+	closed := make([]bool, len(c.Sessions))
+	if c.Term != s.term {
+		return closed
+	}
+	for i, named := range c.Sessions {
+		r, ok := s.session(named.ID)
+		if !ok || r.attachment != named.Attachment {
+			continue
+		}
+		cert := &certificate{
+			id: r.id, number: s.issued, term: s.term, index: s.index, cause: c.Cause, owner: r.owner,
+			age: packAge(named.LastTouchAge), credited: packCredited(c.Credited), ms: c.MS,
+		}
+		s.dropSession(r)
+		s.addCertificate(cert)
+		closed[i] = true
+		s.changes = append(s.changes, session.Change{
+			Kind: session.Ended, Session: r.session(), Certificate: cert.session(),
+		})
+	}
+	return closed
+}
+
+// configure takes the cluster key if there is none: replacing it would make every credential that clients hold worthless.
+func (s *step) configure(c session.Configure) {
+	if s.key == (session.Key{}) {
+		s.key = c.Key
+	}
+}
+
+func (s *step) changed(kind session.ChangeKind, r *record) session.Session {
+	now := r.session()
+	s.changes = append(s.changes, session.Change{Kind: kind, Session: now})
+	return now
+}

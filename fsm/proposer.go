@@ -1,0 +1,217 @@
+package fsm
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+)
+
+// Defaults of a [ProposerConfig].
+const (
+	DefaultProposeTimeout  = 5 * time.Second
+	DefaultEntryCommands   = 1000
+	DefaultEntryBytes      = 512 << 10
+	DefaultProposalsQueued = 16_384
+)
+
+// ProposerConfig is what a [Proposer] needs. Zero values of the numbers mean the defaults.
+type ProposerConfig struct {
+	Logger hclog.Logger
+	// Timeout is how long a command may wait to be sent, and how long an entry may then be unanswered, before its callers
+	// are told so.
+	Timeout time.Duration
+	// MaxCommands and MaxBytes bound one entry. An entry always carries at least one command.
+	MaxCommands int
+	MaxBytes    int
+	// MaxProposals bounds the commands that wait or are on their way.
+	MaxProposals int
+}
+
+// Raft is the part of *raft.Raft that a [Proposer] uses.
+type Raft interface {
+	Apply(data []byte, timeout time.Duration) raft.ApplyFuture
+}
+
+// Proposer appends commands to the log, many in one entry: one entry is on its way at a time, and the commands that
+// arrive meanwhile travel in the next one (group commit). It is the only place that knows Raft's errors. Safe for
+// concurrent use.
+type Proposer struct {
+	cfg  ProposerConfig
+	raft Raft
+	wake chan struct{} // has room for one; a value says that the queue has changed
+
+	mu      sync.Mutex
+	queue   *list.List    // of *proposal, oldest first; guarded by mu
+	pending int           // proposals in the queue or on their way; guarded by mu
+	stopped bool          // guarded by mu
+	stats   ProposerStats // guarded by mu
+}
+
+// ProposerStats are totals since the start, and one gauge.
+type ProposerStats struct {
+	// Entries and Commands were given to Raft; Commands/Entries is how well group commit does. Bytes are those of the
+	// entries' payloads.
+	Entries, Commands, Bytes uint64
+	// Unknown are the commands whose callers were told that the outcome is unknown.
+	Unknown uint64
+	// Pending is how many commands wait or are on their way now.
+	Pending int
+}
+
+// proposal is one command and the caller who waits for it.
+type proposal struct {
+	encoded []byte
+	// deadline is when a proposal that still waits in the queue is refused.
+	deadline time.Time
+	// place is where it stands in the queue, nil once it has left. Guarded by Proposer.mu.
+	place *list.Element
+	// abandoned says that the caller has gone. Guarded by Proposer.mu.
+	abandoned bool
+	// answer has room for the one answer.
+	answer chan answer
+}
+
+type answer struct {
+	result session.Result
+	err    error
+}
+
+// NewProposer returns a Proposer that appends through r. It starts nothing: commands wait until [Proposer.Run].
+func NewProposer(cfg ProposerConfig, r Raft) *Proposer {
+	cfg.Timeout = orDefault(cfg.Timeout, DefaultProposeTimeout)
+	cfg.MaxCommands = orDefault(cfg.MaxCommands, DefaultEntryCommands)
+	cfg.MaxBytes = orDefault(cfg.MaxBytes, DefaultEntryBytes)
+	cfg.MaxProposals = orDefault(cfg.MaxProposals, DefaultProposalsQueued)
+	cfg.Logger = cfg.Logger.Named("proposer")
+	return &Proposer{cfg: cfg, raft: r, wake: make(chan struct{}, 1), queue: list.New()}
+}
+
+func orDefault[T int | time.Duration](v, otherwise T) T {
+	if v <= 0 {
+		return otherwise
+	}
+	return v
+}
+
+// Propose appends c and waits until it is applied on this node, which must lead. The error is nil when c was applied;
+// what the state machine thought of it is then in Result.Err. [session.ErrOutcomeUnknown]: c may have been appended, or
+// may yet be. Any other error says that c was certainly not appended and never will be (E4): [session.ErrNotLeader];
+// [session.ErrNoLeader] when leadership is being handed over or the log does not move; [session.ErrStopping]; a
+// [session.LimitError]; a [session.FieldError]; ctx's error.
+func (p *Proposer) Propose(ctx context.Context, c session.Command) (session.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return session.Result{}, fmt.Errorf("proposing: %w", err)
+	}
+	encoded, err := encodeCommand(c)
+	if err != nil {
+		return session.Result{}, fmt.Errorf("proposing: %w", err)
+	}
+	q := &proposal{encoded: encoded, deadline: time.Now().Add(p.cfg.Timeout), answer: make(chan answer, 1)}
+	if err := p.enqueue(q); err != nil {
+		return session.Result{}, fmt.Errorf("proposing: %w", err)
+	}
+	select {
+	case a := <-q.answer:
+		return a.result, a.err
+	case <-ctx.Done():
+		a := p.abandon(ctx, q)
+		return a.result, a.err
+	}
+}
+
+func (p *Proposer) enqueue(q *proposal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.stopped:
+		return session.ErrStopping
+	case p.pending >= p.cfg.MaxProposals:
+		return &session.LimitError{Name: "proposals_in_flight", Limit: strconv.Itoa(p.cfg.MaxProposals)}
+	}
+	q.place = p.queue.PushBack(q)
+	p.pending++
+	p.signal()
+	return nil
+}
+
+// signal wakes Run. It never blocks: a signal that is already there serves.
+func (p *Proposer) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// abandon is for a caller whose ctx has ended: a command that has not been sent is taken back; what happens to one that
+// has been sent, nobody can say.
+func (p *Proposer) abandon(ctx context.Context, q *proposal) answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case a := <-q.answer:
+		return a
+	default:
+	}
+	if q.place != nil {
+		p.remove(q)
+		p.pending--
+		return answer{err: fmt.Errorf("proposing: %w", ctx.Err())}
+	}
+	q.abandoned = true
+	p.stats.Unknown++
+	return answer{err: unknown(ctx.Err().Error() + " while the entry was on its way")}
+}
+
+// remove takes q out of the queue. The caller holds mu.
+func (p *Proposer) remove(q *proposal) {
+	p.queue.Remove(q.place)
+	q.place = nil
+}
+
+// Stats returns the counters.
+func (p *Proposer) Stats() ProposerStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Pending = p.pending
+	return s
+}
+
+// Run sends the commands, until ctx ends. It then refuses what waits with [session.ErrStopping], gives the entry on its
+// way the rest of its time to be answered, and returns nil: no caller is left waiting. When Raft has not answered even
+// then, a goroutine of Run stays behind until it does, which it does when it shuts down; so stop Run first, then Raft.
+func (p *Proposer) Run(ctx context.Context) error {
+	timer := time.NewTimer(p.cfg.Timeout)
+	defer timer.Stop()
+	var f *flight
+	for {
+		if f == nil && ctx.Err() == nil {
+			f = p.depart()
+		}
+		if at := p.nextDeadline(f); at.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(at))
+		}
+		select {
+		case <-ctx.Done():
+			p.stop()
+			p.finish(f, timer)
+			return nil
+		case <-p.wake:
+		case a := <-f.landing():
+			p.deliver(f, a)
+			f = nil
+		case <-timer.C:
+			p.expire(f)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package fsm
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	logv1 "holdfast/proto/holdfast/log/v1"
+	"holdfast/session"
+)
+
+// A snapshot file, version 1, is
+//
+//	"holdfast snapshot\n"    18 bytes
+//	record, record, ...      to the end of the file
+//
+// and a record is
+//
+//	uvarint    length of the message, at most 64 KiB
+//	4 bytes    CRC-32C of the length's bytes and the message, little-endian
+//	message    holdfast.log.v1.Record
+//
+// The records are, in this order: one Header; a Mark for each node number that was ever used, by node number; the
+// Sessions, by id; the Certificates, by number; the OpenRequests, oldest first; one Trailer, after which the file ends.
+// The Trailer holds the number of records before it and the digest of the state. The same state gives the same bytes.
+//
+// A version that adds something changes Header.version: an older program refuses the file instead of losing the new.
+const (
+	snapshotMagic   = "holdfast snapshot\n"
+	snapshotVersion = 1
+	maxRecordSize   = 64 << 10
+	// snapshotBuffer is what a snapshot takes of memory while it is written or read.
+	snapshotBuffer = 64 << 10
+)
+
+// snapshot is a frozen state on its way to the disk.
+type snapshot struct{ view *View }
+
+// Persist writes the snapshot. Raft calls it beside Apply.
+func (s *snapshot) Persist(sink raft.SnapshotSink) error {
+	if err := writeSnapshot(sink, s.view); err != nil {
+		if cancelErr := sink.Cancel(); cancelErr != nil {
+			return fmt.Errorf("writing snapshot at index %d: %w; cancelling it: %w", s.view.index, err, cancelErr)
+		}
+		return fmt.Errorf("writing snapshot at index %d: %w", s.view.index, err)
+	}
+	if err := sink.Close(); err != nil {
+		return fmt.Errorf("closing snapshot at index %d: %w", s.view.index, err)
+	}
+	return nil
+}
+
+// Release does nothing: a view is held by nobody but its readers.
+func (s *snapshot) Release() {}
+
+func writeSnapshot(w io.Writer, v *View) error {
+	rw := &recordWriter{w: bufio.NewWriterSize(w, snapshotBuffer)}
+	rw.bytes([]byte(snapshotMagic))
+	t := &v.tables
+	rw.record(&logv1.Record{Record: &logv1.Record_Header{Header: &logv1.Header{
+		Version: snapshotVersion, Index: v.index, Term: v.term, Attachment: t.attachment,
+		ClusterKey: keyBytes(t.key), Certificates: t.issued,
+	}}})
+	for node, mark := range t.marks {
+		if mark != 0 {
+			rw.record(&logv1.Record{Record: &logv1.Record_Mark{Mark: &logv1.Mark{Node: uint32(node), Id: uint64(mark)}}})
+		}
+	}
+	rw.sessions(t)
+	for _, c := range t.certificates.items {
+		rw.record(&logv1.Record{Record: &logv1.Record_Certificate{Certificate: certificateProto(c)}})
+	}
+	for _, r := range t.requests.items {
+		rw.record(&logv1.Record{Record: &logv1.Record_OpenRequest{OpenRequest: &logv1.OpenRequest{
+			RequestId: r.id[:], SessionId: uint64(r.session), Index: r.index,
+		}}})
+	}
+	digest := t.digest()
+	rw.record(&logv1.Record{Record: &logv1.Record_Trailer{Trailer: &logv1.Trailer{Records: rw.count, Digest: digest[:]}}})
+	if rw.err != nil {
+		return rw.err
+	}
+	return rw.w.Flush()
+}
+
+// recordWriter writes records until the first error, which it keeps.
+type recordWriter struct {
+	w       *bufio.Writer
+	prefix  []byte // scratch
+	scratch []byte
+	count   uint64
+	err     error
+}
+
+func (w *recordWriter) sessions(t *tables) {
+	m := &logv1.Session{}
+	r := &logv1.Record{Record: &logv1.Record_Session{Session: m}}
+	t.sessions.Scan(func(_ session.ID, s *record) bool {
+		m.Id, m.Attachment, m.Owner, m.TimeoutMs = uint64(s.id), s.attachment, uint32(s.owner), s.timeoutMS
+		m.Instance, m.Attempt, m.OpenedIndex, m.OpenedMs = s.instance, s.attempt, s.openedIndex, s.openedMS
+		m.Labels = nil
+		if s.labels != nil {
+			m.Labels = labelsProto(*s.labels)
+		}
+		w.record(r)
+		return w.err == nil
+	})
+}
+
+func (w *recordWriter) record(r *logv1.Record) {
+	if w.err != nil {
+		return
+	}
+	message, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(w.scratch[:0], r)
+	if err != nil {
+		w.err = fmt.Errorf("encoding record %d: %w", w.count, err)
+		return
+	}
+	w.scratch = message
+	length := protowire.AppendVarint(w.prefix[:0], uint64(len(message)))
+	w.prefix = binary.LittleEndian.AppendUint32(length, recordChecksum(length, message))
+	w.bytes(w.prefix)
+	w.bytes(message)
+	w.count++
+}
+
+func (w *recordWriter) bytes(b []byte) {
+	if w.err == nil {
+		_, w.err = w.w.Write(b)
+	}
+}
+
+func recordChecksum(length, message []byte) uint32 {
+	return crc32.Update(checksum(length), crc32.MakeTable(crc32.Castagnoli), message)
+}
+
+func certificateProto(c *certificate) *logv1.Certificate {
+	return &logv1.Certificate{
+		Number: c.number, Id: uint64(c.id), Cause: logv1.Cause(c.cause), LastTouchAgeMsPlus_1: c.age,
+		Owner: uint32(c.owner), Term: c.term, CreditedMs: c.credited, Index: c.index, Ms: c.ms,
+	}
+}

@@ -1,0 +1,36 @@
+package fsm
+
+import "holdfast/session"
+
+// View is the state as it was at one index. It never changes and is safe for concurrent use; what it shows costs memory
+// only where the state has moved on, for as long as the View is kept.
+type View struct {
+	index, term uint64
+	tables      tables
+}
+
+// Index returns the index of the newest entry that v shows, 0 when there is none.
+func (v *View) Index() uint64 { return v.index }
+
+// Attachment returns the highest attachment given out.
+func (v *View) Attachment() uint64 { return v.tables.attachment }
+
+// Len returns the number of sessions.
+func (v *View) Len() int { return v.tables.sessions.Len() }
+
+// Session returns a session, false when there is none with that id.
+func (v *View) Session(id session.ID) (session.Session, bool) {
+	r, ok := v.tables.session(id)
+	if !ok {
+		return session.Session{}, false
+	}
+	return r.session(), true
+}
+
+// Ascend yields the sessions with ids above after in the order of ids, until yield returns false.
+func (v *View) Ascend(after session.ID, yield func(session.Session) bool) {
+	if after == ^session.ID(0) {
+		return
+	}
+	v.tables.sessions.Ascend(after+1, func(_ session.ID, r *record) bool { return yield(r.session()) })
+}
