@@ -65,7 +65,6 @@ func dialOptions(o DialOptions) []grpc.DialOption {
 		grpc.WithUserAgent(o.UserAgent),
 		grpc.WithReadBufferSize(readBufferBytes),
 		grpc.WithWriteBufferSize(writeBufferBytes),
-		grpc.WithSharedWriteBuffer(true),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 5 * time.Second,

@@ -13,8 +13,7 @@ import (
 
 // within puts a [session.FieldError] into the message it is a field of.
 func within(message string, err error) error {
-	var field *session.FieldError
-	if errors.As(err, &field) {
+	if field, ok := errors.AsType[*session.FieldError](err); ok {
 		return &session.FieldError{Field: message + "." + field.Field, Limit: field.Limit}
 	}
 	return err

@@ -1,0 +1,156 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// Names of the health services.
+const (
+	// HealthNode is SERVING while the node serves.
+	HealthNode = ""
+	// HealthLeader is SERVING on the leader only.
+	HealthLeader = "leader"
+)
+
+// ClientConfig configures a [ClientServer]. The zero value of a field is its default.
+type ClientConfig struct {
+	Logger hclog.Logger
+	// Credentials of the transport; nil is plaintext.
+	Credentials credentials.TransportCredentials
+	// MaxMessageBytes is the largest message a client may send; default 1 MiB.
+	MaxMessageBytes int
+	// MaxStreams is the number of calls under way on one connection; default 64.
+	MaxStreams int
+	// MaxConnections is the number of connections; default 20,000. More are closed as they come.
+	MaxConnections int
+	// MaxSessions is the number of sessions that one Connect stream serves; default 100,000.
+	MaxSessions int
+	// MaxRequests is the number of opens, resumes and closes under way on one Connect stream; default 1,024.
+	MaxRequests int
+	// MaxOutgoing is the number of messages that wait for a client that does not read; default 4,096. One more ends its
+	// stream with RESOURCE_EXHAUSTED.
+	MaxOutgoing int
+	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may take;
+	// default 30 s and 10 s.
+	KeepaliveTime, KeepaliveTimeout time.Duration
+	// KeepaliveMinTime is how often a client may ping; default 5 s. One that pings more often loses its connection.
+	KeepaliveMinTime time.Duration
+	// TouchWait bounds what one TouchSessions waits for tokens that are newer than this node; default 1 s.
+	TouchWait time.Duration
+}
+
+func (c ClientConfig) withDefaults() ClientConfig {
+	c.Logger = or(c.Logger, hclog.NewNullLogger())
+	c.MaxMessageBytes = or(c.MaxMessageBytes, DefaultMessageBytes)
+	c.MaxStreams = or(c.MaxStreams, 64)
+	c.MaxConnections = or(c.MaxConnections, 20_000)
+	c.MaxSessions = or(c.MaxSessions, 100_000)
+	c.MaxRequests = or(c.MaxRequests, 1024)
+	c.MaxOutgoing = or(c.MaxOutgoing, 4096)
+	c.KeepaliveTime = or(c.KeepaliveTime, 30*time.Second)
+	c.KeepaliveTimeout = or(c.KeepaliveTimeout, 10*time.Second)
+	c.KeepaliveMinTime = or(c.KeepaliveMinTime, 5*time.Second)
+	c.TouchWait = or(c.TouchWait, time.Second)
+	return c
+}
+
+// ClientServer serves the client port: SessionService, ClusterService, health and reflection. Safe for concurrent use.
+type ClientServer struct {
+	port   *port
+	health *health.Server
+	stats  clientCounters
+}
+
+// clientCounters are what [ClientStats] is read from.
+type clientCounters struct {
+	streams, sessions         atomic.Int64
+	slowReaders, failedOnConn atomic.Uint64
+}
+
+// ClientStats are gauges and counters of the client port.
+type ClientStats struct {
+	// Connections that are open now.
+	Connections int64
+	// Refused counts connections closed because there were too many.
+	Refused uint64
+	// Streams are the Connect streams open now, Sessions what was opened or resumed through them and has not ended or moved.
+	Streams, Sessions int64
+	// SlowReaders counts Connect streams ended because the client did not read.
+	SlowReaders uint64
+	// Failed counts requests on Connect streams that were answered by Failed.
+	Failed uint64
+	// Panics counts handlers that panicked; each is a fault of the program.
+	Panics uint64
+}
+
+// NewClientServer returns a server of service and cluster. It starts nothing, and is NOT_SERVING until [ClientServer.SetServing].
+func NewClientServer(cfg ClientConfig, service session.Service, cluster Cluster) *ClientServer {
+	cfg = cfg.withDefaults()
+	s := &ClientServer{health: health.NewServer()}
+	s.port = newPort(portConfig{
+		logger:           cfg.Logger,
+		credentials:      cfg.Credentials,
+		maxMessageBytes:  cfg.MaxMessageBytes,
+		maxStreams:       cfg.MaxStreams,
+		maxConnections:   cfg.MaxConnections,
+		keepaliveTime:    cfg.KeepaliveTime,
+		keepaliveTimeout: cfg.KeepaliveTimeout,
+		ping:             cfg.KeepaliveMinTime,
+	})
+	s.SetServing(HealthNode, false)
+	s.SetServing(HealthLeader, false)
+	holdfastv1.RegisterSessionServiceServer(s.port.grpc, &sessionServer{cfg: cfg, service: service, port: s.port, stats: &s.stats})
+	holdfastv1.RegisterClusterServiceServer(s.port.grpc, &clusterServer{cluster: cluster})
+	healthpb.RegisterHealthServer(s.port.grpc, s.health)
+	reflection.Register(s.port.grpc)
+	return s
+}
+
+// Serve accepts connections from listener, which it closes, until [ClientServer.Stop]; the error is nil then.
+func (s *ClientServer) Serve(listener net.Listener) error { return s.port.serve(listener) }
+
+// Stop turns health to NOT_SERVING, ends Connect streams with STOPPING once their requests under way are answered, and
+// lets unary calls finish, until ctx ends; then it closes every connection. The error is [ErrHandlersLeft] when requests
+// go on even then.
+func (s *ClientServer) Stop(ctx context.Context) error {
+	s.health.Shutdown()
+	return s.port.halt(ctx)
+}
+
+// SetServing sets what the health service says of a service: [HealthNode] or [HealthLeader]. After Stop it has no effect.
+func (s *ClientServer) SetServing(service string, ok bool) { //nolint:revive // flag-parameter: health has two states, and callers have a bool
+	state := healthpb.HealthCheckResponse_NOT_SERVING
+	if ok {
+		state = healthpb.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus(service, state)
+}
+
+// Stats returns the gauges and counters of now.
+func (s *ClientServer) Stats() ClientStats {
+	return ClientStats{
+		Connections: s.port.connections.Load(),
+		Refused:     s.port.refused.Load(),
+		Streams:     s.stats.streams.Load(),
+		Sessions:    s.stats.sessions.Load(),
+		SlowReaders: s.stats.slowReaders.Load(),
+		Failed:      s.stats.failedOnConn.Load(),
+		Panics:      s.port.panics.Load(),
+	}
+}
+
+// ours reports whether a method is one of Holdfast's own.
+func ours(method string) bool { return strings.HasPrefix(method, "/holdfast.") }

@@ -1,0 +1,222 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+const (
+	// maxEventBatch is the number of sessions that one Gone or Moved names.
+	maxEventBatch = 4096
+	// maxOutgoingBytes bounds what waits for a client in bytes, as MaxOutgoing does in messages: 100,000 certificates,
+	// those of all sessions a stream may have, fit.
+	maxOutgoingBytes = 16 << 20
+	// messageOverhead is about what a queued message costs beside its fields.
+	messageOverhead = 128
+)
+
+// outbox is what waits to be sent on one Connect stream. Adding never blocks: when a client reads too slowly for what it
+// asks for, the queue overflows once, takes no more, and its stream ends. Safe for concurrent use.
+type outbox struct {
+	limit int
+	// wake has room for one: there is something new for the writer.
+	wake chan struct{}
+	// overflow is closed when the queue was full.
+	overflow chan struct{}
+
+	mu sync.Mutex
+	// queue is in the order of sending; bytes is its size. guarded by mu
+	queue []outgoing
+	bytes int
+	// closed takes no more. full says why it was closed. guarded by mu
+	closed bool
+	full   *session.LimitError
+}
+
+type outgoing struct {
+	message *holdfastv1.ServerMessage
+	bytes   int
+}
+
+func newOutbox(limit int) *outbox {
+	return &outbox{limit: limit, wake: make(chan struct{}, 1), overflow: make(chan struct{})}
+}
+
+// add queues a message.
+func (o *outbox) add(m *holdfastv1.ServerMessage) {
+	bytes := proto.Size(m) + messageOverhead
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.push(outgoing{message: m, bytes: bytes})
+}
+
+// gone queues the end of a session, in the message that is queued last if that is of the same kind: one message for all
+// that ends while the client does not read.
+func (o *outbox) gone(c session.Certificate) {
+	certificate := CertificateProto(c)
+	bytes := proto.Size(certificate) + 16
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := o.last()
+	batch := last.message.GetGone()
+	if batch == nil || batch.GetCause() != certificate.GetCause() || len(batch.GetIds()) == maxEventBatch {
+		batch = &holdfastv1.Gone{Cause: certificate.GetCause()}
+		m := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: batch}}
+		if !o.push(outgoing{message: m, bytes: messageOverhead}) {
+			return
+		}
+		last = o.last()
+	}
+	batch.Ids = append(batch.Ids, uint64(c.ID))
+	batch.Certificate = append(batch.Certificate, certificate)
+	o.grow(last, bytes)
+}
+
+// moved queues the loss of a session to another connection, batched as by gone.
+func (o *outbox) moved(id session.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := o.last()
+	batch := last.message.GetMoved()
+	if batch == nil || len(batch.GetIds()) == maxEventBatch {
+		batch = &holdfastv1.Moved{}
+		m := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: batch}}
+		if !o.push(outgoing{message: m, bytes: messageOverhead}) {
+			return
+		}
+		last = o.last()
+	}
+	batch.Ids = append(batch.Ids, uint64(id))
+	o.grow(last, 8)
+}
+
+func (o *outbox) jeopardy(since time.Time, try []string) {
+	o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Jeopardy{
+		Jeopardy: &holdfastv1.Jeopardy{Since: timestamppb.New(since), Try: try},
+	}})
+}
+
+func (o *outbox) jeopardyEnded() {
+	o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}}})
+}
+
+// last returns the message queued last, one without a message when there is none. Called with mu held.
+func (o *outbox) last() *outgoing {
+	if len(o.queue) == 0 {
+		return &outgoing{}
+	}
+	return &o.queue[len(o.queue)-1]
+}
+
+// push queues a message, or overflows. Called with mu held.
+func (o *outbox) push(m outgoing) bool {
+	switch {
+	case o.closed:
+		return false
+	case len(o.queue) >= o.limit:
+		o.overflown("outgoing_messages", fmt.Sprintf("%d messages that the client has not read", o.limit))
+		return false
+	}
+	bytes := m.bytes
+	m.bytes = 0
+	o.queue = append(o.queue, m)
+	o.grow(o.last(), bytes)
+	return !o.closed
+}
+
+// grow counts bytes that were added to a queued message, and wakes the writer. Called with mu held.
+func (o *outbox) grow(m *outgoing, bytes int) {
+	m.bytes += bytes
+	o.bytes += bytes
+	if o.bytes > maxOutgoingBytes {
+		o.overflown("outgoing_bytes", fmt.Sprintf("%d bytes that the client has not read", maxOutgoingBytes))
+		return
+	}
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// overflown closes the queue and drops it. Called with mu held.
+func (o *outbox) overflown(name, limit string) {
+	if o.closed {
+		return
+	}
+	o.closed, o.full = true, &session.LimitError{Name: name, Limit: limit}
+	o.queue = nil
+	close(o.overflow)
+}
+
+// close takes no more; run returns when what is queued has been sent.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// err returns why the queue overflowed.
+func (o *outbox) err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.full == nil {
+		return nil
+	}
+	return o.full
+}
+
+// run sends what is queued until the queue is closed and empty, ctx ends, or send fails.
+func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) error) error {
+	for {
+		batch, closed := o.take()
+		for _, m := range batch {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := send(m.message); err != nil {
+				return err
+			}
+		}
+		if len(batch) > 0 {
+			continue
+		}
+		if closed {
+			return nil
+		}
+		select {
+		case <-o.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// takeBatch is how many messages the writer takes at once. What it has taken is no longer counted, so it is little.
+const takeBatch = 16
+
+func (o *outbox) take() (batch []outgoing, closed bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := min(len(o.queue), takeBatch)
+	batch = o.queue[:n:n]
+	o.queue = o.queue[n:]
+	for _, m := range batch {
+		o.bytes -= m.bytes
+	}
+	if len(o.queue) == 0 {
+		o.queue = nil // gives the memory of a burst back: an idle connection costs little
+	}
+	return batch, o.closed
+}

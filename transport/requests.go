@@ -1,0 +1,139 @@
+package transport
+
+import (
+	"context"
+	"errors"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// seqFrom returns the seq of a message, also with the error that it is none.
+func seqFrom(m *holdfastv1.ClientMessage) (uint64, error) {
+	var seq uint64
+	switch m := m.GetMessage().(type) {
+	case *holdfastv1.ClientMessage_Open:
+		seq = m.Open.GetSeq()
+	case *holdfastv1.ClientMessage_Resume:
+		seq = m.Resume.GetSeq()
+	case *holdfastv1.ClientMessage_Touch:
+		seq = m.Touch.GetSeq()
+	case *holdfastv1.ClientMessage_Close:
+		seq = m.Close.GetSeq()
+	default:
+		return 0, &session.FieldError{Field: "message", Limit: "open, resume, touch or close"}
+	}
+	return seq, seqOf(seq)
+}
+
+func (c *connection) touch(t *holdfastv1.Touch) error {
+	ids, err := touchFrom(t)
+	if err != nil {
+		return err
+	}
+	touched := c.conn.Touch(ids)
+	answer := &holdfastv1.Touched{Seq: t.GetSeq(), SafeFor: PromiseProto(touched.SafeFor)}
+	if len(touched.Failures) > 0 {
+		answer.Failures = make([]*holdfastv1.TouchFailure, len(touched.Failures))
+		for i, f := range touched.Failures {
+			answer.Failures[i] = &holdfastv1.TouchFailure{Id: uint64(f.ID), Error: Detail(f.Err)}
+		}
+	}
+	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
+	return nil
+}
+
+func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
+	r, err := openFrom(o)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, o.GetSeq(), request{open: true}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+		g, err := c.conn.Open(ctx, r)
+		if err != nil {
+			return nil, session.Token{}, err
+		}
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
+			Seq: o.GetSeq(), Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor),
+		}}}, g.Token, nil
+	})
+}
+
+func (c *connection) resume(ctx context.Context, p *holdfastv1.Resume) error {
+	r, err := resumeFrom(p)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, p.GetSeq(), request{resume: r.Token.ID}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+		g, err := c.conn.Resume(ctx, r)
+		if err != nil {
+			return nil, session.Token{}, err
+		}
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
+			Seq: p.GetSeq(), Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor),
+		}}}, g.Token, nil
+	})
+}
+
+func (c *connection) close(ctx context.Context, p *holdfastv1.Close) error {
+	token, err := TokenFrom(p.GetToken())
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, p.GetSeq(), request{}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+		if err := c.conn.Close(ctx, token); err != nil {
+			return nil, session.Token{}, err
+		}
+		if c.roster.forget(token.ID) {
+			c.server.stats.sessions.Add(-1)
+		}
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: p.GetSeq()}}}, session.Token{}, nil
+	})
+}
+
+// work does a request. The token is that of the session it was granted.
+type work func(context.Context) (*holdfastv1.ServerMessage, session.Token, error)
+
+// run does work in a goroutine of its own, which connect waits for. The error says why it was not started.
+func (c *connection) run(ctx context.Context, seq uint64, q request, do work) error {
+	q, err := c.roster.begin(q)
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer c.roster.done()
+		answer, token, err := c.guarded(ctx, do)
+		if err != nil {
+			c.fail(seq, err)
+		} else {
+			c.out.add(answer)
+		}
+		waited, change := c.roster.answered(q, token.ID)
+		c.server.stats.sessions.Add(int64(change))
+		for _, e := range waited {
+			if c.stands(ctx, e, token) {
+				c.tell(e)
+			}
+		}
+	}()
+	return nil
+}
+
+// guarded does work and turns its panic into an error.
+func (c *connection) guarded(ctx context.Context, do work) (answer *holdfastv1.ServerMessage, token session.Token, err error) {
+	defer c.server.port.recovered(connectMethod, &err)
+	return do(ctx)
+}
+
+// stands reports whether an event that waited for the answer that granted token is still true. A move away may have been
+// before the resume that came back, or after it; whether the attachment is still the session's tells them apart.
+func (c *connection) stands(ctx context.Context, e event, granted session.Token) bool {
+	if e.certificate != nil || e.id != granted.ID {
+		return true
+	}
+	_, _, err := c.guarded(ctx, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+		_, err := c.conn.TouchToken(ctx, granted)
+		return nil, granted, err
+	})
+	return errors.Is(err, session.ErrMoved) || errors.Is(err, session.ErrExpired)
+}

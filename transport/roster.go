@@ -1,0 +1,191 @@
+package transport
+
+import (
+	"math"
+	"strconv"
+	"sync"
+
+	"holdfast/session"
+)
+
+// roster is what one Connect stream knows of its sessions and of the requests under way. It bounds both, and it keeps
+// events in order: the node may tell of a session's end or move before the answer that told the client of the session has
+// been queued, because the answer goes through the request's goroutine. Such an event is held until the answer is queued; a
+// client that heard of an end first would keep the session for alive ever after. Safe for concurrent use.
+type roster struct {
+	maxSessions, maxRequests int
+
+	mu sync.Mutex
+	// sessions were opened or resumed through this stream and have not ended or moved. guarded by mu
+	sessions map[session.ID]struct{}
+	// requests are under way: opens of them opens, by number in the order they began, the newest being newest; resumes of
+	// them resumes, by session. guarded by mu
+	requests int
+	opens    map[uint64]struct{}
+	newest   uint64
+	resumes  map[session.ID]int
+	// held are events that wait for an answer. guarded by mu
+	held map[session.ID]event
+	// draining takes no more requests; idle is closed when draining and none is under way. guarded by mu
+	draining bool
+	idle     chan struct{}
+}
+
+// event is a Gone, or a Moved when certificate is nil.
+type event struct {
+	id          session.ID
+	certificate *session.Certificate
+	// newest is the number of the newest open when it happened: a session it is about was not opened by a later one.
+	newest uint64
+}
+
+// request is one request under way.
+type request struct {
+	open bool
+	// resume is the session that is resumed.
+	resume session.ID
+	// number is that of an open under way.
+	number uint64
+}
+
+func newRoster(maxSessions, maxRequests int) *roster {
+	return &roster{
+		maxSessions: maxSessions, maxRequests: maxRequests,
+		sessions: map[session.ID]struct{}{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{},
+		held: map[session.ID]event{}, idle: make(chan struct{}),
+	}
+}
+
+// begin takes a place for q, which the caller gives back by answered and done, or says which limit is reached.
+func (r *roster) begin(q request) (request, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining {
+		return q, session.ErrStopping
+	}
+	if r.requests >= r.maxRequests {
+		return q, &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.maxRequests) + " under way"}
+	}
+	if r.more(q) && len(r.sessions)+len(r.opens)+len(r.resumes) >= r.maxSessions {
+		return q, &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.maxSessions)}
+	}
+	r.requests++
+	if q.open {
+		r.newest++
+		q.number = r.newest
+		r.opens[q.number] = struct{}{}
+	}
+	if q.resume != 0 {
+		r.resumes[q.resume]++
+	}
+	return q, nil
+}
+
+// more reports whether q may add a session. Called with mu held.
+func (r *roster) more(q request) bool {
+	_, here := r.sessions[q.resume]
+	return q.open || q.resume != 0 && !here && r.resumes[q.resume] == 0
+}
+
+// answered notes that the answer of q is queued, and the session it granted; 0 is none. It returns the events that
+// waited for it, and by how much the number of sessions changed.
+func (r *roster) answered(q request, granted session.ID) (waited []event, change int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.opens, q.number)
+	if q.resume != 0 {
+		if r.resumes[q.resume]--; r.resumes[q.resume] == 0 {
+			delete(r.resumes, q.resume)
+		}
+	}
+	change = -len(r.sessions)
+	if granted != 0 {
+		r.sessions[granted] = struct{}{}
+	}
+	change += len(r.sessions)
+	if len(r.held) == 0 {
+		return nil, change
+	}
+	oldest := r.oldest()
+	for id, e := range r.held {
+		if !r.holds(e, oldest) {
+			waited = append(waited, e)
+			delete(r.held, id)
+		}
+	}
+	return waited, change
+}
+
+// done gives back the place of a request.
+func (r *roster) done() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests--
+	r.ifIdle()
+}
+
+// oldest returns the number of the oldest open under way. Called with mu held.
+func (r *roster) oldest() uint64 {
+	oldest := uint64(math.MaxUint64)
+	for n := range r.opens {
+		oldest = min(oldest, n)
+	}
+	return oldest
+}
+
+// holds reports whether e must wait: a resume of its session is under way, or an open that may be the one that opened it.
+// Called with mu held.
+func (r *roster) holds(e event, oldest uint64) bool {
+	_, here := r.sessions[e.id]
+	return r.resumes[e.id] > 0 || !here && oldest <= e.newest
+}
+
+// happened reports whether e may be told at once; otherwise it is held. An end is held rather than a move before it.
+func (r *roster) happened(e event) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.newest = r.newest
+	if !r.holds(e, r.oldest()) {
+		return true
+	}
+	if r.held[e.id].certificate == nil {
+		r.held[e.id] = e
+	}
+	return false
+}
+
+// forget takes a session off the roster and reports whether it was on it.
+func (r *roster) forget(id session.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, here := r.sessions[id]
+	delete(r.sessions, id)
+	return here
+}
+
+// drain refuses requests from now on. The channel is closed when none is under way.
+func (r *roster) drain() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.draining {
+		r.draining = true
+		r.ifIdle()
+	}
+	return r.idle
+}
+
+// ifIdle is called with mu held.
+func (r *roster) ifIdle() {
+	if r.draining && r.requests == 0 {
+		close(r.idle)
+	}
+}
+
+// clear takes all sessions off the roster and returns how many there were.
+func (r *roster) clear() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.sessions)
+	clear(r.sessions)
+	return n
+}

@@ -1,0 +1,183 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// connectionTimeout is how long a new connection may take to become one of HTTP/2.
+	connectionTimeout = 5 * time.Second
+	// hardStopWait is how long handlers may take to end after their connections were closed under them.
+	hardStopWait = 2 * time.Second
+	// maxHeaderBytes bounds the headers of a call.
+	maxHeaderBytes = 16 << 10
+)
+
+// ErrHandlersLeft says that requests were still being served a while after their connections were closed.
+var ErrHandlersLeft = errors.New("requests did not end after their connections were closed")
+
+// port is what the client port and the peer port have in common: a gRPC server with bounds, and its end.
+type port struct {
+	logger         hclog.Logger
+	grpc           *grpc.Server
+	maxConnections int
+
+	// stopping is closed when Stop begins: streams end.
+	stopping chan struct{}
+	stop     sync.Once
+	// pumps are the goroutines that read and write streams. They end a moment after the handler of their stream.
+	pumps sync.WaitGroup
+
+	connections atomic.Int64
+	refused     atomic.Uint64
+	panics      atomic.Uint64
+}
+
+// portConfig is what New*Server make a port of.
+type portConfig struct {
+	logger                                hclog.Logger
+	credentials                           credentials.TransportCredentials
+	maxMessageBytes                       int
+	maxStreams                            int
+	maxConnections                        int
+	keepaliveTime, keepaliveTimeout, ping time.Duration
+}
+
+func newPort(c portConfig) *port {
+	p := &port{logger: c.logger, maxConnections: c.maxConnections, stopping: make(chan struct{})}
+	if c.credentials == nil {
+		c.credentials = insecure.NewCredentials()
+	}
+	p.grpc = grpc.NewServer(
+		grpc.Creds(c.credentials),
+		grpc.ConnectionTimeout(connectionTimeout),
+		grpc.MaxRecvMsgSize(c.maxMessageBytes),
+		grpc.MaxConcurrentStreams(uint32(c.maxStreams)),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ReadBufferSize(readBufferBytes),
+		grpc.WriteBufferSize(writeBufferBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.keepaliveTime, Timeout: c.keepaliveTimeout}),
+		// gRPC's own default closes the connection of a client that pings more often than every 5 minutes.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.ping, PermitWithoutStream: true}),
+		grpc.WaitForHandlers(true),
+		grpc.UnaryInterceptor(p.unary),
+		grpc.StreamInterceptor(p.stream),
+	)
+	return p
+}
+
+// serve accepts connections until Stop; the error is nil then. It closes listener.
+func (p *port) serve(listener net.Listener) error {
+	err := p.grpc.Serve(p.limit(listener))
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// halt ends streams, lets other requests finish until ctx ends, then closes every connection. It returns when no handler
+// is left, or [ErrHandlersLeft] when some are left a while after that.
+func (p *port) halt(ctx context.Context) error {
+	p.stop.Do(func() { close(p.stopping) })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.grpc.GracefulStop()
+		p.pumps.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	go p.grpc.Stop() // makes GracefulStop return; itself it waits for handlers
+	last := time.NewTimer(hardStopWait)
+	defer last.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-last.C:
+		return ErrHandlersLeft
+	}
+}
+
+// unary maps the errors of unary calls, and recovers.
+func (p *port) unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
+	defer func() { err = p.answer(call.FullMethod, err) }()
+	defer p.recovered(call.FullMethod, &err)
+	return next(ctx, req)
+}
+
+// stream maps the errors of streams, recovers, and ends streams of others, such as a health watch, when the port stops.
+func (p *port) stream(srv any, s grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	defer func() { err = p.answer(call.FullMethod, err) }()
+	defer p.recovered(call.FullMethod, &err)
+	if ours(call.FullMethod) {
+		return next(srv, s) // ends by itself, after the requests that are under way
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	p.pumps.Go(func() {
+		select {
+		case <-p.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return next(srv, stoppable{ServerStream: s, ctx: ctx})
+}
+
+// answer maps err once: a status stays as it is, a domain error becomes one.
+func (p *port) answer(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if st, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
+		// Only a status itself: one that something else wraps is not ours to tell.
+		return st.GRPCStatus().Err()
+	}
+	p.note(method, err)
+	return Status(err)
+}
+
+// note logs an error of which the client learns nothing.
+func (p *port) note(method string, err error) {
+	if Code(err) == codes.Internal {
+		p.logger.Error("request met an unexpected error", "method", method, "error", err)
+	}
+}
+
+// errPanic is what a panic in a handler is answered as.
+var errPanic = errors.New("panic while serving a request")
+
+// recovered turns a panic of the calling function into errPanic, logged with its stack.
+func (p *port) recovered(method string, err *error) {
+	if r := recover(); r != nil {
+		p.panics.Add(1)
+		p.logger.Error("panic while serving a request", "method", method, "panic", r, "stack", string(debug.Stack()))
+		*err = errPanic
+	}
+}
+
+// stoppable is a stream whose context ends when the port stops.
+type stoppable struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // this is how gRPC hands a stream its context
+}
+
+// Context returns the stream's context.
+func (s stoppable) Context() context.Context { return s.ctx }

@@ -1,0 +1,140 @@
+package transport
+
+import (
+	"context"
+	"errors"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// sessionServer serves SessionService. Its unary methods return domain errors; the port's interceptor maps them.
+type sessionServer struct {
+	holdfastv1.UnimplementedSessionServiceServer
+	cfg     ClientConfig
+	service session.Service
+	port    *port
+	stats   *clientCounters
+}
+
+// OpenSession opens a session that no connection serves: it lives by TouchSessions, or until it is resumed.
+func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSessionRequest) (*holdfastv1.OpenSessionResponse, error) {
+	open, err := openFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.service.Connect(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Disconnect()
+	g, err := conn.Open(ctx, open)
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.OpenSessionResponse{
+		Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor),
+	}, nil
+}
+
+// ResumeSession moves a session to this node.
+func (s *sessionServer) ResumeSession(ctx context.Context, req *holdfastv1.ResumeSessionRequest) (*holdfastv1.ResumeSessionResponse, error) {
+	resume, err := resumeFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.service.Connect(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Disconnect()
+	g, err := conn.Resume(ctx, resume)
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.ResumeSessionResponse{
+		Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor),
+	}, nil
+}
+
+// TouchSessions touches sessions that this node owns.
+func (s *sessionServer) TouchSessions(ctx context.Context, req *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
+	tokens, err := tokensFrom(req.GetTokens())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.service.Connect(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Disconnect()
+	// One bound for all: a node that is far behind would otherwise wait once for each of the tokens.
+	waits, cancel := context.WithTimeout(ctx, s.cfg.TouchWait)
+	defer cancel()
+	results := make([]*holdfastv1.TouchResult, len(tokens))
+	for i, t := range tokens {
+		safe, touchErr := conn.TouchToken(waits, t)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if touchErr != nil && waits.Err() != nil && errors.Is(touchErr, waits.Err()) {
+			touchErr = session.ErrLagging
+		}
+		results[i] = &holdfastv1.TouchResult{SessionId: uint64(t.ID), Error: Detail(touchErr)}
+		if touchErr == nil {
+			results[i].SafeFor = PromiseProto(safe)
+		}
+	}
+	return &holdfastv1.TouchSessionsResponse{Results: results}, nil
+}
+
+// CloseSession ends a session.
+func (s *sessionServer) CloseSession(ctx context.Context, req *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
+	token, err := TokenFrom(req.GetToken())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.service.Connect(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Disconnect()
+	if err := conn.Close(ctx, token); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.CloseSessionResponse{}, nil
+}
+
+// GetSession shows a session, or the certificate of its end.
+func (s *sessionServer) GetSession(ctx context.Context, req *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
+	id, err := idFrom("session_id", req.GetSessionId())
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.service.Find(ctx, id)
+	if expired, ok := errors.AsType[*session.ExpiredError](err); ok && expired.Certificate != nil {
+		return &holdfastv1.GetSessionResponse{
+			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: CertificateProto(*expired.Certificate)},
+		}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.GetSessionResponse{
+		Result:    &holdfastv1.GetSessionResponse_Session{Session: SessionProto(found.Session)},
+		Remaining: PromiseProto(found.Remaining),
+	}, nil
+}
+
+// ListSessions shows one page of sessions.
+func (s *sessionServer) ListSessions(ctx context.Context, req *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
+	query, err := queryFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.service.List(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return pageProto(page), nil
+}
