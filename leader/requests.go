@@ -1,0 +1,238 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"holdfast/session"
+)
+
+// maxAhead is how far the clock of a node that took an open may be ahead of the leader's (O1).
+const maxAhead = time.Minute
+
+// serve has a request handled beside the stream; its reply goes out on it.
+func (t *Tracker) serve(ctx context.Context, s *stream, r *session.Request) {
+	refuse := func(err error) { s.reply(&session.Reply{Seq: r.Seq, Err: err}) }
+	if s.requests.Add(1) > maxRequests {
+		s.requests.Add(-1)
+		refuse(&session.LimitError{Name: "requests_per_stream", Limit: strconv.Itoa(maxRequests)})
+		return
+	}
+	started := t.handle(func() {
+		defer s.requests.Add(-1)
+		reply, err := t.answer(ctx, s.hello.Node, r)
+		reply.Seq, reply.Err = r.Seq, err
+		s.reply(&reply)
+	})
+	if !started {
+		s.requests.Add(-1)
+		refuse(&session.NotLeaderError{})
+	}
+}
+
+// answer handles a request of a node. The error is a domain error.
+func (t *Tracker) answer(ctx context.Context, node session.Node, r *session.Request) (session.Reply, error) {
+	switch {
+	case r.Open != nil:
+		return t.open(ctx, node, r.Open)
+	case r.Resume != nil:
+		return t.resume(ctx, node, r.Resume)
+	case r.Close != nil:
+		return t.closeOne(ctx, r.Close)
+	case r.Read != nil:
+		return t.readIndex(ctx, r.Read)
+	default:
+		return session.Reply{}, &session.FieldError{Field: "request", Limit: "one of open, resume, close and read"}
+	}
+}
+
+// open proposes a session for the node that took the open.
+func (t *Tracker) open(ctx context.Context, node session.Node, r *session.OpenRequest) (session.Reply, error) {
+	timeout, err := t.cfg.Limits.Negotiate(r.Timeout)
+	if err != nil {
+		return session.Reply{}, err
+	}
+	if err := r.Labels.Check(); err != nil {
+		return session.Reply{}, err
+	}
+	if r.MS > session.MaxMS {
+		return session.Reply{}, &session.FieldError{Field: "ms", Limit: "0 to 2^40 - 1"}
+	}
+	if r.MS > session.MS(time.Now().Add(maxAhead)) {
+		return session.Reply{}, &session.FieldError{
+			Field: "ms", Limit: fmt.Sprintf("at most %v ahead of the leader's clock: set the clock of node %d", maxAhead, node),
+		}
+	}
+	return t.propose(ctx, session.OpenSession{
+		Node: node, MS: r.MS, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID,
+	})
+}
+
+// resume proposes to move a session to the node that asks. The credential comes first: who has none learns nothing and
+// changes nothing (K-03). A closing session is not moved (M6).
+func (t *Tracker) resume(ctx context.Context, node session.Node, r *session.ResumeRequest) (session.Reply, error) {
+	if _, err := t.authentic(&r.Token); err != nil {
+		return session.Reply{}, err
+	}
+	if t.closing(r.Token.ID) {
+		return session.Reply{}, session.ErrClosing
+	}
+	return t.propose(ctx, session.MoveSession{
+		ID: r.Token.ID, NewOwner: node, Instance: r.Instance, Attempt: r.Attempt,
+	})
+}
+
+// authentic returns the session that a token names.
+func (t *Tracker) authentic(token *session.Token) (session.Session, error) {
+	if !t.view.Verify(token.ID, token.Credential) {
+		return session.Session{}, session.ErrBadCredential
+	}
+	one, ok := t.view.Session(token.ID)
+	if !ok {
+		return session.Session{}, &session.ExpiredError{ID: token.ID}
+	}
+	return one, nil
+}
+
+// closing reports whether a session is marked as closing.
+func (t *Tracker) closing(id session.ID) bool {
+	s := t.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it := s.queue.Find(id)
+	return it != nil && it.Marked()
+}
+
+// propose proposes a command whose result is a session.
+func (t *Tracker) propose(ctx context.Context, c session.Command) (session.Reply, error) {
+	result, err := t.log.Propose(ctx, c)
+	if err == nil {
+		err = t.decided(&result)
+	}
+	if err != nil {
+		return session.Reply{}, err
+	}
+	return session.Reply{Term: result.Term, Index: result.Index, Session: result.Session}, nil
+}
+
+// decided returns what a result means to who asked. Only the leader of the entry's own term, while it is in that term,
+// says what an entry did (M3).
+func (t *Tracker) decided(result *session.Result) error {
+	if result.Term != t.cfg.Term || !t.current() {
+		return session.ErrOutcomeUnknown
+	}
+	return result.Err
+}
+
+// closeOne ends a session because its client wishes so. The proposal outlives the stream: only its outcome says whether
+// the mark is taken back (E4).
+func (t *Tracker) closeOne(ctx context.Context, token *session.Token) (session.Reply, error) {
+	one, err := t.authentic(token)
+	if err != nil {
+		return session.Reply{}, err
+	}
+	c, err := t.mark(token, &one)
+	if err != nil {
+		return session.Reply{}, err
+	}
+	result, err := t.closeSessions(context.WithoutCancel(ctx), session.CauseClosed, []session.Closing{c})
+	if err == nil {
+		err = t.decided(&result)
+	}
+	if err == nil && (len(result.Closed) != 1 || !result.Closed[0]) {
+		err = t.leftAlone(token)
+	}
+	if err != nil {
+		return session.Reply{}, err
+	}
+	t.stats.closed.Add(1)
+	return session.Reply{Term: result.Term, Index: result.Index}, nil
+}
+
+// mark marks a session as closing if the token's attachment is the session's.
+func (t *Tracker) mark(token *session.Token, one *session.Session) (session.Closing, error) {
+	now := t.now()
+	s := t.shard(token.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it := s.adopt(token.ID, hold(one))
+	switch {
+	case it == nil:
+		return session.Closing{}, &session.ExpiredError{ID: token.ID}
+	case token.Attachment < it.Value.attachment:
+		return session.Closing{}, session.ErrMoved
+	case token.Attachment > it.Value.attachment:
+		return session.Closing{}, session.ErrLagging
+	case it.Marked():
+		return session.Closing{}, session.ErrClosing
+	}
+	s.queue.Mark(it)
+	return closing(it, now), nil
+}
+
+// leftAlone says why the state machine did not end the session of a token: it ended or was moved before.
+func (t *Tracker) leftAlone(token *session.Token) error {
+	if _, ok := t.view.Session(token.ID); !ok {
+		return &session.ExpiredError{ID: token.ID}
+	}
+	return session.ErrMoved
+}
+
+// readIndex answers a read: what to wait for so that it is linearizable, and how long sessions have (R4).
+func (t *Tracker) readIndex(ctx context.Context, r *session.ReadRequest) (session.Reply, error) {
+	if len(r.Remaining) > session.MaxPage {
+		return session.Reply{}, &session.FieldError{Field: "remaining", Limit: fmt.Sprintf("at most %d", session.MaxPage)}
+	}
+	index := t.view.CommitIndex()
+	if err := t.await(ctx); err != nil {
+		return session.Reply{}, readError(err)
+	}
+	reply := session.Reply{Term: t.cfg.Term, Index: index}
+	if len(r.Remaining) > 0 {
+		reply.Remaining = t.remaining(r.Remaining)
+	}
+	return reply, nil
+}
+
+// readError makes the end of the stream a domain error; a read has no outcome to be unknown.
+func readError(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return session.ErrNoLeader
+	}
+	return err
+}
+
+// remaining returns how long sessions have if they stay silent, negative for one that does not exist.
+func (t *Tracker) remaining(ids []session.ID) []time.Duration {
+	t.mu.Lock()
+	now := t.clock.read(t.mono())
+	words := t.rounds.words(now)
+	t.mu.Unlock()
+	all := make([]time.Duration, len(ids))
+	for i, id := range ids {
+		all[i] = -time.Millisecond
+		if due, ok := t.due(id, words); ok {
+			all[i] = max(due-now, 0)
+		}
+	}
+	return all
+}
+
+// due returns when a session comes due.
+func (t *Tracker) due(id session.ID, words *words) (time.Duration, bool) {
+	s := t.shard(id)
+	s.mu.Lock()
+	if it := s.queue.Find(id); it != nil || !s.filling() {
+		defer s.mu.Unlock()
+		if it == nil {
+			return 0, false
+		}
+		return words.due(it), true
+	}
+	s.mu.Unlock()
+	one, ok := t.view.Session(id)
+	return words[one.Owner].vouches + one.Timeout, ok
+}

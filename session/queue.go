@@ -1,0 +1,273 @@
+package session
+
+import (
+	"fmt"
+	"time"
+)
+
+// MinExpiryInterval is the smallest width of a bucket of an [ExpiryQueue].
+const MinExpiryInterval = 50 * time.Millisecond
+
+// DefaultExpiryInterval is the usual width of a bucket.
+const DefaultExpiryInterval = 250 * time.Millisecond
+
+// ExpiryQueue is ZooKeeper's bucketed expiry queue (spec section 2) with lazy re-bucketing. A session is filed in the
+// bucket of the strictly next multiple of the interval after its due time. A touch moves only the deadline that is
+// stored with the session, never its bucket, so that it costs one write (Q-09 costs two sets); when the bucket is polled,
+// each of its sessions is asked for its real due time, and is filed again or put on the list of due ones. From that list
+// it is popped and marked as closing in one step, so that there is no moment at which it is out of the queue and not
+// marked (Q-20, K-18). A bucket in the past is polled like any other.
+//
+// Times are readings of the caller's clock. V is what the caller keeps with each session; without pointers in it the
+// garbage collector never looks at the sessions. Not safe for concurrent use.
+type ExpiryQueue[V any] struct {
+	interval time.Duration
+	index    map[ID]uint32
+	slab     slab[V]
+	// heads holds the first session of each bucket that was filed into since it was last polled, or none if all of them
+	// left it; order is a heap of its keys.
+	heads map[int64]uint32
+	order bucketHeap
+	due   uint32
+	// dueLen and marked count sessions on the due list and marked ones.
+	dueLen, marked int
+}
+
+// Item is one session in an [ExpiryQueue]. It is valid until the session is removed.
+type Item[V any] struct {
+	id       ID
+	deadline time.Duration
+	// bucket is the number of the bucket, or one of the places below.
+	bucket     int64
+	next, prev uint32
+	// Value is the caller's.
+	Value V
+}
+
+// Places that are no buckets.
+const (
+	onDue  = -1
+	marked = -2
+)
+
+// Verdict is what a caller decides about a due session.
+type Verdict uint8
+
+// Verdicts.
+const (
+	// Keep leaves the session on the due list, or files it again if its due time has moved past now.
+	Keep Verdict = iota
+	// Pop takes the session out and marks it as closing.
+	Pop
+	// Stop is Keep, and looks no further.
+	Stop
+)
+
+// NewExpiryQueue returns an empty queue. The error is a [FieldError]: the interval is below [MinExpiryInterval].
+func NewExpiryQueue[V any](interval time.Duration) (*ExpiryQueue[V], error) {
+	if interval < MinExpiryInterval {
+		return nil, &FieldError{Field: "expiry_interval", Limit: fmt.Sprintf("at least %v", MinExpiryInterval)}
+	}
+	return &ExpiryQueue[V]{
+		interval: interval,
+		index:    make(map[ID]uint32),
+		heads:    make(map[int64]uint32),
+	}, nil
+}
+
+// ID returns the session's id.
+func (it *Item[V]) ID() ID { return it.id }
+
+// Deadline returns the latest deadline of any touch; 0 before the first.
+func (it *Item[V]) Deadline() time.Duration { return it.deadline }
+
+// Touch moves the deadline forward to d, never back (A2). It is O(1), works on marked sessions too (E4), and leaves the
+// session where it is filed.
+func (it *Item[V]) Touch(d time.Duration) { it.deadline = max(it.deadline, d) }
+
+// Marked reports whether the session is marked as closing.
+func (it *Item[V]) Marked() bool { return it.bucket == marked }
+
+// Len returns the number of sessions, marked ones included.
+func (q *ExpiryQueue[V]) Len() int { return len(q.index) }
+
+// Due returns the number of sessions on the due list.
+func (q *ExpiryQueue[V]) Due() int { return q.dueLen }
+
+// Marked returns the number of sessions marked as closing.
+func (q *ExpiryQueue[V]) Marked() int { return q.marked }
+
+// Find returns the session, nil if it is not here.
+func (q *ExpiryQueue[V]) Find(id ID) *Item[V] {
+	n, ok := q.index[id]
+	if !ok {
+		return nil
+	}
+	return q.slab.at(n)
+}
+
+// Add files a session that is not here yet to come due at from + timeout, with a deadline of 0: Touch sets it. A timeout
+// that is not positive is a [FieldError] (Q-10, K-04).
+func (q *ExpiryQueue[V]) Add(id ID, from, timeout time.Duration, value V) (*Item[V], error) {
+	if timeout <= 0 {
+		return nil, &FieldError{Field: "timeout", Limit: "positive"}
+	}
+	if q.Find(id) != nil {
+		return nil, &FieldError{Field: "session_id", Limit: "not in the queue yet"}
+	}
+	n := q.slab.alloc()
+	it := q.slab.at(n)
+	*it = Item[V]{id: id, Value: value}
+	q.index[id] = n
+	q.file(n, it, from+timeout)
+	return it, nil
+}
+
+// Remove takes a session out, wherever it is; false if it is not here.
+func (q *ExpiryQueue[V]) Remove(id ID) bool {
+	n, ok := q.index[id]
+	if !ok {
+		return false
+	}
+	it := q.slab.at(n)
+	q.unlink(it)
+	delete(q.index, id)
+	*it = Item[V]{}
+	q.slab.free(n)
+	return true
+}
+
+// Next returns when the first bucket that holds a session comes due; false if all buckets are empty.
+func (q *ExpiryQueue[V]) Next() (time.Duration, bool) {
+	for len(q.order) > 0 {
+		first := q.order[0]
+		if q.heads[first] != none {
+			return q.opens(first), true
+		}
+		q.dropFirst()
+	}
+	return 0, false
+}
+
+// Sift polls every bucket that has come due at now. Each session in it whose due time is after now is filed again, the
+// others join the due list; it returns how many those are. Each is asked once, whatever the number of buckets.
+func (q *ExpiryQueue[V]) Sift(now time.Duration, due func(*Item[V]) time.Duration) int {
+	before := q.dueLen
+	for len(q.order) > 0 && q.opens(q.order[0]) <= now {
+		n := q.dropFirst()
+		for n != none {
+			it := q.slab.at(n)
+			next := it.next
+			if d := due(it); d > now {
+				q.file(n, it, d)
+			} else {
+				q.push(n, it, onDue)
+			}
+			n = next
+		}
+	}
+	return q.dueLen - before
+}
+
+// Take asks judge about each session of the due list for its due time as it is now and a verdict. A session that has come
+// to be due only later is filed again whatever the verdict.
+func (q *ExpiryQueue[V]) Take(now time.Duration, judge func(*Item[V]) (time.Duration, Verdict)) {
+	for n := q.due; n != none; {
+		it := q.slab.at(n)
+		next := it.next
+		due, verdict := judge(it)
+		switch {
+		case due > now:
+			q.unlink(it)
+			q.file(n, it, due)
+		case verdict == Pop:
+			q.Mark(it)
+		case verdict == Stop:
+			return
+		}
+		n = next
+	}
+}
+
+// Mark takes a session out of its bucket or off the due list and marks it as closing (E3).
+func (q *ExpiryQueue[V]) Mark(it *Item[V]) {
+	if it.bucket == marked {
+		return
+	}
+	q.unlink(it)
+	it.bucket, it.next, it.prev = marked, none, none
+	q.marked++
+}
+
+// Return takes a mark back and files the session to come due at due (E4). Nothing happens to one that is not marked.
+func (q *ExpiryQueue[V]) Return(it *Item[V], due time.Duration) {
+	if it.bucket != marked {
+		return
+	}
+	q.marked--
+	q.file(q.index[it.id], it, due)
+}
+
+// round returns the number of the bucket of a due time.
+func (q *ExpiryQueue[V]) round(t time.Duration) int64 { return max(int64(t/q.interval), 0) + 1 }
+
+// opens returns when a bucket comes due.
+func (q *ExpiryQueue[V]) opens(bucket int64) time.Duration { return time.Duration(bucket) * q.interval }
+
+func (q *ExpiryQueue[V]) file(n uint32, it *Item[V], due time.Duration) {
+	bucket := q.round(due)
+	if _, ok := q.heads[bucket]; !ok {
+		q.heads[bucket] = none
+		q.order.push(bucket)
+	}
+	q.push(n, it, bucket)
+}
+
+func (q *ExpiryQueue[V]) push(n uint32, it *Item[V], place int64) {
+	head := q.due
+	if place != onDue {
+		head = q.heads[place]
+	}
+	it.bucket, it.prev, it.next = place, none, head
+	if head != none {
+		q.slab.at(head).prev = n
+	}
+	q.setHead(place, n)
+	if place == onDue {
+		q.dueLen++
+	}
+}
+
+func (q *ExpiryQueue[V]) unlink(it *Item[V]) {
+	if it.bucket == marked {
+		q.marked--
+		return
+	}
+	if it.next != none {
+		q.slab.at(it.next).prev = it.prev
+	}
+	if it.prev != none {
+		q.slab.at(it.prev).next = it.next
+	} else {
+		q.setHead(it.bucket, it.next)
+	}
+	if it.bucket == onDue {
+		q.dueLen--
+	}
+}
+
+func (q *ExpiryQueue[V]) setHead(place int64, n uint32) {
+	if place == onDue {
+		q.due = n
+		return
+	}
+	q.heads[place] = n
+}
+
+// dropFirst forgets the first bucket and returns its first session.
+func (q *ExpiryQueue[V]) dropFirst() uint32 {
+	first := q.order.pop()
+	head := q.heads[first]
+	delete(q.heads, first)
+	return head
+}
