@@ -87,7 +87,10 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 			c.out.close()
 			idle = nil
 		case err := <-written:
-			return errors.Join(err, why)
+			if err == nil {
+				err = why
+			}
+			return err
 		case <-c.out.overflow:
 			return c.overflown()
 		case <-ctx.Done():

@@ -1,0 +1,259 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	peerv1 "holdfast/proto/holdfast/peer/v1"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// maxClusterID bounds a cluster id in bytes.
+const maxClusterID = 255
+
+func helloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
+	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
+		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream,
+	}}}
+}
+
+// helloFrom returns the cluster id and the rest of a stream's first message.
+func helloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
+	h := m.GetHello()
+	if h == nil {
+		return "", session.Hello{}, &session.FieldError{Field: "message", Limit: "hello first"}
+	}
+	node, err := nodeFrom("hello.node", h.GetNode())
+	if err != nil {
+		return "", session.Hello{}, err
+	}
+	if id := h.GetClusterId(); id == "" || len(id) > maxClusterID {
+		return "", session.Hello{}, &session.FieldError{Field: "hello.cluster_id", Limit: fmt.Sprintf("1 to %d bytes", maxClusterID)}
+	}
+	return h.GetClusterId(), session.Hello{Node: node, Incarnation: h.GetIncarnation(), Stream: h.GetStream()}, nil
+}
+
+func learnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
+	switch {
+	case m.Answer != nil:
+		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{
+			Round:      m.Answer.Round,
+			Term:       m.Answer.Term,
+			Attachment: m.Answer.Attachment,
+			VouchAge:   durationpb.New(max(m.Answer.VouchAge, 0)),
+			Touches:    m.Answer.Touches,
+			Last:       m.Answer.Last,
+		}}}, nil
+	case m.Request != nil:
+		r, err := requestProto(m.Request)
+		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}, err
+	default:
+		return nil, &session.FieldError{Field: "message", Limit: "answer or request"}
+	}
+}
+
+// learnerFrom returns a message after the first. The touches of an answer are checked by who reads them.
+func learnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
+	switch m := m.GetMessage().(type) {
+	case *peerv1.LearnerMessage_Answer:
+		a := m.Answer
+		age, err := durationFrom("answer.vouch_age", a.GetVouchAge(), notNegative)
+		return session.LearnerMessage{Answer: &session.Answer{
+			Round:      a.GetRound(),
+			Term:       a.GetTerm(),
+			Attachment: a.GetAttachment(),
+			VouchAge:   age,
+			Touches:    a.GetTouches(),
+			Last:       a.GetLast(),
+		}}, err
+	case *peerv1.LearnerMessage_Request:
+		r, err := requestFrom(m.Request)
+		if err != nil {
+			return session.LearnerMessage{}, within("request", err)
+		}
+		return session.LearnerMessage{Request: r}, nil
+	default:
+		return session.LearnerMessage{}, &session.FieldError{Field: "message", Limit: "answer or request, after one hello"}
+	}
+}
+
+func requestProto(r *session.Request) (*peerv1.Request, error) {
+	p := &peerv1.Request{Seq: r.Seq}
+	switch {
+	case r.Open != nil:
+		open := &peerv1.OpenRequest{
+			RequestId: r.Open.RequestID[:],
+			Timeout:   durationpb.New(r.Open.Timeout),
+			Ms:        int64(min(r.Open.MS, math.MaxInt64)),
+		}
+		for _, l := range r.Open.Labels {
+			open.Labels = append(open.Labels, &peerv1.Label{Key: l.Key, Value: l.Value})
+		}
+		p.Body = &peerv1.Request_Open{Open: open}
+	case r.Resume != nil:
+		p.Body = &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{
+			Token: TokenProto(r.Resume.Token), Instance: r.Resume.Instance, Attempt: r.Resume.Attempt,
+		}}
+	case r.Close != nil:
+		p.Body = &peerv1.Request_Close{Close: &peerv1.CloseRequest{Token: TokenProto(*r.Close)}}
+	case r.Read != nil:
+		read := &peerv1.ReadRequest{Remaining: make([]uint64, len(r.Read.Remaining))}
+		for i, id := range r.Read.Remaining {
+			read.Remaining[i] = uint64(id)
+		}
+		p.Body = &peerv1.Request_Read{Read: read}
+	default:
+		return nil, &session.FieldError{Field: "request", Limit: "open, resume, close or read"}
+	}
+	return p, nil
+}
+
+func requestFrom(p *peerv1.Request) (*session.Request, error) {
+	r := &session.Request{Seq: p.GetSeq()}
+	var err error
+	switch b := p.GetBody().(type) {
+	case *peerv1.Request_Open:
+		r.Open, err = peerOpenFrom(b.Open)
+	case *peerv1.Request_Resume:
+		var resume session.ResumeRequest
+		resume, err = resumeFrom(b.Resume)
+		r.Resume = &resume
+	case *peerv1.Request_Close:
+		var token session.Token
+		token, err = TokenFrom(b.Close.GetToken())
+		r.Close = &token
+	case *peerv1.Request_Read:
+		read := &session.ReadRequest{}
+		read.Remaining, err = idsFrom("remaining", b.Read.GetRemaining(), session.MaxPage)
+		r.Read = read
+	default:
+		err = &session.FieldError{Field: "body", Limit: "open, resume, close or read"}
+	}
+	return r, err
+}
+
+func peerOpenFrom(p *peerv1.OpenRequest) (*session.OpenRequest, error) {
+	id, err := requestIDFrom("request_id", p.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	timeout, err := durationFrom("timeout", p.GetTimeout(), positive)
+	if err != nil {
+		return nil, err
+	}
+	var labels session.Labels
+	for _, l := range p.GetLabels() {
+		labels = append(labels, session.Label{Key: l.GetKey(), Value: l.GetValue()})
+	}
+	// A clock before the epoch counts as 0 (O1).
+	return &session.OpenRequest{RequestID: id, Timeout: timeout, Labels: labels, MS: uint64(max(p.GetMs(), 0))}, labels.Check()
+}
+
+func leaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
+	switch {
+	case m.Welcome != nil:
+		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{
+			Term: m.Welcome.Term, Leader: uint32(m.Welcome.Leader),
+		}}}, nil
+	case m.Heartbeat != nil:
+		h := &peerv1.Heartbeat{
+			Round:      m.Heartbeat.Round,
+			Good:       m.Heartbeat.Good,
+			Confirmed:  m.Heartbeat.Confirmed,
+			Attachment: m.Heartbeat.Attachment,
+		}
+		for _, id := range m.Heartbeat.NotTaken {
+			h.NotTaken = append(h.NotTaken, uint64(id))
+		}
+		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: h}}, nil
+	case m.Reply != nil:
+		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: replyProto(m.Reply)}}, nil
+	default:
+		return nil, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or reply"}
+	}
+}
+
+func leaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
+	switch m := m.GetMessage().(type) {
+	case *peerv1.LeaderMessage_Welcome:
+		leader, err := nodeFrom("welcome.leader", m.Welcome.GetLeader())
+		return session.LeaderMessage{Welcome: &session.Welcome{Term: m.Welcome.GetTerm(), Leader: leader}}, err
+	case *peerv1.LeaderMessage_Heartbeat:
+		h := m.Heartbeat
+		notTaken, err := idsFrom("heartbeat.not_taken", h.GetNotTaken(), math.MaxInt)
+		return session.LeaderMessage{Heartbeat: &session.Heartbeat{
+			Round:      h.GetRound(),
+			Good:       h.GetGood(),
+			Confirmed:  h.GetConfirmed(),
+			NotTaken:   notTaken,
+			Attachment: h.GetAttachment(),
+		}}, err
+	case *peerv1.LeaderMessage_Reply:
+		r, err := replyFrom(m.Reply)
+		if err != nil {
+			return session.LeaderMessage{}, within("reply", err)
+		}
+		return session.LeaderMessage{Reply: r}, nil
+	default:
+		return session.LeaderMessage{}, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or reply"}
+	}
+}
+
+func replyProto(r *session.Reply) *peerv1.Reply {
+	p := &peerv1.Reply{Seq: r.Seq, Term: r.Term, Index: r.Index, Repeated: r.Repeated}
+	if r.Session.ID != 0 {
+		p.Session = SessionProto(r.Session)
+	}
+	for _, d := range r.Remaining {
+		ms := int64(-1)
+		if d >= 0 {
+			ms = d.Milliseconds()
+		}
+		p.RemainingMs = append(p.RemainingMs, ms)
+	}
+	if r.Err != nil {
+		p.Error, p.Message = replyError(r.Err)
+	}
+	return p
+}
+
+// replyError tells a peer more than [Text] tells a client: both are ours. A context that ended at the leader says nothing
+// about the request, so to the learner its outcome is unknown.
+func replyError(err error) (*holdfastv1.ErrorDetail, string) {
+	d := Detail(err)
+	if !known(d.GetReason()) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		d = Detail(session.ErrOutcomeUnknown)
+	}
+	return d, err.Error()
+}
+
+func replyFrom(p *peerv1.Reply) (*session.Reply, error) {
+	r := &session.Reply{Seq: p.GetSeq(), Term: p.GetTerm(), Index: p.GetIndex(), Repeated: p.GetRepeated()}
+	if p.GetSession() != nil {
+		s, err := SessionFrom(p.GetSession())
+		if err != nil {
+			return nil, err
+		}
+		r.Session = s
+	}
+	if len(p.GetRemainingMs()) > session.MaxPage {
+		return nil, &session.FieldError{Field: "remaining_ms", Limit: fmt.Sprintf("at most %d", session.MaxPage)}
+	}
+	for _, ms := range p.GetRemainingMs() {
+		d := unknown
+		if ms >= 0 {
+			d = time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+		}
+		r.Remaining = append(r.Remaining, d)
+	}
+	if p.GetError() != nil {
+		r.Err = FromDetail(p.GetError(), p.GetMessage())
+	}
+	return r, nil
+}

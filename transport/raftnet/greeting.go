@@ -1,0 +1,83 @@
+package raftnet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"holdfast/session"
+)
+
+const (
+	magic      = "HFRT"
+	version    = 1
+	headBytes  = 8
+	maxText    = 255
+	codeHello  = 0
+	codeOther  = 1
+	codeVers   = 2
+	codeNumber = 3
+)
+
+// errGarbage says that the other side does not speak this protocol at all.
+var errGarbage = errors.New("not a raft connection of holdfast")
+
+// greeting is what each side says first.
+type greeting struct {
+	version byte
+	code    byte
+	node    session.Node
+	text    string
+}
+
+func (g greeting) write(w io.Writer) error {
+	text := g.text[:min(len(g.text), maxText)]
+	b := append([]byte(magic), g.version, g.code, byte(g.node), byte(len(text)))
+	_, err := w.Write(append(b, text...))
+	return err
+}
+
+// readGreeting reads a greeting. Of another version it reads the head only, which no version changes.
+func readGreeting(r io.Reader) (greeting, error) {
+	var head [headBytes]byte
+	if _, err := io.ReadFull(r, head[:len(magic)]); err != nil {
+		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
+	}
+	if string(head[:len(magic)]) != magic {
+		return greeting{}, errGarbage
+	}
+	if _, err := io.ReadFull(r, head[len(magic):]); err != nil {
+		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
+	}
+	text := make([]byte, head[7])
+	if _, err := io.ReadFull(r, text); err != nil {
+		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
+	}
+	return greeting{version: head[4], code: head[5], node: session.Node(head[6]), text: string(text)}, nil
+}
+
+// refusal is why a greeting is not accepted.
+type refusal struct {
+	code byte
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// Is makes every refusal a [session.ErrWrongCluster].
+func (r *refusal) Is(target error) bool { return target == session.ErrWrongCluster }
+
+// check returns why g, of the other side, is not accepted by a node of a cluster.
+func (g greeting) check(cluster string, node session.Node) error {
+	switch {
+	case g.version != version:
+		return &refusal{codeVers, fmt.Sprintf("node %d speaks version %d of the raft handshake, node %d version %d: run the same release", g.node, g.version, node, version)}
+	case g.code != codeHello:
+		return &refusal{g.code, g.text}
+	case g.text != cluster:
+		return &refusal{codeOther, fmt.Sprintf("node %d is of cluster %q, node %d of cluster %q: check cluster_id and the addresses of peers", g.node, g.text, node, cluster)}
+	case !g.node.Valid() || g.node == node:
+		return &refusal{codeNumber, fmt.Sprintf("node number %d meets node %d: numbers are 1 to %d and each is used once", g.node, node, session.MaxNode)}
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package raftnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"golang.org/x/time/rate"
+
+	"holdfast/session"
+)
+
+const (
+	// maxHandshakes is how many accepted connections may be in their handshake, or wait for Accept.
+	maxHandshakes = 64
+	// refusalLogInterval keeps a peer that tries again and again from filling the log.
+	refusalLogInterval = 10 * time.Second
+	// defaultTimeout is that of handshakes, and of Raft's RPCs.
+	defaultTimeout = 1500 * time.Millisecond
+	// acceptRetry is how long accepting waits after an error, such as no file descriptors left.
+	acceptRetry = 100 * time.Millisecond
+)
+
+// Config configures a [Layer]. The zero value of a field is its default, if it has one.
+type Config struct {
+	// ClusterID is at most 255 bytes. Peers of another cluster are refused.
+	ClusterID string
+	// Node is this node's number.
+	Node session.Node
+	// Advertise is what Addr returns: the name by which the other nodes know this one, never what it resolves to, because
+	// addresses change when containers move.
+	Advertise string
+	// Listener takes the connections of the others. The layer closes it.
+	Listener net.Listener
+	// Dial makes a connection; nil is TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// HandshakeTimeout bounds the handshake on either side; default 1.5 s.
+	HandshakeTimeout time.Duration
+	Logger           hclog.Logger
+}
+
+// Layer is a raft.StreamLayer. Safe for concurrent use.
+type Layer struct {
+	cfg Config
+	// ready are connections that have shaken hands. slots bounds the goroutines that put them there.
+	ready chan net.Conn
+	slots chan struct{}
+	// start starts the accept loop, with the first Accept. loops are it and the handshakes.
+	start sync.Once
+	loops sync.WaitGroup
+
+	refused, full rate.Sometimes
+
+	mu sync.Mutex
+	// open is all that Close closes. guarded by mu
+	open map[io.Closer]struct{}
+	// done is closed by Close, under mu.
+	done chan struct{}
+}
+
+var _ raft.StreamLayer = (*Layer)(nil)
+
+// New returns a layer. It starts nothing: the first Accept starts a goroutine that accepts connections and gives each a
+// goroutine for its handshake, until Close.
+func New(cfg Config) *Layer {
+	if cfg.Dial == nil {
+		cfg.Dial = dialTCP
+	}
+	if cfg.HandshakeTimeout <= 0 {
+		cfg.HandshakeTimeout = defaultTimeout
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	return &Layer{
+		cfg:     cfg,
+		ready:   make(chan net.Conn),
+		slots:   make(chan struct{}, maxHandshakes),
+		refused: rate.Sometimes{Interval: refusalLogInterval},
+		full:    rate.Sometimes{Interval: refusalLogInterval},
+		open:    map[io.Closer]struct{}{},
+		done:    make(chan struct{}),
+	}
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
+}
+
+// Transport returns Raft's transport over layer. A timeout of 0 is 1.5 s. Pipelining is off: with it, a follower that has
+// once answered false can stop receiving entries while heartbeats stay healthy (hashicorp/raft#612). The caller closes
+// the transport, which closes the layer.
+func Transport(layer *Layer, timeout time.Duration) *raft.NetworkTransport {
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream:          layer,
+		MaxPool:         3,
+		MaxRPCsInFlight: 1,
+		Timeout:         timeout,
+		Logger:          layer.cfg.Logger,
+	})
+}
+
+// address is an advertised name as a net.Addr.
+type address string
+
+func (a address) Network() string { return "tcp" }
+func (a address) String() string  { return string(a) }
+
+// Addr returns the advertised address.
+func (l *Layer) Addr() net.Addr { return address(l.cfg.Advertise) }
+
+// Accept returns the next connection whose dialler has proved to be a node of this cluster. After Close it returns
+// net.ErrClosed.
+func (l *Layer) Accept() (net.Conn, error) {
+	l.start.Do(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !l.closed() {
+			l.loops.Go(l.accept)
+		}
+	})
+	select {
+	case conn := <-l.ready:
+		return conn, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// closed reports whether Close was called.
+func (l *Layer) closed() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close closes the listener and every connection that was accepted or dialled, and waits for the layer's goroutines. Raft's
+// own transport would leave accepted connections open.
+func (l *Layer) Close() error {
+	err := l.shut()
+	l.loops.Wait()
+	return err
+}
+
+func (l *Layer) shut() error {
+	l.mu.Lock()
+	if l.closed() {
+		l.mu.Unlock()
+		return nil
+	}
+	close(l.done)
+	open := l.open
+	l.open = nil
+	l.mu.Unlock()
+	err := l.cfg.Listener.Close()
+	for c := range open {
+		// Why a connection that nobody needs any more does not close well is of no use to anyone.
+		_ = c.Close()
+	}
+	return err
+}
+
+// accept gives each connection a goroutine for its handshake, until the listener is closed. When all places are taken a
+// connection is closed at once: its dialler tries again, and those that are silent give their places back soon.
+func (l *Layer) accept() {
+	for {
+		raw, err := l.cfg.Listener.Accept()
+		switch {
+		case err == nil:
+		case l.closed():
+			return
+		case errors.Is(err, net.ErrClosed):
+			l.cfg.Logger.Error("raft listener was closed by someone else", "error", err)
+			return
+		default:
+			l.cfg.Logger.Warn("accepting a raft connection", "error", err)
+			l.pause()
+			continue
+		}
+		select {
+		case l.slots <- struct{}{}:
+			l.loops.Go(func() {
+				defer func() { <-l.slots }()
+				l.greet(raw)
+			})
+		default:
+			l.full.Do(func() {
+				l.cfg.Logger.Warn("raft connection refused: too many in their handshake", "limit", maxHandshakes, "remote", raw.RemoteAddr().String())
+			})
+			l.drop(raw)
+		}
+	}
+}
+
+// pause waits a little, or for Close.
+func (l *Layer) pause() {
+	timer := time.NewTimer(acceptRetry)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.done:
+	}
+}
+
+// greet shakes hands on an accepted connection and offers it to Accept.
+func (l *Layer) greet(raw net.Conn) {
+	conn, err := l.track(raw)
+	if err != nil {
+		return
+	}
+	if err := l.answer(conn); err != nil {
+		l.log(conn, err)
+		l.drop(conn)
+		return
+	}
+	select {
+	case l.ready <- conn:
+	case <-l.done:
+		l.drop(conn)
+	}
+}
+
+// log says why a connection was not accepted: a refusal at a rate a person can read, the rest, which anyone can cause who
+// reaches the port, at debug.
+func (l *Layer) log(conn net.Conn, err error) {
+	if !errors.Is(err, session.ErrWrongCluster) {
+		l.cfg.Logger.Debug("raft connection closed before its handshake", "remote", conn.RemoteAddr().String(), "error", err)
+		return
+	}
+	l.refused.Do(func() {
+		l.cfg.Logger.Warn("raft peer refused", "remote", conn.RemoteAddr().String(), "error", err)
+	})
+}
+
+// answer is the handshake of the side that was dialled.
+func (l *Layer) answer(conn net.Conn) error {
+	if err := conn.SetDeadline(time.Now().Add(l.cfg.HandshakeTimeout)); err != nil {
+		return err
+	}
+	theirs, err := readGreeting(conn)
+	if err != nil {
+		return err
+	}
+	answer := greeting{version: version, code: codeHello, node: l.cfg.Node, text: l.cfg.ClusterID}
+	refused := theirs.check(l.cfg.ClusterID, l.cfg.Node)
+	if r, ok := errors.AsType[*refusal](refused); ok {
+		answer.code, answer.text = r.code, r.text
+	}
+	if err := answer.write(conn); err != nil {
+		return errors.Join(refused, fmt.Errorf("answering the greeting: %w", err))
+	}
+	if refused != nil {
+		return refused
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+func (l *Layer) drop(conn net.Conn) {
+	if err := conn.Close(); err != nil {
+		l.cfg.Logger.Debug("closing a raft connection", "error", err)
+	}
+}
