@@ -1,0 +1,137 @@
+# Everything that is done with this repository. "make help" lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+
+NODES ?= 3
+PORTS ?= 174
+COUNT ?= 5
+# The number of seeds of the simulation; its tests have a default of their own.
+SEEDS ?=
+
+VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
+BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+# Wherever users have it: the plugin, or the older program of its own.
+COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ---- build
+
+.PHONY: build
+build: ## Build bin/node and bin/holdfast, static
+	$(BUILD) -o bin/ ./cmd/...
+	@mkdir -p bin/data
+
+.PHONY: images
+images: build ## Build the container images of the node and of the tests' packet cutter
+	docker build -q -t holdfast -f deploy/Dockerfile bin
+	if [ -f test/e2e/cut/Dockerfile ]; then \
+		$(BUILD) -o bin/holdfast-cut ./test/e2e/cut; \
+		docker build -q -t holdfast-cut -f test/e2e/cut/Dockerfile bin; \
+	fi
+
+# ---- test
+
+.PHONY: test
+test: ## Run all tests under the race detector; those with containers too, where docker runs
+	go test -race -timeout 15m ./...
+	@if docker info >/dev/null 2>&1; then \
+		$(MAKE) e2e; \
+	elif [ -n "$${CI:-}" ]; then \
+		echo 'make test: docker does not run here, and CI must run the tests with containers' >&2; exit 1; \
+	else \
+		echo; echo '*** The tests with containers did NOT run: there is no docker here ("docker info" says why). All others passed.'; \
+	fi
+
+.PHONY: sim
+sim: ## Run the simulation of whole clusters; SEEDS=n runs n seeds
+	SEEDS='$(SEEDS)' go test -race -count=1 -timeout 60m ./test/sim/...
+
+.PHONY: e2e
+e2e: images ## Run the tests with containers: real processes, disks and partitions
+	COMPOSE='$(COMPOSE)' go test -tags e2e -count=1 -timeout 15m ./test/e2e/...
+
+.PHONY: bench
+bench: .bin/benchstat ## Run all benchmarks, COUNT=5 times, and summarise them
+	@mkdir -p bin
+	go test -run '^$$' -bench . -benchmem -count $(COUNT) -timeout 60m ./... | tee bin/bench.txt
+	.bin/benchstat bin/bench.txt
+
+# ---- source
+
+.PHONY: lint
+lint: .bin/golangci-lint .bin/buf ## Lint Go and protocol buffers
+	.bin/golangci-lint run --allow-parallel-runners --build-tags e2e
+	.bin/buf lint
+
+.PHONY: fmt
+fmt: .bin/golangci-lint .bin/buf ## Format Go and protocol buffers
+	.bin/golangci-lint fmt
+	.bin/buf format -w
+
+.PHONY: generate
+generate: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc ## Generate Go from the protocol buffers
+	.bin/buf generate
+
+.PHONY: check
+check: .bin/golangci-lint .bin/buf lint generate ## Check format, lint, generated code, go vet and both go.mod
+	@unformatted=$$(.bin/golangci-lint fmt --diff) || true; \
+	if [ -n "$$unformatted" ]; then echo "$$unformatted"; echo 'make check: run make fmt' >&2; exit 1; fi
+	.bin/buf format --diff --exit-code
+	@if [ -n "$$(git status --porcelain -- proto)" ]; then \
+		git --no-pager diff -- proto; git status --short -- proto; \
+		echo 'make check: proto/ is not what make generate makes and git has: commit it' >&2; exit 1; \
+	fi
+	go vet -tags e2e ./...
+	go mod tidy -diff
+	go -C tools mod tidy -diff
+
+# ---- containers
+
+# n1.peers is its name among the nodes, 127.0.0.1:17410 where clients on this machine reach it.
+peer = $(1)=n$(1).peers@127.0.0.1:$(PORTS)$(1)0
+three = $(call peer,1),$(call peer,2),$(call peer,3)
+five = $(three),$(call peer,4),$(call peer,5)
+# Clusters of three and of five are projects of their own: a node's data knows its peers.
+project = $(COMPOSE) -f deploy/compose.yaml -p holdfast$(1) $(if $(filter 5,$(1)),--profile five)
+
+.PHONY: up
+up: images ## Start a cluster in containers; NODES=3 or 5
+	@case '$(NODES)' in 3|5) ;; *) echo 'make up: NODES must be 3 or 5' >&2; exit 2;; esac
+	PORTS='$(PORTS)' HOLDFAST_PEERS='$(if $(filter 5,$(NODES)),$(five),$(three))' $(call project,$(NODES)) up -d
+	@for n in $$(seq $(NODES)); do \
+		for try in $$(seq 120); do \
+			if bin/node health --address 127.0.0.1:$(PORTS)$${n}3 >/dev/null 2>&1; then break; fi; \
+			if [ $$try = 120 ]; then echo "make up: node $$n does not serve: $(call project,$(NODES)) logs n$$n" >&2; exit 1; fi; \
+			sleep 0.5; \
+		done; \
+	done
+	@echo; echo 'The cluster serves. Next:'; echo
+	@echo "  export HOLDFAST_ENDPOINTS=$$(for n in $$(seq $(NODES)); do printf '%s127.0.0.1:$(PORTS)%s0' "$${sep:-}" $$n; sep=,; done)"
+	@echo '  bin/holdfast cluster status'; echo '  make down'
+
+.PHONY: down
+down: ## Stop what make up started; DATA=remove removes the nodes' data too
+	@for nodes in 3 5; do \
+		profile=; if [ $$nodes = 5 ]; then profile='--profile five'; fi; \
+		$(COMPOSE) -f deploy/compose.yaml -p holdfast$$nodes $$profile down --remove-orphans $(if $(filter remove,$(DATA)),--volumes); \
+	done
+
+# ---- tools, built when tools/go.mod changed
+
+pkg.buf := github.com/bufbuild/buf/cmd/buf
+pkg.protoc-gen-go := google.golang.org/protobuf/cmd/protoc-gen-go
+pkg.protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
+pkg.golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+pkg.benchstat := golang.org/x/perf/cmd/benchstat
+
+.bin/%: tools/go.mod
+	go -C tools build -o ../$@ $(pkg.$*)
+	@touch $@
+
+.PHONY: tools
+tools: $(patsubst pkg.%,.bin/%,$(filter pkg.%,$(.VARIABLES))) ## Build the tools into .bin/
