@@ -1,0 +1,146 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cluster is one project of containers.
+type cluster struct {
+	t       *testing.T
+	nodes   int
+	project string
+	compose []string
+	env     []string
+	ports   int
+}
+
+// up starts a cluster of 3 or 5 nodes of its own, and waits until all of its nodes serve. It is removed at the end.
+func up(t *testing.T, nodes int) *cluster {
+	t.Helper()
+	ports := freePorts(t)
+	c := &cluster{t: t, nodes: nodes, project: fmt.Sprintf("holdfast-e2e-%d-%d", os.Getpid(), ports), ports: ports}
+	var peers []string
+	for _, n := range c.all() {
+		peers = append(peers, fmt.Sprintf("%d=%s.peers@%s", n, service(n), c.address(n)))
+	}
+	c.compose = append(composeCommand(t), "-f", "../../deploy/compose.yaml", "-p", c.project)
+	if nodes == 5 {
+		c.compose = append(c.compose, "--profile", "five")
+	}
+	c.env = []string{fmt.Sprintf("PORTS=%d", ports), "HOLDFAST_PEERS=" + strings.Join(peers, ",")}
+	t.Cleanup(c.down)
+	if _, err := command(t, c.env, append(c.compose, "up", "-d")...); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitServing(30*time.Second, c.all()...)
+	return c
+}
+
+// down removes the cluster; a test that failed keeps the nodes' logs.
+func (c *cluster) down() {
+	if c.t.Failed() {
+		c.keepLogs()
+	}
+	if _, err := command(c.t, c.env, append(c.compose, "down", "-v", "-t", "2")...); err != nil {
+		c.t.Error(err)
+	}
+}
+
+func (c *cluster) keepLogs() {
+	dir := c.t.ArtifactDir()
+	for _, n := range c.all() {
+		ids, err := command(c.t, nil, "docker", "ps", "-aq",
+			"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+service(n))
+		if err != nil || ids == "" {
+			c.t.Logf("no container of node %d: %v", n, err)
+			continue
+		}
+		// docker logs writes the node's stderr to its own.
+		logs, err := command(c.t, nil, "sh", "-c", "docker logs "+strings.Fields(ids)[0]+" 2>&1")
+		if err != nil {
+			c.t.Logf("logs of node %d: %v", n, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, service(n)+".log"), []byte(logs), 0o600); err != nil {
+			c.t.Logf("keep logs of node %d: %v", n, err)
+		}
+		c.t.Logf("node %d's log ends with (all of it: go test -artifacts):\n%s", n, tail(logs, 30))
+	}
+}
+
+// all are the numbers of the nodes.
+func (c *cluster) all() []int {
+	all := make([]int, c.nodes)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return all
+}
+
+// but are the numbers of all nodes but some.
+func (c *cluster) but(some ...int) []int {
+	var rest []int
+	for _, n := range c.all() {
+		if !slices.Contains(some, n) {
+			rest = append(rest, n)
+		}
+	}
+	return rest
+}
+
+// address is where clients reach node n.
+func (c *cluster) address(n int) string { return fmt.Sprintf("127.0.0.1:%d%d0", c.ports, n) }
+
+func service(n int) string { return fmt.Sprintf("n%d", n) }
+
+// freePorts returns three digits such that the ports of five nodes that begin with them are free. They are below those
+// that Linux gives out.
+func freePorts(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		prefix := 180 + rand.IntN(140)
+		if allFree(prefix) {
+			return prefix
+		}
+	}
+	t.Fatal("no free ports between 18000 and 32000")
+	return 0
+}
+
+func allFree(prefix int) bool {
+	for n := 1; n <= 5; n++ {
+		for _, last := range []int{0, 3} {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d%d%d", prefix, n, last))
+			if err != nil {
+				return false
+			}
+			l.Close()
+		}
+	}
+	return true
+}
+
+// await polls until ok says true, and fails the test with what it said last when that takes longer than d.
+func (c *cluster) await(d time.Duration, what string, ok func() (bool, string)) {
+	c.t.Helper()
+	deadline := time.Now().Add(d)
+	for {
+		done, got := ok()
+		if done {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%s: not within %v; last: %s", what, d, got)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

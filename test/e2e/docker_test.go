@@ -1,0 +1,194 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// commandTimeout bounds every command: a hung docker ends a test, not the build.
+const commandTimeout = time.Minute
+
+// command runs a program and returns what it wrote to stdout, without the last newline.
+func command(t *testing.T, env []string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), errors.Join(err, ctx.Err()), tail(stderr.String(), 20))
+	}
+	return strings.TrimSpace(stdout.String()), nil
+}
+
+// must is command for what may not fail.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := command(t, nil, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// composeCommand is what COMPOSE says, else the plugin, else the program of its own.
+func composeCommand(t *testing.T) []string {
+	t.Helper()
+	if c := os.Getenv("COMPOSE"); c != "" {
+		return strings.Fields(c)
+	}
+	if _, err := command(t, nil, "docker", "compose", "version"); err == nil {
+		return []string{"docker", "compose"}
+	}
+	return []string{"docker-compose"}
+}
+
+// container returns the id of node n's container, whether it runs or not.
+func (c *cluster) container(n int) string {
+	c.t.Helper()
+	id := must(c.t, "docker", "ps", "-aq", "--no-trunc",
+		"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+service(n))
+	if id == "" || strings.Contains(id, "\n") {
+		c.t.Fatalf("containers of %s: got %q, want one", service(n), id)
+	}
+	return id
+}
+
+// state returns the state of node n's container in docker's words: running, paused, exited.
+func (c *cluster) state(n int) string {
+	c.t.Helper()
+	return must(c.t, "docker", "inspect", "-f", "{{.State.Status}}", c.container(n))
+}
+
+// kill ends nodes as a power cut does, with SIGKILL, and shows that they are dead.
+func (c *cluster) kill(nodes ...int) {
+	c.t.Helper()
+	for _, n := range nodes {
+		must(c.t, "docker", "kill", "-s", "KILL", c.container(n))
+	}
+	for _, n := range nodes {
+		want := "exited 137"
+		c.await(10*time.Second, fmt.Sprintf("node %d is dead", n), func() (bool, string) {
+			got := must(c.t, "docker", "inspect", "-f", "{{.State.Status}} {{.State.ExitCode}}", c.container(n))
+			return got == want, got
+		})
+	}
+}
+
+// start starts killed nodes on their volumes.
+func (c *cluster) start(nodes ...int) {
+	c.t.Helper()
+	for _, n := range nodes {
+		must(c.t, "docker", "start", c.container(n))
+	}
+}
+
+// pause freezes all threads of a node, and shows that it did.
+func (c *cluster) pause(n int) {
+	c.t.Helper()
+	must(c.t, "docker", "pause", c.container(n))
+	if got := c.state(n); got != "paused" {
+		c.t.Fatalf("node %d is %s, want paused", n, got)
+	}
+}
+
+func (c *cluster) unpause(n int) {
+	c.t.Helper()
+	must(c.t, "docker", "unpause", c.container(n))
+}
+
+// disconnect takes a node off the network between the nodes, as if its cable were pulled: its interface is gone.
+func (c *cluster) disconnect(n int) {
+	c.t.Helper()
+	must(c.t, "docker", "network", "disconnect", c.project+"_peers", c.container(n))
+	if got := c.networks(n); strings.Contains(got, "_peers") {
+		c.t.Fatalf("node %d is still on %s", n, got)
+	}
+}
+
+// connect undoes disconnect; the name has to be given again.
+func (c *cluster) connect(n int) {
+	c.t.Helper()
+	must(c.t, "docker", "network", "connect", "--alias", service(n)+".peers", c.project+"_peers", c.container(n))
+}
+
+func (c *cluster) networks(n int) string {
+	c.t.Helper()
+	return must(c.t, "docker", "inspect", "-f", "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}", c.container(n))
+}
+
+// addresses returns node n's addresses on all of its networks.
+func (c *cluster) addresses(n int) []string {
+	c.t.Helper()
+	found := strings.Fields(must(c.t, "docker", "inspect", "-f",
+		"{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}", c.container(n)))
+	if len(found) == 0 {
+		c.t.Fatalf("node %d has no address", n)
+	}
+	return found
+}
+
+// partition is packets being dropped around some nodes.
+type partition struct {
+	c     *cluster
+	nodes []int
+}
+
+// cut drops all packets between some nodes and others, both ways; connections hang. Clients reach all of them.
+func (c *cluster) cut(some, others []int) *partition {
+	c.t.Helper()
+	for _, n := range some {
+		args := []string{"cut"}
+		for _, other := range others {
+			args = append(args, c.addresses(other)...)
+		}
+		if _, err := c.cutter(n, args...); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return &partition{c: c, nodes: some}
+}
+
+// cutter runs the packet cutter in node n's network.
+func (c *cluster) cutter(n int, args ...string) (string, error) {
+	c.t.Helper()
+	return command(c.t, nil, append([]string{
+		"docker", "run", "--rm", "--network", "container:" + c.container(n), "--cap-add", "NET_ADMIN", "holdfast-cut",
+	}, args...)...)
+}
+
+// heal ends the partition and shows that it really dropped packets around each node.
+func (p *partition) heal() {
+	p.c.t.Helper()
+	for _, n := range p.nodes {
+		dropped, err := p.c.cutter(n, "counter")
+		if err != nil {
+			p.c.t.Fatal(err)
+		}
+		if dropped == "" || dropped == "0" {
+			p.c.t.Errorf("the partition dropped %q packets at node %d: it was none", dropped, n)
+		}
+		p.c.t.Logf("the partition dropped %s packets at node %d", dropped, n)
+		if _, err := p.c.cutter(n, "heal"); err != nil {
+			p.c.t.Fatal(err)
+		}
+	}
+}
+
+// tail returns the last lines of s.
+func tail(s string, lines int) string {
+	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	return strings.Join(all[max(len(all)-lines, 0):], "\n")
+}

@@ -1,0 +1,96 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+// watcher returns a client for questions; it holds no sessions.
+func watcher(t *testing.T, endpoints ...string) *client.Client {
+	t.Helper()
+	w, err := client.New(client.Config{Endpoints: endpoints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// endpoints are the addresses of nodes.
+func (c *cluster) endpoints(nodes ...int) []string {
+	var all []string
+	for _, n := range nodes {
+		all = append(all, c.address(n))
+	}
+	return all
+}
+
+// status asks node n, and no other.
+func (c *cluster) status(n int) (client.Status, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	w, err := client.New(client.Config{Endpoints: c.endpoints(n)})
+	if err != nil {
+		return client.Status{}, err
+	}
+	defer w.Close()
+	return w.Status(ctx, c.address(n))
+}
+
+// awaitServing waits until nodes serve, with one leader that all of them know and one applied state, and returns it.
+func (c *cluster) awaitServing(d time.Duration, nodes ...int) (leader int) {
+	c.t.Helper()
+	c.await(d, fmt.Sprintf("nodes %v serve", nodes), func() (bool, string) {
+		leader = 0
+		digests := make(map[uint64]string)
+		for _, n := range nodes {
+			s, err := c.status(n)
+			if err != nil {
+				return false, err.Error()
+			}
+			if !s.Ready || s.Leader == 0 || leader != 0 && leader != int(s.Leader) {
+				return false, fmt.Sprintf("node %d: %+v", n, s)
+			}
+			leader = int(s.Leader)
+			if digest, ok := digests[s.AppliedIndex]; ok && digest != s.StateDigest {
+				c.t.Errorf("I6: node %d has digest %s at index %d, another has %s", n, s.StateDigest, s.AppliedIndex, digest)
+			}
+			digests[s.AppliedIndex] = s.StateDigest
+		}
+		return slices.Contains(nodes, leader) && len(digests) == 1, fmt.Sprintf("leader %d, digests %v", leader, digests)
+	})
+	return leader
+}
+
+// awaitLeader waits until one of nodes leads as they see it, whatever the others say.
+func (c *cluster) awaitLeader(d time.Duration, nodes ...int) (leader int) {
+	c.t.Helper()
+	c.await(d, fmt.Sprintf("one of nodes %v leads", nodes), func() (bool, string) {
+		var last string
+		for _, n := range nodes {
+			s, err := c.status(n)
+			if err == nil && s.Role == "leader" && s.Ready {
+				leader = n
+				return true, ""
+			}
+			last = fmt.Sprintf("node %d: %+v %v", n, s, err)
+		}
+		return false, last
+	})
+	return leader
+}
+
+// find returns what the cluster knows of a session, from any of nodes.
+func (c *cluster) find(id session.ID, nodes ...int) (client.Found, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return watcher(c.t, c.endpoints(nodes...)...).Get(ctx, id)
+}

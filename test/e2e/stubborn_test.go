@@ -1,0 +1,110 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+// stubborn is a client that touches its session through one node whatever happens, and never moves.
+type stubborn struct {
+	c    *cluster
+	node int
+
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	id     session.ID
+
+	mu sync.Mutex
+	// safe is the latest promise, promised when the touch that got the last one was sent, taken when the last touch was
+	// that the node took without a promise. All are guarded by mu.
+	safe, promised, taken time.Time
+}
+
+// stubborn opens a session at node n and touches it there, five times a second, until the test ends. Then no promise may have
+// been broken.
+func (c *cluster) stubborn(n int) *stubborn {
+	c.t.Helper()
+	holder := watcher(c.t, c.address(n))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	held, err := holder.Open(ctx, client.SessionOptions{Timeout: minTimeout})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	holder.Close() // the session stays attached to the node
+	if int(held.Owner()) != n {
+		c.t.Fatalf("session %s is owned by node %d, want %d", held.ID(), held.Owner(), n)
+	}
+	s := &stubborn{c: c, node: n, id: held.ID()}
+	toucher, token := watcher(c.t, c.address(n)), held.Token()
+	running, stop := context.WithCancel(context.Background())
+	s.cancel = stop
+	s.done.Go(func() {
+		ticker := time.NewTicker(200 * time.Millisecond)
+		defer ticker.Stop()
+		for running.Err() == nil {
+			s.touch(running, toucher, token)
+			<-ticker.C
+		}
+	})
+	c.t.Cleanup(s.audit)
+	return s
+}
+
+func (s *stubborn) touch(ctx context.Context, toucher *client.Client, token session.Token) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	sent := time.Now()
+	results, err := toucher.Touch(ctx, []session.Token{token})
+	if err != nil || results[0].Err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until := results[0].SafeUntil
+	if until.IsZero() {
+		s.taken = sent
+		return
+	}
+	s.promised = sent
+	if until.After(s.safe) {
+		s.safe = until
+	}
+}
+
+// promisedNothing shows that the node promised something once, and nothing to what it was sent a timeout after it was cut off.
+func (s *stubborn) promisedNothing(since time.Time) {
+	s.c.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.safe.IsZero() {
+		s.c.t.Errorf("node %d never promised anything, not even before it was cut off", s.node)
+	}
+	if late := s.promised.Sub(since); late > minTimeout {
+		s.c.t.Errorf("node %d made a promise to a touch that was sent %v after it was cut off", s.node, late)
+	}
+	s.c.t.Logf("node %d: last promise %v after the cut, last touch without one %v after it", s.node, s.promised.Sub(since), s.taken.Sub(since))
+}
+
+// audit shows that the session expired, if it did, after the last promise.
+func (s *stubborn) audit() {
+	s.cancel()
+	s.done.Wait()
+	found, err := s.c.find(s.id, s.c.all()...)
+	if err != nil {
+		s.c.t.Errorf("what became of session %s: %v", s.id, err)
+		return
+	}
+	if found.Certificate == nil {
+		return
+	}
+	if early := s.safe.Round(0).Sub(found.Certificate.EndedAt); early > time.Millisecond {
+		s.c.t.Errorf("I3: session %s expired %v before the end of a promise: %+v", s.id, early, *found.Certificate)
+	}
+}
