@@ -24,7 +24,7 @@ help: ## Show this list
 .PHONY: build
 build: ## Build bin/node and bin/holdfast, static
 	$(BUILD) -o bin/ ./cmd/...
-	@mkdir -p bin/data
+	@install -d -m 700 bin/data
 
 .PHONY: images
 images: build ## Build the container images of the node and of the tests' packet cutter

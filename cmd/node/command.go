@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"holdfast/node"
+)
+
+// version is set by the linker: see the Makefile.
+var version string
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// failure is an error of something that was understood and did not work.
+type failure struct{ error }
+
+// Unwrap returns the cause.
+func (f failure) Unwrap() error { return f.error }
+
+// run is the program: it returns its exit code when it is done, or soon after ctx ends.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	root := &cobra.Command{
+		Use:           "node",
+		Short:         "Holdfast server: one node of a cluster that keeps sessions",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(runCommand(environ), devCommand(), healthCommand(), versionCommand()) //nolint:contextcheck // commands take it from cobra: ExecuteContext
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintln(stderr, "node: "+strings.ReplaceAll(err.Error(), "\n", "\n  ")) //nolint:errcheck // there is nobody else to tell
+	if errors.As(err, &failure{}) {
+		return exitFailed
+	}
+	return exitUsage
+}
+
+func runCommand(environ []string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run one node until it is told to stop (SIGTERM or Ctrl-C; a second one ends it at once)",
+		Long: "Run one node until it is told to stop (SIGTERM or Ctrl-C; a second one ends it at once).\n\n" +
+			"Every flag can be given as an environment variable, --min-timeout as HOLDFAST_MIN_TIMEOUT, and in the YAML file that\n" +
+			"--config names, as min_timeout. Flags come before the environment, the environment before the file.\n" +
+			"Peers are written NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := node.Load(cmd.Flags(), environ)
+			if err != nil {
+				return fmt.Errorf("the configuration cannot work:\n%w", err)
+			}
+			return runNode(cmd.Context(), cfg, newLogger(cmd.ErrOrStderr(), cfg.LogLevel, cfg.LogFormat))
+		},
+	}
+	node.RegisterFlags(cmd.Flags())
+	cmd.Flags().SortFlags = false
+	return cmd
+}
+
+func runNode(ctx context.Context, cfg node.Config, logger hclog.Logger) error {
+	n, err := node.New(cfg, node.Options{Logger: logger, Version: buildVersion()})
+	if err != nil {
+		return failure{err}
+	}
+	if err := n.Run(ctx); err != nil {
+		return failure{err}
+	}
+	return nil
+}
+
+func newLogger(to io.Writer, level, format string) hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{
+		Name:       "node",
+		Level:      hclog.LevelFromString(level),
+		Output:     to,
+		JSONFormat: format == "json",
+	})
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), buildVersion())
+			return err
+		},
+	}
+}
+
+// buildVersion returns what the Makefile said, or else what Go knows of the build.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

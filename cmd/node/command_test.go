@@ -1,0 +1,140 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// try runs the program and returns what it wrote.
+func try(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errors strings.Builder
+	code = run(t.Context(), args, environ, &out, &errors)
+	return code, out.String(), errors.String()
+}
+
+func TestVersion(t *testing.T) {
+	version = "v1.2.3"
+	t.Cleanup(func() { version = "" })
+	if code, out, _ := try(t, nil, "version"); code != exitDone || out != "v1.2.3\n" {
+		t.Errorf("got %d, %q, want 0, v1.2.3", code, out)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"fly"}, {"run", "--fly"}, {"run", "extra"}, {"dev", "--nodes", "x"}} {
+		if code, _, stderr := try(t, nil, args...); code != exitUsage || !strings.HasPrefix(stderr, "node: ") {
+			t.Errorf("%v: got %d, %q, want %d and why", args, code, stderr, exitUsage)
+		}
+	}
+	if code, out, _ := try(t, nil); code != exitDone || !strings.Contains(out, "Available Commands") {
+		t.Errorf("no arguments: got %d, %q, want help", code, out)
+	}
+}
+
+func TestRunHelpShowsTheTable(t *testing.T) {
+	code, out, _ := try(t, nil, "run", "--help")
+	for _, want := range []string{"--min-timeout duration", "(default 2 ticks)", "10ms to 24h", "--config file", "HOLDFAST_MIN_TIMEOUT"} {
+		if code != exitDone || !strings.Contains(out, want) {
+			t.Errorf("got %d and no %q in\n%s", code, want, out)
+		}
+	}
+}
+
+// All problems come at once, one a line.
+func TestRunRefusesAConfiguration(t *testing.T) {
+	code, _, stderr := try(t, []string{"HOLDFAST_TICK=fast", "HOLDFAST_NODE=1"}, "run", "--log-level=loud", "--data-dir=x")
+	want := strings.Join([]string{
+		"node: the configuration cannot work:",
+		`  tick "fast" (environment HOLDFAST_TICK): must be a duration with a unit, such as 500ms, 2s or 1m`,
+		"  peers (not set): must be 1 to 254 nodes, see Peers",
+		"  log_level loud (flag --log-level): must be trace, debug, info, warn, error, off",
+		"",
+	}, "\n")
+	if code != exitUsage || stderr != want {
+		t.Errorf("got %d\n%s\nwant %d\n%s", code, stderr, exitUsage, want)
+	}
+}
+
+func TestDevRefusesFlags(t *testing.T) {
+	code, _, stderr := try(t, nil, "dev", "--nodes=0", "--port-base=65500", "--log-level=loud")
+	want := "node: --nodes 0: must be 1 to 9\n  --port-base 65500: must be 1 to 65445\n  --log-level loud: must be trace, debug, info, warn, error or off\n"
+	if code != exitUsage || stderr != want {
+		t.Errorf("got %d\n%s\nwant %d\n%s", code, stderr, exitUsage, want)
+	}
+}
+
+// The nodes' addresses are in Raft's log: a directory serves only the cluster it was made for.
+func TestDevClaimsItsDirectory(t *testing.T) {
+	d := dev{dir: filepath.Join(t.TempDir(), "dev"), nodes: 3, portBase: 7400}
+	for range 2 {
+		if err := d.claim(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.portBase = 8400
+	if err := d.claim(); err == nil || !strings.Contains(err.Error(), "was made with --nodes 3 --port-base 7400") {
+		t.Errorf("got %v, want a refusal that names the former flags", err)
+	}
+}
+
+// Every configuration that dev makes is one that a node accepts.
+func TestDevConfigs(t *testing.T) {
+	d := dev{dir: t.TempDir(), nodes: maxDevNodes, portBase: 65535 - portStep*maxDevNodes}
+	configs := d.configs()
+	if len(configs) != maxDevNodes {
+		t.Errorf("got %d configurations, want %d", len(configs), maxDevNodes)
+	}
+	for _, c := range configs {
+		if _, err := c.Complete(); err != nil {
+			t.Errorf("node %d: %v", c.Node, err)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		status, code int
+		body, want   string
+	}{
+		{"serves", http.StatusOK, exitDone, "ok\n", "ok\n"},
+		{"does not serve", http.StatusServiceUnavailable, exitFailed, "no leader\n", "503 Service Unavailable: no leader\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/healthz" {
+					t.Errorf("got a request for %s", r.URL.Path)
+				}
+				w.WriteHeader(tt.status)
+				if _, err := w.Write([]byte(tt.body)); err != nil {
+					t.Error(err)
+				}
+			}))
+			defer server.Close()
+			code, stdout, stderr := try(t, nil, "health", "--address", server.Listener.Addr().String())
+			if code != tt.code || !strings.HasSuffix(stdout+stderr, tt.want) {
+				t.Errorf("got %d, %q, %q, want %d, %q", code, stdout, stderr, tt.code, tt.want)
+			}
+		})
+	}
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	if code, _, stderr := try(t, nil, "health", "--address", closed.Listener.Addr().String()); code != exitFailed || stderr == "" {
+		t.Errorf("nobody there: got %d, %q, want %d and why", code, stderr, exitFailed)
+	}
+}
+
+// Health gives up on a node that hangs.
+func TestHealthTimeout(t *testing.T) {
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
+	defer server.Close()
+	defer close(ended)
+	if code, _, stderr := try(t, nil, "health", "--timeout=1ms", "--address", server.Listener.Addr().String()); code != exitFailed || !strings.Contains(stderr, "deadline exceeded") {
+		t.Errorf("got %d, %q, want %d and a passed deadline", code, stderr, exitFailed)
+	}
+}

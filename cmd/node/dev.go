@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/node"
+	"holdfast/session"
+)
+
+const (
+	// portStep is between the ports of two nodes of a dev cluster.
+	portStep = 10
+	// maxDevNodes keeps a dev cluster to what one machine serves without strain.
+	maxDevNodes = 9
+	// devStart bounds the wait for the first leader.
+	devStart = 30 * time.Second
+)
+
+// dev is a cluster in one process: real nodes, real disks, real sockets on loopback.
+type dev struct {
+	dir      string
+	nodes    int
+	portBase int
+	logLevel string
+	// temporary says that dir goes at the end.
+	temporary bool
+}
+
+func devCommand() *cobra.Command {
+	var d dev
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a whole cluster in this process, on loopback",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := d.check(); err != nil {
+				return err
+			}
+			if err := d.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+				return failure{err}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&d.dir, "dir", "", "keep the nodes' data here (default: a temporary directory, removed at the end)")
+	cmd.Flags().IntVar(&d.nodes, "nodes", 3, fmt.Sprintf("number of nodes, 1 to %d", maxDevNodes))
+	cmd.Flags().IntVar(&d.portBase, "port-base", 7400, fmt.Sprintf("first port; each node takes four, %d apart", portStep))
+	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn", "least severe log lines that are written: trace, debug, info, warn, error, off")
+	return cmd
+}
+
+func (d dev) check() error {
+	var problems []error
+	if d.nodes < 1 || d.nodes > maxDevNodes {
+		problems = append(problems, &node.SettingError{Setting: "--nodes", Value: fmt.Sprint(d.nodes), Limit: fmt.Sprintf("must be 1 to %d", maxDevNodes)})
+	}
+	if highest := 65535 - portStep*maxDevNodes; d.portBase < 1 || d.portBase > highest {
+		problems = append(problems, &node.SettingError{Setting: "--port-base", Value: fmt.Sprint(d.portBase), Limit: fmt.Sprintf("must be 1 to %d", highest)})
+	}
+	if hclog.LevelFromString(d.logLevel) == hclog.NoLevel {
+		problems = append(problems, &node.SettingError{Setting: "--log-level", Value: d.logLevel, Limit: "must be trace, debug, info, warn, error or off"})
+	}
+	return errors.Join(problems...)
+}
+
+// run runs the cluster until ctx ends or a node fails.
+func (d dev) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if d.dir != "" {
+		if err := d.claim(); err != nil {
+			return err
+		}
+		return d.serve(ctx, stdout, stderr)
+	}
+	temporary, err := os.MkdirTemp("", "holdfast-dev-")
+	if err != nil {
+		return err
+	}
+	d.dir, d.temporary = temporary, true
+	return errors.Join(d.serve(ctx, stdout, stderr), os.RemoveAll(temporary))
+}
+
+func (d dev) serve(ctx context.Context, stdout, stderr io.Writer) error {
+	group, running := errgroup.WithContext(ctx)
+	running, cancel := context.WithCancel(running)
+	defer cancel()
+	nodes, err := d.start(running, group, newLogger(stderr, d.logLevel, "text"))
+	if err == nil {
+		err = waitReady(running, nodes)
+	}
+	if err == nil && running.Err() == nil {
+		err = d.welcome(stdout)
+	}
+	if err != nil {
+		cancel()
+	}
+	return errors.Join(err, group.Wait())
+}
+
+// start runs the nodes in group until ctx ends.
+func (d dev) start(ctx context.Context, group *errgroup.Group, logger hclog.Logger) ([]*node.Node, error) {
+	var nodes []*node.Node
+	for _, cfg := range d.configs() {
+		n, err := node.New(cfg, node.Options{Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: buildVersion()})
+		if err != nil {
+			return nil, fmt.Errorf("node %d: %w (node dev: with --port-base or --dir)", cfg.Node, err)
+		}
+		group.Go(func() error { return n.Run(ctx) })
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// waitReady returns when every node serves; nil as well when ctx ends, for what ended it says why.
+func waitReady(ctx context.Context, nodes []*node.Node) error {
+	bound := time.NewTimer(devStart)
+	defer bound.Stop()
+	for _, n := range nodes {
+		select {
+		case <-n.Ready():
+		case <-ctx.Done():
+			return nil
+		case <-bound.C:
+			return fmt.Errorf("no leader was elected within %s: --log-level=debug shows why", devStart)
+		}
+	}
+	return nil
+}
+
+// configs are what the nodes are told: the defaults, with ports of their own.
+func (d dev) configs() []node.Config {
+	var peers []node.Peer
+	for i := range d.nodes {
+		peers = append(peers, node.Peer{
+			Node:   session.Node(i + 1),
+			Client: d.address(i, 0),
+			Raft:   d.address(i, 1),
+			Peer:   d.address(i, 2),
+		})
+	}
+	var configs []node.Config
+	for i, p := range peers {
+		c := node.DefaultConfig()
+		c.Node, c.Peers = p.Node, peers
+		c.DataDir = filepath.Join(d.dir, fmt.Sprintf("n%d", p.Node))
+		c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen = p.Client, p.Raft, p.Peer, d.address(i, 3)
+		configs = append(configs, c)
+	}
+	return configs
+}
+
+func (d dev) address(i, port int) string {
+	return fmt.Sprintf("127.0.0.1:%d", d.portBase+portStep*i+port)
+}
+
+// claim checks that a directory that is kept was made for the same nodes on the same ports, which are in Raft's log, and
+// marks a new one.
+func (d dev) claim() error {
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(d.dir, "dev-cluster")
+	mine := fmt.Sprintf("--nodes %d --port-base %d\n", d.nodes, d.portBase)
+	switch found, err := os.ReadFile(path); {
+	case errors.Is(err, os.ErrNotExist):
+		return os.WriteFile(path, []byte(mine), 0o600)
+	case err != nil:
+		return err
+	case string(found) != mine:
+		return fmt.Errorf("%s was made with %s: give the same, or another --dir", d.dir, strings.TrimSpace(string(found)))
+	default:
+		return nil
+	}
+}
+
+// welcome says where the nodes are and what to try.
+func (d dev) welcome(to io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d nodes serve. Their data is in %s", d.nodes, d.dir)
+	if d.temporary {
+		b.WriteString(", and goes when this ends: --dir keeps it.\n\n")
+	} else {
+		b.WriteString(", which is kept.\n\n")
+	}
+	b.WriteString("  NODE   CLIENTS           HTTP\n")
+	var endpoints []string
+	for i := range d.nodes {
+		endpoints = append(endpoints, d.address(i, 0))
+		fmt.Fprintf(&b, "  %-6d %-17s http://%s/metrics\n", i+1, d.address(i, 0), d.address(i, 3))
+	}
+	fmt.Fprintf(&b, "\nIn another terminal:\n\n  export HOLDFAST_ENDPOINTS=%s\n", strings.Join(endpoints, ","))
+	cli := commandLine()
+	for _, try := range []string{"cluster status", "session hold --timeout 10s", "session ls"} {
+		fmt.Fprintf(&b, "  %s %s\n", cli, try)
+	}
+	b.WriteString("\nCtrl-C ends the cluster.\n")
+	_, err := io.WriteString(to, b.String())
+	return err
+}
+
+// commandLine is how the command line client is started from where this program was: beside it, or from source.
+func commandLine() string {
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "holdfast")
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return beside
+		}
+	}
+	return "go run ./cmd/holdfast"
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+)
+
+// freePortBase returns a base from which the ports of a dev cluster of n nodes are free now.
+func freePortBase(t *testing.T, n int) int {
+	t.Helper()
+	for base := 21_000; base < 30_000; base += portStep * n {
+		if allFree(t, dev{nodes: n, portBase: base}) {
+			return base
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+func allFree(t *testing.T, d dev) bool {
+	t.Helper()
+	for i := range d.nodes {
+		for port := range 4 {
+			l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", d.address(i, port))
+			if err != nil {
+				return false
+			}
+			l.Close()
+		}
+	}
+	return true
+}
+
+// startDev runs a dev cluster and returns what it printed until it serves, and a stop that returns its exit code.
+func startDev(t *testing.T, args ...string) (welcome string, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	read, write := io.Pipe()
+	var stderr strings.Builder
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, append([]string{"dev", "--log-level=error"}, args...), nil, write, &stderr)
+		write.Close()
+	}()
+	var printed strings.Builder
+	for lines := bufio.NewScanner(read); lines.Scan(); {
+		fmt.Fprintln(&printed, lines.Text())
+		if strings.HasPrefix(lines.Text(), "Ctrl-C") {
+			return printed.String(), func() int {
+				cancel()
+				return <-code
+			}
+		}
+	}
+	t.Fatalf("exit %d: %s%s", <-code, printed.String(), stderr.String())
+	return "", nil
+}
+
+// A real cluster of three comes up, every node serves, and the temporary directory goes with it.
+func TestDev(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	base := freePortBase(t, 3)
+	welcome, stop := startDev(t, "--port-base", fmt.Sprint(base))
+	want := fmt.Sprintf("export HOLDFAST_ENDPOINTS=127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d\n", base, base+10, base+20)
+	if !strings.Contains(welcome, want) {
+		t.Errorf("got %s\nwant in it %s", welcome, want)
+	}
+	for i := range 3 {
+		if code, _, stderr := try(t, nil, "health", "--address", dev{portBase: base}.address(i, 3)); code != exitDone {
+			t.Errorf("node %d: health: %s", i+1, stderr)
+		}
+	}
+	code, _, stderr := try(t, nil, "dev", "--log-level=off", "--port-base", fmt.Sprint(base))
+	if code != exitFailed || !strings.Contains(stderr, "--port-base") {
+		t.Errorf("a second cluster on the same ports: got %d, %q, want %d and what to do", code, stderr, exitFailed)
+	}
+	if code := stop(); code != exitDone {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+	left, err := os.ReadDir(os.TempDir())
+	if err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v left behind, want nothing", left, err)
+	}
+}
+
+// With --dir the cluster comes back on what it wrote.
+func TestDevKeepsItsDirectory(t *testing.T) {
+	dir, base := t.TempDir(), fmt.Sprint(freePortBase(t, 1))
+	for range 2 {
+		welcome, stop := startDev(t, "--dir", dir, "--nodes=1", "--port-base", base)
+		if !strings.Contains(welcome, "in "+dir+", which is kept") {
+			t.Errorf("got %s", welcome)
+		}
+		if code := stop(); code != exitDone {
+			t.Errorf("got exit code %d, want 0", code)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// maxHealthAnswer bounds what is read of an answer, in bytes.
+const maxHealthAnswer = 4096
+
+// healthCommand is the health check of a container: an image FROM scratch has no other program to ask with.
+func healthCommand() *cobra.Command {
+	var address string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Ask a node whether it serves: exit 0 if it does, 1 if not",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			answer, err := health(ctx, address)
+			if err != nil {
+				return failure{err}
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), answer)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&address, "address", "127.0.0.1:7403", "HTTP address of the node")
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "how long to wait for the answer")
+	return cmd
+}
+
+// health returns what the node at an HTTP address says of itself; a node that does not serve is an error.
+func health(ctx context.Context, address string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // a body that was read has nothing to lose
+	b, err := io.ReadAll(io.LimitReader(response.Body, maxHealthAnswer))
+	if err != nil {
+		return "", err
+	}
+	answer := strings.TrimSpace(string(b))
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s answers %s: %s", address, response.Status, answer)
+	}
+	return answer, nil
+}
