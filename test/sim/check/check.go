@@ -170,7 +170,9 @@ func (l *life) hear(e history.Event) {
 	case history.Alive:
 		l.alive = append(l.alive, e)
 	case history.Silent:
-		l.silent = e.At
+		if e.Attachment >= newestGrant(l).Attachment { // else another client keeps the session alive
+			l.silent = e.At
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ func (c *checker) early(l *life) {
 		}
 	}
 	for _, t := range append(append([]history.Event(nil), l.touches...), l.grants...) {
-		if t.Attachment != l.end.Attachment || t.Asked > end || !c.calm(t.Asked, end) {
+		if t.Asked == 0 || t.Asked > end || t.Attachment != l.end.Attachment || !c.calm(t.Asked, end) {
 			continue
 		}
 		c.checked("I1")

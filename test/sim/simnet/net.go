@@ -98,6 +98,17 @@ func (n *Network) Held(from, to string) int {
 	return n.held[link{from, to}]
 }
 
+// HeldInAll returns the sum of Held over all links.
+func (n *Network) HeldInAll() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sum := 0
+	for _, held := range n.held {
+		sum += held
+	}
+	return sum
+}
+
 // Conns returns the number of connection ends that are open.
 func (n *Network) Conns() int {
 	n.mu.Lock()
