@@ -1,0 +1,217 @@
+package client
+
+import (
+	"errors"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// arrived handles what a connection tells. A connection that was dropped meanwhile has nothing to say any more.
+func (l *loop) arrived(a arrival) {
+	c := a.c
+	if c != l.cur && c != l.next {
+		return
+	}
+	switch {
+	case a.err != nil:
+		l.lost(c, a.err)
+	case a.msg == nil:
+		l.connected(c)
+	default:
+		c.heard = l.now
+		l.received(c, a.msg)
+	}
+}
+
+func (l *loop) received(c *conn, msg *holdfastv1.ServerMessage) {
+	switch m := msg.GetMessage().(type) {
+	case *holdfastv1.ServerMessage_Opened:
+		answer(c, m.Opened, func(r *request, b *openBody) { l.opened(c, r, b.call, m.Opened) })
+	case *holdfastv1.ServerMessage_Resumed:
+		answer(c, m.Resumed, func(r *request, b *resumeBody) { l.resumed(c, r, b, m.Resumed) })
+	case *holdfastv1.ServerMessage_Touched:
+		answer(c, m.Touched, func(r *request, b *touchBody) { l.touched(c, r, b, m.Touched) })
+	case *holdfastv1.ServerMessage_Closed:
+		answer(c, m.Closed, func(_ *request, b requestBody) {
+			if b, ok := b.(*closeBody); ok && l.holds(b.h) {
+				l.served(c)
+				l.closed(b.h)
+			}
+		})
+	case *holdfastv1.ServerMessage_Failed:
+		answer(c, m.Failed, func(r *request, _ requestBody) { l.failed(c, r, transport.FailedError(m.Failed)) })
+	case *holdfastv1.ServerMessage_Gone:
+		l.gone(m.Gone)
+	case *holdfastv1.ServerMessage_Moved:
+		for _, id := range m.Moved.GetIds() {
+			if h := l.sessions[session.ID(id)]; h != nil {
+				l.moved(h, c)
+			}
+		}
+	case *holdfastv1.ServerMessage_Jeopardy:
+		l.inJeopardy(c, m.Jeopardy)
+	case *holdfastv1.ServerMessage_JeopardyEnded:
+		c.jeopardy = false
+		l.tellAll(c, JeopardyEnded, nil)
+		l.served(c)
+	}
+}
+
+// answer finds the request that m answers and hands it on, if it is of the kind that m answers. Answers to requests that
+// are not out are ignored: they can do no harm.
+func answer[B any](c *conn, m interface{ GetSeq() uint64 }, then func(*request, B)) {
+	r, ok := c.take(m.GetSeq())
+	if !ok {
+		return
+	}
+	if b, ok := r.body.(B); ok {
+		then(r, b)
+	}
+}
+
+// holds reports whether h is still held.
+func (l *loop) holds(h *held) bool { return l.sessions[h.s.id] == h }
+
+func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
+	g, err := transport.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
+	switch {
+	case err != nil:
+		l.openRefused(c, r, call, err)
+	case call.settled:
+		c.stray = true
+		c.queue = append(c.queue, &request{body: &discardBody{g.Token}})
+	case call.sends > 1:
+		// The open this repeats may have gone through another node or stream: where the session is attached is not known,
+		// and nothing is promised (O2, S2).
+		l.served(c)
+		l.join(call, g.Token)
+	default:
+		l.served(c)
+		h := &held{s: newSession(call.ctx, l, g.Token), joining: call}
+		l.sessions[g.Session.ID] = h
+		l.attach(h, c, r, 0, g)
+	}
+}
+
+func (l *loop) resumed(c *conn, r *request, b *resumeBody, m *holdfastv1.Resumed) {
+	if !l.holds(b.h) {
+		c.stray = true
+		return
+	}
+	g, err := transport.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
+	if err != nil {
+		l.resumeRefused(c, r, b, err)
+		return
+	}
+	l.served(c)
+	l.attach(b.h, c, r, b.attempt, g)
+}
+
+// failed handles a refusal by the kind of request it refuses.
+func (l *loop) failed(c *conn, r *request, err error) {
+	if other, ok := errors.AsType[*session.NotLeaderError](err); ok {
+		l.mover.prefer(other.Address)
+	}
+	switch b := r.body.(type) {
+	case *openBody:
+		l.openRefused(c, r, b.call, err)
+	case *resumeBody:
+		l.resumeRefused(c, r, b, err)
+	case *closeBody:
+		l.closeRefused(c, r, b.h, err)
+	case *touchBody:
+		l.touchSoon(c)
+	}
+}
+
+func (l *loop) openRefused(c *conn, r *request, call *call, err error) {
+	if call.settled {
+		return
+	}
+	call.last = err
+	switch judge(err) {
+	case final:
+		delete(l.opens, call)
+		call.settle(nil, err)
+	case elsewhere:
+		l.pause(c, r)
+		l.leave(c, err)
+	case again:
+		l.pause(c, r)
+	}
+}
+
+func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
+	h := b.h
+	if !l.holds(h) {
+		return
+	}
+	verdict := judge(err)
+	switch {
+	case errors.Is(err, session.ErrExpired):
+		l.served(c)
+		l.expired(h, err)
+		return
+	case h.resuming != r: // a newer one is under way: its answer counts
+		return
+	case dead(err), h.joining != nil && verdict == final:
+		l.served(c)
+		l.end(h, err)
+		return
+	}
+	if h.joining != nil {
+		h.joining.last = err
+	}
+	if verdict == elsewhere && c == l.next {
+		h.resuming = nil
+		l.failedNext(err)
+		return
+	}
+	if verdict != elsewhere && !errors.Is(err, session.ErrClosing) {
+		h.unsettled = max(h.unsettled, b.attempt)
+	}
+	l.pause(c, r)
+	if verdict == elsewhere {
+		l.leave(c, err)
+	}
+}
+
+func (l *loop) closeRefused(c *conn, r *request, h *held, err error) {
+	if !l.holds(h) || h.on != c {
+		return // a close follows the next attachment
+	}
+	for _, call := range h.closing {
+		call.last = err
+	}
+	switch {
+	case errors.Is(err, session.ErrExpired):
+		l.expired(h, err)
+	case errors.Is(err, session.ErrMoved):
+		l.moved(h, c)
+	case dead(err):
+		l.end(h, err)
+	default:
+		l.pause(c, r)
+		if judge(err) == elsewhere {
+			l.leave(c, err)
+		}
+	}
+}
+
+// gone handles the news that sessions have ended.
+func (l *loop) gone(m *holdfastv1.Gone) {
+	certificates := make(map[session.ID]*session.Certificate, len(m.GetCertificate()))
+	for _, p := range m.GetCertificate() {
+		if cert, err := transport.CertificateFrom(p); err == nil { // one out of range is as good as none
+			certificates[cert.ID] = &cert
+		}
+	}
+	for _, raw := range m.GetIds() {
+		id := session.ID(raw)
+		if h := l.sessions[id]; h != nil {
+			l.expired(h, &session.ExpiredError{ID: id, Certificate: certificates[id]})
+		}
+	}
+}

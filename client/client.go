@@ -1,0 +1,122 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"holdfast/session"
+)
+
+// Client holds sessions of one cluster. Safe for concurrent use.
+type Client struct {
+	cfg   Config
+	clock *clock
+	dice  *dice
+
+	mu     sync.Mutex
+	loop   *loop                       // guarded by mu; nil before the first use
+	closed bool                        // guarded by mu
+	conns  map[string]*grpc.ClientConn // guarded by mu; of the unary helpers, by address
+	good   string                      // guarded by mu; the address that answered a helper last
+}
+
+// New checks cfg and returns a client. It connects to nothing and starts nothing: the first [Client.Open] or
+// [Client.Resume] does. The error joins a [session.FieldError] for each thing that is wrong.
+func New(cfg Config) (*Client, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, fmt.Errorf("configure client: %w", err)
+	}
+	return &Client{
+		cfg: cfg, clock: newClock(), conns: make(map[string]*grpc.ClientConn),
+		dice: &dice{rand: rand.New(cfg.Rand), lowest: cfg.MinBackoff, highest: cfg.MaxBackoff},
+	}, nil
+}
+
+// SessionOptions says what session to open.
+type SessionOptions struct {
+	// Timeout is the one wanted; the cluster clamps it, see [Session.Timeout]. It must be positive.
+	Timeout time.Duration
+	// Labels are at most [session.MaxLabels].
+	Labels map[string]string
+}
+
+// Open opens a session and keeps it alive from then on. It is repeated under one request id (O2), through whichever node
+// answers, until ctx ends or the cluster refuses it for good. When ctx ends the error wraps its cause and the last thing
+// that stood in the way, [ErrUnreachable] if no node answered; a session that was opened all the same is closed, or
+// expires by itself. Other errors: [session.FieldError], [session.LimitError], [session.ErrClosed] after
+// [Client.Close].
+func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
+	if o.Timeout <= 0 || o.Timeout > session.MaxTimeout {
+		return nil, fmt.Errorf("open session: %w", &session.FieldError{
+			Field: "timeout", Limit: "positive, at most " + session.MaxTimeout.String(),
+		})
+	}
+	if _, err := session.NewLabels(o.Labels); err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	l, err := c.begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	s, err := l.open(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	return s, nil
+}
+
+// Resume takes over the session of t, whichever attachment t names, and keeps it alive from then on; a client that held
+// it until now is told [session.ErrMoved]. It is repeated until ctx ends or the cluster refuses it for good:
+// [session.ExpiredError], [session.ErrBadCredential]. [ErrHeld] when this client holds the session.
+func (c *Client) Resume(ctx context.Context, t session.Token) (*Session, error) {
+	if t.ID == 0 {
+		return nil, fmt.Errorf("resume session: %w", &session.FieldError{Field: "token", Limit: "a session id that is not zero"})
+	}
+	l, err := c.begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("resume session %s: %w", t.ID, err)
+	}
+	s, err := l.resume(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("resume session %s: %w", t.ID, err)
+	}
+	return s, nil
+}
+
+// Close ends the client and waits for its goroutines. Its sessions end for this client, with [session.ErrClosed], and
+// live on in the cluster until they are resumed or expire: to end one, call [Session.Close] first. Calls that wait return
+// [session.ErrClosed]. Close returns nil, also when called again.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	l, conns := c.loop, c.conns
+	c.conns = nil
+	c.mu.Unlock()
+	if l != nil {
+		l.stop()
+	}
+	for _, cc := range conns {
+		_ = cc.Close() // the only error is that it was closed already
+	}
+	return nil
+}
+
+// begin returns the loop, started at the first use.
+func (c *Client) begin(ctx context.Context) (*loop, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, session.ErrClosed
+	}
+	if c.loop == nil {
+		c.loop = newLoop(c.cfg, c.clock, c.dice)
+		c.loop.start(context.WithoutCancel(ctx))
+	}
+	return c.loop, nil
+}

@@ -1,0 +1,62 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"holdfast/session"
+)
+
+// Errors of the SDK; those of the domain are in package session.
+var (
+	// ErrLapsed is the cause of a session's [Session.Context] when the last promise ran out: from then on the cluster may
+	// expire the session. It may come back, see [Session.Context].
+	ErrLapsed = errors.New("promise has run out: the session may expire")
+	// ErrUnreachable: no node answered. What the attempts ran into is wrapped too.
+	ErrUnreachable = errors.New("no node of the cluster can be reached")
+	// ErrHeld: the client holds the session already.
+	ErrHeld = errors.New("client holds the session already")
+)
+
+// unreachable wraps what an attempt at a node ran into.
+func unreachable(address string, err error) error {
+	return fmt.Errorf("%w: %s: %w", ErrUnreachable, address, err)
+}
+
+// verdict is what a refusal means for a request.
+type verdict uint8
+
+const (
+	// final: asking again changes nothing.
+	final verdict = iota
+	// again: the same node may answer otherwise a little later.
+	again
+	// elsewhere: another node may answer otherwise.
+	elsewhere
+)
+
+// judge says what a refused request does next.
+func judge(err error) verdict {
+	switch {
+	case errors.Is(err, session.ErrOutcomeUnknown), errors.Is(err, session.ErrClosing),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return again
+	case errors.Is(err, session.ErrLagging), errors.Is(err, session.ErrNoLeader), errors.Is(err, session.ErrNotLeader),
+		errors.Is(err, session.ErrStopping), errors.Is(err, session.ErrReadOnly), errors.Is(err, ErrUnreachable),
+		status.Code(err) == codes.Unavailable:
+		return elsewhere
+	default:
+		return final
+	}
+}
+
+// dead reports whether err, the answer to a resume or a touch, ends a session for its client. Anything else leaves the
+// session alone: it is worth more than the patience of one more try.
+func dead(err error) bool {
+	return errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrBadCredential) ||
+		errors.Is(err, session.ErrMoved) || errors.Is(err, session.ErrInvalid)
+}

@@ -1,0 +1,96 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// unary makes a call at one endpoint after the other, with a back-off after each round, until one of them decides it or
+// ctx ends; then the error wraps its cause and what the last attempt ran into.
+func (c *Client) unary(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
+	for n := 1; ; n++ {
+		var err error
+		for _, address := range c.endpoints() {
+			if err = c.attempt(ctx, address, call); judge(err) == final {
+				return err
+			}
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		timer := time.NewTimer(c.dice.backoff(n))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// endpoints returns the configured ones, the one that answered last first.
+func (c *Client) endpoints() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	addresses := slices.Clone(c.cfg.Endpoints)
+	if i := slices.Index(addresses, c.good); i > 0 {
+		addresses[0], addresses[i] = addresses[i], addresses[0]
+	}
+	return addresses
+}
+
+// attempt makes a call at one node, for at most the connect timeout. The error is the domain's, [ErrUnreachable] when the
+// node did not answer.
+func (c *Client) attempt(ctx context.Context, address string, call func(context.Context, *grpc.ClientConn) error) error {
+	cc, err := c.conn(address)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	defer cancel()
+	err = call(ctx, cc)
+	if err == nil {
+		c.mu.Lock()
+		c.good = address
+		c.mu.Unlock()
+		return nil
+	}
+	domain := transport.Domain(err)
+	switch code := status.Code(err); {
+	case errors.Is(domain, session.ErrOutcomeUnknown), judge(domain) == final:
+		return domain
+	case code == codes.Unavailable && domain == err: //nolint:errorlint // asks whether the status carried a reason
+		return unreachable(address, errors.New(status.Convert(err).Message()))
+	case code == codes.DeadlineExceeded, code == codes.Canceled:
+		return unreachable(address, errSlow)
+	default:
+		return domain
+	}
+}
+
+// conn returns the connection to address, made at the first use.
+func (c *Client) conn(address string) (*grpc.ClientConn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, session.ErrClosed
+	}
+	cc := c.conns[address]
+	if cc == nil {
+		var err error
+		if cc, err = transport.DialClient(address, transport.DialOptions{Dial: c.cfg.Dial}); err != nil {
+			return nil, err
+		}
+		c.conns[address] = cc
+	}
+	return cc, nil
+}

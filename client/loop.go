@@ -1,0 +1,261 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/session"
+)
+
+// lookEvery is how often the loop looks for a suspension while it holds sessions (S5).
+const lookEvery = time.Second
+
+// loop owns all that a client's connection is about. Everything below the first group of fields is touched by its one
+// goroutine only; others hand it functions.
+type loop struct {
+	cfg      Config
+	clock    *clock
+	dice     *dice
+	logger   hclog.Logger
+	cancel   context.CancelFunc // set by start
+	done     chan struct{}
+	calls    chan func()
+	arrivals chan arrival
+	conns    sync.WaitGroup // goroutines of connections
+
+	now         time.Time
+	suspensions uint64
+	sessions    map[session.ID]*held
+	opens       map[*call]struct{} // not answered yet
+	// dueAt is at or before the next moment at which a session lapses or its promise is half used up; zero for none.
+	dueAt time.Time
+	cur   *conn // serves the sessions
+	next  *conn // is tried, and becomes cur when it has served something
+	mover mover
+	// attempts numbers the resumes of all sessions (M1): rising for each session, also for one dropped and resumed again.
+	attempts uint64
+	// trouble is the last thing a connection or a node had against serving.
+	trouble error
+}
+
+// held is a session the client holds, or is taking hold of while joining is set.
+type held struct {
+	s       *Session
+	token   session.Token // the newest
+	timeout time.Duration // 0 before the first grant
+	joining *call         // waits for the first attachment
+	closing []*call       // wait for the end
+
+	on       *conn  // whose stream serves it, nil while none does
+	since    uint64 // the newest seq there when it was attached
+	attached uint64 // attempt that made the attachment; 0 is the open
+	resuming *request
+	// unsettled is the newest attempt whose outcome was never heard: a Moved may tell of it (M1).
+	unsettled uint64
+	closeSent bool
+
+	until    time.Time // the latest promise
+	promised time.Time // when the newest promise was asked for
+	renewBy  time.Time // a promise not renewed by then is half used up: move
+}
+
+// call is a caller that waits: for an open, a resume, or a close. The loop answers each once.
+type call struct {
+	ctx     context.Context //nolint:containedctx // hands its values to the session, and is the caller's own
+	opts    SessionOptions
+	request session.RequestID
+	sends   int
+	h       *held        // the session being joined, once there is one
+	answer  chan outcome // has room for the one answer
+	settled bool
+	last    error // what stood in the way last
+}
+
+type outcome struct {
+	s   *Session
+	err error
+}
+
+func newCall(ctx context.Context) *call { return &call{ctx: ctx, answer: make(chan outcome, 1)} }
+
+// settle answers the caller.
+func (c *call) settle(s *Session, err error) {
+	if c != nil && !c.settled {
+		c.settled = true
+		c.answer <- outcome{s, err}
+	}
+}
+
+func newLoop(cfg Config, c *clock, d *dice) *loop {
+	l := &loop{
+		cfg: cfg, clock: c, dice: d, logger: cfg.Logger,
+		done: make(chan struct{}), calls: make(chan func()), arrivals: make(chan arrival),
+		sessions: make(map[session.ID]*held), opens: make(map[*call]struct{}),
+	}
+	l.mover.fresh = true
+	l.mover.endpoints = cfg.Endpoints
+	return l
+}
+
+// start runs the loop until stop.
+func (l *loop) start(ctx context.Context) {
+	ctx, l.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(l.done)
+		l.run(ctx)
+	}()
+}
+
+// stop ends the loop and waits for its goroutines.
+func (l *loop) stop() {
+	l.cancel()
+	<-l.done
+}
+
+func (l *loop) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var do func()
+		select {
+		case do = <-l.calls:
+		case a := <-l.arrivals:
+			do = func() { l.arrived(a) }
+		case <-timer.C:
+		case <-ctx.Done():
+			l.shut()
+			return
+		}
+		l.look()
+		l.checkSessions()
+		if do != nil {
+			do()
+		}
+		l.step(ctx)
+		if at := l.wakeAt(); at.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(max(at.Sub(l.now), 0))
+		}
+	}
+}
+
+// step brings everything forward that can be done now.
+func (l *loop) step(ctx context.Context) {
+	if l.idle() {
+		l.endMove()
+	} else {
+		l.checkConns()
+		l.advance(ctx)
+	}
+	for _, c := range []*conn{l.cur, l.next} {
+		if c != nil {
+			l.touch(c)
+			l.pump(c)
+		}
+	}
+}
+
+// idle reports that nothing needs a connection.
+func (l *loop) idle() bool { return len(l.sessions) == 0 && len(l.opens) == 0 }
+
+// wakeAt returns when there is something to do if nothing arrives; zero for never.
+func (l *loop) wakeAt() time.Time {
+	at := l.dueAt
+	if len(l.sessions) > 0 {
+		at = earliest(at, l.now.Add(lookEvery))
+	}
+	if l.mover.moving && l.next == nil {
+		at = earliest(at, l.mover.at)
+	}
+	for _, c := range []*conn{l.cur, l.next} {
+		if c != nil {
+			at = earliest(at, c.deadline)
+			at = earliest(at, c.againAt)
+			at = earliest(at, c.touchAt)
+		}
+	}
+	if l.cur != nil {
+		at = earliest(at, l.cur.stallsAt())
+	}
+	return at
+}
+
+// earliest returns the earlier of two moments of which zero is never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// post has the loop run f, and reports whether it will.
+func (l *loop) post(f func()) bool {
+	select {
+	case l.calls <- f:
+		return true
+	case <-l.done:
+		return false
+	}
+}
+
+// wait returns the answer to c. When c's context ends first, giveUp is run on the loop and answers.
+func (l *loop) wait(c *call, giveUp func(err error)) (*Session, error) {
+	select {
+	case o := <-c.answer:
+		return o.s, o.err
+	case <-c.ctx.Done():
+	}
+	l.post(func() {
+		if !c.settled {
+			err := context.Cause(c.ctx)
+			if last := c.last; last != nil {
+				err = errors.Join(err, last)
+			} else if l.trouble != nil {
+				err = errors.Join(err, l.trouble)
+			}
+			giveUp(err)
+			c.settle(nil, err)
+		}
+	})
+	o := <-c.answer // the loop answers every call before it ends
+	return o.s, o.err
+}
+
+// look reads the clock; after a suspension all promises are dropped and the sessions touched at once (S5).
+func (l *loop) look() {
+	now, suspensions := l.clock.look()
+	l.now = now
+	if suspensions == l.suspensions {
+		return
+	}
+	l.suspensions = suspensions
+	l.logger.Warn("machine was suspended: promises are void")
+	for _, h := range l.sessions {
+		l.lapse(h)
+	}
+	if l.cur != nil && len(l.sessions) > 0 {
+		l.cur.touchAt = now
+	}
+}
+
+// shut ends everything that waits, the sessions and the connections.
+func (l *loop) shut() {
+	l.now, _ = l.clock.look()
+	for c := range l.opens {
+		c.settle(nil, session.ErrClosed)
+	}
+	for _, h := range l.sessions {
+		l.end(h, session.ErrClosed)
+	}
+	for _, c := range []*conn{l.cur, l.next} {
+		if c != nil {
+			c.cancel()
+		}
+	}
+	l.conns.Wait()
+}

@@ -1,0 +1,142 @@
+package client
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// request is one message to a node that wants an answer.
+type request struct {
+	body requestBody
+	seq  uint64
+	// sent is when it was handed to the stream: what the answer promises counts from there. Zero before.
+	sent time.Time
+	// suspensions noticed by then: the answer to a request from before a suspension promises nothing (S5).
+	suspensions uint64
+}
+
+// requestBody is one of *openBody, *resumeBody, *closeBody, *discardBody and *touchBody.
+type requestBody interface {
+	// message returns what is sent under seq.
+	message(l *loop, seq uint64) *holdfastv1.ClientMessage
+	// wanted reports whether it still makes sense to send it.
+	wanted() bool
+}
+
+type openBody struct{ call *call }
+
+type resumeBody struct {
+	h       *held
+	attempt uint64 // 0 before it is sent
+}
+
+type closeBody struct{ h *held }
+
+// discardBody closes a session nobody waits for any more; one try is enough, it expires by itself.
+type discardBody struct{ token session.Token }
+
+type touchBody struct {
+	// targets are named in the touch; nil means all that were served here when it was sent.
+	targets []*held
+	// smallest timeout of those touched.
+	smallest time.Duration
+}
+
+func (b *openBody) wanted() bool    { return !b.call.settled }
+func (b *resumeBody) wanted() bool  { return b.h.resuming != nil && b.h.resuming.body == b }
+func (b *closeBody) wanted() bool   { return len(b.h.closing) > 0 && b.h.on != nil }
+func (b *discardBody) wanted() bool { return true }
+func (b *touchBody) wanted() bool   { return true }
+
+func (b *openBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
+	b.call.sends++
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
+		Seq: seq, Timeout: durationpb.New(b.call.opts.Timeout), Labels: b.call.opts.Labels, RequestId: b.call.request[:],
+	}}}
+}
+
+// message takes a new attempt each time, so that whichever of them is applied last is the one whose answer counts (M1).
+func (b *resumeBody) message(l *loop, seq uint64) *holdfastv1.ClientMessage {
+	l.attempts++
+	b.attempt = l.attempts
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
+		Seq: seq, Token: transport.TokenProto(b.h.token), Instance: l.cfg.Instance, Attempt: b.attempt,
+	}}}
+}
+
+func (b *closeBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
+	b.h.closeSent = true
+	return closeMessage(seq, b.h.token)
+}
+
+func (b *discardBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
+	return closeMessage(seq, b.token)
+}
+
+func closeMessage(seq uint64, t session.Token) *holdfastv1.ClientMessage {
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Close{
+		Close: &holdfastv1.Close{Seq: seq, Token: transport.TokenProto(t)},
+	}}
+}
+
+func (b *touchBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
+	touch := &holdfastv1.Touch{Seq: seq}
+	for _, h := range b.targets {
+		touch.Ids = append(touch.Ids, uint64(h.s.id))
+	}
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: touch}}
+}
+
+// pump sends what waits, as far as the window allows.
+func (l *loop) pump(c *conn) {
+	if !c.againAt.IsZero() && !l.now.Before(c.againAt) {
+		c.queue = append(c.queue, c.again...)
+		c.again, c.againAt = nil, time.Time{}
+	}
+	for c.up && len(c.queue) > 0 && len(c.inflight)-c.touches < requestWindow {
+		r := c.queue[0]
+		c.queue[0] = nil
+		c.queue = c.queue[1:]
+		if r.body.wanted() {
+			l.send(c, r)
+		}
+	}
+}
+
+// send hands r to the stream. The moment noted is before that, so a promise counted from it is never too long (S3).
+func (l *loop) send(c *conn, r *request) {
+	if len(c.inflight) == 0 {
+		c.heard = l.now
+	}
+	c.seq++
+	r.seq, r.sent, r.suspensions = c.seq, l.now, l.suspensions
+	c.inflight[r.seq] = r
+	c.out <- r.body.message(l, r.seq) // has room: see requestWindow and touchWindow
+}
+
+// take returns the request that seq answers.
+func (c *conn) take(seq uint64) (*request, bool) {
+	r, ok := c.inflight[seq]
+	if !ok {
+		return nil, false
+	}
+	delete(c.inflight, seq)
+	if _, touch := r.body.(*touchBody); touch {
+		c.touches--
+	}
+	return r, true
+}
+
+// pause has r repeated on c after a back-off. One back-off serves all that are refused meanwhile.
+func (l *loop) pause(c *conn, r *request) {
+	c.again = append(c.again, r)
+	if c.againAt.IsZero() {
+		c.pauses++
+		c.againAt = l.now.Add(l.dice.backoff(c.pauses))
+	}
+}

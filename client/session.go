@@ -1,0 +1,178 @@
+package client
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/session"
+)
+
+// Session is a session held by a [Client], which keeps it alive until it ends. Safe for concurrent use.
+type Session struct {
+	loop    *loop
+	clock   *clock
+	id      session.ID
+	timeout time.Duration // written before anyone but the loop sees the session
+	events  *eventQueue
+	done    chan struct{}
+	// values is what the context of the opening call carried; contexts of the session are made from it.
+	values context.Context //nolint:containedctx // Context hands out contexts that outlive the call they get their values from
+
+	mu          sync.Mutex
+	granted     session.Session // guarded by mu; as of the newest open or resume
+	token       session.Token   // guarded by mu
+	until       time.Time       // guarded by mu; the latest promise, zero when none
+	suspensions uint64          // guarded by mu; those noticed when until was promised
+	closing     bool            // guarded by mu
+	err         error           // guarded by mu; set once, before done is closed
+
+	current context.Context         //nolint:containedctx // guarded by mu; what Context returns is made ahead of the call
+	cancel  context.CancelCauseFunc // guarded by mu; of current
+}
+
+func newSession(ctx context.Context, l *loop, t session.Token) *Session {
+	s := &Session{
+		loop: l, clock: l.clock, id: t.ID, token: t, events: newEventQueue(),
+		done: make(chan struct{}), values: context.WithoutCancel(ctx),
+	}
+	s.current, s.cancel = context.WithCancelCause(s.values)
+	s.cancel(ErrLapsed) // nothing is promised yet
+	return s
+}
+
+// ID returns the session's id.
+func (s *Session) ID() session.ID { return s.id }
+
+// Timeout returns the negotiated timeout. It never changes.
+func (s *Session) Timeout() time.Duration { return s.timeout }
+
+// Token returns the newest token, with which another client could take the session over. It is a secret.
+func (s *Session) Token() session.Token {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.token
+}
+
+// Owner returns the node that owns the session, as of the newest open or resume.
+func (s *Session) Owner() session.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.granted.Owner
+}
+
+// Labels returns the session's labels. They must not be changed.
+func (s *Session) Labels() session.Labels {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.granted.Labels
+}
+
+// SafeUntil returns the moment up to which the cluster promises not to expire the session, on this process's monotonic
+// clock; zero when nothing is promised now: before the first promise, after the last one has run out, after the machine
+// was suspended (S5), and after the end. A promise is against expiry, not against a close or against another client
+// that resumes the session.
+func (s *Session) SafeUntil() time.Time {
+	now, suspensions := s.clock.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.safe(now, suspensions) {
+		return time.Time{}
+	}
+	return s.until
+}
+
+// Context returns a context that lives as long as a promise does. It ends at [Session.SafeUntil] when no later promise
+// has arrived by then, with the cause [ErrLapsed]; and at the end of the session, with the cause that [Session.Err]
+// returns; see context.Cause. So it ends before the cluster can expire the session, unless the machine was suspended:
+// then it ends when that is noticed, within a second of running.
+//
+// A context that has ended stays ended. When the session gets a promise after a lapse, Context returns a new one from
+// then on, and [Regained] tells so: the session never expired meanwhile. While nothing is promised, Context returns one
+// that has ended. It carries the values of the context given to [Client.Open] or [Client.Resume], not its end.
+func (s *Session) Context() context.Context {
+	now, suspensions := s.clock.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.safe(now, suspensions) {
+		s.cancel(ErrLapsed) // the loop may not have come to it yet; a former cause stays
+	}
+	return s.current
+}
+
+// Done is closed when the session has ended for this client: closed, expired, moved to another client, or the client was
+// closed.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err returns nil while the session is held, then why it ended: [session.ErrClosed] after [Session.Close] and
+// [Client.Close], [session.ErrMoved] when another client resumed it, a [session.ExpiredError] with the certificate when
+// the cluster ended it, [session.ErrBadCredential] when its token was refused.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Events returns the session's changes of state. It holds 64 unread events; when it is full the oldest is dropped and
+// counted. It is closed after the session's end.
+func (s *Session) Events() <-chan Event { return s.events.ch }
+
+// Close ends the session in the cluster. From the call on it is not kept alive, and its Context has ended. It is
+// repeated through lost connections until ctx ends; then the error wraps the cause of that, and the session expires by
+// itself if the cluster never heard of the close. A session that another client resumed is left alone: [session.ErrMoved].
+// One that has expired meanwhile is a [session.ExpiredError]. Later calls return what the end was: nil after a close.
+func (s *Session) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	s.until = time.Time{}
+	s.cancel(session.ErrClosed)
+	s.mu.Unlock()
+	return s.loop.close(ctx, s)
+}
+
+// safe reports whether the promise holds. The caller holds mu.
+func (s *Session) safe(now time.Time, suspensions uint64) bool {
+	return s.current.Err() == nil && now.Before(s.until) && suspensions == s.suspensions
+}
+
+// grant takes what an open or a resume brought.
+func (s *Session) grant(granted session.Session, t session.Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.granted, s.token = granted, t
+}
+
+// promise takes a promise that was asked for under the present count of suspensions. A promise once given stands, so an
+// earlier one changes nothing.
+func (s *Session) promise(until time.Time, suspensions uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || s.closing {
+		return
+	}
+	if suspensions != s.suspensions || until.After(s.until) {
+		s.until, s.suspensions = until, suspensions
+	}
+	if s.current.Err() != nil {
+		s.current, s.cancel = context.WithCancelCause(s.values)
+	}
+}
+
+// lapse drops the promise.
+func (s *Session) lapse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = time.Time{}
+	s.cancel(ErrLapsed)
+}
+
+// end tells everyone who waits. Only the loop calls it, once.
+func (s *Session) end(err error) {
+	s.mu.Lock()
+	s.err = err
+	s.until = time.Time{}
+	s.cancel(err)
+	s.mu.Unlock()
+	close(s.done)
+	close(s.events.ch)
+}

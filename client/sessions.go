@@ -1,0 +1,306 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"holdfast/session"
+)
+
+// open asks for a session and waits for it.
+func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
+	c := newCall(ctx)
+	c.opts, c.request = o, newRequestID()
+	started := l.post(func() {
+		l.opens[c] = struct{}{}
+		l.queueOpen(c)
+	})
+	if !started {
+		return nil, session.ErrClosed
+	}
+	return l.wait(c, func(err error) {
+		delete(l.opens, c)
+		if c.h != nil {
+			l.abandon(c.h, err)
+		}
+	})
+}
+
+// resume takes hold of a session and waits for it.
+func (l *loop) resume(ctx context.Context, t session.Token) (*Session, error) {
+	c := newCall(ctx)
+	started := l.post(func() {
+		if _, held := l.sessions[t.ID]; held {
+			c.settle(nil, ErrHeld)
+			return
+		}
+		l.join(c, t)
+	})
+	if !started {
+		return nil, session.ErrClosed
+	}
+	return l.wait(c, func(err error) { l.abandon(c.h, err) })
+}
+
+// close ends a session and waits for that.
+func (l *loop) close(ctx context.Context, s *Session) error {
+	c := newCall(ctx)
+	started := l.post(func() { l.beginClose(c, s) })
+	if !started {
+		return session.ErrClosed
+	}
+	_, err := l.wait(c, func(err error) {
+		h := c.h
+		h.closing = slices.DeleteFunc(h.closing, func(other *call) bool { return other == c })
+		if len(h.closing) == 0 {
+			l.abandon(h, err)
+		}
+	})
+	return err
+}
+
+func (l *loop) beginClose(c *call, s *Session) {
+	h := l.sessions[s.id]
+	if h == nil || h.s != s {
+		err := s.Err()
+		if errors.Is(err, session.ErrClosed) {
+			err = nil
+		}
+		c.settle(nil, err)
+		return
+	}
+	c.h = h
+	h.closing = append(h.closing, c)
+	h.until = time.Time{} // Close has told the session
+	if len(h.closing) == 1 && h.on != nil {
+		l.queueClose(h)
+	}
+}
+
+// queueOpen sends an open on the connection there is, or has one made.
+func (l *loop) queueOpen(c *call) {
+	if l.cur != nil {
+		l.cur.queue = append(l.cur.queue, &request{body: &openBody{c}})
+	}
+}
+
+func (l *loop) queueResume(c *conn, h *held) {
+	h.resuming = &request{body: &resumeBody{h: h}}
+	c.queue = append(c.queue, h.resuming)
+}
+
+func (l *loop) queueClose(h *held) {
+	h.on.queue = append(h.on.queue, &request{body: &closeBody{h}})
+}
+
+// join begins to take hold of the session of t.
+func (l *loop) join(c *call, t session.Token) {
+	h := &held{s: newSession(c.ctx, l, t), token: t, joining: c}
+	c.h = h
+	l.sessions[t.ID] = h
+	l.rejoin()
+}
+
+// rejoin queues a resume for every session that no connection serves and none is under way for.
+func (l *loop) rejoin() {
+	c := l.cur
+	if l.next != nil && l.next.up {
+		c = l.next
+	}
+	if c == nil {
+		return
+	}
+	for _, h := range l.sessions {
+		if h.on == nil && h.resuming == nil {
+			l.queueResume(c, h)
+		}
+	}
+}
+
+// attach notes that c serves h, as an open or the resume with that attempt brought about.
+func (l *loop) attach(h *held, c *conn, r *request, attempt uint64, g session.Grant) {
+	first := h.timeout == 0
+	h.on, h.since, h.attached, h.token = c, c.seq, attempt, g.Token
+	if h.unsettled < attempt {
+		h.unsettled = 0 // the state machine refuses what is older (M1)
+	}
+	if h.resuming == r {
+		h.resuming = nil
+	}
+	if first {
+		h.timeout, h.s.timeout = g.Session.Timeout, g.Session.Timeout
+	}
+	h.s.grant(g.Session, g.Token)
+	h.renewBy = l.now.Add(h.timeout / 2)
+	l.dueAt = earliest(l.dueAt, h.renewBy)
+	c.smallest = minPositive(c.smallest, h.timeout)
+	c.touchAt = earliest(c.touchAt, r.sent.Add(h.timeout/3))
+	regained := l.promise(h, r, g.SafeFor, h.timeout)
+	l.emit(h, Connected, nil)
+	if regained && !first {
+		l.emit(h, Regained, nil)
+	}
+	if len(h.closing) > 0 {
+		l.queueClose(h)
+	}
+	if h.joining != nil {
+		delete(l.opens, h.joining)
+		h.joining.settle(h.s, nil)
+		h.joining = nil
+	}
+}
+
+// abandon lets go of a session that nobody waits for any more. If a node serves it, or will, touches must leave it out.
+func (l *loop) abandon(h *held, err error) {
+	for _, c := range []*conn{l.cur, l.next} {
+		if c != nil {
+			c.stray = true
+		}
+	}
+	opened := h.joining != nil && h.joining.opts.Timeout != 0
+	if opened && l.cur != nil {
+		l.cur.queue = append(l.cur.queue, &request{body: &discardBody{h.token}})
+	}
+	if len(h.closing) == 0 && h.joining == nil {
+		err = session.ErrClosed
+	}
+	l.end(h, err)
+}
+
+// closed ends a session as its client wished.
+func (l *loop) closed(h *held) {
+	for _, c := range h.closing {
+		c.settle(nil, nil)
+	}
+	l.end(h, session.ErrClosed)
+}
+
+// expired ends a session as the cluster says. A close that took effect, and whose answer was lost, is one that was wished.
+func (l *loop) expired(h *held, err error) {
+	e := &session.ExpiredError{ID: h.s.id}
+	if known, ok := errors.AsType[*session.ExpiredError](err); ok {
+		e.Certificate = known.Certificate
+	}
+	if h.closeSent && e.Certificate != nil && e.Certificate.Cause == session.CauseClosed {
+		l.closed(h)
+		return
+	}
+	l.end(h, e)
+}
+
+// moved handles the news that c does not serve h any more, because it was resumed through another connection: by one of
+// this client's own resumes whose outcome it never heard, perhaps, and then it resumes again; else by another client.
+func (l *loop) moved(h *held, c *conn) {
+	if h.on != c {
+		return
+	}
+	h.on = nil
+	if h.resuming == nil && h.unsettled <= h.attached {
+		l.end(h, session.ErrMoved)
+		return
+	}
+	l.rejoin()
+}
+
+// end lets go of a session and tells everyone who waits for it.
+func (l *loop) end(h *held, err error) {
+	delete(l.sessions, h.s.id)
+	h.resuming, h.until = nil, time.Time{}
+	kind := Ended
+	if errors.Is(err, session.ErrMoved) {
+		kind = Moved
+	}
+	l.emit(h, kind, err)
+	h.s.end(err)
+	h.on = nil
+	for _, c := range h.closing {
+		c.settle(nil, err)
+	}
+	if h.joining != nil {
+		delete(l.opens, h.joining)
+		h.joining.settle(nil, err)
+	}
+}
+
+// promise takes what the answer to r promises for h, smallest being the smallest timeout that the answer is about. It
+// reports whether that ended a lapse.
+func (l *loop) promise(h *held, r *request, safeFor, smallest time.Duration) (regained bool) {
+	until := r.sent.Add(safeFor)
+	if safeFor < 0 || !until.After(l.now) || r.suspensions != l.suspensions || len(h.closing) > 0 {
+		return false
+	}
+	regained = h.until.IsZero()
+	if until.After(h.until) {
+		h.until = until
+	}
+	h.s.promise(h.until, l.suspensions)
+	if !r.sent.Before(h.promised) {
+		h.promised = r.sent
+		h.renewBy = renewBy(r.sent, safeFor, smallest, h.until)
+		if h.on != nil {
+			half := r.sent.Add(safeFor / 2)
+			h.on.touchAt = earliest(h.on.touchAt, latest(half, h.on.touched.Add(smallest/12)))
+		}
+	}
+	l.dueAt = earliest(earliest(l.dueAt, h.until), h.renewBy)
+	return regained
+}
+
+// renewBy returns when a promise that was not renewed means that the node is to be left: when half of it is used up, but
+// not before the touch that would renew it, sent by then, had a twelfth of the timeout to be answered; and a twelfth
+// before the end in any case.
+func renewBy(sent time.Time, safeFor, smallest time.Duration, until time.Time) time.Time {
+	touch := sent.Add(min(smallest/3, safeFor/2))
+	by := latest(sent.Add(safeFor/2), touch.Add(smallest/12))
+	return earliest(by, until.Add(-smallest/12))
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// lapse drops the promise of h, if it has one.
+func (l *loop) lapse(h *held) {
+	if h.until.IsZero() {
+		return
+	}
+	h.until = time.Time{}
+	h.s.lapse()
+	l.emit(h, Lapsed, ErrLapsed)
+}
+
+// checkSessions ends promises that have run out and leaves a node that does not renew them. It walks the sessions only
+// when something can be due.
+func (l *loop) checkSessions() {
+	if l.dueAt.IsZero() || l.now.Before(l.dueAt) {
+		return
+	}
+	l.dueAt = time.Time{}
+	for _, h := range l.sessions {
+		if !h.until.IsZero() && !l.now.Before(h.until) {
+			l.lapse(h)
+		}
+		if h.on != nil && len(h.closing) == 0 {
+			if !l.now.Before(h.renewBy) {
+				l.leave(h.on, errSilent)
+				h.renewBy = l.now.Add(h.timeout / 3)
+			}
+			l.dueAt = earliest(l.dueAt, h.renewBy)
+		}
+		l.dueAt = earliest(l.dueAt, h.until)
+	}
+}
+
+// emit tells the session's reader of a change.
+func (l *loop) emit(h *held, kind EventKind, err error) {
+	e := Event{Kind: kind, At: l.now, Node: h.s.Owner(), SafeUntil: h.until, Err: err}
+	if h.on != nil {
+		e.Address = h.on.address
+	}
+	h.s.events.push(e)
+}

@@ -1,0 +1,298 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// Found is what is known of a session: the session while it lives, its certificate after the end.
+type Found struct {
+	Session session.Session
+	// Certificate is nil while the session lives.
+	Certificate *session.Certificate
+	// Remaining is the time until expiry if the session stays silent; negative when unknown.
+	Remaining time.Duration
+}
+
+// Get shows a session or the certificate of its end. The read is linearizable. [session.ErrExpired] when neither is known.
+func (c *Client) Get(ctx context.Context, id session.ID) (Found, error) {
+	var f Found
+	err := c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+		answer, err := holdfastv1.NewSessionServiceClient(cc).GetSession(ctx, &holdfastv1.GetSessionRequest{SessionId: uint64(id)})
+		if err != nil {
+			return err
+		}
+		f.Remaining = transport.PromiseFrom(answer.GetRemaining())
+		if p := answer.GetCertificate(); p != nil {
+			cert, certErr := transport.CertificateFrom(p)
+			f.Certificate = &cert
+			return certErr
+		}
+		f.Session, err = transport.SessionFrom(answer.GetSession())
+		return err
+	})
+	if err != nil {
+		return Found{}, fmt.Errorf("show session %s: %w", id, err)
+	}
+	return f, nil
+}
+
+// ListOptions says which sessions to list: those that match all that is set.
+type ListOptions struct {
+	// Owner 0 is any.
+	Owner session.Node
+	// Labels the session has; an empty value matches any value of the key.
+	Labels map[string]string
+	// MinAge and MaxAge bound how long ago the session was opened; 0 is no bound.
+	MinAge, MaxAge time.Duration
+	// MinRemaining and MaxRemaining bound the time until expiry; 0 is no bound.
+	MinRemaining, MaxRemaining time.Duration
+	// PageSize is 1 to [session.MaxPage]; 0 leaves it to the node.
+	PageSize int
+	// PageToken is from the former page.
+	PageToken string
+}
+
+// List returns one page of sessions in the order of ids, and the token of the next one, empty after the last. A page may
+// be empty and not the last. Each page is a linearizable read of its own.
+func (c *Client) List(ctx context.Context, o ListOptions) (page []session.Listed, next string, err error) {
+	if o.PageSize < 0 || o.PageSize > session.MaxPage {
+		return nil, "", fmt.Errorf("list sessions: %w", &session.FieldError{Field: "page_size", Limit: fmt.Sprintf("0 to %d", session.MaxPage)})
+	}
+	request := &holdfastv1.ListSessionsRequest{
+		PageSize: uint32(o.PageSize), PageToken: o.PageToken,
+		Filter: &holdfastv1.SessionFilter{
+			Owner: uint32(o.Owner), Labels: o.Labels, MinAge: bound(o.MinAge), MaxAge: bound(o.MaxAge),
+			MinRemaining: bound(o.MinRemaining), MaxRemaining: bound(o.MaxRemaining),
+		},
+	}
+	err = c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+		answer, callErr := holdfastv1.NewSessionServiceClient(cc).ListSessions(ctx, request)
+		page, next = make([]session.Listed, 0, len(answer.GetSessions())), answer.GetNextPageToken()
+		for _, p := range answer.GetSessions() {
+			s, convertErr := transport.SessionFrom(p.GetSession())
+			callErr = errors.Join(callErr, convertErr)
+			page = append(page, session.Listed{Session: s, Remaining: transport.PromiseFrom(p.GetRemaining())})
+		}
+		return callErr
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list sessions: %w", err)
+	}
+	return page, next, nil
+}
+
+func bound(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// CloseToken ends the session of t. [session.ErrMoved] when the session has been resumed since t was given; a close that
+// was repeated because its answer was lost succeeds.
+func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
+	tries := 0
+	err := c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+		tries++
+		_, err := holdfastv1.NewSessionServiceClient(cc).CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: transport.TokenProto(t)})
+		return err
+	})
+	if expired, ok := errors.AsType[*session.ExpiredError](err); ok && tries > 1 && expired.Certificate != nil && expired.Certificate.Cause == session.CauseClosed {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("close session %s: %w", t.ID, err)
+	}
+	return nil
+}
+
+// Status is what a node says of itself.
+type Status struct {
+	// Address is the endpoint that was asked.
+	Address                   string
+	Node                      session.Node
+	ClusterID                 string
+	Role                      string // leader, follower, observer or candidate
+	Term                      uint64
+	Leader                    session.Node // 0 when none is known
+	LeaderAddress             string
+	CommitIndex, AppliedIndex uint64
+	// Global and Local sessions the node knows, and those Attached, whose touches it takes.
+	Global, Local, Attached uint64
+	Ready                   bool
+	NotReadyBecause         string
+	// StateDigest is hexadecimal; the same on every node at the same applied index.
+	StateDigest string
+	Version     string
+}
+
+// Status asks the node at endpoint, and no other. The error is [ErrUnreachable] when it does not answer.
+func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
+	var answer *holdfastv1.GetStatusResponse
+	err := c.attempt(ctx, endpoint, func(ctx context.Context, cc *grpc.ClientConn) (err error) {
+		answer, err = holdfastv1.NewClusterServiceClient(cc).GetStatus(ctx, &holdfastv1.GetStatusRequest{})
+		return err
+	})
+	if err != nil {
+		return Status{}, fmt.Errorf("ask %s for its status: %w", endpoint, err)
+	}
+	return Status{
+		Address: endpoint, Node: session.Node(answer.GetId()), ClusterID: answer.GetClusterId(), Role: role(answer.GetRole()),
+		Term: answer.GetTerm(), Leader: session.Node(answer.GetLeader()), LeaderAddress: answer.GetLeaderAddress(),
+		CommitIndex: answer.GetCommitIndex(), AppliedIndex: answer.GetAppliedIndex(),
+		Global: answer.GetSessionsGlobal(), Local: answer.GetSessionsLocal(), Attached: answer.GetSessionsAttached(),
+		Ready: answer.GetReady(), NotReadyBecause: answer.GetNotReadyBecause(),
+		StateDigest: answer.GetStateDigest(), Version: answer.GetVersion(),
+	}, nil
+}
+
+func role(r holdfastv1.Role) string {
+	switch r {
+	case holdfastv1.Role_ROLE_LEADER:
+		return "leader"
+	case holdfastv1.Role_ROLE_FOLLOWER:
+		return "follower"
+	case holdfastv1.Role_ROLE_OBSERVER:
+		return "observer"
+	case holdfastv1.Role_ROLE_CANDIDATE:
+		return "candidate"
+	case holdfastv1.Role_ROLE_UNSPECIFIED:
+		return "unknown"
+	default:
+		return "unknown"
+	}
+}
+
+// Member is a member of the cluster.
+type Member struct {
+	Node                     session.Node
+	Voter, Leader            bool
+	ClientAddress            string
+	RaftAddress, PeerAddress string
+}
+
+// Members returns the members of the newest configuration that the node which answers knows, in its order.
+func (c *Client) Members(ctx context.Context) ([]Member, error) {
+	var members []Member
+	err := c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+		answer, err := holdfastv1.NewClusterServiceClient(cc).ListMembers(ctx, &holdfastv1.ListMembersRequest{})
+		members = make([]Member, 0, len(answer.GetMembers()))
+		for _, m := range answer.GetMembers() {
+			members = append(members, Member{
+				Node: session.Node(m.GetId()), Voter: m.GetVoter(), Leader: m.GetLeader(),
+				ClientAddress: m.GetClientAddress(), RaftAddress: m.GetRaftAddress(), PeerAddress: m.GetPeerAddress(),
+			})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	return members, nil
+}
+
+// TouchResult is the outcome of a touch by token.
+type TouchResult struct {
+	ID session.ID
+	// SafeUntil is the promise; zero when nothing is promised now.
+	SafeUntil time.Time
+	// Err is why the session was not touched.
+	Err error
+}
+
+// Touch touches sessions by token, at most [session.MaxTouchBatch], for tools that hold no connection; results are in the
+// order of the tokens. Only its owner touches a session, so every endpoint is asked in turn, and the other members after
+// them, about those that are not touched yet.
+func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResult, error) {
+	if len(tokens) == 0 || len(tokens) > session.MaxTouchBatch {
+		return nil, fmt.Errorf("touch sessions: %w", &session.FieldError{Field: "tokens", Limit: fmt.Sprintf("1 to %d", session.MaxTouchBatch)})
+	}
+	t := &toucher{tokens: tokens, results: make([]TouchResult, len(tokens))}
+	for i := range tokens {
+		t.results[i].ID = tokens[i].ID
+		t.open = append(t.open, i)
+	}
+	err := t.round(ctx, c, c.endpoints())
+	if len(t.open) > 0 {
+		if members, membersErr := c.Members(ctx); membersErr == nil {
+			var others []string
+			for _, m := range members {
+				if !slices.Contains(c.cfg.Endpoints, m.ClientAddress) {
+					others = append(others, m.ClientAddress)
+				}
+			}
+			err = errors.Join(err, t.round(ctx, c, others))
+		}
+	}
+	if !t.heard {
+		return nil, fmt.Errorf("touch sessions: %w", err)
+	}
+	return t.results, nil
+}
+
+// toucher goes round nodes with what is left of a touch.
+type toucher struct {
+	tokens  []session.Token
+	results []TouchResult
+	open    []int // tokens that another node may touch yet
+	heard   bool
+}
+
+// round asks each node about the open tokens, until there are none. The error joins those of nodes that did not answer.
+func (t *toucher) round(ctx context.Context, c *Client, addresses []string) error {
+	var errs []error
+	for _, address := range addresses {
+		if len(t.open) == 0 || ctx.Err() != nil {
+			break
+		}
+		if err := c.attempt(ctx, address, t.ask); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, context.Cause(ctx))...)
+}
+
+func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
+	request := &holdfastv1.TouchSessionsRequest{}
+	for _, i := range t.open {
+		request.Tokens = append(request.Tokens, transport.TokenProto(t.tokens[i]))
+	}
+	sent := time.Now()
+	answer, err := holdfastv1.NewSessionServiceClient(cc).TouchSessions(ctx, request)
+	if err != nil {
+		return err
+	}
+	if len(answer.GetResults()) != len(t.open) {
+		return status.Error(codes.Internal, "node answered for other sessions than those it was asked about")
+	}
+	t.heard = true
+	var open []int
+	for n, p := range answer.GetResults() {
+		i := t.open[n]
+		result := TouchResult{ID: t.tokens[i].ID}
+		if p.GetError() != nil {
+			result.Err = transport.FromDetail(p.GetError(), "")
+		} else if d := transport.PromiseFrom(p.GetSafeFor()); d >= 0 {
+			result.SafeUntil = sent.Add(d)
+		}
+		t.results[i] = result
+		if result.Err != nil && (errors.Is(result.Err, session.ErrMoved) || judge(result.Err) != final) {
+			open = append(open, i)
+		}
+	}
+	t.open = open
+	return nil
+}
