@@ -17,7 +17,7 @@ import (
 // Defaults of a [ProposerConfig].
 const (
 	DefaultProposeTimeout  = 5 * time.Second
-	DefaultEntryCommands   = 1000
+	DefaultEntryCommands   = 1024
 	DefaultEntryBytes      = 512 << 10
 	DefaultProposalsQueued = 16_384
 )

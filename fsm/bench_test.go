@@ -1,0 +1,186 @@
+package fsm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+)
+
+const million = 1_000_000
+
+// encodedOpens are entries of 1,000 opens each, through 5 nodes and at 10 a millisecond.
+func encodedOpens(b *testing.B, opens int) [][]byte {
+	b.Helper()
+	var entries [][]byte
+	for n := 0; n < opens; {
+		commands := make([]session.Command, 1000)
+		for i := range commands {
+			n++
+			c := session.OpenSession{Node: session.Node(n%5 + 1), MS: uint64(n / 10), Timeout: 30 * time.Second}
+			// The first bytes vary as random ones do.
+			binary.BigEndian.PutUint64(c.RequestID[:], uint64(n)*0x9e3779b97f4a7c15)
+			c.RequestID[15] = 1
+			commands[i] = c
+		}
+		data, err := EncodeEntry(commands)
+		if err != nil {
+			b.Fatal(err)
+		}
+		entries = append(entries, data)
+	}
+	return entries
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func filled(b *testing.B, entries [][]byte) *replica {
+	b.Helper()
+	r := newReplica()
+	for _, data := range entries {
+		r.applyBytes(b, 1, data)
+	}
+	return r
+}
+
+// One iteration is a million opens, a thousand to an entry. B/session is the live heap of the State, with its request
+// ids forgotten as they are after the largest timeout.
+func BenchmarkApplyOpen(b *testing.B) {
+	entries := encodedOpens(b, million)
+	var perSession float64
+	for b.Loop() {
+		b.StopTimer()
+		before := heap()
+		b.StartTimer()
+		r := filled(b, entries)
+		b.StopTimer()
+		r.do(b, session.ForgetRequests{UpToIndex: r.next})
+		perSession = float64(heap()-before) / million
+		if got := r.Sessions(); got != million {
+			b.Fatalf("%d sessions, want %d", got, million)
+		}
+		b.StartTimer()
+	}
+	runtime.KeepAlive(entries)
+	b.ReportMetric(perSession, "B/session")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/million, "ns/session")
+}
+
+type discard struct{ n int64 }
+
+func (d *discard) Write(p []byte) (int, error) { d.n += int64(len(p)); return len(p), nil }
+func (*discard) ID() string                    { return "bench" }
+func (*discard) Close() error                  { return nil }
+func (*discard) Cancel() error                 { return nil }
+
+// One iteration is a snapshot of a million sessions. stop-ns is how long Apply is kept out.
+func BenchmarkSnapshot(b *testing.B) {
+	r := filled(b, encodedOpens(b, million))
+	r.do(b, session.ForgetRequests{UpToIndex: r.next})
+	var stop time.Duration
+	var d discard
+	for b.Loop() {
+		start := time.Now()
+		snap, err := r.Snapshot()
+		stop += time.Since(start)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := snap.Persist(&d); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(d.n / int64(b.N))
+	b.ReportMetric(float64(stop.Nanoseconds())/float64(b.N), "stop-ns")
+	b.ReportMetric(float64(d.n)/float64(b.N)/million, "B/session")
+}
+
+// One iteration restores a million sessions.
+func BenchmarkRestore(b *testing.B) {
+	r := filled(b, encodedOpens(b, million))
+	r.do(b, session.ForgetRequests{UpToIndex: r.next})
+	data := r.snapshot(b)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if err := newReplica().Restore(io.NopCloser(bytes.NewReader(data))); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// One iteration is a move in an entry of its own, over a million sessions: what a resume costs each replica.
+func BenchmarkApplyMove(b *testing.B) {
+	r := filled(b, encodedOpens(b, million))
+	var ids []session.ID
+	r.Frozen().Ascend(0, func(s session.Session) bool { ids = append(ids, s.ID); return true })
+	attempt := uint64(0)
+	for b.Loop() {
+		attempt++
+		r.do(b, session.MoveSession{ID: ids[attempt*7919%million], NewOwner: 2, Instance: 1, Attempt: attempt})
+	}
+}
+
+// slowRaft commits an entry in the time that a disk's fsync takes.
+type slowRaft struct {
+	*replica
+	b     *testing.B
+	fsync time.Duration
+}
+
+type doneFuture struct {
+	raft.ApplyFuture
+
+	response any
+}
+
+func (f doneFuture) Error() error  { return nil }
+func (f doneFuture) Response() any { return f.response }
+
+func (r slowRaft) Apply(data []byte, _ time.Duration) raft.ApplyFuture {
+	time.Sleep(r.fsync)
+	return doneFuture{response: r.applyBytes(r.b, 1, data)}
+}
+
+// One iteration is 1,024 concurrent opens, on a log that takes 3 ms for an entry.
+func BenchmarkConcurrentOpens(b *testing.B) {
+	const callers = 1024
+	p := NewProposer(ProposerConfig{Logger: hclog.NewNullLogger()}, slowRaft{newReplica(), b, 3 * time.Millisecond})
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := p.Run(b.Context()); err != nil {
+			b.Error(err)
+		}
+	})
+	n := uint64(0)
+	for b.Loop() {
+		var all sync.WaitGroup
+		for range callers {
+			n++
+			c := session.OpenSession{Node: 1, MS: n, Timeout: 30 * time.Second}
+			binary.BigEndian.PutUint64(c.RequestID[:], n)
+			all.Go(func() {
+				if result, err := p.Propose(b.Context(), c); err != nil || result.Err != nil {
+					b.Errorf("Propose = %v, %v", err, result.Err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	s := p.Stats()
+	b.ReportMetric(float64(s.Commands)/float64(s.Entries), "opens/entry")
+	b.Cleanup(running.Wait)
+}

@@ -1,0 +1,177 @@
+package fsm
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+)
+
+// fakeRaft takes entries, and answers each when and how the test says.
+type fakeRaft struct {
+	mu      sync.Mutex
+	entries []*fakeFuture // guarded by mu
+	// answer, when set, is called for each entry on the goroutine that waits for it.
+	answer func(*fakeFuture)
+}
+
+// fakeFuture is one entry given to a fakeRaft.
+type fakeFuture struct {
+	raft.ApplyFuture
+
+	commands []session.Command
+	size     int
+	timeout  time.Duration
+	done     chan struct{}
+	response any
+	err      error
+}
+
+func (r *fakeRaft) Apply(data []byte, timeout time.Duration) raft.ApplyFuture {
+	commands, err := DecodeEntry(data)
+	f := &fakeFuture{commands: commands, size: len(data), timeout: timeout, done: make(chan struct{}), err: err}
+	r.mu.Lock()
+	r.entries = append(r.entries, f)
+	r.mu.Unlock()
+	if r.answer != nil {
+		r.answer(f)
+	}
+	return f
+}
+
+func (f *fakeFuture) Error() error  { <-f.done; return f.err }
+func (f *fakeFuture) Response() any { return f.response }
+
+// apply answers as a state machine does: each result bears the command's own mark.
+func (f *fakeFuture) apply() {
+	results := make([]session.Result, len(f.commands))
+	for i, c := range f.commands {
+		results[i] = session.Result{Index: markOf(c)}
+	}
+	f.response = results
+	close(f.done)
+}
+
+func (f *fakeFuture) fail(err error) {
+	f.err = err
+	close(f.done)
+}
+
+// marked is a command that a result can be told by.
+func marked(n int) session.Command { return session.ForgetRequests{UpToIndex: uint64(n)} }
+
+func markOf(c session.Command) uint64 {
+	f, _ := c.(session.ForgetRequests)
+	return f.UpToIndex
+}
+
+// entry returns the i-th entry given to Raft, nil when there is none.
+func (r *fakeRaft) entry(i int) *fakeFuture {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i >= len(r.entries) {
+		return nil
+	}
+	return r.entries[i]
+}
+
+// bench is a running Proposer in a bubble, on a fake Raft.
+type bench struct {
+	*Proposer
+
+	t       *testing.T
+	raft    *fakeRaft
+	stop    context.CancelFunc
+	stopped chan error
+}
+
+func startProposer(t *testing.T, cfg ProposerConfig) *bench {
+	t.Helper()
+	r := new(fakeRaft)
+	cfg.Logger = hclog.NewNullLogger()
+	b := &bench{Proposer: NewProposer(cfg, r), t: t, raft: r, stopped: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	b.stop = cancel
+	go func() { b.stopped <- b.Run(ctx) }()
+	return b
+}
+
+// close ends the Proposer; every entry that is still out is answered first.
+func (b *bench) close(t *testing.T) {
+	t.Helper()
+	for i := 0; ; i++ {
+		f := b.raft.entry(i)
+		if f == nil {
+			break
+		}
+		select {
+		case <-f.done:
+		default:
+			f.fail(raft.ErrRaftShutdown)
+		}
+	}
+	b.stop()
+	if err := <-b.stopped; err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
+	if got := b.Stats().Pending; got != 0 {
+		t.Errorf("%d proposals are pending after the end, want 0", got)
+	}
+}
+
+// outcome is what one call of Propose returned, and after how long.
+type outcome struct {
+	result session.Result
+	err    error
+	after  time.Duration
+}
+
+// propose calls Propose on a goroutine of its own, and returns when the command is queued, sent or refused.
+func (b *bench) propose(ctx context.Context, c session.Command) <-chan outcome {
+	done := make(chan outcome, 1)
+	start := time.Now()
+	go func() {
+		result, err := b.Propose(ctx, c)
+		done <- outcome{result, err, time.Since(start)}
+	}()
+	synctest.Wait()
+	return done
+}
+
+// notYet fails when an outcome is there.
+func notYet(t *testing.T, done <-chan outcome, when string) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case o := <-done:
+		t.Fatalf("%s: Propose returned %v, want it to wait", when, o.err)
+	default:
+	}
+}
+
+func marksOf(f *fakeFuture) []uint64 {
+	if f == nil {
+		return nil
+	}
+	var marks []uint64
+	for _, c := range f.commands {
+		marks = append(marks, markOf(c))
+	}
+	return marks
+}
+
+func bubble(t *testing.T, cfg ProposerConfig, f func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := startProposer(t, cfg)
+		defer b.close(t)
+		f(b)
+	})
+}

@@ -1,0 +1,148 @@
+package fsm
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+)
+
+var update = flag.Bool("update", false, "write the golden files of testdata anew")
+
+// fataler is what tests and rapid's checks have in common.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// replica is a State, what it told Config.Fatal, and the index it has come to.
+type replica struct {
+	*State
+	fatal []error
+	next  uint64
+}
+
+func newReplica() *replica {
+	r := &replica{next: 1}
+	r.State = New(Config{Logger: hclog.NewNullLogger(), Fatal: func(err error) { r.fatal = append(r.fatal, err) }})
+	return r
+}
+
+// apply applies one entry of term with commands at the next index.
+func (r *replica) apply(t fataler, term uint64, commands ...session.Command) []session.Result {
+	t.Helper()
+	data, err := EncodeEntry(commands)
+	if err != nil {
+		t.Fatalf("EncodeEntry: %v", err)
+	}
+	return r.applyBytes(t, term, data)
+}
+
+func (r *replica) applyBytes(t fataler, term uint64, data []byte) []session.Result {
+	t.Helper()
+	results, ok := r.Apply(&raft.Log{Index: r.next, Term: term, Data: data}).([]session.Result)
+	if !ok {
+		t.Fatalf("Apply at index %d is no list of results; told Fatal: %v", r.next, r.fatal)
+	}
+	r.next++
+	return results
+}
+
+// do applies one entry of one command, in term 1, that must not be refused.
+func (r *replica) do(t fataler, c session.Command) session.Result {
+	t.Helper()
+	result := r.apply(t, 1, c)[0]
+	if result.Err != nil {
+		t.Fatalf("%T was refused: %v", c, result.Err)
+	}
+	return result
+}
+
+func (r *replica) open(t fataler, c session.OpenSession) session.Session {
+	t.Helper()
+	return r.do(t, c).Session
+}
+
+// opening is an open of node 1 with request id n.
+func opening(n byte) session.OpenSession {
+	return session.OpenSession{Node: 1, MS: 1000, Timeout: 4 * time.Second, RequestID: session.RequestID{n}}
+}
+
+func closing(term uint64, sessions ...session.Session) session.CloseSessions {
+	c := session.CloseSessions{Term: term, Cause: session.CauseExpired, Credited: time.Second, MS: 9000}
+	for _, s := range sessions {
+		c.Sessions = append(c.Sessions, session.Closing{ID: s.ID, Attachment: s.Attachment, LastTouchAge: 4 * time.Second})
+	}
+	return c
+}
+
+// sink keeps a snapshot in memory.
+type sink struct {
+	bytes.Buffer
+	fail              error
+	closed, cancelled bool
+}
+
+func (s *sink) Write(b []byte) (int, error) {
+	if s.fail != nil {
+		return 0, s.fail
+	}
+	return s.Buffer.Write(b)
+}
+
+func (s *sink) ID() string    { return "test" }
+func (s *sink) Close() error  { s.closed = true; return nil }
+func (s *sink) Cancel() error { s.cancelled = true; return nil }
+
+func (r *replica) snapshot(t fataler) []byte {
+	t.Helper()
+	snap, err := r.Snapshot()
+	if err != nil {
+		t.Fatalf("Snapshot: %v", err)
+	}
+	defer snap.Release()
+	var s sink
+	if err := snap.Persist(&s); err != nil || !s.closed || s.cancelled {
+		t.Fatalf("Persist = %v, closed %v, cancelled %v; want nil, true, false", err, s.closed, s.cancelled)
+	}
+	return s.Bytes()
+}
+
+func (r *replica) restore(b []byte) error { return r.Restore(io.NopCloser(bytes.NewReader(b))) }
+
+func restored(t fataler, snapshot []byte) *replica {
+	t.Helper()
+	r := newReplica()
+	if err := r.restore(snapshot); err != nil {
+		t.Fatalf("Restore: %v", err)
+	}
+	r.next = r.AppliedIndex() + 1
+	return r
+}
+
+// golden compares got with a file of testdata, and returns what the file holds.
+func golden(t *testing.T, name string, got []byte) []byte {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: what is on disk for ever has changed\n got %q\nwant %q", name, got, want)
+	}
+	return want
+}

@@ -1,0 +1,308 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holdfast/session"
+)
+
+// model is the state machine in the plainest words: maps, and the rules as they are written.
+type model struct {
+	sessions   map[session.ID]modelSession
+	marks      map[session.Node]session.ID
+	attachment uint64
+	requests   map[session.RequestID]modelRequest
+	ended      map[session.ID]session.Certificate
+}
+
+type modelSession struct {
+	session.Session
+	instance, attempt uint64
+}
+
+type modelRequest struct {
+	id    session.ID
+	index uint64
+}
+
+func newModel() *model {
+	return &model{
+		sessions: map[session.ID]modelSession{}, marks: map[session.Node]session.ID{},
+		requests: map[session.RequestID]modelRequest{}, ended: map[session.ID]session.Certificate{},
+	}
+}
+
+// apply returns the session, what was closed, and whether the command was refused and why.
+func (m *model) apply(index, term uint64, c session.Command) session.Result {
+	r := session.Result{Index: index, Term: term}
+	switch c := c.(type) {
+	case session.OpenSession:
+		if known, ok := m.requests[c.RequestID]; ok {
+			r.Session = m.sessions[known.id].Session
+			if r.Session.ID == 0 {
+				r.Err = session.ErrExpired
+			}
+			return r
+		}
+		id := max(m.marks[c.Node]+1, session.ID(c.Node)<<56|session.ID(c.MS)<<16)
+		m.attachment++
+		s := modelSession{Session: session.Session{
+			ID: id, Timeout: c.Timeout, Owner: c.Node, Attachment: m.attachment, Labels: c.Labels, OpenedIndex: index,
+			OpenedAt: session.TimeOfMS(c.MS),
+		}}
+		m.marks[c.Node], m.sessions[id], m.requests[c.RequestID] = id, s, modelRequest{id, index}
+		r.Session = s.Session
+	case session.MoveSession:
+		s, ok := m.sessions[c.ID]
+		switch {
+		case !ok:
+			r.Err = session.ErrExpired
+			return r
+		case s.instance == c.Instance && c.Attempt < s.attempt:
+			r.Err = session.ErrMoved
+			return r
+		case s.instance != c.Instance || c.Attempt != s.attempt || c.NewOwner != s.Owner:
+			m.attachment++
+			s.Owner, s.Attachment, s.instance, s.attempt = c.NewOwner, m.attachment, c.Instance, c.Attempt
+			m.sessions[c.ID] = s
+		}
+		r.Session = s.Session
+	case session.CloseSessions:
+		r.Closed = make([]bool, len(c.Sessions))
+		for i, named := range c.Sessions {
+			s, ok := m.sessions[named.ID]
+			if r.Closed[i] = ok && s.Attachment == named.Attachment && c.Term == term; r.Closed[i] {
+				delete(m.sessions, named.ID)
+				m.ended[named.ID] = session.Certificate{
+					ID: named.ID, Cause: c.Cause, LastTouchAge: named.LastTouchAge, Owner: s.Owner, Term: term, Index: index,
+					Credited: c.Credited, EndedAt: session.TimeOfMS(c.MS),
+				}
+			}
+		}
+	case session.ForgetRequests:
+		maps.DeleteFunc(m.requests, func(_ session.RequestID, q modelRequest) bool { return q.index <= c.UpToIndex })
+	}
+	return r
+}
+
+// list returns the sessions in the order of ids.
+func (m *model) list() []session.Session {
+	var all []session.Session
+	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
+		all = append(all, m.sessions[id].Session)
+	}
+	return all
+}
+
+func shown(v *View) []session.Session {
+	var all []session.Session
+	v.Ascend(0, func(s session.Session) bool { all = append(all, s); return true })
+	return all
+}
+
+// drawLikely draws a command that has to do with what m holds, so that every rule comes into play.
+func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
+	node := rapid.Custom(func(t *rapid.T) session.Node { return session.Node(rapid.IntRange(1, 3).Draw(t, "node")) })
+	ids := append(slices.Sorted(maps.Keys(m.sessions)), slices.Sorted(maps.Keys(m.ended))...)
+	ids = append(ids, 1<<56|99<<16)
+	id := rapid.SampledFrom(ids)
+	switch rapid.SampledFrom([]string{"open", "open", "move", "close", "forget", "configure"}).Draw(t, "kind") {
+	case "open":
+		c := session.OpenSession{
+			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Timeout: 4 * time.Second,
+			RequestID: session.RequestID{rapid.ByteRange(1, 30).Draw(t, "request")},
+		}
+		if rapid.Bool().Draw(t, "labelled") {
+			c.Labels = session.Labels{{Key: "k", Value: "v"}}
+		}
+		return c
+	case "move":
+		return session.MoveSession{
+			ID: id.Draw(t, "id"), NewOwner: node.Draw(t, "owner"), Instance: rapid.Uint64Max(2).Draw(t, "instance"),
+			Attempt: rapid.Uint64Range(1, 3).Draw(t, "attempt"),
+		}
+	case "close":
+		c := session.CloseSessions{Term: term, Cause: session.CauseClosed, Credited: time.Second, MS: index}
+		if rapid.IntRange(0, 4).Draw(t, "other term") == 0 {
+			c.Term--
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "closings") {
+			named := session.Closing{ID: id.Draw(t, "id"), LastTouchAge: time.Second}
+			named.Attachment = m.sessions[named.ID].Attachment
+			if rapid.IntRange(0, 4).Draw(t, "other attachment") == 0 {
+				named.Attachment--
+			}
+			c.Sessions = append(c.Sessions, named)
+		}
+		return c
+	case "forget":
+		return session.ForgetRequests{UpToIndex: rapid.Uint64Max(index).Draw(t, "up to")}
+	default:
+		return session.Configure{Key: session.Key{byte(index)}, Nonce: index}
+	}
+}
+
+func checkResult(t *rapid.T, got, want session.Result) {
+	t.Helper()
+	if got.Index != want.Index || got.Term != want.Term || !reflect.DeepEqual(got.Session, want.Session) ||
+		!slices.Equal(got.Closed, want.Closed) || !errors.Is(got.Err, want.Err) {
+		t.Fatalf("result is %+v\nwant      %+v", got, want)
+	}
+}
+
+// One log on two replicas gives one digest at each index (I6); a snapshot at any index and the rest of the log give what
+// the whole log gives; all of it is what the model says.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, a, b := newModel(), newReplica(), newReplica()
+		entries := rapid.IntRange(1, 40).Draw(t, "entries")
+		snapshotAt := uint64(rapid.IntRange(0, entries).Draw(t, "snapshot at"))
+		var (
+			c          *replica
+			frozen     = a.Frozen()
+			frozenWant []session.Session
+			term       = uint64(1)
+		)
+		for index := uint64(1); index <= uint64(entries); index++ {
+			term += rapid.Uint64Max(1).Draw(t, "terms")
+			var commands []session.Command
+			var want []session.Result
+			for range rapid.IntRange(1, 6).Draw(t, "commands") {
+				command := m.drawLikely(t, index, term)
+				commands, want = append(commands, command), append(want, m.apply(index, term, command))
+			}
+			got := a.apply(t, term, commands...)
+			for i := range want {
+				checkResult(t, got[i], want[i])
+			}
+			if one, other := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", b.apply(t, term, commands...)); one != other {
+				t.Fatalf("index %d: one replica answers %s\nthe other %s", index, one, other)
+			}
+			da, okA := a.DigestAt(index)
+			if db, okB := b.DigestAt(index); da != db || !okA || !okB {
+				t.Fatalf("index %d: digests are %x, %v and %x, %v", index, da, okA, db, okB)
+			}
+			if c != nil {
+				c.apply(t, term, commands...)
+			}
+			if index == snapshotAt {
+				c, frozen, frozenWant = restored(t, a.snapshot(t)), a.Frozen(), m.list()
+			}
+		}
+		if c == nil {
+			c = restored(t, a.snapshot(t))
+		}
+		same(t, b, a)
+		same(t, c, a)
+		checkAgainst(t, a, m)
+		if got := shown(frozen); !reflect.DeepEqual(got, frozenWant) {
+			t.Fatalf("the view of index %d shows %+v\nwant %+v", snapshotAt, got, frozenWant)
+		}
+		fresh := newTables()
+		rebuild(fresh, a.tables)
+		if fresh.digest() != a.tables.digest() {
+			t.Fatal("the digest kept command by command is not that of the state as it stands")
+		}
+	})
+}
+
+func checkAgainst(t *rapid.T, r *replica, m *model) {
+	t.Helper()
+	if got, want := shown(r.Frozen()), m.list(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("sessions are %+v\nwant %+v", got, want)
+	}
+	for id, want := range m.ended {
+		if got, ok := r.Certificate(id); !ok || got != want {
+			t.Fatalf("certificate of %v is %+v, %v\nwant %+v", id, got, ok, want)
+		}
+		if _, ok := r.Session(id); ok {
+			t.Fatalf("%v has ended and is still there", id)
+		}
+	}
+	if got := len(r.tables.requests.items); got != len(m.requests) || got != r.tables.requests.byKey.Len() {
+		t.Fatalf("%d requests are remembered, %d by key, want %d", got, r.tables.requests.byKey.Len(), len(m.requests))
+	}
+	if r.Attachment() != m.attachment || r.Sessions() != len(m.sessions) {
+		t.Fatalf("attachment %d, %d sessions; want %d, %d", r.Attachment(), r.Sessions(), m.attachment, len(m.sessions))
+	}
+}
+
+// rebuild puts all of from into empty tables.
+func rebuild(to, from *tables) {
+	to.attachment, to.key = from.attachment, from.key
+	for _, mark := range from.marks {
+		if mark != 0 {
+			to.setMark(mark)
+		}
+	}
+	from.sessions.Reverse(func(_ session.ID, r *record) bool { to.putSession(r); return true })
+	for _, c := range from.certificates.items {
+		to.addCertificate(c)
+	}
+	for _, q := range slices.Backward(from.requests.items) {
+		to.addRequest(q)
+	}
+}
+
+// Views of every age stay as they were while the tree under them is written to, split and merged.
+func TestViewsNeverChange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, r := newModel(), newReplica()
+		type taken struct {
+			view *View
+			want []session.Session
+		}
+		var all []taken
+		var open []session.ID
+		for step := range rapid.IntRange(1, 8).Draw(t, "steps") {
+			var commands []session.Command
+			for i := range rapid.IntRange(0, 300).Draw(t, "opens") {
+				c := opening(0)
+				c.RequestID = session.RequestID{byte(step) + 1, byte(i), byte(i >> 8)}
+				c.Node = session.Node(i%5 + 1)
+				commands = append(commands, c)
+			}
+			for range min(rapid.IntRange(0, 300).Draw(t, "closes"), len(open)) {
+				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
+				s := m.sessions[open[i]]
+				open = slices.Delete(open, i, i+1)
+				commands = append(commands, session.CloseSessions{
+					Term: 1, Cause: session.CauseClosed, Sessions: []session.Closing{{ID: s.ID, Attachment: s.Attachment}},
+				})
+			}
+			if len(commands) == 0 {
+				continue
+			}
+			for i, got := range r.apply(t, 1, commands...) {
+				want := m.apply(r.next-1, 1, commands[i])
+				checkResult(t, got, want)
+				if want.Session.ID != 0 {
+					open = append(open, want.Session.ID)
+				}
+			}
+			all = append(all, taken{r.Frozen(), m.list()})
+		}
+		for i, v := range all {
+			if got := shown(v.view); !reflect.DeepEqual(got, v.want) {
+				t.Fatalf("view %d of %d shows %d sessions, not the %d it was taken of: %s", i, len(all), len(got), len(v.want), firstDifference(got, v.want))
+			}
+		}
+	})
+}
+
+func firstDifference(got, want []session.Session) string {
+	for i := range min(len(got), len(want)) {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			return fmt.Sprintf("at %d %+v, want %+v", i, got[i], want[i])
+		}
+	}
+	return "one is longer"
+}

@@ -1,0 +1,436 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+func TestO1AssignsIDs(t *testing.T) {
+	const node1 = session.ID(1) << 56
+	tests := []struct {
+		name string
+		node session.Node
+		ms   uint64
+		want session.ID
+	}{
+		{"the first of a moment", 1, 1000, node1 | 1000<<16},
+		{"the same moment counts on", 1, 1000, node1 | 1000<<16 | 1},
+		{"the clock went back", 1, 10, node1 | 1000<<16 | 2},
+		{"the clock goes on", 1, 1001, node1 | 1001<<16},
+		{"another node counts for itself", 7, 5, 7<<56 | 5<<16},
+		{"time 0", 9, 0, 9 << 56},
+	}
+	r := newReplica()
+	for i, test := range tests {
+		c := opening(byte(i + 1))
+		c.Node, c.MS = test.node, test.ms
+		if got := r.open(t, c); got.ID != test.want {
+			t.Errorf("%s: id is %v, want %v", test.name, got.ID, test.want)
+		}
+	}
+}
+
+func TestO1IDsUsedUp(t *testing.T) {
+	r := newReplica()
+	last := opening(1)
+	last.MS = session.MaxMS
+	r.open(t, last)
+	r.tables.setMark(2<<56 - 1) // the other 65,535 of that millisecond
+
+	more := opening(2)
+	if got := r.apply(t, 1, more)[0].Err; !errors.Is(got, session.ErrIDsUsedUp) {
+		t.Errorf("open with a used up node number = %v, want %v", got, session.ErrIDsUsedUp)
+	}
+	more.Node = 2
+	if got := r.open(t, more); got.ID.Node() != 2 {
+		t.Errorf("the same request through node 2 gave %v, want an id of node 2", got.ID)
+	}
+}
+
+func TestI7IDsAreNeverReused(t *testing.T) {
+	r := newReplica()
+	c := opening(1)
+	c.MS = 5000
+	first := r.open(t, c)
+	r.do(t, closing(1, first))
+	r = restored(t, r.snapshot(t))
+	c = opening(2)
+	c.MS = 10 // the clock was set back, and the session is gone
+	if second := r.open(t, c); second.ID <= first.ID {
+		t.Errorf("id after %v is %v, want one above", first.ID, second.ID)
+	}
+}
+
+func TestOpenGivesTheSession(t *testing.T) {
+	r := newReplica()
+	r.do(t, session.Configure{Key: session.Key{1}})
+	c := opening(1)
+	c.Labels = session.Labels{{Key: "app", Value: "x"}}
+	got := r.open(t, c)
+	want := session.Session{
+		ID: 1<<56 | 1000<<16, Timeout: 4 * time.Second, Owner: 1, Attachment: 1, Labels: c.Labels, OpenedIndex: 2,
+		OpenedAt: session.Epoch().Add(time.Second),
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("open = %+v\nwant %+v", got, want)
+	}
+	if read, ok := r.Session(got.ID); !ok || !reflect.DeepEqual(read, want) {
+		t.Errorf("Session = %+v, %v\nwant %+v", read, ok, want)
+	}
+}
+
+func TestO2RepeatAnswersTheSameSession(t *testing.T) {
+	r := newReplica()
+	first := r.open(t, opening(1))
+	moved := r.do(t, session.MoveSession{ID: first.ID, NewOwner: 2, Instance: 5, Attempt: 1}).Session
+
+	repeat := opening(1)
+	repeat.Node, repeat.MS, repeat.Timeout = 3, 7777, time.Minute
+	o := observe(r)
+	if got := r.open(t, repeat); !reflect.DeepEqual(got, moved) {
+		t.Errorf("repeat through another node = %+v\nwant the session as it is, %+v", got, moved)
+	}
+	if got := r.Attachment(); got != moved.Attachment {
+		t.Errorf("attachment after the repeat is %d, want %d: a repeat moves nothing", got, moved.Attachment)
+	}
+	if got, want := o.events, []string{"3/1 []"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the repeat was told as %v, want %v", got, want)
+	}
+	if got := r.Sessions(); got != 1 {
+		t.Errorf("%d sessions, want 1", got)
+	}
+}
+
+func TestO2RepeatInOneEntry(t *testing.T) {
+	r := newReplica()
+	results := r.apply(t, 1, opening(1), opening(1), opening(2))
+	if results[0].Session.ID != results[1].Session.ID || results[0].Session.ID == results[2].Session.ID {
+		t.Errorf("ids are %v, %v, %v; want the first two the same and the third another",
+			results[0].Session.ID, results[1].Session.ID, results[2].Session.ID)
+	}
+}
+
+func TestO2RepeatAfterTheEnd(t *testing.T) {
+	r := newReplica()
+	s := r.open(t, opening(1))
+	r.do(t, closing(1, s))
+	err := r.apply(t, 1, opening(1))[0].Err
+	var expired *session.ExpiredError
+	if !errors.As(err, &expired) || expired.ID != s.ID || expired.Certificate == nil || expired.Certificate.Index != 2 {
+		t.Errorf("repeat of an ended session = %v, want an ExpiredError with the certificate of index 2", err)
+	}
+	if got := r.Sessions(); got != 0 {
+		t.Errorf("%d sessions, want none", got)
+	}
+}
+
+func TestO2ForgetRequests(t *testing.T) {
+	r := newReplica()
+	first := r.open(t, opening(1))  // index 1
+	second := r.open(t, opening(2)) // index 2
+	r.do(t, session.ForgetRequests{UpToIndex: 1})
+	if again := r.open(t, opening(1)); again.ID == first.ID {
+		t.Error("a forgotten request answered with its session, want a new one")
+	}
+	if again := r.open(t, opening(2)); again.ID != second.ID {
+		t.Errorf("request of index 2 was forgotten up to index 1: %v, want %v", again.ID, second.ID)
+	}
+}
+
+func TestO2RefusedOpenIsNotRemembered(t *testing.T) {
+	r := newReplica()
+	r.tables.setMark(2<<56 - 1)
+	r.apply(t, 1, opening(1))
+	c := opening(1)
+	c.Node = 2
+	r.open(t, c)
+}
+
+func TestM1EachMoveIsANewAttachment(t *testing.T) {
+	r := newReplica()
+	s := r.open(t, opening(1))
+	for i, move := range []session.MoveSession{
+		{NewOwner: 2, Instance: 5, Attempt: 1},
+		{NewOwner: 2, Instance: 5, Attempt: 2}, // the same node again
+		{NewOwner: 3, Instance: 5, Attempt: 2}, // the same attempt through another node
+		{NewOwner: 3, Instance: 6, Attempt: 1}, // another process
+	} {
+		move.ID = s.ID
+		got := r.do(t, move).Session
+		want := s
+		want.Owner, want.Attachment = move.NewOwner, uint64(i)+2
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("move %d = %+v\nwant %+v", i, got, want)
+		}
+		if read, _ := r.Session(s.ID); !reflect.DeepEqual(read, want) {
+			t.Errorf("after move %d the session is %+v\nwant %+v", i, read, want)
+		}
+	}
+}
+
+func TestM1OldAttemptIsRefused(t *testing.T) {
+	r := newReplica()
+	s := r.open(t, opening(1))
+	newest := r.do(t, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 5, Attempt: 3}).Session
+	// Delayed on its way, and through the node that the process has left.
+	if got := r.apply(t, 1, session.MoveSession{ID: s.ID, NewOwner: 1, Instance: 5, Attempt: 2})[0].Err; !errors.Is(got, session.ErrMoved) {
+		t.Errorf("older attempt = %v, want %v", got, session.ErrMoved)
+	}
+	if got, _ := r.Session(s.ID); !reflect.DeepEqual(got, newest) {
+		t.Errorf("older attempt left %+v, want %+v", got, newest)
+	}
+}
+
+func TestM1SameAttemptIsAnsweredAsTheFirstTime(t *testing.T) {
+	r := newReplica()
+	s := r.open(t, opening(1))
+	move := session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 5, Attempt: 3}
+	first := r.do(t, move).Session
+	o := observe(r)
+	if again := r.do(t, move).Session; !reflect.DeepEqual(again, first) {
+		t.Errorf("the same attempt again = %+v, want %+v", again, first)
+	}
+	if got, want := o.events, []string{"3/1 []"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the repeat was told as %v, want %v", got, want)
+	}
+}
+
+func TestM1NoSession(t *testing.T) {
+	r := newReplica()
+	s := r.open(t, opening(1))
+	r.do(t, closing(1, s))
+	for _, test := range []struct {
+		id          session.ID
+		certificate bool
+	}{{s.ID, true}, {s.ID + 1, false}} {
+		err := r.apply(t, 1, session.MoveSession{ID: test.id, NewOwner: 2, Instance: 5, Attempt: 1})[0].Err
+		var expired *session.ExpiredError
+		if !errors.As(err, &expired) || expired.ID != test.id || (expired.Certificate != nil) != test.certificate {
+			t.Errorf("move of %v = %v, want an ExpiredError, with a certificate: %v", test.id, err, test.certificate)
+		}
+	}
+}
+
+func TestM2CloseOfAnotherAttachmentIsRefused(t *testing.T) {
+	r := newReplica()
+	before := r.open(t, opening(1))
+	after := r.do(t, session.MoveSession{ID: before.ID, NewOwner: 1, Instance: 5, Attempt: 1}).Session
+	c := closing(1, before)
+	c.Cause = session.CauseClosed
+	if got := r.do(t, c).Closed; got[0] {
+		t.Error("a close of an older attachment ended the session")
+	}
+	c.Sessions[0].Attachment = after.Attachment + 1
+	if got := r.do(t, c).Closed; got[0] {
+		t.Error("a close of a later attachment ended the session")
+	}
+	if _, ok := r.Session(before.ID); !ok {
+		t.Error("the session is gone")
+	}
+}
+
+func TestE3CloseOfAnotherTermIsIgnored(t *testing.T) {
+	for _, decided := range []uint64{4, 6} {
+		r := newReplica()
+		s, other := r.open(t, opening(1)), r.open(t, opening(2))
+		o := observe(r)
+		result := r.apply(t, 5, closing(decided, s, other))[0]
+		if !reflect.DeepEqual(result.Closed, []bool{false, false}) || result.Err != nil {
+			t.Errorf("close decided in term %d, appended in 5 = %v, %v; want neither closed", decided, result.Closed, result.Err)
+		}
+		if got := r.Sessions(); got != 2 {
+			t.Errorf("%d sessions are left, want 2", got)
+		}
+		if _, ok := r.Certificate(s.ID); ok {
+			t.Error("a certificate was issued")
+		}
+		if got, want := o.events, []string{"3/5 []"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("told %v, want %v", got, want)
+		}
+	}
+}
+
+func TestE3CloseEndsWhatIsStillAsNamed(t *testing.T) {
+	r := newReplica()
+	a, b, c := r.open(t, opening(1)), r.open(t, opening(2)), r.open(t, opening(3))
+	r.do(t, session.MoveSession{ID: b.ID, NewOwner: 2, Instance: 5, Attempt: 1})
+	result := r.apply(t, 9, closing(9, a, b, c, a))[0]
+	if want := []bool{true, false, true, false}; !reflect.DeepEqual(result.Closed, want) {
+		t.Errorf("closed %v, want %v", result.Closed, want)
+	}
+	if _, ok := r.Session(b.ID); !ok || r.Sessions() != 1 {
+		t.Errorf("%d sessions are left, and the moved one: %v; want it alone", r.Sessions(), ok)
+	}
+}
+
+func TestCertificate(t *testing.T) {
+	r := newReplica()
+	s := r.open(t, opening(1))
+	want := session.Certificate{
+		ID: s.ID, Cause: session.CauseExpired, LastTouchAge: 4 * time.Second, Owner: 1, Term: 9, Index: 2, Credited: time.Second,
+		EndedAt: session.TimeOfMS(9000),
+	}
+	r.apply(t, 9, closing(9, s))
+	if got, ok := r.Certificate(s.ID); !ok || got != want {
+		t.Errorf("Certificate = %+v, %v\nwant %+v", got, ok, want)
+	}
+	if got, ok := r.Certificate(s.ID + 1); ok {
+		t.Errorf("Certificate of an unknown session = %+v", got)
+	}
+}
+
+// The ring is filled past its end, as a cluster does in its life; the oldest certificates go, and nothing else.
+func TestCertificatesAreARing(t *testing.T) {
+	r := newReplica()
+	const over = 5
+	var all []session.ID
+	request := 0
+	for len(all) < certificateLimit+over {
+		var opens []session.Command
+		for range 1000 {
+			request++
+			c := opening(0)
+			c.RequestID = session.RequestID{byte(request), byte(request >> 8), byte(request >> 16), 1}
+			opens = append(opens, c)
+		}
+		var sessions []session.Session
+		for _, result := range r.apply(t, 1, opens...) {
+			sessions = append(sessions, result.Session)
+		}
+		sessions = sessions[:min(len(sessions), certificateLimit+over-len(all))]
+		r.apply(t, 1, closing(1, sessions...))
+		for _, s := range sessions {
+			all = append(all, s.ID)
+		}
+	}
+	for i, id := range all {
+		if _, ok := r.Certificate(id); ok != (i >= over) {
+			t.Fatalf("certificate %d of %d is known: %v", i, len(all), ok)
+		}
+	}
+	if got := restored(t, r.snapshot(t)); got.tables.digest() != r.tables.digest() {
+		t.Error("the state restored from a full ring has another digest")
+	}
+}
+
+func TestConfigureKeepsTheFirstKey(t *testing.T) {
+	r := newReplica()
+	if _, ok := r.Credential(7); ok || r.Verify(7, session.Credential{}) {
+		t.Error("there is a credential before there is a key")
+	}
+	r.do(t, session.Configure{Nonce: 1}) // a leader that has no key to give
+	first := session.Key{1, 2, 3}
+	r.do(t, session.Configure{Key: first, Nonce: 2})
+	r.do(t, session.Configure{Key: session.Key{9}, Nonce: 3})
+	want := first.Credential(7)
+	if got, ok := r.Credential(7); !ok || got != want {
+		t.Errorf("Credential = %x, %v, want %x of the first key", got, ok, want)
+	}
+	if !r.Verify(7, want) || r.Verify(8, want) {
+		t.Errorf("Verify is %v for the owner and %v for another session, want true, false", r.Verify(7, want), r.Verify(8, want))
+	}
+	if got := restored(t, r.snapshot(t)); !got.Verify(7, want) {
+		t.Error("the key is not in the snapshot")
+	}
+}
+
+// Whoever looks, and when: of the sessions that end in one entry, all are there or none.
+func TestI5DeathIsAtomic(t *testing.T) {
+	const rounds, sessions = 20, 200
+	r := newReplica()
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if v := r.Frozen(); v.Len() != 0 && v.Len() != sessions {
+					t.Errorf("index %d shows %d sessions of %d", v.Index(), v.Len(), sessions)
+					return
+				}
+			}
+		})
+	}
+	for round := range rounds {
+		var opens []session.Command
+		for i := range sessions {
+			c := opening(1)
+			c.RequestID = session.RequestID{1, byte(round), byte(i), byte(i >> 8)}
+			opens = append(opens, c)
+		}
+		var opened []session.Session
+		for _, result := range r.apply(t, 1, opens...) {
+			opened = append(opened, result.Session)
+		}
+		r.apply(t, 1, closing(1, opened...))
+	}
+	close(stop)
+	readers.Wait()
+}
+
+func TestI6DigestCoversEverything(t *testing.T) {
+	base := func() *replica {
+		r := newReplica()
+		r.open(t, opening(1))
+		r.do(t, closing(1, r.open(t, opening(2))))
+		return r
+	}
+	change := func(change func(*record)) func(*replica) {
+		return func(r *replica) {
+			old, _ := r.tables.session(1<<56 | 1000<<16)
+			changed := *old
+			change(&changed)
+			r.tables.putSession(&changed)
+		}
+	}
+	changes := map[string]func(*replica){
+		"nothing":      func(*replica) {},
+		"attachment":   change(func(s *record) { s.attachment++ }),
+		"owner":        change(func(s *record) { s.owner++ }),
+		"timeout":      change(func(s *record) { s.timeoutMS++ }),
+		"instance":     change(func(s *record) { s.instance++ }),
+		"attempt":      change(func(s *record) { s.attempt++ }),
+		"opened index": change(func(s *record) { s.openedIndex++ }),
+		"opened ms":    change(func(s *record) { s.openedMS++ }),
+		"label":        change(func(s *record) { s.labels = &session.Labels{{Key: "k", Value: "ab"}} }),
+		"label's edge": change(func(s *record) { s.labels = &session.Labels{{Key: "ka", Value: "b"}} }),
+		"mark":         func(r *replica) { r.tables.setMark(1<<56 | 2000<<16) },
+		"counter":      func(r *replica) { r.tables.attachment++ },
+		"key":          func(r *replica) { r.tables.key[31] = 1 },
+		"issued":       func(r *replica) { r.tables.issued++ },
+		"request":      func(r *replica) { r.tables.forgetRequests(1) },
+		"requests":     func(r *replica) { r.tables.forgetRequests(2) },
+		"gone":         func(r *replica) { s, _ := r.tables.session(1<<56 | 1000<<16); r.tables.dropSession(s) },
+		"certificate":  func(r *replica) { r.tables.addCertificate(&certificate{id: 5, number: 1}) },
+	}
+	for i, set := range []func(*certificate){
+		func(c *certificate) { c.term++ }, func(c *certificate) { c.index++ }, func(c *certificate) { c.credited++ },
+		func(c *certificate) { c.ms++ }, func(c *certificate) { c.age++ }, func(c *certificate) { c.owner++ }, func(c *certificate) { c.cause++ },
+	} {
+		changes[fmt.Sprintf("certificate's field %d", i)] = func(r *replica) {
+			c := &certificate{id: 5, number: 1}
+			set(c)
+			r.tables.addCertificate(c)
+		}
+	}
+	seen := map[[16]byte]string{}
+	for name, change := range changes {
+		r := base()
+		change(r)
+		d := r.tables.digest()
+		if other, ok := seen[d]; ok {
+			t.Errorf("the digest is the same with %q and %q changed", name, other)
+		}
+		seen[d] = name
+	}
+}
