@@ -1,0 +1,538 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+func TestConnectServesEachRequest(t *testing.T) {
+	var opened session.OpenRequest
+	service := &fakeService{
+		open: func(_ context.Context, o session.OpenRequest) (session.Grant, error) {
+			opened = o
+			return grant(7), nil
+		},
+		touch: func(ids []session.ID) session.Touched {
+			return session.Touched{SafeFor: 2 * time.Second, Failures: []session.TouchFailure{{ID: ids[1], Err: session.ErrMoved}}}
+		},
+	}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, s *ClientServer, network *pipes) {
+		stream := connected(t, network)
+		send(t, stream, openMessage(1))
+		o := receive(t, stream).GetOpened()
+		got, err := GrantFrom(o.GetSession(), o.GetToken(), o.GetSafeFor())
+		if err != nil || o.GetSeq() != 1 || !reflect.DeepEqual(got, grant(7)) {
+			t.Errorf("opened %+v, %v", got, err)
+		}
+		// The bubble's clock is before the epoch, which counts as 0 (O1).
+		if opened.Timeout != time.Second || opened.MS != 0 {
+			t.Errorf("the service was asked to open %+v", opened)
+		}
+		send(t, stream, resumeMessage(2, 8))
+		r := receive(t, stream).GetResumed()
+		if r.GetSeq() != 2 || r.GetToken().GetSessionId() != 8 {
+			t.Errorf("resumed %v", r)
+		}
+		if got := s.Stats(); got.Sessions != 2 || got.Streams != 1 || got.Connections != 1 {
+			t.Errorf("stats %+v, want 2 sessions on 1 stream", got)
+		}
+		send(t, stream, touchMessage(3, 7, 8))
+		touched := receive(t, stream).GetTouched()
+		if touched.GetSeq() != 3 || PromiseFrom(touched.GetSafeFor()) != 2*time.Second || len(touched.GetFailures()) != 1 ||
+			touched.GetFailures()[0].GetId() != 8 || !errors.Is(FromDetail(touched.GetFailures()[0].GetError(), ""), session.ErrMoved) {
+			t.Errorf("touched %v", touched)
+		}
+		send(t, stream, closeMessage(4, 7))
+		if got := receive(t, stream).GetClosed(); got.GetSeq() != 4 {
+			t.Errorf("closed %v", got)
+		}
+		if got := s.Stats().Sessions; got != 1 {
+			t.Errorf("%d sessions after a close, want 1", got)
+		}
+	})
+	if got := service.ended(); got != 1 {
+		t.Errorf("%d connections were disconnected, want 1", got)
+	}
+}
+
+func TestConnectAnswersWhatIsUnderWayAfterTheClientsLastWord(t *testing.T) {
+	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
+		return grant(7), sleep(ctx, time.Second)
+	}}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+		stream := connected(t, network)
+		send(t, stream, openMessage(1))
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		if got := receive(t, stream).GetOpened().GetSeq(); got != 1 {
+			t.Errorf("answered seq %d, want 1", got)
+		}
+		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+			t.Errorf("the stream ended with %v, want io.EOF", err)
+		}
+	})
+}
+
+// sleep waits in a bubble.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestConnectCancelsRequestsWithTheStream(t *testing.T) {
+	cancelled := make(chan error, 1)
+	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
+		<-ctx.Done()
+		cancelled <- ctx.Err()
+		return session.Grant{}, ctx.Err()
+	}}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, stream, openMessage(1))
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if got := service.ended(); got != 1 {
+			t.Errorf("%d connections disconnected after the client went, want 1", got)
+		}
+	})
+	if err := <-cancelled; !errors.Is(err, context.Canceled) {
+		t.Errorf("request ended with %v", err)
+	}
+}
+
+func TestTouchesAreServedInOrderWhileOpensWait(t *testing.T) {
+	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
+		return grant(7), sleep(ctx, time.Second)
+	}}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+		stream := connected(t, network)
+		send(t, stream, openMessage(1))
+		for seq := range uint64(100) {
+			send(t, stream, touchMessage(seq+2))
+			if got := receive(t, stream).GetTouched().GetSeq(); got != seq+2 {
+				t.Fatalf("answer %d, want %d", got, seq+2)
+			}
+		}
+		if got := receive(t, stream).GetOpened().GetSeq(); got != 1 {
+			t.Errorf("answered seq %d, want the open's", got)
+		}
+	})
+}
+
+func TestConnectLimits(t *testing.T) {
+	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
+		return grant(7), sleep(ctx, time.Second)
+	}}
+	limited := func(t *testing.T, m *holdfastv1.ServerMessage, seq uint64, name string) {
+		t.Helper()
+		err := FailedError(m.GetFailed())
+		limit, ok := errors.AsType[*session.LimitError](err)
+		if !ok || limit.Name != name || limit.Limit == "" || m.GetFailed().GetSeq() != seq || codes.Code(m.GetFailed().GetCode()) != codes.ResourceExhausted {
+			t.Errorf("got %v (%v), want seq %d refused by %s", m, err, seq, name)
+		}
+	}
+	t.Run("requests", func(t *testing.T) {
+		clientPort(t, ClientConfig{MaxRequests: 2}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+			stream := connected(t, network)
+			begun := time.Now()
+			send(t, stream, openMessage(1), closeMessage(8, 1))
+			if receive(t, stream).GetClosed() == nil {
+				t.Error("a close beside an open was not served")
+			}
+			send(t, stream, openMessage(2), openMessage(3))
+			limited(t, receive(t, stream), 3, "max_requests_per_connection")
+			if got := time.Since(begun); got != 0 {
+				t.Errorf("refused after %v, want at once", got)
+			}
+			receive(t, stream)
+			receive(t, stream)
+			send(t, stream, closeMessage(4, 1))
+			if receive(t, stream).GetClosed() == nil {
+				t.Error("a request after the others was not served")
+			}
+		})
+	})
+	t.Run("sessions", func(t *testing.T) {
+		clientPort(t, ClientConfig{MaxSessions: 2}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+			stream := connected(t, network)
+			send(t, stream, resumeMessage(1, 5))
+			receive(t, stream)
+			send(t, stream, openMessage(2), resumeMessage(3, 6))
+			limited(t, receive(t, stream), 3, "max_sessions_per_connection")
+			send(t, stream, openMessage(4))
+			limited(t, receive(t, stream), 4, "max_sessions_per_connection")
+			send(t, stream, resumeMessage(5, 5)) // not one more
+			if receive(t, stream).GetResumed().GetSeq() != 5 {
+				t.Error("resuming a session of the connection was refused")
+			}
+			receive(t, stream) // the open
+			service.newest().Moved(5)
+			receive(t, stream)
+			send(t, stream, resumeMessage(6, 6))
+			if receive(t, stream).GetResumed().GetSeq() != 6 {
+				t.Error("a session that moved away still counts")
+			}
+		})
+	})
+}
+
+func TestEventsAreBatchedInOrder(t *testing.T) {
+	service := &fakeService{}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+		stalled := newStall()
+		network.cut = stalled.wrap
+		stream := connected(t, network)
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		events := service.newest()
+		stalled.hold()
+		since := session.TimeOfMS(99)
+		// Enough that the writer has handed gRPC all it takes.
+		for range 2000 {
+			events.Jeopardy(since, []string{strings.Repeat("n", 50)})
+			synctest.Wait()
+		}
+		for id := range session.ID(maxEventBatch + 1) {
+			events.Gone(certificate(id + 1))
+		}
+		closed := certificate(9001)
+		closed.Cause = session.CauseClosed
+		events.Gone(closed)
+		events.Moved(9002)
+		events.Moved(9003)
+		events.JeopardyEnded()
+		stalled.release()
+		for range 2000 {
+			j := receive(t, stream).GetJeopardy()
+			if !j.GetSince().AsTime().Equal(since) || len(j.GetTry()) != 1 {
+				t.Fatalf("got %v", j)
+			}
+		}
+		var batches []int
+		for last := uint64(0); last != maxEventBatch+1; {
+			gone := receive(t, stream).GetGone()
+			if n := len(gone.GetIds()); n == 0 || n > maxEventBatch || n != len(gone.GetCertificate()) {
+				t.Fatalf("a batch of %d with %d certificates", n, len(gone.GetCertificate()))
+			}
+			batches = append(batches, len(gone.GetIds()))
+			last = gone.GetIds()[len(gone.GetIds())-1]
+		}
+		if len(batches) > 3 {
+			t.Errorf("%d ends came in batches of %v, want few", maxEventBatch+1, batches)
+		}
+		if gone := receive(t, stream).GetGone(); gone.GetCause() != holdfastv1.Cause_CAUSE_CLOSED || !slices.Equal(gone.GetIds(), []uint64{9001}) {
+			t.Errorf("got %v, want the closed one by itself", gone)
+		}
+		if moved := receive(t, stream).GetMoved(); !slices.Equal(moved.GetIds(), []uint64{9002, 9003}) {
+			t.Errorf("got %v, want both moves in one message", moved)
+		}
+		if receive(t, stream).GetJeopardyEnded() == nil {
+			t.Error("want the end of jeopardy last")
+		}
+	})
+}
+
+// TestEventsWaitForTheAnswerThatTellsOfTheSession is about the order of an answer, which goes through the request's
+// goroutine, and of an event, which does not.
+func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
+	service := &fakeService{}
+	var current error
+	service.touchToken = func(context.Context, session.Token) (time.Duration, error) { return 0, current }
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, s *ClientServer, network *pipes) {
+		stream := connected(t, network)
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		events := service.newest()
+
+		service.open = func(context.Context, session.OpenRequest) (session.Grant, error) {
+			events.Moved(7)
+			events.Gone(certificate(7)) // the end counts, not the move before it
+			return grant(7), nil
+		}
+		send(t, stream, openMessage(2))
+		if receive(t, stream).GetOpened() == nil || !slices.Equal(receive(t, stream).GetGone().GetIds(), []uint64{7}) {
+			t.Error("want the answer first, then the end")
+		}
+
+		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
+			events.Moved(8)
+			return grant(8), nil
+		}
+		current = session.ErrMoved // another connection resumed it after this one
+		send(t, stream, resumeMessage(3, 8))
+		if receive(t, stream).GetResumed() == nil || !slices.Equal(receive(t, stream).GetMoved().GetIds(), []uint64{8}) {
+			t.Error("want the answer first, then the move")
+		}
+		current = nil // this one came back after the other
+		send(t, stream, resumeMessage(4, 8))
+		if receive(t, stream).GetResumed() == nil {
+			t.Error("want the answer")
+		}
+		synctest.Wait()
+		if got := s.Stats().Sessions; got != 1 {
+			t.Errorf("%d sessions, want the one that came back", got)
+		}
+		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
+			events.Moved(8)
+			return session.Grant{}, session.ErrClosing
+		}
+		send(t, stream, resumeMessage(5, 8))
+		if receive(t, stream).GetFailed() == nil || receive(t, stream).GetMoved() == nil {
+			t.Error("want the refusal, then the move that it did not undo")
+		}
+		// Nothing under way: at once, whether it is known or not.
+		events.Gone(certificate(77))
+		if !slices.Equal(receive(t, stream).GetGone().GetIds(), []uint64{77}) {
+			t.Error("want the end of an unknown session")
+		}
+	})
+}
+
+func TestAnEventWaitsForNoLaterOpen(t *testing.T) {
+	service := &fakeService{}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+		slow := true
+		service.open = func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
+			if slow {
+				slow = false
+				return grant(7), sleep(ctx, time.Second)
+			}
+			return grant(8), sleep(ctx, time.Hour)
+		}
+		stream := connected(t, network)
+		send(t, stream, openMessage(1))
+		synctest.Wait()
+		service.newest().Moved(66)
+		send(t, stream, openMessage(2))
+		if receive(t, stream).GetOpened() == nil || receive(t, stream).GetMoved() == nil {
+			t.Error("want the first open's answer, then the move")
+		}
+	})
+}
+
+func TestASlowReaderLosesItsStream(t *testing.T) {
+	service := &fakeService{}
+	clientPort(t, ClientConfig{MaxOutgoing: 50}, service, func(t *testing.T, s *ClientServer, network *pipes) {
+		stream := connected(t, network)
+		for seq := uint64(1); s.Stats().SlowReaders == 0; seq++ {
+			if seq > 1_000_000 {
+				t.Fatal("a client that never reads is served for ever")
+			}
+			if err := stream.Send(touchMessage(seq)); err != nil {
+				break
+			}
+			if seq%64 == 0 {
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		if got := service.ended(); got != 1 {
+			t.Errorf("%d connections disconnected while the client still does not read, want 1", got)
+		}
+		answers := 0
+		for {
+			_, err := stream.Recv()
+			if err == nil {
+				answers++
+				continue
+			}
+			limit, ok := errors.AsType[*session.LimitError](Domain(err))
+			if status.Code(err) != codes.ResourceExhausted || !ok || limit.Name != "outgoing_messages" {
+				t.Errorf("the stream ended with %v after %d answers, want the limit's name", err, answers)
+			}
+			return
+		}
+	})
+}
+
+func TestOutgoingBytesAreBounded(t *testing.T) {
+	o := newOutbox(1 << 20)
+	failures := make([]*holdfastv1.TouchFailure, session.MaxTouchBatch)
+	for i := range failures {
+		failures[i] = &holdfastv1.TouchFailure{Id: 1, Error: Detail(session.ErrMoved)}
+	}
+	for n := 0; o.err() == nil; n++ {
+		if n*len(failures)*10 > maxOutgoingBytes {
+			t.Fatal("no bound")
+		}
+		o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Failures: failures}}})
+	}
+	if limit, ok := errors.AsType[*session.LimitError](o.err()); !ok || limit.Name != "outgoing_bytes" {
+		t.Errorf("got %v", o.err())
+	}
+	o.gone(certificate(1))
+	o.moved(1)
+	o.jeopardyEnded()
+	if len(o.queue) != 0 {
+		t.Error("an outbox that overflowed takes more")
+	}
+	o = newOutbox(1 << 20)
+	o.bytes = maxOutgoingBytes - messageOverhead - 100
+	o.gone(certificate(1))
+	if o.err() != nil {
+		t.Errorf("a certificate of less than 100 bytes overflowed: %v", o.err())
+	}
+	if o.gone(certificate(2)); o.err() == nil {
+		t.Error("what is added to a batch is not counted")
+	}
+}
+
+func TestPanicsAreAnswered(t *testing.T) {
+	service := &fakeService{
+		open:  func(context.Context, session.OpenRequest) (session.Grant, error) { panic("secret") },
+		touch: func([]session.ID) session.Touched { panic("secret") },
+		find:  func(context.Context, session.ID) (session.Listed, error) { panic("secret") },
+	}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, s *ClientServer, network *pipes) {
+		stream := connected(t, network)
+		for seq, m := range []*holdfastv1.ClientMessage{openMessage(1), touchMessage(2)} {
+			send(t, stream, m)
+			f := receive(t, stream).GetFailed()
+			if f.GetSeq() != uint64(seq+1) || codes.Code(f.GetCode()) != codes.Internal || strings.Contains(f.GetMessage(), "secret") {
+				t.Errorf("answered %v", f)
+			}
+		}
+		send(t, stream, closeMessage(3, 1))
+		if receive(t, stream).GetClosed() == nil {
+			t.Error("the connection does not go on")
+		}
+		_, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).GetSession(t.Context(), &holdfastv1.GetSessionRequest{SessionId: 1})
+		if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
+			t.Errorf("a unary call that panics answered %v", err)
+		}
+		service.connect = func(session.Events) error { panic("secret") }
+		if _, err := connected(t, network).Recv(); status.Code(err) != codes.Internal {
+			t.Errorf("a stream that panics ended with %v", err)
+		}
+		if got := s.Stats().Panics; got != 4 {
+			t.Errorf("counted %d panics, want 4", got)
+		}
+	})
+}
+
+// rawCodec sends bytes as they are.
+type rawCodec struct{ encoding.CodecV2 }
+
+func (rawCodec) Name() string { return "proto" }
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(*v.(*[]byte))}, nil
+}
+func (rawCodec) Unmarshal(mem.BufferSlice, any) error { return nil }
+
+func TestGarbageMessagesEndTheStream(t *testing.T) {
+	service := &fakeService{}
+	clientPort(t, ClientConfig{MaxMessageBytes: 1000}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+		for name, tt := range map[string]struct {
+			bytes []byte
+			code  codes.Code
+			text  string
+		}{
+			"garbage":   {[]byte{0xff, 0xff, 0xff}, codes.Internal, "unmarshal"},
+			"oversized": {make([]byte, 1001), codes.ResourceExhausted, "larger than max (1001 vs. 1000)"},
+		} {
+			conn := dialPipes(t, network)
+			desc := &holdfastv1.SessionService_ServiceDesc.Streams[0]
+			stream, err := conn.NewStream(t.Context(), desc, connectMethod, grpc.ForceCodecV2(rawCodec{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.SendMsg(&tt.bytes); err != nil {
+				t.Fatal(err)
+			}
+			err = stream.RecvMsg(new([]byte))
+			if status.Code(err) != tt.code || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%s: the stream ended with %v, want %v", name, err, tt.code)
+			}
+		}
+		synctest.Wait()
+		if got := service.ended(); got != 2 {
+			t.Errorf("%d connections disconnected, want 2", got)
+		}
+	})
+}
+
+func TestStopEndsStreams(t *testing.T) {
+	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
+		return grant(7), sleep(ctx, 300*time.Millisecond)
+	}}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, s *ClientServer, network *pipes) {
+		stream := connected(t, network)
+		send(t, stream, openMessage(1))
+		synctest.Wait()
+		stopped := make(chan error, 1)
+		begun := time.Now()
+		go func() { stopped <- s.Stop(t.Context()) }()
+		synctest.Wait()
+		send(t, stream, openMessage(2), touchMessage(3))
+		for _, seq := range []uint64{2, 0, 1} {
+			m := receive(t, stream)
+			if seq == 2 && !errors.Is(FailedError(m.GetFailed()), session.ErrStopping) {
+				t.Errorf("an open of a stopping node was answered %v", m)
+			}
+			if seq == 1 && m.GetOpened().GetSeq() != 1 {
+				t.Errorf("what was under way was answered %v", m)
+			}
+		}
+		if _, err := stream.Recv(); !errors.Is(Domain(err), session.ErrStopping) {
+			t.Errorf("the stream ended with %v", err)
+		}
+		if err := <-stopped; err != nil || time.Since(begun) != 300*time.Millisecond {
+			t.Errorf("Stop: %v after %v, want it to take as long as the request", err, time.Since(begun))
+		}
+	})
+}
+
+func TestStopIsBounded(t *testing.T) {
+	release := make(chan struct{})
+	service := &fakeService{open: func(context.Context, session.OpenRequest) (session.Grant, error) {
+		<-release // a request that does not look at its context
+		return grant(7), nil
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		release = make(chan struct{})
+		network := newPipes()
+		s := NewClientServer(ClientConfig{}, service, fakeCluster{})
+		go func() { _ = s.Serve(network) }()
+		stream := connected(t, network)
+		send(t, stream, openMessage(1))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if err := s.Stop(ctx); !errors.Is(err, ErrHandlersLeft) {
+			t.Errorf("Stop: %v, want ErrHandlersLeft", err)
+		}
+		if got := time.Since(begun); got != time.Second+hardStopWait {
+			t.Errorf("Stop took %v", got)
+		}
+		close(release)
+	})
+}

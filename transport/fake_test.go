@@ -1,0 +1,266 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// fakeService is a session.Service whose functions a test sets; what is not set answers with a plain success.
+type fakeService struct {
+	connect    func(session.Events) error
+	open       func(context.Context, session.OpenRequest) (session.Grant, error)
+	resume     func(context.Context, session.ResumeRequest) (session.Grant, error)
+	touch      func([]session.ID) session.Touched
+	touchToken func(context.Context, session.Token) (time.Duration, error)
+	closing    func(context.Context, session.Token) error
+	find       func(context.Context, session.ID) (session.Listed, error)
+	list       func(context.Context, session.Query) (session.Page, error)
+
+	mu           sync.Mutex
+	events       []session.Events
+	disconnected int
+}
+
+func (f *fakeService) Connect(e session.Events) (session.Connection, error) {
+	if f.connect != nil {
+		if err := f.connect(e); err != nil {
+			return nil, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, e)
+	return &fakeConnection{f}, nil
+}
+
+// newest returns the events of the newest connection.
+func (f *fakeService) newest() session.Events {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.events[len(f.events)-1]
+}
+
+func (f *fakeService) ended() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.disconnected
+}
+
+func (f *fakeService) Find(ctx context.Context, id session.ID) (session.Listed, error) {
+	return f.find(ctx, id)
+}
+
+func (f *fakeService) List(ctx context.Context, q session.Query) (session.Page, error) {
+	return f.list(ctx, q)
+}
+
+type fakeConnection struct{ *fakeService }
+
+func (c *fakeConnection) Open(ctx context.Context, o session.OpenRequest) (session.Grant, error) {
+	if c.open == nil {
+		return grant(7), nil
+	}
+	return c.open(ctx, o)
+}
+
+func (c *fakeConnection) Resume(ctx context.Context, r session.ResumeRequest) (session.Grant, error) {
+	if c.resume == nil {
+		return grant(r.Token.ID), nil
+	}
+	return c.resume(ctx, r)
+}
+
+func (c *fakeConnection) Touch(ids []session.ID) session.Touched {
+	if c.touch == nil {
+		return session.Touched{SafeFor: time.Second}
+	}
+	return c.touch(ids)
+}
+
+func (c *fakeConnection) TouchToken(ctx context.Context, t session.Token) (time.Duration, error) {
+	if c.touchToken == nil {
+		return time.Second, nil
+	}
+	return c.touchToken(ctx, t)
+}
+
+func (c *fakeConnection) Close(ctx context.Context, t session.Token) error {
+	if c.closing == nil {
+		return nil
+	}
+	return c.closing(ctx, t)
+}
+
+func (c *fakeConnection) Disconnect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.disconnected++
+}
+
+type fakeCluster struct{ err error }
+
+func (c fakeCluster) Status(context.Context) (NodeStatus, error) {
+	return NodeStatus{
+		Node: 1, ClusterID: "c", Role: RoleLeader, Term: 2, Leader: 3, LeaderAddress: "n3:7400", CommitIndex: 4, AppliedIndex: 5,
+		SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", StateDigest: "ab", Version: "v",
+	}, c.err
+}
+
+func (fakeCluster) Members() []Member {
+	return []Member{{Node: 2, Voter: true, Leader: true, ClientAddress: "c", RaftAddress: "r", PeerAddress: "p"}}
+}
+
+func grant(id session.ID) session.Grant {
+	return session.Grant{
+		Session: session.Session{
+			ID: id, Timeout: 4 * time.Second, Owner: 1, Attachment: 9, Labels: session.Labels{{Key: "a", Value: "b"}},
+			OpenedIndex: 3, OpenedAt: session.TimeOfMS(5),
+		},
+		Token:   session.Token{ID: id, Credential: session.Credential{1, 2}, Attachment: 9},
+		SafeFor: 3 * time.Second,
+	}
+}
+
+func certificate(id session.ID) session.Certificate {
+	return session.Certificate{
+		ID: id, Cause: session.CauseExpired, LastTouchAge: 4 * time.Second, Owner: 2, Term: 3, Index: 4,
+		Credited: time.Second, EndedAt: session.TimeOfMS(77),
+	}
+}
+
+// pipes is a network of net.Pipe: a listener and what dials it.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+	// cut, when set, wraps the dialler's end.
+	cut func(net.Conn) net.Conn
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+func (p *pipes) dial(ctx context.Context, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		if p.cut != nil {
+			ours = p.cut(ours)
+		}
+		return ours, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// clientPort runs test in a bubble with a client port that serves service. Whatever is left running when test returns
+// makes the bubble panic.
+func clientPort(t *testing.T, cfg ClientConfig, service *fakeService, test func(t *testing.T, s *ClientServer, net *pipes)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		server := NewClientServer(cfg, service, fakeCluster{})
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(network) }()
+		test(t, server, network)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if got := server.Stats(); got.Connections != 0 || got.Streams != 0 || got.Sessions != 0 {
+			t.Errorf("left behind: %+v", got)
+		}
+	})
+}
+
+func dialPipes(t *testing.T, network *pipes) *grpc.ClientConn {
+	t.Helper()
+	conn, err := DialClient("node", DialOptions{Dial: network.dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// connected returns a Connect stream to the port.
+func connected(t *testing.T, network *pipes) holdfastv1.SessionService_ConnectClient {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	stream, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+func openMessage(seq uint64) *holdfastv1.ClientMessage {
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
+		Seq: seq, Timeout: PromiseProto(time.Second), RequestId: make([]byte, 16),
+	}}}
+}
+
+func resumeMessage(seq uint64, id session.ID) *holdfastv1.ClientMessage {
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
+		Seq: seq, Token: TokenProto(grant(id).Token), Instance: 1, Attempt: 1,
+	}}}
+}
+
+func touchMessage(seq uint64, ids ...uint64) *holdfastv1.ClientMessage {
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{Seq: seq, Ids: ids}}}
+}
+
+func closeMessage(seq uint64, id session.ID) *holdfastv1.ClientMessage {
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Close{Close: &holdfastv1.Close{
+		Seq: seq, Token: TokenProto(grant(id).Token),
+	}}}
+}
+
+func send(t *testing.T, stream holdfastv1.SessionService_ConnectClient, messages ...*holdfastv1.ClientMessage) {
+	t.Helper()
+	for _, m := range messages {
+		if err := stream.Send(m); err != nil {
+			t.Fatalf("sending: %v", err)
+		}
+	}
+}
+
+func receive(t *testing.T, stream holdfastv1.SessionService_ConnectClient) *holdfastv1.ServerMessage {
+	t.Helper()
+	m, err := stream.Recv()
+	if err != nil {
+		t.Fatalf("receiving: %v", err)
+	}
+	return m
+}

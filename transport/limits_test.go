@@ -1,0 +1,197 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
+	var log bytes.Buffer
+	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
+	clientPort(t, ClientConfig{MaxConnections: 2, Logger: logger}, &fakeService{}, func(t *testing.T, s *ClientServer, network *pipes) {
+		one, two := connected(t, network), connected(t, network)
+		send(t, one, touchMessage(1))
+		send(t, two, touchMessage(1))
+		for range 5 {
+			conn, err := network.dial(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("a connection above the limit read %v, want io.EOF at once", err)
+			}
+		}
+		if got := s.Stats(); got.Refused != 5 || got.Connections != 2 {
+			t.Errorf("stats %+v, want 5 refused and 2 open", got)
+		}
+		if got := strings.Count(log.String(), "max_connections"); got != 1 {
+			t.Errorf("%d log lines for 5 refusals within a second, want 1", got)
+		}
+		// Those below the limit go on, and a place that is given back is taken.
+		if receive(t, one).GetTouched() == nil {
+			t.Error("a connection below the limit is not served")
+		}
+	})
+}
+
+func TestStreamsAboveTheLimitWait(t *testing.T) {
+	clientPort(t, ClientConfig{MaxStreams: 2}, &fakeService{}, func(t *testing.T, s *ClientServer, network *pipes) {
+		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 2 {
+			stream, err := c.Connect(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			send(t, stream, touchMessage(1))
+			receive(t, stream)
+		}
+		short, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if _, err := c.TouchSessions(short, &holdfastv1.TouchSessionsRequest{}); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("a third call beside two streams: %v", err)
+		}
+		if got := s.Stats().Streams; got != 2 {
+			t.Errorf("%d streams, want 2", got)
+		}
+		cancel()
+		if _, err := c.TouchSessions(t.Context(), &holdfastv1.TouchSessionsRequest{}); err != nil {
+			t.Errorf("a call after the streams: %v", err)
+		}
+	})
+}
+
+// TestKeepaliveEveryTenSecondsIsAllowed: gRPC's own default would end the connection after two pings.
+func TestKeepaliveEveryTenSecondsIsAllowed(t *testing.T) {
+	clientPort(t, ClientConfig{}, &fakeService{}, func(t *testing.T, _ *ClientServer, network *pipes) {
+		stream := connected(t, network)
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		if err := sleep(t.Context(), 10*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		send(t, stream, touchMessage(2))
+		if got := receive(t, stream).GetTouched().GetSeq(); got != 2 {
+			t.Errorf("answered seq %d after ten quiet minutes", got)
+		}
+	})
+}
+
+func TestAClientThatHangsIsNoticed(t *testing.T) {
+	service := &fakeService{}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, s *ClientServer, network *pipes) {
+		stalled := newStall()
+		network.cut = stalled.wrap
+		stream := connected(t, network)
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		stalled.hold()
+		begun := time.Now()
+		for s.Stats().Connections > 0 && time.Since(begun) < time.Hour {
+			if err := sleep(t.Context(), time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if got := time.Since(begun); got > 45*time.Second {
+			t.Errorf("a client that answers nothing was noticed after %v", got)
+		}
+		if service.ended() != 1 {
+			t.Error("its connection was not disconnected")
+		}
+		stalled.release()
+	})
+}
+
+// TestGarbageOnThePort: bytes that are no HTTP/2, and no bytes at all, end with the connection closed and nothing left.
+func TestGarbageOnThePort(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 4096)
+	for i := range noise {
+		noise[i] = byte(random.Uint32())
+	}
+	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	clientPort(t, ClientConfig{}, &fakeService{}, func(t *testing.T, s *ClientServer, network *pipes) {
+		for _, garbage := range [][]byte{nil, noise, []byte("GET / HTTP/1.1\r\n\r\n"), []byte(preface), append([]byte(preface), noise...)} {
+			conn, err := network.dial(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+			if len(garbage) > 0 {
+				_, _ = conn.Write(garbage)
+			}
+			if err := sleep(t.Context(), connectionTimeout+time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Stats().Connections; got != 0 {
+				t.Errorf("%d connections are open after %.20q and %v", got, garbage, connectionTimeout)
+			}
+			conn.Close()
+		}
+		// The port still serves.
+		send(t, connected(t, network), touchMessage(1))
+	})
+}
+
+func TestServeReportsItsListener(t *testing.T) {
+	s := NewClientServer(ClientConfig{}, &fakeService{}, fakeCluster{})
+	broken := errors.New("no descriptors")
+	if err := s.Serve(brokenListener{err: broken}); !errors.Is(err, broken) {
+		t.Errorf("Serve: %v, want %v", err, broken)
+	}
+	p := NewPeerServer(PeerConfig{}, nil)
+	if err := p.Stop(t.Context()); err != nil {
+		t.Errorf("Stop of what never served: %v", err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Errorf("Stop again: %v", err)
+	}
+}
+
+type brokenListener struct {
+	net.Listener
+	err error
+}
+
+func (l brokenListener) Accept() (net.Conn, error) { return nil, l.err }
+func (l brokenListener) Close() error              { return nil }
+func (l brokenListener) Addr() net.Addr            { return &net.UnixAddr{} }
+
+func TestServiceThatIsStopping(t *testing.T) {
+	service := &fakeService{connect: func(session.Events) error { return session.ErrStopping }}
+	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+		if _, err := connected(t, network).Recv(); !errors.Is(Domain(err), session.ErrStopping) {
+			t.Errorf("Connect: %v", err)
+		}
+		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
+		for _, tt := range []error{
+			call(t.Context(), c, &holdfastv1.OpenSessionRequest{Timeout: PromiseProto(1), RequestId: make([]byte, 16)}),
+			call(t.Context(), c, &holdfastv1.ResumeSessionRequest{Token: TokenProto(grant(1).Token), Instance: 1, Attempt: 1}),
+			call(t.Context(), c, &holdfastv1.TouchSessionsRequest{}),
+			call(t.Context(), c, &holdfastv1.CloseSessionRequest{Token: TokenProto(grant(1).Token)}),
+		} {
+			if !errors.Is(Domain(tt), session.ErrStopping) {
+				t.Errorf("got %v", tt)
+			}
+		}
+	})
+}
