@@ -25,7 +25,7 @@ type connection struct {
 
 // Open opens a session through the leader and serves it once this node has applied it.
 func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.Grant, error) {
-	received := time.Now()
+	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Open: &o})
 	if err != nil {
 		return session.Grant{}, err
@@ -35,7 +35,7 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 
 // Resume moves a session here through the leader and serves it once this node has applied it.
 func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (session.Grant, error) {
-	received := time.Now()
+	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Resume: &r})
 	if err != nil {
 		return session.Grant{}, err
@@ -46,7 +46,7 @@ func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (sessi
 // serve begins to serve what the leader, having applied it, has granted; this node must have applied it too (M3). A
 // request that an earlier entry had done already confirms no touch (S2), and the repeat of an open that went through
 // another node leaves the session there (O2).
-func (c *connection) serve(ctx context.Context, reply session.Reply, received time.Time) (session.Grant, error) {
+func (c *connection) serve(ctx context.Context, reply session.Reply, received time.Duration) (session.Grant, error) {
 	s := c.server
 	if err := s.waitApplied(ctx, reply.Index); err != nil {
 		return session.Grant{}, err
@@ -63,11 +63,10 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 	if reply.Session.Owner != s.cfg.Node {
 		return grant, nil
 	}
-	now := time.Now()
-	s.look(now)
-	confirmed := time.Duration(-1)
-	if !reply.Repeated && !s.pulse.suspendedSince(received) {
-		confirmed = received.Sub(s.table.base)
+	now := s.look()
+	confirmed := received
+	if reply.Repeated || s.pulse.suspendedSince(received) {
+		confirmed = -1
 	}
 	a, err := s.attach(reply.Session, c, confirmed, now)
 	if err != nil {
@@ -83,25 +82,28 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 
 // attach serves an attachment unless the state has gone on to a newer one or an end, which this node may have applied
 // before it could know that it serves the session.
-func (s *Server) attach(now session.Session, c *connection, received time.Duration, at time.Time) (*attached, error) {
-	a := s.table.attach(now, c, received, at.Sub(s.table.base))
+func (s *Server) attach(granted session.Session, c *connection, received, now time.Duration) (*attached, error) {
+	a := s.table.attach(granted, c, received, now)
 	if a == nil {
 		return nil, session.ErrMoved
 	}
-	current, ok := s.view.Session(now.ID)
+	current, ok := s.view.Session(granted.ID)
 	switch {
 	case !ok:
-		err := s.gone(now.ID)
-		s.table.end(now.ID, 0, err)
+		err := s.gone(granted.ID)
+		s.table.end(granted.ID, 0, err)
 		return nil, err
-	case current.Attachment != now.Attachment:
-		s.table.end(now.ID, current.Attachment, session.ErrMoved)
+	case current.Attachment != granted.Attachment:
+		s.table.end(granted.ID, current.Attachment, session.ErrMoved)
 		return nil, session.ErrMoved
 	}
 	return a, nil
 }
 
 func (c *connection) add(a *attached) {
+	if c.events == nil {
+		return // unary calls name their sessions by token
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sessions[a.id] = a
@@ -110,8 +112,7 @@ func (c *connection) add(a *attached) {
 
 // Touch touches sessions of this connection.
 func (c *connection) Touch(ids []session.ID) session.Touched {
-	now := time.Now()
-	c.server.look(now)
+	now := c.server.look()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(ids) == 0 {
@@ -132,7 +133,7 @@ func (c *connection) Touch(ids []session.ID) session.Touched {
 
 // touchAll touches every session of the connection. Those that have ended were told so and are no failures. Called with
 // mu held.
-func (c *connection) touchAll(now time.Time) session.Touched {
+func (c *connection) touchAll(now time.Duration) session.Touched {
 	if c.all == nil {
 		c.all = make([]*attached, 0, len(c.sessions))
 		for _, a := range c.sessions {
@@ -155,8 +156,8 @@ func (c *connection) touchAll(now time.Time) session.Touched {
 }
 
 // touch touches one session, and forgets it if it has ended. Called with mu held.
-func (c *connection) touch(a *attached, now time.Time) (time.Duration, error) {
-	safe, err := c.server.table.touch(a, now.Sub(c.server.table.base))
+func (c *connection) touch(a *attached, now time.Duration) (time.Duration, error) {
+	safe, err := c.server.table.touch(a, now)
 	if err != nil {
 		delete(c.sessions, a.id)
 		c.all = nil
@@ -201,8 +202,7 @@ func (s *Server) notHere(id session.ID) error {
 // present leader has applied it (M3).
 func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Duration, error) {
 	s := c.server
-	now := time.Now()
-	s.look(now)
+	now := s.look()
 	if err := s.verify(ctx, t); err != nil {
 		return -1, err
 	}
@@ -219,7 +219,7 @@ func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Dura
 	case a.attachment < t.Attachment:
 		return -1, session.ErrLagging
 	}
-	return s.table.touch(a, now.Sub(s.table.base))
+	return s.table.touch(a, now)
 }
 
 // verify checks a token's credential and waits for this node to have applied its attachment, for a bounded time (M5).
@@ -235,7 +235,7 @@ func (s *Server) verify(ctx context.Context, t session.Token) error {
 }
 
 // reattach serves what the state says this node owns.
-func (s *Server) reattach(t session.Token, now time.Time) (*attached, error) {
+func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error) {
 	current, ok := s.view.Session(t.ID)
 	if !ok {
 		return nil, s.gone(t.ID)

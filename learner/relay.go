@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"holdfast/session"
 )
@@ -194,12 +193,10 @@ func (r *relay) answer(round uint64, all bool) error {
 
 // pack makes a chunk whose ages are as of now (T4).
 func (r *relay) pack(touches []taken) *session.Answer {
-	now := time.Now()
-	r.server.look(now)
-	moment := now.Sub(r.server.table.base)
+	now := r.server.look()
 	r.sorted = r.sorted[:0]
 	for _, t := range touches {
-		r.sorted = append(r.sorted, session.Touch{ID: t.a.id, Age: moment - t.at})
+		r.sorted = append(r.sorted, session.Touch{ID: t.a.id, Age: now - t.at})
 	}
 	// The link may keep the bytes, so they are not the relay's to use again.
 	packed := session.AppendTouches(make([]byte, 0, len(r.packed)+len(r.packed)/8), r.sorted)

@@ -60,7 +60,7 @@ func NewServer(cfg Config, view View) *Server {
 		cfg:         cfg,
 		view:        view,
 		table:       NewTouchTable(now),
-		pulse:       newPulse(cfg.Interval, now),
+		pulse:       newPulse(cfg.Interval, instant{wall: now.Round(0)}),
 		wake:        make(chan struct{}, 1),
 		advanced:    newBroadcast(),
 		goodAt:      now,
@@ -79,14 +79,20 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-s.wake:
 		}
-		now := time.Now()
-		s.look(now)
-		s.judge(now)
+		s.look()
+		s.judge(time.Now())
 	}
 }
 
-// look keeps the pulse: before every promise, and while answering (E1, S5).
-func (s *Server) look(now time.Time) {
+// look keeps the pulse: before every promise, and while answering (E1, S5). It returns the moment, on the table's clock.
+func (s *Server) look() time.Duration {
+	now := time.Now()
+	moment := now.Sub(s.table.base)
+	s.lookAt(instant{mono: moment, wall: now.Round(0)})
+	return moment
+}
+
+func (s *Server) lookAt(now instant) {
 	if s.pulse.look(now) {
 		s.table.dropPromises()
 		s.cfg.Logger.Warn("the machine was suspended: promises are dropped")

@@ -1,0 +1,346 @@
+package learner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/session"
+)
+
+const (
+	interval = 500 * time.Millisecond
+	timeout  = 10 * time.Second
+)
+
+// fakeView is a replicated state that a test writes by hand.
+type fakeView struct {
+	mu           sync.Mutex
+	key          session.Key
+	sessions     map[session.ID]session.Session
+	certificates map[session.ID]session.Certificate
+	attachment   uint64
+	applied      uint64
+	term         uint64
+	// onAttachment runs before Attachment answers.
+	onAttachment func()
+}
+
+func newFakeView() *fakeView {
+	return &fakeView{
+		sessions:     make(map[session.ID]session.Session),
+		certificates: make(map[session.ID]session.Certificate),
+		term:         1,
+	}
+}
+
+func (v *fakeView) Session(id session.ID) (session.Session, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s, ok := v.sessions[id]
+	return s, ok
+}
+
+func (v *fakeView) Certificate(id session.ID) (session.Certificate, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c, ok := v.certificates[id]
+	return c, ok
+}
+
+func (v *fakeView) Credential(id session.ID) (session.Credential, bool) {
+	return v.key.Credential(id), true
+}
+
+func (v *fakeView) Ascend(after session.ID, yield func(session.Session) bool) {
+	v.mu.Lock()
+	var all []session.Session
+	for id, s := range v.sessions {
+		if id > after {
+			all = append(all, s)
+		}
+	}
+	v.mu.Unlock()
+	slices.SortFunc(all, func(a, b session.Session) int { return int(a.ID) - int(b.ID) })
+	for _, s := range all {
+		if !yield(s) {
+			return
+		}
+	}
+}
+
+func (v *fakeView) Attachment() uint64 {
+	if v.onAttachment != nil {
+		v.onAttachment()
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.attachment
+}
+
+func (v *fakeView) Term() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.term
+}
+
+func (v *fakeView) WaitApplied(ctx context.Context, index uint64) error {
+	for {
+		v.mu.Lock()
+		applied := v.applied
+		v.mu.Unlock()
+		if applied >= index {
+			return nil
+		}
+		timer := time.NewTimer(time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// put makes s what the state holds, as a move when told.
+func (v *fakeView) put(s session.Session) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sessions[s.ID] = s
+	v.attachment = max(v.attachment, s.Attachment)
+}
+
+func (v *fakeView) drop(c session.Certificate) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.sessions, c.ID)
+	v.certificates[c.ID] = c
+}
+
+func (v *fakeView) apply(index uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.applied = index
+}
+
+// fakeLeader is the other end of a link, worked by hand.
+type fakeLeader struct {
+	t        *testing.T
+	toRelay  chan session.LeaderMessage
+	toLeader chan session.LearnerMessage
+	ended    chan struct{}
+	once     sync.Once
+	round    uint64
+}
+
+var errLinkEnded = errors.New("link ended")
+
+func newFakeLeader(t *testing.T) *fakeLeader {
+	t.Helper()
+	l := &fakeLeader{
+		t:        t,
+		toRelay:  make(chan session.LeaderMessage, 1),
+		toLeader: make(chan session.LearnerMessage, 16),
+		ended:    make(chan struct{}),
+	}
+	l.toRelay <- session.LeaderMessage{Welcome: &session.Welcome{Term: 1, Leader: 2}}
+	return l
+}
+
+func (l *fakeLeader) Send(m session.LearnerMessage) error {
+	select {
+	case l.toLeader <- m:
+		return nil
+	case <-l.ended:
+		return errLinkEnded
+	}
+}
+
+func (l *fakeLeader) Recv() (session.LeaderMessage, error) {
+	select {
+	case m := <-l.toRelay:
+		return m, nil
+	case <-l.ended:
+		return session.LeaderMessage{}, errLinkEnded
+	}
+}
+
+func (l *fakeLeader) end() { l.once.Do(func() { close(l.ended) }) }
+
+// beat sends the next heartbeat, with the words of b, and returns the whole answer.
+func (l *fakeLeader) beat(b session.Heartbeat) answer {
+	l.t.Helper()
+	l.round++
+	b.Round = l.round
+	l.toRelay <- session.LeaderMessage{Heartbeat: &b}
+	a := answer{touches: make(map[session.ID]time.Duration)}
+	for {
+		m := <-l.toLeader
+		if m.Answer == nil {
+			l.t.Fatalf("got %+v, want an answer", m)
+		}
+		a.Answer = *m.Answer
+		r := session.Touches{Bytes: m.Answer.Touches}
+		for {
+			touch, ok, err := r.Next()
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			if _, twice := a.touches[touch.ID]; twice {
+				l.t.Errorf("session %v is twice in one answer", touch.ID)
+			}
+			a.touches[touch.ID] = touch.Age
+		}
+		if m.Answer.Last {
+			return a
+		}
+	}
+}
+
+// request returns the next request the relay forwards.
+func (l *fakeLeader) request() session.Request {
+	l.t.Helper()
+	m := <-l.toLeader
+	if m.Request == nil {
+		l.t.Fatalf("got %+v, want a request", m)
+	}
+	return *m.Request
+}
+
+func (l *fakeLeader) reply(r session.Reply) { l.toRelay <- session.LeaderMessage{Reply: &r} }
+
+type answer struct {
+	session.Answer
+	touches map[session.ID]time.Duration
+}
+
+// events records what a connection is told.
+type events struct {
+	mu    sync.Mutex
+	gone  []session.Certificate
+	moved []session.ID
+	// jeopardy holds true for each begin and false for each end.
+	jeopardy []bool
+	at       []time.Time
+	try      []string
+}
+
+func (e *events) Gone(c session.Certificate) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gone = append(e.gone, c)
+}
+
+func (e *events) Moved(id session.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.moved = append(e.moved, id)
+}
+
+func (e *events) Jeopardy(_ time.Time, try []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.jeopardy, e.at, e.try = append(e.jeopardy, true), append(e.at, time.Now()), try
+}
+
+func (e *events) JeopardyEnded() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.jeopardy, e.at = append(e.jeopardy, false), append(e.at, time.Now())
+}
+
+// world is a server with its state, one connection and a leader, in a bubble.
+type world struct {
+	t      *testing.T
+	view   *fakeView
+	server *Server
+	events *events
+	conn   *connection
+	leader *fakeLeader
+}
+
+// newWorld starts a server; when the test ends, everything has ended.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, view: newFakeView(), events: &events{}}
+	w.server = NewServer(Config{
+		Node:        1,
+		Interval:    interval,
+		LaggingWait: time.Second,
+		Try:         func() []string { return []string{"other:7400"} },
+		Logger:      hclog.NewNullLogger(),
+	}, w.view)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = w.server.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	c, err := w.server.Connect(w.events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.conn = c.(*connection)
+	return w
+}
+
+// follow gives the server a new leader; the link ends with the test or at the next call.
+func (w *world) follow() *fakeLeader {
+	w.t.Helper()
+	if w.leader != nil {
+		w.leader.end()
+	}
+	l := newFakeLeader(w.t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = w.server.Follow(l)
+	}()
+	w.t.Cleanup(func() { l.end(); <-done })
+	synctest.Wait() // the relay has taken in the welcome
+	w.leader = l
+	return l
+}
+
+// open opens a session through the connection: the leader grants it at once, and the state has applied it.
+func (w *world) open(id session.ID, attachment uint64) session.Grant {
+	w.t.Helper()
+	type result struct {
+		grant session.Grant
+		err   error
+	}
+	done := make(chan result)
+	go func() {
+		g, err := w.conn.Open(w.t.Context(), session.OpenRequest{Timeout: timeout})
+		done <- result{g, err}
+	}()
+	r := w.leader.request()
+	s := session.Session{ID: id, Timeout: timeout, Owner: 1, Attachment: attachment}
+	w.view.put(s)
+	w.leader.reply(session.Reply{Seq: r.Seq, Term: 1, Session: s})
+	got := <-done
+	if got.err != nil {
+		w.t.Fatalf("opening: %v", got.err)
+	}
+	return got.grant
+}
+
+// move applies a move of a session away from this node.
+func (w *world) move(id session.ID, attachment uint64) {
+	s, _ := w.view.Session(id)
+	s.Owner, s.Attachment = 2, attachment
+	w.view.put(s)
+	w.server.Applied(0, 1, []session.Change{{Kind: session.Moved, Session: s}})
+}
+
+func (w *world) token(id session.ID, attachment uint64) session.Token {
+	credential, _ := w.view.Credential(id)
+	return session.Token{ID: id, Credential: credential, Attachment: attachment}
+}

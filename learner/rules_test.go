@@ -1,0 +1,553 @@
+package learner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+)
+
+// promised is what S3 makes of a touch received when another one, so much older, is the newest confirmed.
+func promised(older time.Duration) time.Duration {
+	return timeout - older - timeout/100 - time.Millisecond
+}
+
+func TestT1HIsReadAfterTheTableIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		l.beat(session.Heartbeat{})
+		w.conn.Touch([]session.ID{1})
+		touched := false
+		w.view.onAttachment = func() {
+			if !touched {
+				touched = true
+				w.conn.Touch([]session.ID{2}) // comes too late for this answer
+			}
+		}
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 1 {
+			t.Errorf("answer holds %v, want session 1 only: h is read after the table was taken", got)
+		}
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 1 {
+			t.Errorf("next answer holds %v, want session 2 only", got)
+		}
+	})
+}
+
+func TestT1LeavesOutWhatMovedByH(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{})
+		w.conn.Touch(nil)
+		w.view.onAttachment = func() { // the move is applied between the swap and the reading of h
+			w.view.onAttachment = nil
+			w.move(1, 5)
+		}
+		a := l.beat(session.Heartbeat{})
+		if a.Attachment != 5 || len(a.touches) != 0 {
+			t.Errorf("answer has h = %d and touches %v, want 5 and none", a.Attachment, a.touches)
+		}
+	})
+}
+
+func TestT2RefusesOtherAttachments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 3)
+		l.beat(session.Heartbeat{Attachment: 3})
+		for _, test := range []struct {
+			attachment uint64
+			want       error
+		}{{2, session.ErrMoved}, {4, session.ErrLagging}} {
+			if _, err := w.conn.TouchToken(t.Context(), w.token(1, test.attachment)); !errors.Is(err, test.want) {
+				t.Errorf("touch with attachment %d of 3: %v, want %v", test.attachment, err, test.want)
+			}
+		}
+		w.move(1, 9)
+		if got := w.conn.Touch([]session.ID{1}); len(got.Failures) != 1 || !errors.Is(got.Failures[0].Err, session.ErrMoved) {
+			t.Errorf("touch after a move: %+v, want the failure ErrMoved", got)
+		}
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 0 {
+			t.Errorf("refused touches were reported: %v", got)
+		}
+	})
+}
+
+func TestT2NeedsTheCredential(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{})
+		forged := w.token(1, 1)
+		forged.Credential[0] ^= 1
+		if _, err := w.conn.TouchToken(t.Context(), forged); !errors.Is(err, session.ErrBadCredential) {
+			t.Errorf("touch with a forged credential: %v, want ErrBadCredential", err)
+		}
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 0 {
+			t.Errorf("a forged touch was reported: %v", got)
+		}
+	})
+}
+
+func TestT3FirstAnswerOfAStreamIsCompleteAndTouchesGoOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		for i, want := range []int{2, 0, 1, 0} {
+			if i == 2 {
+				w.conn.Touch([]session.ID{2})
+			}
+			if got := l.beat(session.Heartbeat{}).touches; len(got) != want {
+				t.Errorf("answer %d holds %v, want %d sessions", i, got, want)
+			}
+		}
+		l = w.follow()
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 2 {
+			t.Errorf("first answer of the second stream holds %v, want both sessions", got)
+		}
+	})
+}
+
+func TestT4AgesCountFromTheTouchOrTheBeginOfServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		time.Sleep(3 * time.Second)
+		w.conn.Touch([]session.ID{2})
+		time.Sleep(2 * time.Second)
+		got := l.beat(session.Heartbeat{}).touches
+		if got[1] != 5*time.Second || got[2] != 2*time.Second {
+			t.Errorf("ages are %v, want 5s since the open of 1 and 2s since the touch of 2", got)
+		}
+	})
+}
+
+func TestE1VouchesSinceTheLastStall(t *testing.T) {
+	p := newPulse(interval, instant{})
+	wall := time.Unix(0, 0)
+	p.last.wall = wall
+	at := func(mono, ahead time.Duration) instant { return instant{mono, wall.Add(mono + ahead)} }
+	if p.look(at(interval, 0)) || p.vouches(interval) != interval {
+		t.Error("a gap of one interval counts as a stall")
+	}
+	p.look(at(2*interval+1, 0))
+	if got := p.vouches(2*interval + 1); got != 0 {
+		t.Errorf("after a gap of an interval and 1 ns the node vouches for %v, want 0", got)
+	}
+	if got := p.vouches(3 * interval); got != interval-1 {
+		t.Errorf("later it vouches for %v, want %v", got, interval-1)
+	}
+}
+
+func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		time.Sleep(20 * interval)
+		if got := l.beat(session.Heartbeat{}).VouchAge; got != 20*interval {
+			t.Errorf("vouches for %v, want %v since the start", got, 20*interval)
+		}
+		w.server.pulse.mu.Lock() // as if nothing had looked for two intervals
+		w.server.pulse.last.mono -= 2 * interval
+		w.server.pulse.mu.Unlock()
+		if got := l.beat(session.Heartbeat{}).VouchAge; got != 0 {
+			t.Errorf("vouches for %v after a stall, want 0", got)
+		}
+	})
+}
+
+func TestS1ConfirmsWhatWasReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{}) // round 1
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)           // A
+		l.beat(session.Heartbeat{}) // round 2 reports A
+		time.Sleep(time.Second)
+		if got, want := w.conn.Touch(nil).SafeFor, promised(2*time.Second); got != want {
+			t.Errorf("promise before the confirmation: %v, want %v, from the open", got, want)
+		}
+		l.beat(session.Heartbeat{Confirmed: 2})
+		if got, want := w.conn.Touch(nil).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise after the confirmation: %v, want %v, from touch A", got, want)
+		}
+	})
+}
+
+func TestS1NotTakenIsNotConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		l.beat(session.Heartbeat{})
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{}) // round 2
+		l.beat(session.Heartbeat{Confirmed: 2, NotTaken: []session.ID{1}})
+		if got, want := w.conn.Touch([]session.ID{1}).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise of the session that was not taken: %v, want %v, from its open", got, want)
+		}
+		if got, want := w.conn.Touch([]session.ID{2}).SafeFor, promised(0); got != want {
+			t.Errorf("promise of the other: %v, want %v", got, want)
+		}
+	})
+}
+
+func TestS1AnEndedStreamConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{})
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{}) // reported on the first stream, never confirmed there
+		l = w.follow()
+		l.round = 5
+		l.beat(session.Heartbeat{Confirmed: 5}) // a confirmation of what this stream has not answered
+		if got, want := w.conn.Touch(nil).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise: %v, want %v, from the open", got, want)
+		}
+		time.Sleep(time.Second)
+		l.beat(session.Heartbeat{Confirmed: 6})
+		if got, want := w.conn.Touch(nil).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise after the new stream's confirmation: %v, want %v, from the touch it reported", got, want)
+		}
+	})
+}
+
+func TestS1ConfirmedBeforeTheStreamEndedStaysConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{})
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{})
+		l.beat(session.Heartbeat{Confirmed: 2})
+		l = w.follow()
+		l.beat(session.Heartbeat{})
+		if got, want := w.conn.Touch(nil).SafeFor, promised(0); got != want {
+			t.Errorf("promise: %v, want %v", got, want)
+		}
+	})
+}
+
+func TestS2OpensAreConfirmedByTheirCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		if got, want := w.open(1, 1).SafeFor, promised(0); got != want {
+			t.Errorf("promise of the open: %v, want %v", got, want)
+		}
+		time.Sleep(time.Second)
+		if got, want := w.conn.Touch(nil).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise of the first touch: %v, want %v", got, want)
+		}
+	})
+}
+
+func TestS2ARepeatConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
+		w.view.put(s)
+		done := make(chan session.Grant)
+		go func() {
+			g, _ := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout})
+			done <- g
+		}()
+		l.reply(session.Reply{Seq: l.request().Seq, Session: s, Repeated: true})
+		if got := (<-done).SafeFor; got >= 0 {
+			t.Errorf("promise of a repeated open: %v, want none", got)
+		}
+		if got := w.conn.Touch(nil).SafeFor; got >= 0 {
+			t.Errorf("promise of a touch with nothing confirmed: %v, want none", got)
+		}
+	})
+}
+
+func TestS3TheSmallestPromiseAnswersForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.open(1, 1)
+		time.Sleep(2 * time.Second)
+		w.open(2, 2)
+		if got, want := w.conn.Touch(nil).SafeFor, promised(2*time.Second); got != want {
+			t.Errorf("promise: %v, want %v, that of the older session", got, want)
+		}
+		time.Sleep(timeout)
+		if got := w.conn.Touch(nil).SafeFor; got >= 0 {
+			t.Errorf("promise when the newest confirmed touch is a timeout old: %v, want none", got)
+		}
+	})
+}
+
+func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		begin := time.Now()
+		l.beat(session.Heartbeat{Good: 1})
+		time.Sleep(interval)
+		l.beat(session.Heartbeat{Good: 1}) // no new good round
+		time.Sleep(10 * interval)
+		l.beat(session.Heartbeat{Good: 2})
+		synctest.Wait()
+		w.events.mu.Lock()
+		defer w.events.mu.Unlock()
+		if got := w.events.jeopardy; len(got) != 2 || !got[0] || got[1] {
+			t.Fatalf("told jeopardy %v, want its begin and its end", got)
+		}
+		told := w.events.at[0].Sub(begin)
+		if told <= jeopardyAfter*interval || told > jeopardyAfter*interval+interval/4 {
+			t.Errorf("told of jeopardy after %v, want just above %v", told, jeopardyAfter*interval)
+		}
+		if got := w.events.at[1].Sub(begin); got != 11*interval {
+			t.Errorf("told of its end after %v, want at once, after %v", got, 11*interval)
+		}
+		if len(w.events.try) != 1 || w.events.try[0] != "other:7400" {
+			t.Errorf("told to try %v", w.events.try)
+		}
+	})
+}
+
+func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		time.Sleep(5 * interval)
+		e := &events{}
+		c, err := w.server.Connect(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Disconnect()
+		if len(e.jeopardy) != 1 {
+			t.Errorf("told %v, want jeopardy", e.jeopardy)
+		}
+	})
+}
+
+func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{}) // reported before the suspension, confirmed after it
+		suspend := instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(aheadLimit + 1).Round(0)}
+		w.server.lookAt(suspend)
+		l.beat(session.Heartbeat{Confirmed: 1})
+		if got := w.conn.Touch(nil).SafeFor; got >= 0 {
+			t.Errorf("promise after a suspension: %v, want none", got)
+		}
+		if got := l.beat(session.Heartbeat{}).VouchAge; got != 0 {
+			t.Errorf("vouches for %v after a suspension, want 0", got)
+		}
+		l.beat(session.Heartbeat{Confirmed: 3})
+		if got, want := w.conn.Touch(nil).SafeFor, promised(0); got != want {
+			t.Errorf("promise from a touch after the suspension: %v, want %v", got, want)
+		}
+	})
+}
+
+func TestM3ServesOnlyWhatItHasApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
+		w.view.put(s)
+		done := make(chan error)
+		begin := time.Now()
+		go func() {
+			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: w.token(1, 1)})
+			done <- err
+		}()
+		l.reply(session.Reply{Seq: l.request().Seq, Index: 7, Session: s})
+		time.Sleep(300 * time.Millisecond)
+		if w.server.table.Len() != 0 {
+			t.Error("serves a session before this node has applied its move")
+		}
+		w.view.apply(7)
+		if err := <-done; err != nil || time.Since(begin) < 300*time.Millisecond {
+			t.Errorf("resumed after %v with %v, want once applied", time.Since(begin), err)
+		}
+	})
+}
+
+func TestM3ARestartedOwnerWaitsForTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 4})
+		touch := func() error {
+			_, err := w.conn.TouchToken(t.Context(), w.token(1, 4))
+			return err
+		}
+		if err := touch(); !errors.Is(err, session.ErrLagging) {
+			t.Errorf("touch without a leader: %v, want ErrLagging", err)
+		}
+		l := w.follow()
+		l.beat(session.Heartbeat{Attachment: 3})
+		if err := touch(); !errors.Is(err, session.ErrLagging) {
+			t.Errorf("touch under a leader that has not applied the attachment: %v, want ErrLagging", err)
+		}
+		l.beat(session.Heartbeat{Attachment: 4})
+		if err := touch(); err != nil {
+			t.Errorf("touch under a leader that has: %v", err)
+		}
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 1 {
+			t.Errorf("the touch was not reported: %v", got)
+		}
+	})
+}
+
+func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		for id := session.ID(1); id <= 4; id++ {
+			w.open(id, uint64(id))
+		}
+		w.move(1, 10)
+		ended := session.Certificate{ID: 2, Cause: session.CauseExpired}
+		w.view.drop(ended)
+		w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 2}, Certificate: ended}})
+		// A snapshot brings a state in which 3 has moved and 4 has ended.
+		w.view.put(session.Session{ID: 3, Owner: 2, Attachment: 11})
+		w.view.drop(session.Certificate{ID: 4, Cause: session.CauseClosed})
+		w.server.Restored()
+		if got := w.events.moved; len(got) != 2 || got[0] != 1 || got[1] != 3 {
+			t.Errorf("told that %v moved, want 1 and 3", got)
+		}
+		if got := w.events.gone; len(got) != 2 || got[0] != ended || got[1].Cause != session.CauseClosed {
+			t.Errorf("told that %v are gone, want 2, expired, and 4, closed", got)
+		}
+		if got := w.server.table.Len(); got != 0 {
+			t.Errorf("still serves %d sessions", got)
+		}
+	})
+}
+
+func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		done := make(chan error)
+		go func() {
+			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: w.token(1, 1)})
+			done <- err
+		}()
+		seq := l.request().Seq
+		w.view.put(session.Session{ID: 1, Owner: 2, Attachment: 6}) // already beyond the grant
+		l.reply(session.Reply{Seq: seq, Session: session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 5}})
+		if err := <-done; !errors.Is(err, session.ErrMoved) {
+			t.Errorf("resume: %v, want ErrMoved", err)
+		}
+		if w.server.table.Len() != 0 {
+			t.Error("serves what has moved on")
+		}
+	})
+}
+
+func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		begin := time.Now()
+		if _, err := w.conn.TouchToken(t.Context(), w.token(8, 3)); !errors.Is(err, session.ErrLagging) || time.Since(begin) != time.Second {
+			t.Errorf("touch of what the node has not seen: %v after %v, want ErrLagging after 1s", err, time.Since(begin))
+		}
+		l.beat(session.Heartbeat{Attachment: 3})
+		done := make(chan error)
+		go func() {
+			_, err := w.conn.TouchToken(t.Context(), w.token(8, 3))
+			done <- err
+		}()
+		time.Sleep(time.Second / 2)
+		w.view.put(session.Session{ID: 8, Timeout: timeout, Owner: 1, Attachment: 3})
+		w.server.Applied(0, 1, nil)
+		if err := <-done; err != nil {
+			t.Errorf("touch once the node has caught up: %v", err)
+		}
+	})
+}
+
+func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		done := make(chan session.Grant)
+		go func() {
+			g, _ := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout})
+			done <- g
+		}()
+		l.reply(session.Reply{Seq: l.request().Seq, Session: session.Session{ID: 1, Owner: 2, Attachment: 1}, Repeated: true})
+		if g := <-done; g.Session.Owner != 2 || g.SafeFor >= 0 || w.server.table.Len() != 0 {
+			t.Errorf("grant %+v with %d served, want node 2's session and nothing served", g, w.server.table.Len())
+		}
+	})
+}
+
+func TestRequestsEndWithTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := w.conn.Open(t.Context(), session.OpenRequest{}); !errors.Is(err, session.ErrNoLeader) {
+			t.Errorf("open without a leader: %v, want ErrNoLeader", err)
+		}
+		l := w.follow()
+		l.beat(session.Heartbeat{})
+		done := make(chan error)
+		go func() {
+			_, err := w.conn.Open(t.Context(), session.OpenRequest{})
+			done <- err
+		}()
+		l.request()
+		l.end()
+		if err := <-done; !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("open whose stream ended: %v, want ErrOutcomeUnknown", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w.follow().beat(session.Heartbeat{})
+		go func() {
+			_, err := w.conn.Open(ctx, session.OpenRequest{})
+			done <- err
+		}()
+		if err := <-done; !errors.Is(err, session.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("open whose context ended: %v, want ErrOutcomeUnknown and DeadlineExceeded", err)
+		}
+	})
+}
+
+func TestStopRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.server.Stop()
+		if _, err := w.server.Connect(nil); !errors.Is(err, session.ErrStopping) {
+			t.Errorf("connect: %v, want ErrStopping", err)
+		}
+		if _, err := w.conn.Open(t.Context(), session.OpenRequest{}); !errors.Is(err, session.ErrStopping) {
+			t.Errorf("open: %v, want ErrStopping", err)
+		}
+	})
+}
