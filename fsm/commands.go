@@ -15,11 +15,14 @@ type step struct {
 
 func (s *step) apply(c session.Command) session.Result {
 	r := session.Result{Index: s.index, Term: s.term}
+	before := len(s.changes)
 	switch c := c.(type) {
 	case session.OpenSession:
 		r.Session, r.Err = s.open(c)
+		r.Repeated = r.Err == nil && len(s.changes) == before
 	case session.MoveSession:
 		r.Session, r.Err = s.move(c)
+		r.Repeated = r.Err == nil && len(s.changes) == before
 	case session.CloseSessions:
 		r.Closed = s.close(c)
 	case session.ForgetRequests:
