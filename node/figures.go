@@ -1,0 +1,72 @@
+package node
+
+import (
+	"holdfast/leader"
+	"holdfast/transport"
+)
+
+type (
+	leaderFigures = leader.Stats
+	clientFigures = transport.ClientStats
+)
+
+// figures reads everything once. A node that does not lead has the zero figures of a leader.
+func (n *Node) figures() *figures {
+	f := &figures{node: n, client: n.client.Stats()}
+	if t := n.tracker.Load(); t != nil {
+		f.leader = t.Stats()
+	}
+	return f
+}
+
+func nodeMetrics() []metric {
+	return []metric{
+		gauge("raft_term", "Raft term this node has seen.", func(f *figures) float64 { return float64(f.node.view.Term()) }),
+		gauge("raft_commit_index", "Raft index this node knows to be committed.", func(f *figures) float64 { return float64(f.node.consensus.raft.CommitIndex()) }),
+		gauge("applied_index", "Raft index of the newest entry the state machine has applied.", func(f *figures) float64 { return float64(f.node.state.AppliedIndex()) }),
+		gauge("sessions", "Replicated sessions this node knows.", func(f *figures) float64 { return float64(f.node.state.Sessions()) }),
+		gauge("sessions_attached", "Sessions whose touches this node takes.", func(f *figures) float64 { return float64(f.node.server.Stats().Attached) }),
+		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.server.Ready() == nil) }),
+		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 { return truth(f.node.server.Stats().Jeopardy) }),
+		counter("stalls", "Times the process, or its machine, did not run for longer than a heartbeat interval.", func(f *figures) float64 { return float64(f.node.server.Stats().Stalls) }),
+		counter("log_entries_proposed", "Raft entries this node has proposed.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Entries) }),
+		counter("log_commands_proposed", "Commands in those entries: group commit puts many into one.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Commands) }),
+		counter("log_bytes_proposed", "Bytes of those entries.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Bytes) }),
+		counter("log_outcomes_unknown", "Commands whose callers were told that the outcome is unknown.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Unknown) }),
+	}
+}
+
+func portMetrics() []metric {
+	return []metric{
+		gauge("client_connections", "Open connections on the client port.", func(f *figures) float64 { return float64(f.client.Connections) }),
+		gauge("client_streams", "Open Connect streams.", func(f *figures) float64 { return float64(f.client.Streams) }),
+		counter("client_connections_refused", "Connections closed because there were too many.", func(f *figures) float64 { return float64(f.client.Refused) }),
+		counter("client_slow_readers", "Connect streams ended because their client did not read.", func(f *figures) float64 { return float64(f.client.SlowReaders) }),
+		counter("client_requests_failed", "Requests on Connect streams that were refused.", func(f *figures) float64 { return float64(f.client.Failed) }),
+		counter("client_panics", "Handlers that panicked: each is a fault of the program.", func(f *figures) float64 { return float64(f.client.Panics) }),
+	}
+}
+
+// leaderMetrics are of the term this node leads: they begin again with each, and are 0 on a node that does not lead.
+func leaderMetrics() []metric {
+	return []metric{
+		gauge("leads", "1 while this node leads a term.", func(f *figures) float64 { return truth(f.leader.Term != 0) }),
+		gauge("term_rounds", "Heartbeat rounds begun in the term this node leads.", func(f *figures) float64 { return float64(f.leader.Rounds) }),
+		gauge("term_good_round", "Number of the newest good round.", func(f *figures) float64 { return float64(f.leader.GoodRound) }),
+		gauge("term_elapsed_seconds", "Accountable time of the term (A1).", func(f *figures) float64 { return seconds(f.leader.Elapsed) }),
+		gauge("term_credited_seconds", "Time of the term that was held against no session (A1).", func(f *figures) float64 { return seconds(f.leader.Credited) }),
+		gauge("term_stands", "Times the accountable clock stood.", func(f *figures) float64 { return float64(f.leader.Stands) }),
+		gauge("term_sessions_tracked", "Sessions in the tracker.", func(f *figures) float64 { return float64(f.leader.Sessions) }),
+		gauge("term_sessions_due", "Sessions that are due and wait for a good round or their owner's word (E2).", func(f *figures) float64 { return float64(f.leader.Due) }),
+		gauge("term_sessions_closing", "Sessions marked as closing.", func(f *figures) float64 { return float64(f.leader.Closing) }),
+		gauge("term_sessions_expired", "Sessions that expired in the term.", func(f *figures) float64 { return float64(f.leader.Expired) }),
+		gauge("term_sessions_closed", "Sessions closed by their clients in the term.", func(f *figures) float64 { return float64(f.leader.Closed) }),
+		gauge("term_marks_returned", "Closing marks taken back (E4).", func(f *figures) float64 { return float64(f.leader.Returned) }),
+		gauge("term_closes_unknown", "Closes whose outcome was unknown (E4).", func(f *figures) float64 { return float64(f.leader.Unknown) }),
+		gauge("term_touches_taken", "Touches taken in the term.", func(f *figures) float64 { return float64(f.leader.Taken) }),
+		gauge("term_touches_not_taken", "Touches of closing, moved or unknown sessions (S1).", func(f *figures) float64 { return float64(f.leader.NotTaken) }),
+		gauge("term_members_connected", "Members with a stream to this leader.", func(f *figures) float64 { return float64(f.leader.Members) }),
+		gauge("term_members_lost", "Members that are lost (E1).", func(f *figures) float64 { return float64(f.leader.Lost) }),
+		gauge("term_fill_seconds", "How long after the term's start every session was in the queue; 0 until then.", func(f *figures) float64 { return seconds(f.leader.FillTime) }),
+	}
+}

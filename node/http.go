@@ -1,0 +1,58 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// httpTimeout bounds the reading of a request and the writing of its answer.
+const httpTimeout = 10 * time.Second
+
+// maxHeaderBytes bounds the head of a request.
+const maxHeaderBytes = 16 << 10
+
+// newHTTP returns the server of /metrics and /healthz.
+func (n *Node) newHTTP() *http.Server {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newCollector(n),
+	)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", n.healthz)
+	return &http.Server{
+		Handler:        mux,
+		ReadTimeout:    httpTimeout,
+		WriteTimeout:   httpTimeout,
+		IdleTimeout:    httpTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       n.logger.Named("http").StandardLogger(nil),
+	}
+}
+
+// healthz answers 200 when the node serves, 503 with the reason when it does not.
+func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if err := n.server.Ready(); err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, "not serving: %v\n", err) //nolint:errcheck // the asker has gone away
+		return
+	}
+	fmt.Fprintln(w, "ok") //nolint:errcheck // the asker has gone away
+}
+
+func serveHTTP(s *http.Server, l net.Listener) error {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

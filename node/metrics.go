@@ -1,0 +1,74 @@
+package node
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metric is one figure of /metrics: its name without the prefix, its meaning, and where it is read.
+type metric struct {
+	name, help string
+	kind       prometheus.ValueType
+	read       func(f *figures) float64
+}
+
+// figures are everything a scrape reads, read once.
+type figures struct {
+	node   *Node
+	leader leaderFigures
+	client clientFigures
+}
+
+// collector gives the node's figures to Prometheus when it asks.
+type collector struct {
+	node    *Node
+	metrics []metric
+	descs   []*prometheus.Desc
+}
+
+func newCollector(n *Node) *collector {
+	c := &collector{node: n, metrics: allMetrics()}
+	for _, m := range c.metrics {
+		c.descs = append(c.descs, prometheus.NewDesc("holdfast_"+m.name, m.help, nil, nil))
+	}
+	return c
+}
+
+// Describe names the figures.
+func (c *collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		to <- d
+	}
+}
+
+// Collect reads the figures.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	f := c.node.figures()
+	for i, m := range c.metrics {
+		to <- prometheus.MustNewConstMetric(c.descs[i], m.kind, m.read(f))
+	}
+}
+
+func allMetrics() []metric {
+	metrics := nodeMetrics()
+	metrics = append(metrics, portMetrics()...)
+	return append(metrics, leaderMetrics()...)
+}
+
+func gauge(name, help string, read func(f *figures) float64) metric {
+	return metric{name, help, prometheus.GaugeValue, read}
+}
+
+func counter(name, help string, read func(f *figures) float64) metric {
+	return metric{name + "_total", help, prometheus.CounterValue, read}
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

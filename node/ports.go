@@ -1,0 +1,66 @@
+package node
+
+import (
+	"fmt"
+	"net"
+
+	"holdfast/transport"
+)
+
+func (n *Node) newClientServer() *transport.ClientServer {
+	return transport.NewClientServer(transport.ClientConfig{
+		Logger:          n.logger.Named("client-port"),
+		MaxMessageBytes: n.cfg.MaxMessageBytes,
+		MaxStreams:      n.cfg.MaxStreamsPerConnection,
+		MaxConnections:  n.cfg.MaxConnections,
+		MaxSessions:     n.cfg.MaxSessionsPerConnection,
+		MaxRequests:     n.cfg.MaxRequestsPerConnection,
+		TouchWait:       n.cfg.LaggingWait,
+	}, n.server, n)
+}
+
+func (n *Node) newPeerServer() *transport.PeerServer {
+	return transport.NewPeerServer(transport.PeerConfig{
+		Logger:    n.logger.Named("peer-port"),
+		ClusterID: n.cfg.ClusterID,
+		Member:    n.isMember,
+	}, n)
+}
+
+func (n *Node) peerDial(address string) transport.PeerDialConfig {
+	return transport.PeerDialConfig{Address: address, ClusterID: n.cfg.ClusterID, Dial: n.network.Dial}
+}
+
+// listeners are the node's bound ports.
+type listeners struct{ client, raft, peer, http net.Listener }
+
+func (n *Node) listen() (listeners, error) {
+	var l listeners
+	for _, bind := range []struct {
+		setting, address string
+		to               *net.Listener
+	}{
+		{"client_listen", n.cfg.ClientListen, &l.client},
+		{"raft_listen", n.cfg.RaftListen, &l.raft},
+		{"peer_listen", n.cfg.PeerListen, &l.peer},
+		{"http_listen", n.cfg.HTTPListen, &l.http},
+	} {
+		bound, err := n.network.Listen(bind.address)
+		if err != nil {
+			l.close()
+			return listeners{}, fmt.Errorf("listening on %s: %w: end what uses the port, or give %s another",
+				bind.address, err, bind.setting)
+		}
+		*bind.to = bound
+	}
+	return l, nil
+}
+
+// close closes ports that were never served.
+func (l *listeners) close() {
+	for _, one := range []net.Listener{l.client, l.raft, l.peer, l.http} {
+		if one != nil {
+			one.Close() //nolint:errcheck // a listener that was never served has nothing to lose
+		}
+	}
+}

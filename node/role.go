@@ -1,0 +1,203 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/leader"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// retryFraction of a heartbeat interval is how soon a node looks again at who leads, when nothing tells it to sooner.
+const retryFraction = 5
+
+// roles does one role after the other until ctx ends. Nothing is promoted or demoted in place: each term that this node
+// leads has a tracker of its own, and each stream to a leader a relay of its own.
+func (n *Node) roles(ctx context.Context) error {
+	for ctx.Err() == nil {
+		var err error
+		if n.consensus.raft.State() == raft.Leader {
+			err = n.lead(ctx)
+		} else {
+			err = n.follow(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			n.logger.Debug("role ended", "error", err)
+		}
+		n.pause(ctx)
+	}
+	return nil
+}
+
+// pause waits a little, less when leadership has changed.
+func (n *Node) pause(ctx context.Context) {
+	timer := time.NewTimer(n.cfg.HeartbeatInterval / retryFraction)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-n.consensus.watch.changed:
+	case <-ctx.Done():
+	}
+}
+
+// lead begins a term with a command of its own (R5) and runs its tracker, and this node's relay to it, until the term
+// ends.
+func (n *Node) lead(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	begun, err := n.beginTerm(ctx)
+	if err != nil {
+		return err
+	}
+	tracker := leader.New(leader.Config{
+		Node:           n.cfg.Node,
+		Term:           begun.Term,
+		Interval:       n.cfg.HeartbeatInterval,
+		ExpiryInterval: n.cfg.ExpiryInterval,
+		Limits:         n.cfg.Limits(),
+		Logger:         n.logger,
+	}, n.proposer, n.view)
+	frozen, cancelObserving := n.state.Observe(tracker)
+	defer cancelObserving()
+
+	n.setTracker(tracker)
+	defer n.setTracker(nil)
+	var wg sync.WaitGroup
+	wg.Go(func() { n.followSelf(ctx, tracker) })
+	wg.Go(func() {
+		n.watchLeadership(ctx)
+		cancel()
+	})
+	err = tracker.Run(ctx, frozen)
+	cancel()
+	wg.Wait()
+	return err
+}
+
+var errRefused = errors.New("the state machine refused the term's first command")
+
+// beginTerm proposes the command that shows this node its term. The first one of a cluster brings the key of its
+// credentials.
+func (n *Node) beginTerm(ctx context.Context) (session.Result, error) {
+	var begin session.Configure
+	var nonce [8]byte
+	if _, err := rand.Read(begin.Key[:]); err != nil {
+		return session.Result{}, err
+	}
+	if _, err := rand.Read(nonce[:]); err != nil {
+		return session.Result{}, err
+	}
+	begin.Nonce = binary.LittleEndian.Uint64(nonce[:])
+	result, err := n.proposer.Propose(ctx, begin)
+	switch {
+	case err != nil:
+		return session.Result{}, err
+	case result.Err != nil:
+		return session.Result{}, errors.Join(errRefused, result.Err)
+	}
+	return result, nil
+}
+
+// watchLeadership returns when this node leads no more. A tracker finds out by its own rounds too (R3), when leadership is
+// lost and regained between two looks.
+func (n *Node) watchLeadership(ctx context.Context) {
+	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
+	defer ticker.Stop()
+	for n.consensus.raft.State() == raft.Leader {
+		select {
+		case <-n.consensus.watch.changed:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// followSelf keeps this node's relay on its own tracker until ctx ends.
+func (n *Node) followSelf(ctx context.Context, tracker *leader.Tracker) {
+	for ctx.Err() == nil {
+		err := n.followPipe(ctx, tracker)
+		if ctx.Err() == nil {
+			n.logger.Debug("link to the own tracker ended", "error", err)
+			n.pause(ctx)
+		}
+	}
+}
+
+func (n *Node) followPipe(ctx context.Context, tracker *leader.Tracker) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := newPipe(ctx)
+	var wg sync.WaitGroup
+	var served error
+	wg.Go(func() {
+		defer cancel()
+		served = tracker.Follow(ctx, n.hello(), leaderEnd{p})
+	})
+	err := n.server.Follow(learnerEnd{p})
+	cancel()
+	wg.Wait()
+	return errors.Join(err, served)
+}
+
+// follow keeps a relay on the leader that Raft names, over one stream, until the stream ends or Raft names another.
+func (n *Node) follow(ctx context.Context) error {
+	_, id := n.consensus.raft.LeaderWithID()
+	leads, ok := n.peer(id)
+	if !ok || leads.Node == n.cfg.Node {
+		return session.ErrNoLeader
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		n.watchLeader(ctx, id)
+		cancel()
+	})
+	defer wg.Wait()
+	defer cancel()
+	link, err := transport.DialPeer(ctx, n.peerDial(leads.Peer), n.hello())
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	return n.server.Follow(link)
+}
+
+// watchLeader returns when Raft names another leader.
+func (n *Node) watchLeader(ctx context.Context, id raft.ServerID) {
+	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
+	defer ticker.Stop()
+	for {
+		if _, now := n.consensus.raft.LeaderWithID(); now != id {
+			return
+		}
+		select {
+		case <-n.consensus.watch.changed:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hello names the next stream of this process (T6).
+func (n *Node) hello() session.Hello {
+	return session.Hello{Node: n.cfg.Node, Incarnation: n.dir.Incarnation, Stream: n.streams.Add(1)}
+}
+
+func (n *Node) peer(id raft.ServerID) (Peer, bool) {
+	for _, p := range n.cfg.Peers {
+		if serverID(p.Node) == id {
+			return p, true
+		}
+	}
+	return Peer{}, false
+}

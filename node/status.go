@@ -1,0 +1,84 @@
+package node
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// Status describes this node, now.
+func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
+	r := n.consensus.raft
+	index, digest := n.state.Digest()
+	s := transport.NodeStatus{
+		Node:             n.cfg.Node,
+		ClusterID:        n.cfg.ClusterID,
+		Role:             n.role(),
+		Term:             r.CurrentTerm(),
+		CommitIndex:      r.CommitIndex(),
+		AppliedIndex:     index,
+		SessionsGlobal:   uint64(n.state.Sessions()),
+		SessionsAttached: uint64(n.server.Stats().Attached),
+		StateDigest:      hex.EncodeToString(digest[:]),
+		Version:          n.options.Version,
+	}
+	if _, id := r.LeaderWithID(); id != "" {
+		if leads, ok := n.peer(id); ok {
+			s.Leader, s.LeaderAddress = leads.Node, leads.Client
+		}
+	}
+	if err := n.server.Ready(); err != nil {
+		s.NotReadyBecause = err.Error()
+	} else {
+		s.Ready = true
+	}
+	return s, nil
+}
+
+func (n *Node) role() transport.Role {
+	switch n.consensus.raft.State() {
+	case raft.Leader:
+		return transport.RoleLeader
+	case raft.Candidate:
+		return transport.RoleCandidate
+	case raft.Follower, raft.Shutdown:
+	}
+	for _, m := range n.view.Members() {
+		if m.Node == n.cfg.Node && !m.Voter {
+			return transport.RoleObserver
+		}
+	}
+	return transport.RoleFollower
+}
+
+// Members are those of the newest configuration this node knows.
+func (n *Node) Members() []transport.Member {
+	_, leads := n.consensus.raft.LeaderWithID()
+	var members []transport.Member
+	for _, m := range n.view.Members() {
+		p, _ := n.peer(serverID(m.Node))
+		members = append(members, transport.Member{
+			Node:          m.Node,
+			Voter:         m.Voter,
+			Leader:        serverID(m.Node) == leads,
+			ClientAddress: p.Client,
+			RaftAddress:   p.Raft,
+			PeerAddress:   p.Peer,
+		})
+	}
+	return members
+}
+
+// isMember reports whether a node may follow.
+func (n *Node) isMember(node session.Node) bool {
+	for _, m := range n.view.Members() {
+		if m.Node == node {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,115 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+)
+
+const (
+	// logCache is how many entries stay in memory for followers.
+	logCache = 512
+	// keptSnapshots are on disk at a time.
+	keptSnapshots = 2
+	// storeLockWait bounds the wait for the log file's lock.
+	storeLockWait = time.Second
+)
+
+// stores are what Raft keeps in the data directory.
+type stores struct {
+	bolt      *raftboltdb.BoltStore
+	logs      raft.LogStore
+	stable    raft.StableStore
+	snapshots raft.SnapshotStore
+}
+
+// openStores opens the Raft log and the snapshots in a data directory. A write that fails later is told to fatal, once,
+// and never returns to Raft: its outcome is unknown, so the node must leave and come back from its disk.
+func openStores(path string, logger hclog.Logger, fatal func(error)) (*stores, error) {
+	file := filepath.Join(path, "raft.db")
+	bolt, err := openBolt(file)
+	if err != nil {
+		return nil, fmt.Errorf("opening the Raft log %s: %w: if the file is corrupt, move the whole data directory away; "+
+			"the node must then rejoin its cluster as a new node", file, err)
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(path, keptSnapshots, logger.Named("snapshot"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", path, err), bolt.Close())
+	}
+	guarded := &guardedStore{logs: bolt, stable: bolt, path: path, fatal: fatal}
+	cached, err := raft.NewLogCache(logCache, guarded)
+	if err != nil {
+		return nil, errors.Join(err, bolt.Close())
+	}
+	return &stores{bolt: bolt, logs: cached, stable: guarded, snapshots: snapshots}, nil
+}
+
+// openBolt turns the panics of bbolt on a torn file into errors.
+func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the file is corrupt: %v", r)
+		}
+	}()
+	return raftboltdb.New(raftboltdb.Options{
+		Path: file,
+		BoltOptions: &bbolt.Options{
+			Timeout:        storeLockWait,
+			NoFreelistSync: true,
+			FreelistType:   bbolt.FreelistMapType,
+		},
+	})
+}
+
+func (s *stores) close() error { return s.bolt.Close() }
+
+// guardedStore makes a failed write the node's end. Raft itself would go on after one, or panic.
+type guardedStore struct {
+	logs   raft.LogStore
+	stable raft.StableStore
+	path   string
+	fatal  func(error)
+}
+
+// guard passes a success on. After a failure it tells fatal and holds the caller for good: what Raft would do next could
+// rest on a vote or an entry that is not on disk.
+func (g *guardedStore) guard(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	g.fatal(fmt.Errorf("%s in %s: %w: the node stops, for it cannot know what reached its disk; nothing acknowledged is "+
+		"lost: see to the disk (space, permissions, health) and start the node again", doing, g.path, err))
+	select {}
+}
+
+func (g *guardedStore) FirstIndex() (uint64, error)              { return g.logs.FirstIndex() }
+func (g *guardedStore) LastIndex() (uint64, error)               { return g.logs.LastIndex() }
+func (g *guardedStore) GetLog(index uint64, log *raft.Log) error { return g.logs.GetLog(index, log) }
+func (g *guardedStore) Get(key []byte) ([]byte, error)           { return g.stable.Get(key) }
+func (g *guardedStore) GetUint64(key []byte) (uint64, error)     { return g.stable.GetUint64(key) }
+
+func (g *guardedStore) StoreLog(log *raft.Log) error {
+	return g.guard("writing the Raft log", g.logs.StoreLog(log))
+}
+
+func (g *guardedStore) StoreLogs(logs []*raft.Log) error {
+	return g.guard("writing the Raft log", g.logs.StoreLogs(logs))
+}
+
+func (g *guardedStore) DeleteRange(first, last uint64) error {
+	return g.guard("cutting the Raft log", g.logs.DeleteRange(first, last))
+}
+
+func (g *guardedStore) Set(key, value []byte) error {
+	return g.guard("writing Raft's own state", g.stable.Set(key, value))
+}
+
+func (g *guardedStore) SetUint64(key []byte, value uint64) error {
+	return g.guard("writing Raft's own state", g.stable.SetUint64(key, value))
+}

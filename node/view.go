@@ -1,0 +1,51 @@
+package node
+
+import (
+	"github.com/hashicorp/raft"
+
+	"holdfast/fsm"
+	"holdfast/session"
+)
+
+// view is what the roles read: the applied state, and Raft's term and members. Safe for concurrent use.
+type view struct {
+	*fsm.State
+	raft *raft.Raft
+}
+
+// Term is the newest that this node has seen.
+func (v *view) Term() uint64 { return v.raft.CurrentTerm() }
+
+// CommitIndex is what a linearizable read waits for (R4): the newest entry this node's state had applied. It stands for
+// Raft's commit index because an answer is given only after the leader has applied the entry, and a term's tracker starts
+// only after the state has applied a command of its own term (R5), and so all that was ever answered before it. Raft's
+// own index may be that of an entry which no state machine sees.
+func (v *view) CommitIndex() uint64 { return v.AppliedIndex() }
+
+// Ascend goes through a copy of the state that is frozen at the call.
+func (v *view) Ascend(after session.ID, yield func(session.Session) bool) {
+	v.Frozen().Ascend(after, yield)
+}
+
+// Members are those of the newest configuration, committed or not (R3).
+func (v *view) Members() []session.Member {
+	future := v.raft.GetConfiguration()
+	if future.Error() != nil {
+		return nil
+	}
+	servers := future.Configuration().Servers
+	members := make([]session.Member, 0, len(servers))
+	for _, s := range servers {
+		n, err := nodeOfServer(s.ID)
+		if err != nil {
+			continue // no node of ours has such an id; it has no voice and no sessions
+		}
+		members = append(members, session.Member{Node: n, Voter: s.Suffrage == raft.Voter})
+	}
+	return members
+}
+
+// serverID is a node's number as Raft knows it.
+func serverID(n session.Node) raft.ServerID { return raft.ServerID(formatNode(n)) }
+
+func nodeOfServer(id raft.ServerID) (session.Node, error) { return parseNode(string(id)) }
