@@ -115,7 +115,9 @@ func (t *Tracker) propose(ctx context.Context, c session.Command) (session.Reply
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return session.Reply{Term: result.Term, Index: result.Index, Session: result.Session}, nil
+	return session.Reply{
+		Term: result.Term, Index: result.Index, Session: result.Session, Repeated: result.Repeated,
+	}, nil
 }
 
 // decided returns what a result means to who asked. Only the leader of the entry's own term, while it is in that term,

@@ -186,13 +186,14 @@ func (t *Tracker) lead(ctx context.Context) error {
 	}
 }
 
-// reconfigure takes the newest configuration. Of two calls that overlap the one that looked later wins.
+// reconfigure takes the newest configuration. Of two calls that overlap the one that looked later wins. No members at all
+// is what a node says that is stopping: nobody is lost for that.
 func (t *Tracker) reconfigure() {
 	look := t.looks.Add(1)
 	members := t.view.Members()
 	t.mu.Lock()
 	var ended []*stream
-	if look > t.looked {
+	if look > t.looked && len(members) > 0 {
 		t.looked = look
 		ended = t.rounds.configure(members, t.clock.read(t.mono()))
 	}
