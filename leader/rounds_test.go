@@ -1,0 +1,426 @@
+package leader_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/leader"
+	"holdfast/session"
+)
+
+// R1: a round every interval, to every member; a member has at most one unanswered heartbeat, and when it answers an old
+// one it is sent the newest at once; meanwhile it delays nobody.
+func TestR1Rounds(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		w.join(1, prompt)
+		w.join(2, prompt)
+		slow := w.join(3, nil)
+		defer w.run()()
+		w.at(1200 * ms)
+		slow.says(answer(1))
+		w.at(1700 * ms)
+		want := strings.Join([]string{
+			"0s  heartbeat 1 to 1",
+			"0s  heartbeat 1 to 2",
+			"0s  heartbeat 1 to 3",
+			"500ms  heartbeat 2 to 1",
+			"500ms  heartbeat 2 to 2",
+			"1s  heartbeat 3 to 1",
+			"1s  heartbeat 3 to 2",
+			"1.2s  heartbeat 3 to 3",
+			"1.5s  heartbeat 4 to 1",
+			"1.5s  heartbeat 4 to 2",
+		}, "\n")
+		if got := w.transcript(); got != want {
+			t.Errorf("transcript:\n%s\nwant:\n%s", got, want)
+		}
+		slow.says(answer(3))
+		if got := slow.last().Round; got != 4 {
+			t.Errorf("after its answer to 3 the slow member has heartbeat %d, want 4", got)
+		}
+	})
+}
+
+// R1: a member that does not even read delays nobody.
+func TestR1StuckMember(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		w.join(1, prompt)
+		other := w.join(2, prompt)
+		stuck := make(chan struct{})
+		w.follow(&member{w: w, hello: session.Hello{Node: 3, Stream: 1}, stuck: stuck})
+		defer w.run()()
+		w.at(10 * beat)
+		if got := other.last(); got.Round != 11 || got.Good != 10 {
+			t.Errorf("at %v the other member has round %d, good %d, want 11, 10", w.now(), got.Round, got.Good)
+		}
+		close(stuck)
+	})
+}
+
+// good returns the newest good round.
+func (w *world) good() uint64 {
+	synctest.Wait()
+	return w.tracker.Stats().GoodRound
+}
+
+// R3: a quorum of the voters, and of nobody else, makes a round good.
+func TestR3Quorum(t *testing.T) {
+	observers := []session.Member{{Node: 4}, {Node: 5}, {Node: 6}}
+	for _, c := range []struct {
+		name    string
+		members []session.Member
+		answer  []session.Node
+		good    bool
+	}{
+		{"one of one", voters(1), []session.Node{1}, true},
+		{"one of two", voters(1, 2), []session.Node{1}, false},
+		{"one of three", voters(1, 2, 3), []session.Node{1}, false},
+		{"two of three", voters(1, 2, 3), []session.Node{1, 2}, true},
+		{"two of three without the leader", voters(1, 2, 3), []session.Node{2, 3}, true},
+		{"two of four", voters(1, 2, 3, 7), []session.Node{1, 2}, false},
+		{"two of five", voters(1, 2, 3, 7, 8), []session.Node{1, 2}, false},
+		{"three of five", voters(1, 2, 3, 7, 8), []session.Node{1, 7, 8}, true},
+		{"one voter and all observers", append(voters(1, 2, 3), observers...), []session.Node{1, 4, 5, 6}, false},
+		{"two voters beside observers", append(voters(1, 2, 3), observers...), []session.Node{1, 2}, true},
+		{"a leader that does not vote", append(voters(2, 3, 7), session.Member{Node: 1}), []session.Node{1, 2}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, c.members, func(w *world) {
+				defer w.run()()
+				for _, n := range c.answer {
+					w.join(n, prompt)
+				}
+				if got := w.good() > 0; got != c.good {
+					t.Errorf("good: %v, want %v", got, c.good)
+				}
+			})
+		})
+	}
+}
+
+// R3: observers never count, however many they are and however long it lasts.
+func TestR3ObserversNeverCount(t *testing.T) {
+	members := append(voters(1, 2, 3), session.Member{Node: 4}, session.Member{Node: 5})
+	bubble(t, members, func(w *world) {
+		defer w.run()()
+		w.join(1, prompt)
+		w.join(4, prompt)
+		w.join(5, prompt)
+		w.at(time.Minute)
+		if got := w.good(); got != 0 {
+			t.Errorf("round %d is good without a second voter", got)
+		}
+		w.join(2, prompt)
+		if got := w.good(); got == 0 {
+			t.Error("no round is good with a second voter")
+		}
+	})
+}
+
+// R3: an answer from a newer term does not count; it does end nothing, and an older term counts.
+func TestR3NewerTermNeverCounts(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		defer w.run()()
+		w.join(1, prompt)
+		in := uint64(term + 1)
+		w.join(2, func(b *session.Heartbeat) *session.Answer {
+			a := answer(b.Round)
+			a.Term = in
+			return a
+		})
+		w.at(3 * beat)
+		if got := w.good(); got != 0 {
+			t.Errorf("round %d is good by an answer of a newer term", got)
+		}
+		in = term - 1
+		w.at(4 * beat)
+		if got := w.good(); got != 5 {
+			t.Errorf("round %d is good by an answer of an older term, want 5", got)
+		}
+	})
+}
+
+// R3: the tracker ends at once when its own node reads a newer term, and nothing is good by that answer.
+func TestR3OwnTermEndsTheTracker(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		stop := w.run()
+		m := w.join(1, prompt)
+		w.at(2 * beat)
+		w.view.mu.Lock()
+		w.view.term++
+		w.view.mu.Unlock()
+		w.at(3 * beat)
+		if got := m.err(); !errors.Is(got, leader.ErrTermOver) {
+			t.Errorf("the stream ended with %v, want ErrTermOver", got)
+		}
+		if got := stop(); !errors.Is(got, leader.ErrTermOver) {
+			t.Errorf("Run = %v, want ErrTermOver", got)
+		}
+		if got := w.good(); got != 3 {
+			t.Errorf("good: %d, want 3", got)
+		}
+		if err := w.join(1, prompt).err(); !errors.Is(err, leader.ErrTermOver) {
+			t.Errorf("a stream after the end: %v, want ErrTermOver", err)
+		}
+	})
+}
+
+// R3: what the own relay answers is the own term too.
+func TestR3OwnAnswerEndsTheTracker(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		stop := w.run()
+		m := w.join(1, nil)
+		a := answer(1)
+		a.Term = term + 1
+		m.says(a)
+		if got := stop(); !errors.Is(got, leader.ErrTermOver) {
+			t.Errorf("Run = %v, want ErrTermOver", got)
+		}
+	})
+}
+
+// R3: the quorum is that of the newest configuration.
+func TestR3NewestConfiguration(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		defer w.run()()
+		w.join(1, prompt)
+		second := w.join(2, nil)
+		w.view.mu.Lock()
+		w.view.members = voters(1, 2, 3, 4, 5)
+		w.view.mu.Unlock()
+		second.says(answer(1))
+		if got := w.good(); got != 0 {
+			t.Errorf("round %d is good by two of five", got)
+		}
+		w.view.mu.Lock()
+		w.view.members = voters(1, 2, 3)
+		w.view.mu.Unlock()
+		w.at(beat)
+		if got := w.good(); got != 1 {
+			t.Errorf("good: %d, want 1 by two of three", got)
+		}
+	})
+}
+
+// R3, T3: an answer counts with its last chunk, not before.
+func TestR3LastChunk(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		defer w.run()()
+		m := w.join(1, nil)
+		a := answer(1)
+		a.Last = false
+		m.says(a)
+		if got := w.good(); got != 0 {
+			t.Error("good by a part of an answer")
+		}
+		m.says(answer(1))
+		if got := w.good(); got != 1 {
+			t.Errorf("good: %d, want 1", got)
+		}
+	})
+}
+
+// R4: a read is answered by a good round that begins after it was asked, with the index noted before. One round serves
+// all who wait; it begins as soon as the former one is good, and not before.
+func TestR4Reads(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		defer w.run()()
+		m := w.join(1, prompt)
+		other := w.join(2, nil)
+		w.at(100 * ms)
+		w.view.mu.Lock()
+		w.view.commit = 41
+		w.view.mu.Unlock()
+		for seq := range uint64(100) {
+			m.asks(session.Request{Seq: seq, Read: &session.ReadRequest{}})
+		}
+		w.view.mu.Lock()
+		w.view.commit = 50
+		w.view.mu.Unlock()
+		other.says(answer(1))
+		if r := m.replied(1); r != nil {
+			t.Fatalf("answered %+v by a round that had begun before", r)
+		}
+		if got := other.last().Round; got != 2 {
+			t.Fatalf("newest round %d, want 2 at once when 1 is good", got)
+		}
+		other.says(answer(2))
+		for seq := range uint64(100) {
+			if r := m.replied(seq); r == nil || r.Index != 41 || r.Err != nil || r.Term != term {
+				t.Fatalf("reply %d = %+v, want index 41", seq, r)
+			}
+		}
+		if got := w.tracker.Stats().Rounds; got != 2 {
+			t.Errorf("%d rounds for 100 readers, want 2", got)
+		}
+		if w.now() != 100*ms {
+			t.Errorf("took until %v", w.now())
+		}
+	})
+}
+
+// R4: without a quorum no read is answered; when the term ends, it is refused.
+func TestR4NoQuorumNoRead(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		stop := w.run()
+		m := w.join(1, prompt)
+		m.asks(session.Request{Seq: 1, Read: &session.ReadRequest{}})
+		w.at(time.Minute)
+		if r := m.replied(1); r != nil {
+			t.Errorf("answered %+v without a quorum", r)
+		}
+		stop()
+	})
+}
+
+// R4, E1: how long sessions have, from the leader's own view of them.
+func TestR4Remaining(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		w.has(5, 1)
+		w.has(6, 1)
+		defer w.run()()
+		m := w.join(1, func(b *session.Heartbeat) *session.Answer {
+			if b.Round > 2 {
+				return answer(b.Round)
+			}
+			return answer(b.Round, session.Touch{ID: 5, Age: 300 * ms})
+		})
+		w.at(time.Second)
+		m.asks(session.Request{Seq: 1, Read: &session.ReadRequest{Remaining: []session.ID{6, 9, 5}}})
+		r := m.replied(1)
+		if r == nil || len(r.Remaining) != 3 {
+			t.Fatalf("reply %+v", r)
+		}
+		if want := long - time.Second; r.Remaining[0] != want {
+			t.Errorf("never touched: %v left, want %v", r.Remaining[0], want)
+		}
+		if r.Remaining[1] >= 0 {
+			t.Errorf("unknown session: %v left, want negative", r.Remaining[1])
+		}
+		if want := 500*ms - 300*ms + touched - time.Second; r.Remaining[2] != want {
+			t.Errorf("touched: %v left, want %v", r.Remaining[2], want)
+		}
+		m.asks(session.Request{Seq: 2, Read: &session.ReadRequest{Remaining: make([]session.ID, session.MaxPage+1)}})
+		if r := m.replied(2); r == nil || !errors.Is(r.Err, session.ErrInvalid) {
+			t.Errorf("too many ids: %+v, want ErrInvalid", r)
+		}
+	})
+}
+
+// R5: a tracker of a term that is over before it starts does nothing.
+func TestR5TermOverAtTheStart(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		w.view.term = term + 1
+		w.has(5, 1)
+		if err := w.run()(); !errors.Is(err, leader.ErrTermOver) {
+			t.Errorf("Run = %v, want ErrTermOver", err)
+		}
+		if got := w.tracker.Stats().Rounds; got != 0 {
+			t.Errorf("%d rounds were begun", got)
+		}
+	})
+}
+
+// T6: of a member's streams the newest counts, by incarnation and number; a stream that is not newer is refused, also
+// after the newest has ended; a node that is no member has none.
+func TestT6NewestStream(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		defer w.run()()
+		hello := func(incarnation, number uint64) session.Hello {
+			return session.Hello{Node: 2, Incarnation: incarnation, Stream: number}
+		}
+		w.join(1, prompt)
+		first := w.stream(hello(3, 9), nil)
+		for _, old := range []session.Hello{hello(3, 9), hello(3, 8), hello(2, 10)} {
+			if err := w.stream(old, prompt).err(); !errors.Is(err, leader.ErrSuperseded) {
+				t.Errorf("stream %+v after (3, 9): %v, want ErrSuperseded", old, err)
+			}
+		}
+		second := w.stream(hello(4, 1), nil)
+		if err := first.err(); !errors.Is(err, leader.ErrSuperseded) {
+			t.Errorf("the former stream ended with %v, want ErrSuperseded", err)
+		}
+		first.says(answer(1))
+		if got := w.good(); got != 0 {
+			t.Error("an answer on the former stream counted")
+		}
+		second.says(answer(1))
+		if got := w.good(); got != 1 {
+			t.Errorf("good: %d, want 1 by the newest stream", got)
+		}
+		second.cut()
+		if err := w.stream(hello(4, 1), prompt).err(); !errors.Is(err, leader.ErrSuperseded) {
+			t.Errorf("the ended stream again: %v, want ErrSuperseded", err)
+		}
+		if err := w.stream(session.Hello{Node: 9, Stream: 1}, prompt).err(); !errors.Is(err, session.ErrWrongCluster) {
+			t.Errorf("a stranger: %v, want ErrWrongCluster", err)
+		}
+	})
+}
+
+// T6, M6: the stream of a removed member ends.
+func TestT6RemovedMember(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		defer w.run()()
+		w.join(1, prompt)
+		removed := w.join(3, prompt)
+		w.view.mu.Lock()
+		w.view.members = voters(1, 2)
+		w.view.mu.Unlock()
+		w.at(beat)
+		if err := removed.err(); !errors.Is(err, session.ErrWrongCluster) {
+			t.Errorf("the removed member's stream ended with %v, want ErrWrongCluster", err)
+		}
+		good := w.good()
+		w.at(5 * beat)
+		if got := w.good(); got != good {
+			t.Errorf("round %d became good by one of two", got)
+		}
+	})
+}
+
+// What no learner says ends its stream.
+func TestProtocol(t *testing.T) {
+	for name, say := range map[string]session.LearnerMessage{
+		"answer to a round to come": {Answer: answer(9)},
+		"nothing":                   {},
+		"corrupt touches":           {Answer: &session.Answer{Round: 1, Term: term, Touches: []byte{0, 0}, Last: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, voters(1), func(w *world) {
+				defer w.run()()
+				m := w.join(1, nil)
+				m.out <- say
+				if err := m.err(); !errors.Is(err, leader.ErrProtocol) && !errors.Is(err, session.ErrCorruptTouches) {
+					t.Errorf("the stream ended with %v", err)
+				}
+				if got := w.good(); got != 0 {
+					t.Error("it counted")
+				}
+			})
+		})
+	}
+}
+
+func TestWelcome(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		defer w.run()()
+		if got := w.join(1, prompt).welcome; got == nil || *got != (session.Welcome{Term: term, Leader: 1}) {
+			t.Errorf("welcome = %+v", got)
+		}
+	})
+}
+
+// A state that is replaced as a whole ends the term.
+func TestRestored(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		stop := w.run()
+		w.tracker.Restored()
+		if err := stop(); !errors.Is(err, leader.ErrRestored) {
+			t.Errorf("Run = %v, want ErrRestored", err)
+		}
+	})
+}
