@@ -22,6 +22,8 @@ const (
 	peerMessageBytes = 4 << 20
 	// helloTimeout is how long a stream may be silent before its first message, either way.
 	helloTimeout = 5 * time.Second
+	// flushWait is how long a stream that ends may take to write its last message.
+	flushWait = 500 * time.Millisecond
 	// peerLogInterval keeps a peer that tries again and again from filling the log.
 	peerLogInterval = 10 * time.Second
 )
@@ -129,6 +131,7 @@ func (h *peerHandler) follow(stream peerStream) error {
 	}
 	h.port.pumps.Go(func() { link.write(stream.Send) })
 	err = h.follower.Follow(ctx, hello, link)
+	link.flush()
 	if bad := link.badMessage(); bad != nil {
 		h.refused(hello.Node, bad)
 		return bad
@@ -178,6 +181,8 @@ type leaderLink struct {
 	cancel context.CancelCauseFunc
 	in     chan *peerv1.LearnerMessage
 	out    chan *peerv1.LeaderMessage
+	// ended is closed when nothing more is sent, written when the last message was.
+	ended, written chan struct{}
 
 	mu sync.Mutex
 	// bad says why a message of the peer was not valid. guarded by mu
@@ -185,7 +190,11 @@ type leaderLink struct {
 }
 
 func newLeaderLink(ctx context.Context, cancel context.CancelCauseFunc) *leaderLink {
-	return &leaderLink{ctx: ctx, cancel: cancel, in: make(chan *peerv1.LearnerMessage), out: make(chan *peerv1.LeaderMessage)}
+	return &leaderLink{
+		ctx: ctx, cancel: cancel,
+		in: make(chan *peerv1.LearnerMessage), out: make(chan *peerv1.LeaderMessage),
+		ended: make(chan struct{}), written: make(chan struct{}),
+	}
 }
 
 func (l *leaderLink) read(recv func() (*peerv1.LearnerMessage, error)) {
@@ -204,6 +213,7 @@ func (l *leaderLink) read(recv func() (*peerv1.LearnerMessage, error)) {
 }
 
 func (l *leaderLink) write(send func(*peerv1.LeaderMessage) error) {
+	defer close(l.written)
 	for {
 		select {
 		case m := <-l.out:
@@ -211,9 +221,24 @@ func (l *leaderLink) write(send func(*peerv1.LeaderMessage) error) {
 				l.cancel(fmt.Errorf("writing to the peer: %w", Domain(err)))
 				return
 			}
+		case <-l.ended:
+			return
 		case <-l.ctx.Done():
 			return
 		}
+	}
+}
+
+// flush waits until what Send took is written: with the end of the handler it would be lost. Not for long: the other
+// side may hang.
+func (l *leaderLink) flush() {
+	close(l.ended)
+	timer := time.NewTimer(flushWait)
+	defer timer.Stop()
+	select {
+	case <-l.written:
+	case <-timer.C:
+	case <-l.ctx.Done():
 	}
 }
 
@@ -245,6 +270,8 @@ func (l *leaderLink) Send(m session.LeaderMessage) error {
 	select {
 	case l.out <- p:
 		return nil
+	case <-l.ended:
+		return session.ErrClosed
 	case <-l.ctx.Done():
 		return context.Cause(l.ctx)
 	}

@@ -179,7 +179,10 @@ func TestEveryFieldHasARange(t *testing.T) {
 			t.Error("an invalid resume reached the service")
 			return session.Grant{}, nil
 		},
-		closing: func(context.Context, session.Token) error { t.Error("an invalid close reached the service"); return nil },
+		closing: func(context.Context, session.Token) error {
+			t.Error("an invalid close reached the service")
+			return nil
+		},
 		touch: func(ids []session.ID) session.Touched {
 			if ids != nil {
 				t.Error("an invalid touch reached the service")

@@ -1,0 +1,497 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	peerv1 "holdfast/proto/holdfast/peer/v1"
+	"holdfast/session"
+)
+
+// followFunc is a Follower.
+type followFunc func(context.Context, session.Hello, LeaderLink) error
+
+func (f followFunc) Follow(ctx context.Context, h session.Hello, l LeaderLink) error {
+	return f(ctx, h, l)
+}
+
+// peerPort runs test in a bubble with a peer port of cluster "c" that gives its streams to follow.
+func peerPort(t *testing.T, follow followFunc, test func(t *testing.T, s *PeerServer, network *pipes, log *bytes.Buffer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network, log := newPipes(), &bytes.Buffer{}
+		server := NewPeerServer(PeerConfig{
+			ClusterID: "c", Member: func(n session.Node) bool { return n <= 5 }, Logger: hclog.New(&hclog.LoggerOptions{Output: log}),
+		}, follow)
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(network) }()
+		test(t, server, network, log)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if got := server.port.connections.Load(); got != 0 {
+			t.Errorf("%d connections left", got)
+		}
+	})
+}
+
+func peerConfig(network *pipes) PeerDialConfig {
+	return PeerDialConfig{Address: "leader", ClusterID: "c", Dial: network.dial}
+}
+
+func dialPeer(t *testing.T, network *pipes) *PeerLink {
+	t.Helper()
+	link, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 2, Incarnation: 3, Stream: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = link.Close() })
+	return link
+}
+
+func welcome(l LeaderLink) error {
+	return l.Send(session.LeaderMessage{Welcome: &session.Welcome{Term: 9, Leader: 1}})
+}
+
+func learnerMessages() []session.LearnerMessage {
+	r, tok := session.RequestID{5}, grant(9).Token
+	labels := session.Labels{{Key: "a", Value: "b"}, {Key: "c"}}
+	return []session.LearnerMessage{
+		{Answer: &session.Answer{Round: 1, Term: 2, Attachment: 3, VouchAge: time.Second, Touches: []byte{1, 2}, Last: true}},
+		{Answer: &session.Answer{Round: 1}},
+		{Request: &session.Request{Seq: 1, Open: &session.OpenRequest{RequestID: r, Timeout: time.Second, Labels: labels, MS: 77}}},
+		{Request: &session.Request{Seq: 2, Resume: &session.ResumeRequest{Token: tok, Instance: 1 << 63, Attempt: 2}}},
+		{Request: &session.Request{Seq: 3, Close: &tok}},
+		{Request: &session.Request{Seq: 4, Read: &session.ReadRequest{Remaining: []session.ID{1, 2}}}},
+		{Request: &session.Request{Seq: 5, Read: &session.ReadRequest{}}},
+	}
+}
+
+func leaderMessages() []session.LeaderMessage {
+	return []session.LeaderMessage{
+		{Heartbeat: &session.Heartbeat{Round: 5, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7}},
+		{Heartbeat: &session.Heartbeat{Round: 6}},
+		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, Session: grant(9).Session, Repeated: true}},
+		{Reply: &session.Reply{Seq: 1, Index: 3, Remaining: []time.Duration{unknown, 0, 5 * time.Second}}},
+		{Reply: &session.Reply{Seq: 1, Err: session.ErrMoved}},
+		{Reply: &session.Reply{Seq: 1, Err: &session.NotLeaderError{Leader: 2, Address: "x"}}},
+		{Reply: &session.Reply{Seq: 1, Err: &session.FieldError{Field: "f", Limit: "l"}}},
+	}
+}
+
+func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
+	var hello session.Hello
+	got := make(chan session.LearnerMessage, 100)
+	follow := func(_ context.Context, h session.Hello, l LeaderLink) error {
+		hello = h
+		if err := welcome(l); err != nil {
+			return err
+		}
+		for _, m := range leaderMessages() {
+			if err := l.Send(m); err != nil {
+				return err
+			}
+		}
+		for range learnerMessages() {
+			m, err := l.Recv()
+			if err != nil {
+				return err
+			}
+			got <- m
+		}
+		return &session.NotLeaderError{Leader: 3, Address: "n3"}
+	}
+	peerPort(t, follow, func(t *testing.T, _ *PeerServer, network *pipes, _ *bytes.Buffer) {
+		link := dialPeer(t, network)
+		first, err := link.Recv()
+		if err != nil || first.Welcome == nil || *first.Welcome != (session.Welcome{Term: 9, Leader: 1}) {
+			t.Fatalf("first came %+v, %v, want the welcome", first, err)
+		}
+		for _, want := range leaderMessages() {
+			m, err := link.Recv()
+			if err != nil || !reflect.DeepEqual(m, want) {
+				t.Errorf("got %+v (%+v), %v, want %+v", m, m.Reply, err, want)
+			}
+		}
+		for _, want := range learnerMessages() {
+			if err := link.Send(want); err != nil {
+				t.Fatal(err)
+			}
+			if m := <-got; !reflect.DeepEqual(m, want) {
+				t.Errorf("got %+v, want %+v", m, want)
+			}
+		}
+		var leader *session.NotLeaderError
+		if _, err := link.Recv(); !errors.As(err, &leader) || leader.Leader != 3 {
+			t.Errorf("the stream ended with %v, want where the leader is", err)
+		}
+	})
+	if want := (session.Hello{Node: 2, Incarnation: 3, Stream: 4}); hello != want {
+		t.Errorf("hello %+v, want %+v", hello, want)
+	}
+}
+
+func TestPeersOfOthersAreRefused(t *testing.T) {
+	follow := func(context.Context, session.Hello, LeaderLink) error {
+		t.Error("a refused peer was followed")
+		return nil
+	}
+	peerPort(t, follow, func(t *testing.T, _ *PeerServer, network *pipes, log *bytes.Buffer) {
+		other := peerConfig(network)
+		other.ClusterID = "other"
+		for range 3 {
+			if _, err := DialPeer(t.Context(), other, session.Hello{Node: 2}); !errors.Is(err, session.ErrWrongCluster) {
+				t.Errorf("a node of another cluster: %v", err)
+			}
+		}
+		if got := strings.Count(log.String(), "peer refused"); got != 1 {
+			t.Errorf("%d log lines for 3 refusals, want 1: %s", got, log)
+		}
+		if _, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 6}); !errors.Is(err, session.ErrWrongCluster) {
+			t.Errorf("no member: %v", err)
+		}
+		if _, err := DialPeer(t.Context(), peerConfig(network), session.Hello{}); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("no node number: %v", err)
+		}
+		other.ClusterID = strings.Repeat("x", 256)
+		if _, err := DialPeer(t.Context(), other, session.Hello{Node: 2}); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("long cluster id: %v", err)
+		}
+	})
+}
+
+func TestHelloIsAwaitedFiveSeconds(t *testing.T) {
+	peerPort(t, nil, func(t *testing.T, _ *PeerServer, network *pipes, _ *bytes.Buffer) {
+		begun := time.Now()
+		stream, err := peerv1.NewPeerServiceClient(dialPipes(t, network)).Follow(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("a stream without a hello ended with %v", err)
+		}
+		if got := time.Since(begun); got != helloTimeout {
+			t.Errorf("after %v, want %v", got, helloTimeout)
+		}
+		stream, err = peerv1.NewPeerServiceClient(dialPipes(t, network)).Follow(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(&peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); !errors.Is(Domain(err), session.ErrInvalid) {
+			t.Errorf("a stream that begins with an answer ended with %v", err)
+		}
+	})
+}
+
+func TestASilentLeaderIsGivenUp(t *testing.T) {
+	follow := func(ctx context.Context, _ session.Hello, _ LeaderLink) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	peerPort(t, follow, func(t *testing.T, _ *PeerServer, network *pipes, _ *bytes.Buffer) {
+		begun := time.Now()
+		if _, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 2}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a leader without a welcome: %v", err)
+		}
+		if got := time.Since(begun); got != helloTimeout {
+			t.Errorf("after %v, want %v", got, helloTimeout)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := DialPeer(ctx, peerConfig(network), session.Hello{Node: 2}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller's deadline: %v", err)
+		}
+		if got := time.Since(begun); got != helloTimeout+time.Second {
+			t.Errorf("after %v in all", got)
+		}
+		nobody := peerConfig(network)
+		nobody.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("connection refused") }
+		if _, err := DialPeer(t.Context(), nobody, session.Hello{Node: 2}); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("nobody there: %v", err)
+		}
+	})
+}
+
+func TestALeaderThatDoesNotWelcome(t *testing.T) {
+	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
+		return l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Round: 1}})
+	}
+	peerPort(t, follow, func(t *testing.T, _ *PeerServer, network *pipes, _ *bytes.Buffer) {
+		if _, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 2}); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestBadPeerMessagesEndTheStream sends what is out of range after a good hello, and wants the field's name back.
+func TestBadPeerMessagesEndTheStream(t *testing.T) {
+	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
+		if err := welcome(l); err != nil {
+			return err
+		}
+		for {
+			if _, err := l.Recv(); err != nil {
+				return nil //nolint:nilerr // a Follower that says nothing must not hide why
+			}
+		}
+	}
+	good := TokenProto(grant(9).Token)
+	request := func(r *peerv1.Request) *peerv1.LearnerMessage {
+		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}
+	}
+	open := func(o *peerv1.OpenRequest) *peerv1.LearnerMessage {
+		return request(&peerv1.Request{Body: &peerv1.Request_Open{Open: o}})
+	}
+	id, second := make([]byte, 16), PromiseProto(time.Second)
+	peerPort(t, follow, func(t *testing.T, _ *PeerServer, network *pipes, _ *bytes.Buffer) {
+		for i, tt := range []struct {
+			field string
+			m     *peerv1.LearnerMessage
+		}{
+			{"message", &peerv1.LearnerMessage{}},
+			{"message", helloProto("c", session.Hello{Node: 2})},
+			{"answer.vouch_age", &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{VouchAge: badDuration()}}}},
+			{"request.body", request(&peerv1.Request{})},
+			{"request.request_id", open(&peerv1.OpenRequest{Timeout: second})},
+			{"request.timeout", open(&peerv1.OpenRequest{RequestId: id})},
+			{"request.labels", open(&peerv1.OpenRequest{RequestId: id, Timeout: second, Labels: []*peerv1.Label{{Key: "b"}, {Key: "a"}}})},
+			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{}}})},
+			{"request.instance", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{Token: good}}})},
+			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{}}})},
+			{"request.remaining", request(&peerv1.Request{Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: make([]uint64, session.MaxPage+1)}}})},
+		} {
+			stream, err := peerv1.NewPeerServiceClient(dialPipes(t, network)).Follow(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range []*peerv1.LearnerMessage{helloProto("c", session.Hello{Node: 2}), tt.m} {
+				if err := stream.Send(m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := stream.Recv(); err != nil {
+				t.Fatal(err)
+			}
+			_, err = stream.Recv()
+			if status.Code(err) != codes.InvalidArgument {
+				t.Errorf("message %d: %v", i, err)
+			}
+			wantField(t, Domain(err), tt.field)
+		}
+	})
+}
+
+func TestStreamsEndWithTheirContext(t *testing.T) {
+	var ended atomic.Int32
+	// The leader's side hangs in Send, because the learner's does not read, and in Recv.
+	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
+		received := make(chan error, 1)
+		go func() {
+			_, err := l.Recv()
+			received <- err
+		}()
+		many := make([]session.ID, 1000)
+		for i := range many {
+			many[i] = session.ID(i + 1)
+		}
+		err := welcome(l)
+		for err == nil {
+			err = l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{NotTaken: many}})
+		}
+		if recvErr := <-received; recvErr == nil {
+			return errors.New("Recv got something")
+		}
+		ended.Add(1)
+		return err
+	}
+	t.Run("learner's", func(t *testing.T) {
+		peerPort(t, follow, func(t *testing.T, _ *PeerServer, network *pipes, _ *bytes.Buffer) {
+			ctx, cancel := context.WithCancel(t.Context())
+			link, err := DialPeer(ctx, peerConfig(network), session.Hello{Node: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			if got := ended.Load(); got != 1 {
+				t.Errorf("%d ends on the leader's side after the learner's context ended, want 1", got)
+			}
+			for range 2000 {
+				if _, err = link.Recv(); err != nil {
+					break
+				}
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("the learner's side ended with %v", err)
+			}
+			if err := link.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("leader's", func(t *testing.T) {
+		peerPort(t, follow, func(t *testing.T, s *PeerServer, network *pipes, _ *bytes.Buffer) {
+			link := dialPeer(t, network)
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			go func() { _ = s.Stop(ctx) }()
+			synctest.Wait()
+			if got := ended.Load(); got != 2 {
+				t.Errorf("the leader's side goes on while its node stops")
+			}
+			var err error
+			for range 2000 {
+				if _, err = link.Recv(); err != nil {
+					break
+				}
+			}
+			if !errors.Is(err, session.ErrStopping) {
+				t.Errorf("the learner's side ended with %v", err)
+			}
+		})
+	})
+}
+
+func TestACutPeerIsNoticedByBothSides(t *testing.T) {
+	var ended atomic.Int32
+	follow := func(ctx context.Context, _ session.Hello, l LeaderLink) error {
+		err := welcome(l)
+		for err == nil { // a healthy leader
+			if err = l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Round: 1}}); err == nil {
+				err = sleep(ctx, 500*time.Millisecond)
+			}
+		}
+		ended.Add(1)
+		return err
+	}
+	peerPort(t, follow, func(t *testing.T, _ *PeerServer, network *pipes, _ *bytes.Buffer) {
+		cut := &hole{}
+		network.cut = cut.wrap
+		link := dialPeer(t, network)
+		for range 60 { // half a minute
+			if _, err := link.Recv(); err != nil {
+				t.Fatalf("a healthy stream ended: %v", err)
+			}
+		}
+		cut.on.Store(true)
+		begun := time.Now()
+		var err error
+		for err == nil {
+			_, err = link.Recv()
+		}
+		if got := time.Since(begun); got > 5*time.Second || status.Code(err) != codes.Unavailable {
+			t.Errorf("the learner noticed after %v: %v", got, err)
+		}
+		if err := link.Send(learnerMessages()[0]); err == nil {
+			t.Error("what is sent on an ended stream is lost silently")
+		}
+		if err := sleep(t.Context(), 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if ended.Load() != 1 {
+			t.Error("the leader's side goes on")
+		}
+	})
+}
+
+// hole is a cut network: it takes what is written and delivers nothing.
+type hole struct{ on atomic.Bool }
+
+func (h *hole) wrap(c net.Conn) net.Conn { return &holeConn{Conn: c, hole: h} }
+
+type holeConn struct {
+	net.Conn
+	hole *hole
+}
+
+func (c *holeConn) Write(b []byte) (int, error) {
+	if c.hole.on.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *holeConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.hole.on.Load() {
+			return n, err
+		}
+	}
+}
+
+// Close keeps the other side from hearing of it while the network is cut.
+func (c *holeConn) Close() error {
+	if c.hole.on.Load() {
+		go func() { _, _ = io.Copy(io.Discard, c.Conn) }()
+		return c.SetReadDeadline(time.Now().Add(time.Minute))
+	}
+	return c.Conn.Close()
+}
+
+func TestRepliesOfEndedContextsAreUnknown(t *testing.T) {
+	for _, err := range []error{context.Canceled, fmt.Errorf("x: %w", context.DeadlineExceeded)} {
+		r, convErr := replyFrom(replyProto(&session.Reply{Err: err}))
+		if convErr != nil || !errors.Is(r.Err, session.ErrOutcomeUnknown) {
+			t.Errorf("%v became %v, %v", err, r.Err, convErr)
+		}
+	}
+	r, err := replyFrom(replyProto(&session.Reply{Err: errors.New("disk on fire")}))
+	if err != nil || r.Err == nil || r.Err.Error() != "disk on fire" || Code(r.Err) != codes.Internal {
+		t.Errorf("an error of ours became %v, %v", r.Err, err)
+	}
+}
+
+func TestLeaderMessagesOutOfRange(t *testing.T) {
+	reply := func(r *peerv1.Reply) *peerv1.LeaderMessage {
+		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: r}}
+	}
+	for field, m := range map[string]*peerv1.LeaderMessage{
+		"message":             {},
+		"welcome.leader":      {Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{Leader: 255}}},
+		"heartbeat.not_taken": {Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{NotTaken: []uint64{0}}}},
+		"reply.remaining_ms":  reply(&peerv1.Reply{RemainingMs: make([]int64, session.MaxPage+1)}),
+	} {
+		_, err := leaderFrom(m)
+		wantField(t, err, field)
+	}
+	bad := SessionProto(grant(9).Session)
+	bad.Owner = 0
+	_, err := leaderFrom(reply(&peerv1.Reply{Session: bad}))
+	wantField(t, err, "reply.session.owner")
+	if m, err := leaderFrom(reply(&peerv1.Reply{RemainingMs: []int64{1 << 62, -1 << 62}})); err != nil || m.Reply.Remaining[0] < 0 || m.Reply.Remaining[1] != unknown {
+		t.Errorf("far durations became %+v, %v", m.Reply, err)
+	}
+	for _, bad := range []session.LearnerMessage{{}, {Request: &session.Request{}}} {
+		if _, err := learnerProto(bad); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	if _, err := leaderProto(session.LeaderMessage{}); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("an empty message: %v", err)
+	}
+}

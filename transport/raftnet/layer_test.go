@@ -1,0 +1,508 @@
+package raftnet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+)
+
+// pipes is a network of net.Pipe: listeners by address. It is not safe to change while it is used.
+type pipes map[string]*listener
+
+type listener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+	// fail are errors that Accept returns first.
+	fail []error
+}
+
+func (p pipes) listen(address string) *listener {
+	l := &listener{conns: make(chan net.Conn), done: make(chan struct{})}
+	p[address] = l
+	return l
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	if len(l.fail) > 0 {
+		err := l.fail[0]
+		l.fail = l.fail[1:]
+		return nil, err
+	}
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+// Addr is an IP, as that of a real listener.
+func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7401} }
+
+func (p pipes) dial(ctx context.Context, address string) (net.Conn, error) {
+	l := p[address]
+	if l == nil {
+		return nil, errors.New("no such host")
+	}
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-l.done:
+		return nil, errors.New("connection refused")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// layer returns the layer of a node at address, and its log.
+func (p pipes) layer(t *testing.T, address, cluster string, node session.Node) (*Layer, *bytes.Buffer) {
+	t.Helper()
+	log := &bytes.Buffer{}
+	l := New(Config{
+		ClusterID: cluster, Node: node, Advertise: address, Listener: p.listen(address), Dial: p.dial,
+		Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug, Mutex: &sync.Mutex{}}),
+	})
+	return l, log
+}
+
+// accepting accepts for the rest of the test and closes what it accepted when it ends.
+func accepting(l *Layer) <-chan net.Conn {
+	accepted := make(chan net.Conn, 10)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	return accepted
+}
+
+func closeAll(t *testing.T, layers ...*Layer) {
+	t.Helper()
+	for _, l := range layers {
+		if err := l.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+}
+
+func TestRaftSpeaksOverTheLayer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a, _ := network.layer(t, "n1.peers:7401", "c", 1)
+		b, _ := network.layer(t, "n2.peers:7401", "c", 2)
+		ta, tb := Transport(a, 0), Transport(b, time.Second)
+		if got := ta.LocalAddr(); got != "n1.peers:7401" {
+			t.Errorf("raft calls itself %s, want the advertised name", got)
+		}
+		go func() {
+			rpc := <-tb.Consumer()
+			rpc.Respond(&raft.RequestVoteResponse{Term: rpc.Command.(*raft.RequestVoteRequest).Term + 1, Granted: true}, nil)
+		}()
+		var answer raft.RequestVoteResponse
+		if err := ta.RequestVote("2", "n2.peers:7401", &raft.RequestVoteRequest{Term: 7}, &answer); err != nil || answer.Term != 8 || !answer.Granted {
+			t.Errorf("got %+v, %v", answer, err)
+		}
+		if _, err := ta.AppendEntriesPipeline("2", "n2.peers:7401"); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
+			t.Errorf("pipelining is on: %v", err)
+		}
+		// A peer that takes a request and never answers.
+		begun := time.Now()
+		if err := ta.RequestVote("2", "n2.peers:7401", &raft.RequestVoteRequest{Term: 7}, &answer); err == nil {
+			t.Error("an RPC without an answer succeeded")
+		}
+		if got := time.Since(begun); got != defaultTimeout {
+			t.Errorf("after %v, want %v", got, defaultTimeout)
+		}
+		// What Close leaves open would make the bubble panic.
+		for _, tr := range []*raft.NetworkTransport{tb, ta} {
+			tr.CloseStreams()
+			if err := tr.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestCloseClosesWhatWasAcceptedAndDialled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a, _ := network.layer(t, "a", "c", 1)
+		b, _ := network.layer(t, "b", "c", 2)
+		accepted := accepting(b)
+		dialled, err := a.Dial("b", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := <-accepted
+		if err := sleep(t.Context(), time.Minute); err != nil { // no deadline of the handshake is left
+			t.Fatal(err)
+		}
+		go func() { _, _ = dialled.Write([]byte("x")) }()
+		if _, err := theirs.Read(make([]byte, 1)); err != nil {
+			t.Errorf("reading after a minute: %v", err)
+		}
+		closeAll(t, b)
+		if _, err := theirs.Read(make([]byte, 1)); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("an accepted connection after Close read %v", err)
+		}
+		if _, err := b.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Accept after Close: %v", err)
+		}
+		if _, err := b.Dial("a", time.Second); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Dial after Close: %v", err)
+		}
+		closeAll(t, b, a)
+		if _, err := dialled.Read(make([]byte, 1)); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("a dialled connection after Close read %v", err)
+		}
+		if len(a.open)+len(b.open) != 0 {
+			t.Error("closed layers remember connections")
+		}
+	})
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestConnectionsThatAreClosedAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a, _ := network.layer(t, "a", "c", 1)
+		b, _ := network.layer(t, "b", "c", 2)
+		accepted := accepting(b)
+		for range 100 {
+			conn, err := a.Dial("b", time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs := <-accepted
+			conn.Close()
+			theirs.Close()
+			theirs.Close()
+		}
+		if len(a.open)+len(b.open) != 0 {
+			t.Errorf("%d and %d connections are remembered", len(a.open), len(b.open))
+		}
+		closeAll(t, a, b)
+	})
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cluster string
+		node    session.Node
+		words   string
+	}{
+		"another cluster": {"other", 2, `node 2 is of cluster "other", node 1 of cluster "c"`},
+		"the same number": {"c", 1, "node number 1 meets node 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				network := pipes{}
+				a, aLog := network.layer(t, "a", "c", 1)
+				b, bLog := network.layer(t, "b", tt.cluster, tt.node)
+				accepted := accepting(a)
+				for range 3 {
+					if _, err := b.Dial("a", time.Second); !errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), tt.words) {
+						t.Errorf("Dial: %v", err)
+					}
+				}
+				synctest.Wait()
+				if len(accepted) != 0 {
+					t.Error("a stranger was accepted")
+				}
+				for side, log := range map[string]*bytes.Buffer{"the dialled": aLog, "the dialler": bLog} {
+					if got := strings.Count(log.String(), "[WARN]"); got != 1 || !strings.Contains(log.String(), "raft peer refused") {
+						t.Errorf("%s says %d times why it refused 3 times, want once:\n%s", side, got, log)
+					}
+				}
+				closeAll(t, a, b)
+			})
+		})
+	}
+}
+
+// TestAnswersAreChecked: a node that takes any greeting, as one of another cluster might by a fault, is refused too.
+func TestAnswersAreChecked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer greeting
+		words  string
+	}{
+		"another cluster": {greeting{version: version, node: 2, text: "other"}, `cluster "other"`},
+		"another version": {greeting{version: 2, node: 2, text: "c"}, "version 2"},
+		"no number":       {greeting{version: version, text: "c"}, "node number 0"},
+		"a refusal":       {greeting{version: version, code: codeOther, node: 2, text: "go away"}, "go away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				network := pipes{}
+				a, _ := network.layer(t, "a", "c", 1)
+				l := network.listen("b")
+				go func() {
+					conn := <-l.conns
+					defer conn.Close()
+					if _, err := readGreeting(conn); err != nil {
+						t.Errorf("greeting: %v", err)
+					}
+					if err := tt.answer.write(conn); err != nil {
+						t.Errorf("answering: %v", err)
+					}
+				}()
+				if _, err := a.Dial("b", time.Second); !errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), tt.words) {
+					t.Errorf("Dial: %v", err)
+				}
+				closeAll(t, a)
+			})
+		})
+	}
+}
+
+func TestASilentDiallerHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a, _ := network.layer(t, "a", "c", 1)
+		b, log := network.layer(t, "b", "c", 2)
+		accepted := accepting(b)
+		var silent []net.Conn
+		for range maxHandshakes - 1 {
+			conn, err := network.dial(t.Context(), "b")
+			if err != nil {
+				t.Fatal(err)
+			}
+			silent = append(silent, conn)
+		}
+		begun := time.Now()
+		conn, err := a.Dial("b", time.Second)
+		if err != nil || time.Since(begun) != 0 {
+			t.Errorf("Dial beside silent diallers: %v after %v", err, time.Since(begun))
+		}
+		(<-accepted).Close()
+		conn.Close()
+		last, err := network.dial(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent = append(silent, last)
+		if _, err := a.Dial("b", time.Second); err == nil {
+			t.Error("one more handshake than there is room for was begun")
+		}
+		if !strings.Contains(log.String(), "too many in their handshake") {
+			t.Errorf("the log does not say why:\n%s", log)
+		}
+		// The silent ones are closed, and their places given back.
+		for _, s := range silent {
+			if _, err := s.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("a silent dialler read %v, want io.EOF", err)
+			}
+		}
+		if got := time.Since(begun); got != defaultTimeout {
+			t.Errorf("closed after %v, want %v", got, defaultTimeout)
+		}
+		if conn, err = a.Dial("b", time.Second); err != nil {
+			t.Errorf("Dial afterwards: %v", err)
+		}
+		(<-accepted).Close()
+		conn.Close()
+		closeAll(t, a, b)
+	})
+}
+
+func TestGarbageIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		b, log := network.layer(t, "b", "c", 2)
+		accepted := accepting(b)
+		for _, garbage := range []string{"", "GET / HTTP/1.1\r\n\r\n", "HFRT", "HFRT\x01\x00\x01\xffc", strings.Repeat("\xff", 1000)} {
+			conn, err := network.dial(t.Context(), "b")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = conn.Write([]byte(garbage))
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				t.Errorf("%.10q was answered", garbage)
+			}
+			conn.Close()
+		}
+		synctest.Wait()
+		if len(accepted) != 0 || len(b.open) != 0 {
+			t.Error("garbage was accepted, or is remembered")
+		}
+		if got := log.String(); strings.Contains(got, "[WARN]") || strings.Contains(got, "[ERROR]") || strings.Count(got, "[DEBUG]") != 5 {
+			t.Errorf("garbage is logged as\n%s", got)
+		}
+		closeAll(t, b)
+	})
+}
+
+func TestASilentNodeIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a, _ := network.layer(t, "a", "c", 1)
+		l := network.listen("silent")
+		go func() {
+			for range 2 {
+				_, _ = io.Copy(io.Discard, <-l.conns)
+			}
+		}()
+		for _, timeout := range []time.Duration{time.Second, time.Hour} {
+			begun := time.Now()
+			if _, err := a.Dial("silent", timeout); !errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) {
+				t.Errorf("Dial: %v", err)
+			}
+			if got := time.Since(begun); got != min(timeout, defaultTimeout) {
+				t.Errorf("given up after %v", got)
+			}
+		}
+		if len(a.open) != 0 {
+			t.Error("a failed dial is remembered")
+		}
+		if _, err := a.Dial("nowhere", time.Second); err == nil || errors.Is(err, session.ErrWrongCluster) {
+			t.Errorf("nobody there: %v", err)
+		}
+		// Close interrupts a dial.
+		network.listen("hung")
+		dialled := make(chan error, 1)
+		go func() {
+			_, err := a.Dial("hung", time.Hour)
+			dialled <- err
+		}()
+		synctest.Wait()
+		begun := time.Now()
+		closeAll(t, a)
+		if err := <-dialled; !errors.Is(err, context.Canceled) || time.Since(begun) != 0 {
+			t.Errorf("a dial went on for %v after Close: %v", time.Since(begun), err)
+		}
+	})
+}
+
+func isTimeout(err error) bool {
+	var netErr net.Error
+	return errors.As(err, &netErr) && netErr.Timeout()
+}
+
+func TestCloseWithHandshakesUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a, _ := network.layer(t, "a", "c", 1)
+		b, _ := network.layer(t, "b", "c", 2)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn, err := b.Accept()
+			if err != nil {
+				t.Errorf("Accept: %v", err)
+				return
+			}
+			conn.Close()
+		}()
+		for range 3 { // one is accepted, one waits for Accept, one is silent
+			if conn, err := a.Dial("b", time.Second); err != nil {
+				t.Errorf("Dial: %v", err)
+			} else {
+				defer conn.Close()
+			}
+		}
+		if _, err := network.dial(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		begun := time.Now()
+		closeAll(t, b, a)
+		if got := time.Since(begun); got != 0 {
+			t.Errorf("Close waited %v for handshakes", got)
+		}
+		never, _ := network.layer(t, "never", "c", 3)
+		closeAll(t, never)
+		if _, err := never.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the first Accept after Close: %v", err)
+		}
+	})
+}
+
+func TestAcceptGoesOnAfterErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a, _ := network.layer(t, "a", "c", 1)
+		b, log := network.layer(t, "b", "c", 2)
+		network["b"].fail = []error{errors.New("too many open files"), errors.New("too many open files")}
+		accepted := accepting(b)
+		begun := time.Now()
+		conn, err := a.Dial("b", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		(<-accepted).Close()
+		conn.Close()
+		if got := time.Since(begun); got != 2*acceptRetry {
+			t.Errorf("accepted after %v, want a pause after each error", got)
+		}
+		if !strings.Contains(log.String(), "too many open files") {
+			t.Error("the error is not logged")
+		}
+		closeAll(t, a, b)
+	})
+}
+
+func TestGreetingBytes(t *testing.T) {
+	var b bytes.Buffer
+	g := greeting{version: 1, code: 0, node: 254, text: "holdfast"}
+	if err := g.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.String(), "HFRT\x01\x00\xfe\x08holdfast"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, err := readGreeting(&b); err != nil || got != g {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	long := greeting{version: 1, text: strings.Repeat("x", 300)}
+	if err := long.write(&b); err != nil || b.Len() != headBytes+maxText {
+		t.Errorf("a long text makes %d bytes, %v", b.Len(), err)
+	}
+}
+
+func FuzzGreeting(f *testing.F) {
+	f.Add([]byte("HFRT\x01\x00\xfe\x08holdfast"))
+	f.Add([]byte("HFRT"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		g, err := readGreeting(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		var again bytes.Buffer
+		if err := g.write(&again); err != nil || !bytes.HasPrefix(b, again.Bytes()) {
+			t.Errorf("%q was read as %+v, %v", b, g, err)
+		}
+	})
+}
