@@ -19,7 +19,7 @@ func (t *TouchTable) attach(s session.Session, conn *connection, received, now t
 	switch {
 	case a == nil || a.attachment < s.Attachment:
 		if a != nil {
-			a.over = session.ErrMoved
+			a.ended, a.over = true, session.ErrMoved
 		}
 		a = &attached{id: s.ID, attachment: s.Attachment, timeout: s.Timeout, shard: sh, conn: conn, last: now}
 		sh.serving[s.ID] = a
@@ -52,7 +52,7 @@ func (t *TouchTable) end(id session.ID, keep uint64, why error) (*connection, bo
 	if a == nil || a.attachment == keep {
 		return nil, false
 	}
-	a.over = why
+	a.ended, a.over = true, why
 	delete(s.serving, id)
 	return a.conn, true
 }

@@ -296,6 +296,7 @@ func (w *world) follow() *fakeLeader {
 	w.t.Helper()
 	if w.leader != nil {
 		w.leader.end()
+		synctest.Wait() // a relay has one stream at a time
 	}
 	l := newFakeLeader(w.t)
 	done := make(chan struct{})

@@ -37,25 +37,29 @@ type shard struct {
 	_ [64]byte
 }
 
-// attached is one attachment that this node serves.
+// attached is one attachment that this node serves. What a touch needs comes first and fills one cache line.
 type attached struct {
-	id         session.ID
-	attachment uint64
-	timeout    time.Duration
-	shard      *shard
+	shard   *shard
+	timeout time.Duration
 
-	// The rest is guarded by shard.mu.
+	// The rest but id and attachment is guarded by shard.mu.
 
-	// over is why the attachment is served no longer.
+	// last is the newest touch, or when the serving began (T4). Moments are durations since the table's base.
+	last time.Duration
+	// confirmed is the newest confirmed touch; older and newer are reported and not known to be confirmed. When both are
+	// taken, a further report replaces newer: older is the one that will be confirmed first.
+	confirmed, older mark
+	// listed is set while the shard's touched list holds this, ended once the attachment is served no longer.
+	listed, ended bool
+
+	newer mark
+	// over is why it ended.
 	over error
 	// conn hears of its end; nil when no connection does.
 	conn *connection
-	// last is the newest touch, or when the serving began (T4). Moments are durations since the table's base.
-	last   time.Duration
-	listed bool
-	// confirmed is the newest confirmed touch; older and newer are reported and not known to be confirmed. When both are
-	// taken, a further report replaces newer: older is the one that will be confirmed first.
-	confirmed, older, newer mark
+
+	id         session.ID
+	attachment uint64
 }
 
 // mark is a touch and the tag of the answer that reported it; tag 0 is none.
@@ -101,7 +105,7 @@ func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error
 	s := a.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.over != nil {
+	if a.ended {
 		return -1, a.over
 	}
 	a.last = max(a.last, now)
@@ -176,7 +180,7 @@ func (s *shard) take(buf []taken, w *window, tag uint64, all bool) []taken {
 	s.touched, s.spare = s.spare[:0], list
 	for _, a := range list {
 		a.listed = false
-		if a.over == nil && !all {
+		if !a.ended && !all {
 			a.report(w, tag)
 			buf = append(buf, taken{a, a.last})
 		}
@@ -204,7 +208,7 @@ func (t *TouchTable) keep(touches []taken) []taken {
 			locked = touch.a.shard
 			locked.mu.Lock()
 		}
-		if touch.a.over == nil {
+		if !touch.a.ended {
 			kept = append(kept, touch)
 		}
 	}

@@ -1,0 +1,112 @@
+package learner
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+// million fills a table with 1 M sessions, opened one each millisecond, and returns them in a random order.
+func million(b *testing.B) (*TouchTable, []*attached) {
+	b.Helper()
+	const sessions = 1_000_000
+	table := NewTouchTable(time.Now())
+	served := make([]*attached, 0, sessions)
+	for i := range sessions {
+		id := session.ID(1)<<56 | session.ID(i+1)<<16
+		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)}, nil, 0, 0))
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	random.Shuffle(len(served), func(i, j int) { served[i], served[j] = served[j], served[i] })
+	// Two rounds give the lists their room.
+	for range 2 {
+		for _, a := range served {
+			if _, err := table.touch(a, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+		table.take(nil, false)
+	}
+	return table, served
+}
+
+// BenchmarkTouch is one touch with its promise, by one writer: sessions in random order, so every touch misses the cache.
+func BenchmarkTouch(b *testing.B) {
+	table, served := million(b)
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := table.touch(served[i], time.Duration(i)); err != nil {
+			b.Fatal(err)
+		}
+		if i++; i == len(served) {
+			i = 0
+		}
+	}
+}
+
+// BenchmarkTouchParallel has a writer on each processor, and a taker that swaps the table as often as heartbeats do.
+func BenchmarkTouchParallel(b *testing.B) {
+	table, served := million(b)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		var buf []taken
+		for {
+			select {
+			case <-ticker.C:
+				buf, _ = table.take(buf[:0], false)
+			case <-stop:
+				return
+			}
+		}
+	}()
+	var writer atomic.Int64
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		i := int(writer.Add(1)) * len(served) / 4
+		for pb.Next() {
+			if _, err := table.touch(served[i%len(served)], time.Duration(i)); err != nil {
+				b.Error(err)
+				return
+			}
+			i++
+		}
+	})
+	close(stop)
+	<-stopped
+}
+
+// BenchmarkAnswer takes, sorts and packs 100 k touches.
+func BenchmarkAnswer(b *testing.B) {
+	const touched = 100_000
+	table, served := million(b)
+	relay := &relay{server: &Server{table: table, pulse: newPulse(time.Second, instant{wall: time.Now().Round(0)}), view: newFakeView()}, link: sink{}}
+	relay.server.cfg.Interval = interval
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		for _, a := range served[:touched] {
+			if _, err := table.touch(a, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		if err := relay.answer(1, false); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/touched, "ns/session")
+}
+
+// sink is a link that takes everything.
+type sink struct{}
+
+func (sink) Send(session.LearnerMessage) error    { return nil }
+func (sink) Recv() (session.LeaderMessage, error) { return session.LeaderMessage{}, errLinkEnded }

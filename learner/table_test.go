@@ -1,0 +1,176 @@
+package learner
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holdfast/session"
+)
+
+// TestT1NoTouchFallsBetweenTwoTables touches from several goroutines while the table is taken again and again. Each
+// session's newest touch must have been in some table, or be in the last one.
+func TestT1NoTouchFallsBetweenTwoTables(t *testing.T) {
+	const sessions, writers, touches = 64, 4, 20_000
+	table := NewTouchTable(time.Now())
+	var served []*attached
+	for id := session.ID(1); id <= sessions; id++ {
+		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil, 0, 0))
+	}
+	var newest [sessions]atomic.Int64
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range touches {
+				a := served[(i*writers+w)%sessions] // each session has one writer, so its touches rise
+				at := time.Duration(i + 1)
+				if _, err := table.touch(a, at); err != nil {
+					t.Errorf("touch: %v", err)
+				}
+				newest[a.id-1].Store(int64(at))
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	var seen [sessions]time.Duration
+	take := func() {
+		buf, _ := table.take(nil, false)
+		for _, touch := range buf {
+			seen[touch.a.id-1] = max(seen[touch.a.id-1], touch.at)
+		}
+	}
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		take()
+	}
+	for i := range seen {
+		if want := time.Duration(newest[i].Load()); seen[i] != want {
+			t.Errorf("session %d: newest touch taken is %d, want %d", i+1, seen[i], want)
+		}
+	}
+}
+
+// model is the table's promises kept the slow way: every report is remembered with its stream.
+type model struct {
+	last      map[session.ID]time.Duration
+	listed    map[session.ID]bool
+	confirmed map[session.ID]time.Duration
+	reports   []report
+}
+
+type report struct {
+	tag, stream uint64
+	id          session.ID
+	at          time.Duration
+	lost        bool
+}
+
+// TestTableAgainstModel holds the table against a model: what an answer carries is exact, and a promise never rests on
+// more than what the model says is confirmed (I3). It may rest on less: the table remembers two reports a session.
+func TestTableAgainstModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		const sessions = 5
+		table := NewTouchTable(time.Now())
+		m := model{map[session.ID]time.Duration{}, map[session.ID]bool{}, map[session.ID]time.Duration{}, nil}
+		served := map[session.ID]*attached{}
+		now, stream, newestTag := time.Duration(0), uint64(1), uint64(0)
+		for id := session.ID(1); id <= sessions; id++ {
+			served[id] = table.attach(session.Session{ID: id, Timeout: time.Hour, Attachment: 1}, nil, -1, 0)
+		}
+		id := rapid.Map(rapid.IntRange(1, sessions), func(n int) session.ID { return session.ID(n) })
+		rt.Repeat(map[string]func(*rapid.T){
+			"touch": func(rt *rapid.T) {
+				now += time.Duration(rapid.IntRange(1, 100).Draw(rt, "later"))
+				one := id.Draw(rt, "id")
+				got, err := table.touch(served[one], now)
+				if err != nil {
+					rt.Fatalf("touch: %v", err)
+				}
+				m.last[one], m.listed[one] = now, true
+				confirmed, ok := m.confirmed[one]
+				most := time.Hour - (now - confirmed) - time.Hour/100 - time.Millisecond
+				if got >= 0 && (!ok || got > most) {
+					rt.Fatalf("session %d is promised %v, want at most %v (confirmed: %v)", one, got, most, ok)
+				}
+			},
+			"answer": func(rt *rapid.T) {
+				taken, tag := table.take(nil, false)
+				newestTag = tag
+				got := map[session.ID]time.Duration{}
+				for _, touch := range taken {
+					got[touch.a.id] = touch.at
+				}
+				if len(got) != len(m.listed) || len(taken) != len(m.listed) {
+					rt.Fatalf("answer holds %v, want %v", got, m.listed)
+				}
+				for one := range m.listed {
+					if got[one] != m.last[one] {
+						rt.Fatalf("answer holds %v for %d, want %v", got[one], one, m.last[one])
+					}
+					m.reports = append(m.reports, report{tag, stream, one, m.last[one], false})
+				}
+				clear(m.listed)
+			},
+			"confirm": func(rt *rapid.T) {
+				if newestTag == 0 {
+					return
+				}
+				tag := rapid.Uint64Range(1, newestTag).Draw(rt, "tag")
+				notTaken := rapid.SliceOfNDistinct(id, 0, 2, rapid.ID).Draw(rt, "not taken")
+				if tag < table.window.Load().first {
+					return // a relay confirms only what its own stream reported
+				}
+				table.confirm(tag, notTaken)
+				for i := range m.reports {
+					r := &m.reports[i]
+					if r.tag > tag || r.stream != stream {
+						continue
+					}
+					for _, one := range notTaken {
+						r.lost = r.lost || one == r.id
+					}
+					if !r.lost {
+						m.confirmed[r.id] = max(m.confirmed[r.id], r.at)
+					}
+				}
+			},
+			"new stream": func(*rapid.T) {
+				table.beginStream()
+				stream++
+			},
+			"suspension": func(*rapid.T) {
+				table.dropPromises()
+				clear(m.confirmed)
+				m.reports = nil
+			},
+		})
+	})
+}
+
+// TestDiscardLeavesLaterReports makes sure that a refusal of one answer costs the next one nothing.
+func TestDiscardLeavesLaterReports(t *testing.T) {
+	table := NewTouchTable(time.Now())
+	a := table.attach(session.Session{ID: 1, Timeout: timeout, Attachment: 1}, nil, -1, 0)
+	for _, at := range []time.Duration{1, 2} {
+		if _, err := table.touch(a, at); err != nil {
+			t.Fatal(err)
+		}
+		table.take(nil, false)
+	}
+	table.confirm(1, []session.ID{1})
+	if got, _ := table.touch(a, 3); got >= 0 {
+		t.Errorf("promise after a refusal: %v, want none", got)
+	}
+	table.confirm(2, nil)
+	if got, want := table.find(1).promise(table.window.Load(), 3), promised(1); got != want {
+		t.Errorf("promise from the later report: %v, want %v", got, want)
+	}
+}
