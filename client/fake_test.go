@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -33,6 +31,15 @@ type fakeCluster struct {
 	requests   map[session.RequestID]session.ID
 	attachment uint64
 	opened     int
+	// promises, when set, collects the latest moment each session was promised to live to.
+	promises map[session.ID]time.Time
+}
+
+// promising notes a promise made now. The caller holds mu.
+func (c *fakeCluster) promising(id session.ID, d time.Duration) {
+	if until := time.Now().Add(d); c.promises != nil && d >= 0 && until.After(c.promises[id]) {
+		c.promises[id] = until
+	}
 }
 
 type fakeSession struct {
@@ -63,7 +70,8 @@ type fakeNode struct {
 	promise func(smallest time.Duration) time.Duration
 	// failures are what touches report.
 	failures map[session.ID]error
-	try      []string
+	// muteGrants: resumes come without a promise.
+	muteGrants bool
 }
 
 var (
@@ -140,7 +148,8 @@ func (c *fakeCluster) set(f func()) {
 }
 
 func (n *fakeNode) up() {
-	listener, server := bufconn.Listen(1<<16), grpc.NewServer()
+	listener, server := bufconn.Listen(1<<16), grpc.NewServer(grpc.WaitForHandlers(true), grpc.KeepaliveEnforcementPolicy(
+		keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
 	holdfastv1.RegisterSessionServiceServer(server, n)
 	holdfastv1.RegisterClusterServiceServer(server, n)
 	n.c.set(func() { n.listener, n.server, n.streams = listener, server, make(map[*fakeStream]bool) })
@@ -192,196 +201,6 @@ func (n *fakeNode) jeopardyEnded() {
 	n.broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}}})
 }
 
-func (n *fakeNode) Connect(g grpc.BidiStreamingServer[holdfastv1.ClientMessage, holdfastv1.ServerMessage]) error {
-	s := &fakeStream{BidiStreamingServer: g}
-	n.c.set(func() { n.streams[s] = true })
-	defer n.c.set(func() {
-		delete(n.streams, s)
-		for _, held := range n.c.sessions {
-			if held.served == s {
-				held.served = nil
-			}
-		}
-	})
-	for {
-		m, err := s.Recv()
-		if err != nil {
-			return err
-		}
-		for _, answer := range n.handle(s, m) {
-			s.push(answer)
-		}
-	}
-}
-
-func (n *fakeNode) handle(s *fakeStream, m *holdfastv1.ClientMessage) []*holdfastv1.ServerMessage {
-	kind, seq, detail := describe(m)
-	c := n.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n.got = append(n.got, fmt.Sprintf("%v %s%s", time.Since(c.start), kind, detail))
-	var scripted error
-	if n.script != nil {
-		scripted = n.script(kind)
-	}
-	if errors.Is(scripted, errMute) {
-		return nil
-	}
-	var answer *holdfastv1.ServerMessage
-	err := scripted
-	if scripted == nil || errors.Is(scripted, errMuteAfter) {
-		answer, err = n.do(s, m)
-	}
-	if errors.Is(scripted, errMuteAfter) {
-		return nil
-	}
-	if err != nil {
-		answer = &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: transport.FailedProto(seq, err)}}
-	}
-	return []*holdfastv1.ServerMessage{answer}
-}
-
-func describe(m *holdfastv1.ClientMessage) (kind string, seq uint64, detail string) {
-	switch m := m.GetMessage().(type) {
-	case *holdfastv1.ClientMessage_Open:
-		return "open", m.Open.GetSeq(), ""
-	case *holdfastv1.ClientMessage_Resume:
-		return "resume", m.Resume.GetSeq(), fmt.Sprintf(" %v attempt %d", session.ID(m.Resume.GetToken().GetSessionId()), m.Resume.GetAttempt())
-	case *holdfastv1.ClientMessage_Touch:
-		if len(m.Touch.GetIds()) == 0 {
-			return "touch", m.Touch.GetSeq(), ""
-		}
-		ids := slices.Sorted(slices.Values(m.Touch.GetIds()))
-		return "touch", m.Touch.GetSeq(), fmt.Sprintf(" %x", ids)
-	case *holdfastv1.ClientMessage_Close:
-		return "close", m.Close.GetSeq(), ""
-	}
-	return "nothing", 0, ""
-}
-
-// do is what a healthy node does. The caller holds mu.
-func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.ServerMessage, error) {
-	switch m := m.GetMessage().(type) {
-	case *holdfastv1.ClientMessage_Open:
-		held, repeat, err := n.open(s, m.Open)
-		if err != nil {
-			return nil, err
-		}
-		safe := durationpb.New(promised(held.Timeout))
-		if repeat {
-			safe = nil
-		}
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
-			Seq: m.Open.GetSeq(), Session: transport.SessionProto(held.Session), Token: fakeToken(held), SafeFor: safe,
-		}}}, nil
-	case *holdfastv1.ClientMessage_Resume:
-		held, err := n.resume(s, m.Resume)
-		if err != nil {
-			return nil, err
-		}
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
-			Seq: m.Resume.GetSeq(), Session: transport.SessionProto(held.Session), Token: fakeToken(held),
-			SafeFor: durationpb.New(promised(held.Timeout)),
-		}}}, nil
-	case *holdfastv1.ClientMessage_Touch:
-		return n.touch(s, m.Touch), nil
-	case *holdfastv1.ClientMessage_Close:
-		if err := n.close(m.Close.GetToken()); err != nil {
-			return nil, err
-		}
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: m.Close.GetSeq()}}}, nil
-	}
-	return nil, session.ErrInvalid
-}
-
-// promised is what an open is promised (S2, S3).
-func promised(timeout time.Duration) time.Duration { return timeout - timeout/100 - time.Millisecond }
-
-func credentialOf(id session.ID) session.Credential {
-	key := session.Key{1}
-	return key.Credential(id)
-}
-
-func fakeToken(s *fakeSession) *holdfastv1.Token {
-	return transport.TokenProto(session.Token{ID: s.ID, Credential: credentialOf(s.ID), Attachment: s.Attachment})
-}
-
-func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, repeat bool, err error) {
-	c := n.c
-	request := session.RequestID(m.GetRequestId())
-	if held = c.sessions[c.requests[request]]; held != nil {
-		return held, true, nil
-	}
-	labels, err := session.NewLabels(m.GetLabels())
-	if err != nil {
-		return nil, false, err
-	}
-	c.opened++
-	c.attachment++
-	held = &fakeSession{served: s, Session: session.Session{
-		ID: session.ID(n.number)<<56 | session.ID(c.opened), Timeout: m.GetTimeout().AsDuration(), Owner: n.number,
-		Attachment: c.attachment, Labels: labels, OpenedIndex: uint64(c.opened), OpenedAt: session.Epoch(),
-	}}
-	c.sessions[held.ID], c.requests[request] = held, held.ID
-	return held, false, nil
-}
-
-func (n *fakeNode) resume(s *fakeStream, m *holdfastv1.Resume) (*fakeSession, error) {
-	held, err := n.c.find(m.GetToken())
-	if err != nil {
-		return nil, err
-	}
-	if held.instance == m.GetInstance() && m.GetAttempt() < held.attempt {
-		return nil, session.ErrMoved
-	}
-	if old := held.served; old != nil && old != s {
-		go old.push(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: &holdfastv1.Moved{Ids: []uint64{uint64(held.ID)}}}})
-	}
-	n.c.attachment++
-	held.Owner, held.Attachment, held.served = n.number, n.c.attachment, s
-	held.instance, held.attempt = m.GetInstance(), m.GetAttempt()
-	return held, nil
-}
-
-func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerMessage {
-	answer := &holdfastv1.Touched{Seq: m.GetSeq()}
-	var smallest time.Duration
-	for id, held := range n.c.sessions {
-		if len(m.GetIds()) == 0 && held.served != s || len(m.GetIds()) > 0 && !slices.Contains(m.GetIds(), uint64(id)) {
-			continue
-		}
-		err := n.failures[id]
-		if err == nil && held.served != s {
-			err = session.ErrMoved
-		}
-		if err != nil {
-			answer.Failures = append(answer.Failures, &holdfastv1.TouchFailure{Id: uint64(id), Error: transport.Detail(err)})
-			continue
-		}
-		smallest = minPositive(smallest, held.Timeout)
-	}
-	safe := promised(smallest)
-	if n.promise != nil {
-		safe = n.promise(smallest)
-	}
-	if smallest > 0 {
-		answer.SafeFor = transport.PromiseProto(safe)
-	}
-	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}}
-}
-
-func (n *fakeNode) close(p *holdfastv1.Token) error {
-	held, err := n.c.find(p)
-	if err != nil {
-		return err
-	}
-	if held.Attachment != p.GetAttachment() {
-		return session.ErrMoved
-	}
-	n.c.end(held.ID, session.CauseClosed)
-	return nil
-}
-
 // find returns a living session, or why there is none. The caller holds mu.
 func (c *fakeCluster) find(p *holdfastv1.Token) (*fakeSession, error) {
 	t, err := transport.TokenFrom(p)
@@ -425,14 +244,11 @@ func (c *fakeCluster) expire(id session.ID) {
 	}}})
 }
 
-// bubble runs f in a synctest bubble with a cluster of so many nodes and a client that knows the first few.
-func bubble(t *testing.T, nodes, known int, f func(t *testing.T, c *fakeCluster, cl *Client)) {
+// newTrial returns a cluster of so many nodes, in the bubble of t, and a client that knows the first few.
+func newTrial(t *testing.T, nodes, known int) (*fakeCluster, *Client) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		c := newFakeCluster(t, nodes)
-		cl := newTestClient(t, c, c.endpoints(1, known))
-		f(t, c, cl)
-	})
+	c := newFakeCluster(t, nodes)
+	return c, newTestClient(t, c, c.endpoints(1, known))
 }
 
 func newTestClient(t *testing.T, c *fakeCluster, endpoints []string) *Client {

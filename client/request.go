@@ -132,11 +132,12 @@ func (c *conn) take(seq uint64) (*request, bool) {
 	return r, true
 }
 
-// pause has r repeated on c after a back-off. One back-off serves all that are refused meanwhile.
+// pause has r repeated on c after a back-off, which grows with what c refused in a row and with the rounds over all nodes
+// that came to nothing. One back-off serves all that are refused meanwhile.
 func (l *loop) pause(c *conn, r *request) {
 	c.again = append(c.again, r)
 	if c.againAt.IsZero() {
 		c.pauses++
-		c.againAt = l.now.Add(l.dice.backoff(c.pauses))
+		c.againAt = l.now.Add(l.dice.backoff(max(c.pauses, l.mover.rounds)))
 	}
 }

@@ -1,31 +1,343 @@
 package client
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
-)
 
-func TestOpenTouchesEveryThirdAndCloses(t *testing.T) {
-	bubble(t, 1, 1, func(t *testing.T, c *fakeCluster, cl *Client) {
-		s := mustOpen(t, cl, 12*time.Second)
-		if got, want := s.SafeUntil(), c.start.Add(promised(12*time.Second)); !got.Equal(want) {
-			t.Errorf("SafeUntil after open: got %v, want %v", got.Sub(c.start), want.Sub(c.start))
-		}
-		time.Sleep(9 * time.Second)
-		synctest.Wait()
-		if err := s.Close(t.Context()); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-		wantStrings(t, c.node(1).record(), "0s open", "4s touch", "8s touch", "9s close")
-	})
-}
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
 
 func wantStrings(t *testing.T, got []string, want ...string) {
 	t.Helper()
-	for i := range max(len(got), len(want)) {
-		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			t.Fatalf("got  %q\nwant %q", got, want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("got  %q\nwant %q", got, want)
+	}
+}
+
+// wantSafe compares the promise with a time since the start; negative: none.
+func wantSafe(t *testing.T, c *fakeCluster, s *Session, want time.Duration) {
+	t.Helper()
+	synctest.Wait()
+	got := time.Duration(-1)
+	if until := s.SafeUntil(); !until.IsZero() {
+		got = until.Sub(c.start)
+	}
+	if got != want {
+		t.Errorf("after %v SafeUntil: got %v, want %v", time.Since(c.start), got, want)
+	}
+}
+
+// kinds drains the events.
+func kinds(s *Session) []string {
+	var got []string
+	for {
+		select {
+		case e, ok := <-s.Events():
+			if !ok {
+				return got
+			}
+			got = append(got, e.Kind.String())
+		default:
+			return got
 		}
 	}
+}
+
+func TestTouchesEveryThirdOfTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		wantSafe(t, c, s, promised(12*time.Second))
+		mustOpen(t, cl, 11*time.Second) // in one message with the first
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		third := 11 * time.Second / 3
+		wantStrings(t, c.node(1).record(), "0s open", "0s open", third.String()+" touch", (2*third).String()+" touch")
+		wantSafe(t, c, s, 2*third+promised(11*time.Second))
+	})
+}
+
+func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		n := c.node(1)
+		promises := []time.Duration{11 * time.Second, 5 * time.Second, 8 * time.Second}
+		c.set(func() {
+			n.promise = func(time.Duration) time.Duration { // the answer takes half a second
+				p := promises[0]
+				promises = promises[1:]
+				return p
+			}
+			n.script = func(string) error { time.Sleep(500 * time.Millisecond); return nil }
+		})
+		time.Sleep(4 * time.Second)
+		wantSafe(t, c, s, promised(12*time.Second))
+		time.Sleep(500 * time.Millisecond)
+		wantSafe(t, c, s, 15*time.Second) // sent at 4 s
+		time.Sleep(4 * time.Second)
+		wantSafe(t, c, s, 15*time.Second) // 8 s + 5 s would be less
+		time.Sleep(2499 * time.Millisecond)
+		wantSafe(t, c, s, 15*time.Second)
+		time.Sleep(time.Millisecond) // at half of the last promise, 10.5 s, it was touched again
+		wantSafe(t, c, s, 18500*time.Millisecond)
+		wantStrings(t, n.record(), "0s open", "4s touch", "8s touch", "10.5s touch")
+	})
+}
+
+func TestContextEndsWithThePromiseToTheNanosecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 10*time.Second)
+		ctx := s.Context()
+		c.set(func() {
+			c.node(1).muteGrants = true
+			c.node(1).promise = func(time.Duration) time.Duration { return -1 }
+		})
+		time.Sleep(promised(10*time.Second) - 1)
+		synctest.Wait()
+		if ctx.Err() != nil {
+			t.Fatal("context has ended a nanosecond before the promise runs out")
+		}
+		wantSafe(t, c, s, promised(10*time.Second))
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if got := context.Cause(ctx); !errors.Is(got, ErrLapsed) {
+			t.Fatalf("cause: got %v, want %v", got, ErrLapsed)
+		}
+		wantSafe(t, c, s, -1)
+		if s.Context().Err() == nil {
+			t.Error("Context during a lapse has not ended")
+		}
+		select {
+		case <-s.Done():
+			t.Error("a lapse is no end")
+		default:
+		}
+		c.set(func() { c.node(1).promise = nil })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if s.Context().Err() != nil || ctx.Err() == nil {
+			t.Error("after the promise is regained: want a new context that lives, and the former one still ended")
+		}
+		if got := kinds(s); !slices.Contains(got, "lapsed") || !slices.Contains(got, "regained") {
+			t.Errorf("events: %q", got)
+		}
+	})
+}
+
+func TestContextCarriesValuesButNotTheEndOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, cl := newTrial(t, 1, 1)
+		type key struct{}
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		s, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second, Labels: map[string]string{"a": "b"}})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Context(); got.Value(key{}) != "value" || got.Err() != nil {
+			t.Errorf("value %v, err %v", got.Value(key{}), got.Err())
+		}
+		if v, _ := s.Labels().Value("a"); v != "b" || s.Owner() != 1 || s.Timeout() != 10*time.Second || s.Token().ID != s.ID() {
+			t.Errorf("session: %v %v %v %v", s.Labels(), s.Owner(), s.Timeout(), s.Token())
+		}
+	})
+}
+
+func TestOpenWithoutAPromiseHasNoContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		other := mustOpen(t, cl, 10*time.Second)
+		tok := other.Token()
+		if other.Context().Err() != nil {
+			t.Fatal("no context after a promise")
+		}
+		_ = cl.Close()
+		cl = newTestClient(t, c, c.endpoints(1, 1))
+		c.set(func() { c.node(1).muteGrants = true })
+		s, err := cl.Resume(t.Context(), tok)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSafe(t, c, s, -1)
+		if got := context.Cause(s.Context()); !errors.Is(got, ErrLapsed) {
+			t.Errorf("cause: got %v, want %v", got, ErrLapsed)
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if s.Context().Err() != nil {
+			t.Error("no context after the first touch")
+		}
+		wantStrings(t, kinds(s), "connected", "regained")
+	})
+}
+
+func TestS5SuspensionDropsPromisesAndTouchesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		var ahead time.Duration
+		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
+		s := mustOpen(t, cl, 30*time.Second)
+		ctx := s.Context()
+		time.Sleep(2500 * time.Millisecond)
+		cl.clock.mu.Lock()
+		ahead = time.Second // no more than the rates of clocks allow for
+		cl.clock.mu.Unlock()
+		wantSafe(t, c, s, promised(30*time.Second))
+		cl.clock.mu.Lock()
+		ahead += time.Second + 1
+		cl.clock.mu.Unlock()
+		if got := s.SafeUntil(); !got.IsZero() {
+			t.Errorf("SafeUntil after a suspension: got %v, want none", got)
+		}
+		time.Sleep(500 * time.Millisecond) // the loop's next look, at 3 s
+		synctest.Wait()
+		if ctx.Err() == nil {
+			t.Error("context lives on after a suspension")
+		}
+		wantSafe(t, c, s, 3*time.Second+promised(30*time.Second))
+		wantStrings(t, c.node(1).record(), "0s open", "3s touch")
+		wantStrings(t, kinds(s), "connected", "lapsed", "regained")
+	})
+}
+
+func TestS5AnswerFromBeforeASuspensionPromisesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		var ahead time.Duration
+		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
+		s := mustOpen(t, cl, 30*time.Second)
+		c.set(func() { c.node(1).script = func(string) error { time.Sleep(200 * time.Millisecond); return nil } })
+		time.Sleep(10*time.Second + 100*time.Millisecond) // a touch is out
+		cl.clock.mu.Lock()
+		ahead = time.Minute
+		cl.clock.mu.Unlock()
+		time.Sleep(100 * time.Millisecond)
+		wantSafe(t, c, s, -1) // its answer has come
+		time.Sleep(200 * time.Millisecond)
+		wantSafe(t, c, s, 10200*time.Millisecond+promised(30*time.Second)) // that of the one sent on noticing
+	})
+}
+
+func TestDifferentTimeoutsAreTouchedByID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		short, long := mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 30*time.Second)
+		c.node(1).record()
+		time.Sleep(2 * time.Second)
+		wantSafe(t, c, short, 2*time.Second+promised(6*time.Second))
+		wantSafe(t, c, long, 2*time.Second+promised(30*time.Second))
+		got := c.node(1).record()
+		slices.Sort(got)
+		wantStrings(t, got, "2s touch [100000000000001]", "2s touch [100000000000002]")
+	})
+}
+
+func TestTouchFailures(t *testing.T) {
+	tests := []struct {
+		err   error
+		want  error // what the session ends with; nil: it goes on
+		event string
+	}{
+		{session.ErrMoved, session.ErrMoved, "moved"},
+		{session.ErrExpired, session.ErrExpired, "ended"},
+		{session.ErrClosing, nil, ""},
+		{session.ErrLagging, nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.err.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 1, 1)
+				s, other := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
+				c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): tt.err} })
+				time.Sleep(4 * time.Second)
+				wantSafe(t, c, other, 4*time.Second+promised(12*time.Second))
+				if !errors.Is(s.Err(), tt.want) {
+					t.Fatalf("Err: got %v, want %v", s.Err(), tt.want)
+				}
+				if tt.want != nil {
+					<-s.Done()
+					if got := kinds(s); got[len(got)-1] != tt.event {
+						t.Errorf("events: got %q, the last one should be %q", got, tt.event)
+					}
+					return
+				}
+				wantSafe(t, c, s, promised(12*time.Second)) // a promise once given stands
+				c.set(func() { c.node(1).failures = nil })
+				time.Sleep(time.Second) // soon: a twelfth of the timeout
+				wantSafe(t, c, s, 5*time.Second+promised(12*time.Second))
+			})
+		})
+	}
+}
+
+func TestGoneEndsTheSessionWithItsCertificate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 10*time.Second)
+		ctx := s.Context()
+		c.expire(s.ID())
+		<-s.Done()
+		e, ok := errors.AsType[*session.ExpiredError](s.Err())
+		if !ok || e.ID != s.ID() || e.Certificate == nil || e.Certificate.Cause != session.CauseExpired || e.Certificate.Index != 99 {
+			t.Fatalf("Err: got %v", s.Err())
+		}
+		if got := context.Cause(ctx); !errors.Is(got, session.ErrExpired) {
+			t.Errorf("cause: got %v", got)
+		}
+		if err := s.Close(t.Context()); !errors.Is(err, session.ErrExpired) {
+			t.Errorf("Close: got %v", err)
+		}
+	})
+}
+
+func TestMovedEndsTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 10*time.Second)
+		thief, err := New(Config{Endpoints: c.endpoints(2, 2), Dial: c.dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stolen, err := thief.Resume(t.Context(), s.Token())
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-s.Done()
+		if !errors.Is(s.Err(), session.ErrMoved) || s.Context().Err() == nil || stolen.Err() != nil {
+			t.Errorf("Err: got %v, want %v; the other's %v", s.Err(), session.ErrMoved, stolen.Err())
+		}
+		wantStrings(t, kinds(s), "connected", "moved")
+		_ = thief.Close()
+		if !errors.Is(stolen.Err(), session.ErrClosed) {
+			t.Errorf("Err after the client's end: got %v, want %v", stolen.Err(), session.ErrClosed)
+		}
+	})
+}
+
+func TestEventsDropTheOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 10*time.Hour)
+		for range 50 {
+			c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{}})
+			c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{}})
+		}
+		synctest.Wait()
+		var last Event
+		n := 0
+		for len(s.Events()) > 0 {
+			last = <-s.Events()
+			n++
+		}
+		if n != eventBuffer || last.Dropped != 101-eventBuffer {
+			t.Errorf("got %d events, %d dropped, want %d and %d", n, last.Dropped, eventBuffer, 101-eventBuffer)
+		}
+	})
 }

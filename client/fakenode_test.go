@@ -1,0 +1,220 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+func (n *fakeNode) Connect(g grpc.BidiStreamingServer[holdfastv1.ClientMessage, holdfastv1.ServerMessage]) error {
+	s := &fakeStream{BidiStreamingServer: g}
+	n.c.set(func() { n.streams[s] = true })
+	defer n.c.set(func() {
+		delete(n.streams, s)
+		for _, held := range n.c.sessions {
+			if held.served == s {
+				held.served = nil
+			}
+		}
+	})
+	for {
+		m, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		for _, answer := range n.handle(s, m) {
+			s.push(answer)
+		}
+	}
+}
+
+func (n *fakeNode) handle(s *fakeStream, m *holdfastv1.ClientMessage) []*holdfastv1.ServerMessage {
+	kind, seq, detail := describe(m)
+	c := n.c
+	var script func(string) error
+	c.set(func() {
+		n.got = append(n.got, fmt.Sprintf("%v %s%s", time.Since(c.start), kind, detail))
+		script = n.script
+	})
+	var scripted error
+	if script != nil {
+		scripted = script(kind)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.Is(scripted, errMute) {
+		return nil
+	}
+	var answer *holdfastv1.ServerMessage
+	err := scripted
+	if scripted == nil || errors.Is(scripted, errMuteAfter) {
+		answer, err = n.do(s, m)
+	}
+	if errors.Is(scripted, errMuteAfter) {
+		return nil
+	}
+	if err != nil {
+		answer = &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: transport.FailedProto(seq, err)}}
+	}
+	return []*holdfastv1.ServerMessage{answer}
+}
+
+func describe(m *holdfastv1.ClientMessage) (kind string, seq uint64, detail string) {
+	switch m := m.GetMessage().(type) {
+	case *holdfastv1.ClientMessage_Open:
+		return "open", m.Open.GetSeq(), ""
+	case *holdfastv1.ClientMessage_Resume:
+		return "resume", m.Resume.GetSeq(), fmt.Sprintf(" %v attempt %d", session.ID(m.Resume.GetToken().GetSessionId()), m.Resume.GetAttempt())
+	case *holdfastv1.ClientMessage_Touch:
+		if len(m.Touch.GetIds()) == 0 {
+			return "touch", m.Touch.GetSeq(), ""
+		}
+		ids := slices.Sorted(slices.Values(m.Touch.GetIds()))
+		return "touch", m.Touch.GetSeq(), fmt.Sprintf(" %x", ids)
+	case *holdfastv1.ClientMessage_Close:
+		return "close", m.Close.GetSeq(), ""
+	}
+	return "nothing", 0, ""
+}
+
+// do is what a healthy node does. The caller holds mu.
+func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.ServerMessage, error) {
+	c := n.c
+	switch m := m.GetMessage().(type) {
+	case *holdfastv1.ClientMessage_Open:
+		held, repeat, err := n.open(s, m.Open)
+		if err != nil {
+			return nil, err
+		}
+		safe := durationpb.New(promised(held.Timeout))
+		c.promising(held.ID, promised(held.Timeout))
+		if repeat {
+			safe = nil
+		}
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
+			Seq: m.Open.GetSeq(), Session: transport.SessionProto(held.Session), Token: fakeToken(held), SafeFor: safe,
+		}}}, nil
+	case *holdfastv1.ClientMessage_Resume:
+		held, err := n.resume(s, m.Resume)
+		if err != nil {
+			return nil, err
+		}
+		safe := promised(held.Timeout)
+		if n.muteGrants {
+			safe = -1
+		}
+		c.promising(held.ID, safe)
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
+			Seq: m.Resume.GetSeq(), Session: transport.SessionProto(held.Session), Token: fakeToken(held), SafeFor: transport.PromiseProto(safe),
+		}}}, nil
+	case *holdfastv1.ClientMessage_Touch:
+		return n.touch(s, m.Touch), nil
+	case *holdfastv1.ClientMessage_Close:
+		if err := n.close(m.Close.GetToken()); err != nil {
+			return nil, err
+		}
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: m.Close.GetSeq()}}}, nil
+	}
+	return nil, session.ErrInvalid
+}
+
+// promised is what an open is promised (S2, S3).
+func promised(timeout time.Duration) time.Duration { return timeout - timeout/100 - time.Millisecond }
+
+func credentialOf(id session.ID) session.Credential {
+	key := session.Key{1}
+	return key.Credential(id)
+}
+
+func fakeToken(s *fakeSession) *holdfastv1.Token {
+	return transport.TokenProto(session.Token{ID: s.ID, Credential: credentialOf(s.ID), Attachment: s.Attachment})
+}
+
+func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, repeat bool, err error) {
+	c := n.c
+	request := session.RequestID(m.GetRequestId())
+	if held = c.sessions[c.requests[request]]; held != nil {
+		return held, true, nil
+	}
+	labels, err := session.NewLabels(m.GetLabels())
+	if err != nil {
+		return nil, false, err
+	}
+	c.opened++
+	c.attachment++
+	held = &fakeSession{served: s, Session: session.Session{
+		ID: session.ID(n.number)<<56 | session.ID(c.opened), Timeout: m.GetTimeout().AsDuration(), Owner: n.number,
+		Attachment: c.attachment, Labels: labels, OpenedIndex: uint64(c.opened), OpenedAt: session.Epoch(),
+	}}
+	c.sessions[held.ID], c.requests[request] = held, held.ID
+	return held, false, nil
+}
+
+func (n *fakeNode) resume(s *fakeStream, m *holdfastv1.Resume) (*fakeSession, error) {
+	held, err := n.c.find(m.GetToken())
+	if err != nil {
+		return nil, err
+	}
+	if held.instance == m.GetInstance() && m.GetAttempt() < held.attempt {
+		return nil, session.ErrMoved
+	}
+	if old := held.served; old != nil && old != s {
+		go old.push(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: &holdfastv1.Moved{Ids: []uint64{uint64(held.ID)}}}})
+	}
+	n.c.attachment++
+	held.Owner, held.Attachment, held.served = n.number, n.c.attachment, s
+	held.instance, held.attempt = m.GetInstance(), m.GetAttempt()
+	return held, nil
+}
+
+func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerMessage {
+	answer := &holdfastv1.Touched{Seq: m.GetSeq()}
+	var smallest time.Duration
+	var touched []session.ID
+	for id, held := range n.c.sessions {
+		if len(m.GetIds()) == 0 && held.served != s || len(m.GetIds()) > 0 && !slices.Contains(m.GetIds(), uint64(id)) {
+			continue
+		}
+		err := n.failures[id]
+		if err == nil && held.served != s {
+			err = session.ErrMoved
+		}
+		if err != nil {
+			answer.Failures = append(answer.Failures, &holdfastv1.TouchFailure{Id: uint64(id), Error: transport.Detail(err)})
+			continue
+		}
+		smallest = minPositive(smallest, held.Timeout)
+		touched = append(touched, id)
+	}
+	safe := promised(smallest)
+	if n.promise != nil {
+		safe = n.promise(smallest)
+	}
+	for _, id := range touched {
+		n.c.promising(id, safe)
+	}
+	if smallest > 0 {
+		answer.SafeFor = transport.PromiseProto(safe)
+	}
+	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}}
+}
+
+func (n *fakeNode) close(p *holdfastv1.Token) error {
+	held, err := n.c.find(p)
+	if err != nil {
+		return err
+	}
+	if held.Attachment != p.GetAttachment() {
+		return session.ErrMoved
+	}
+	n.c.end(held.ID, session.CauseClosed)
+	return nil
+}

@@ -1,0 +1,376 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holdfast/session"
+)
+
+func TestMovesWhenTheConnectionIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
+		first := c.node(int(a.Owner()))
+		time.Sleep(time.Second)
+		first.down()
+		synctest.Wait()
+		if a.Owner() == first.number || a.Owner() != b.Owner() {
+			t.Fatalf("owners %d and %d after node %d went down", a.Owner(), b.Owner(), first.number)
+		}
+		wantSafe(t, c, a, time.Second+promised(12*time.Second))
+		got := c.node(int(a.Owner())).record()
+		slices.Sort(got)
+		if len(got) != 2 || !strings.HasPrefix(got[0], "1s resume "+a.ID().String()) || !strings.HasPrefix(got[1], "1s resume "+b.ID().String()) {
+			t.Errorf("got %q, want both resumed at once", got)
+		}
+		wantStrings(t, kinds(a), "connected", "disconnected", "connected")
+		if a.Context().Err() != nil {
+			t.Error("the promise stands, and so does the context")
+		}
+	})
+}
+
+func TestMovesOnJeopardyToALearntAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		time.Sleep(time.Second)
+		c.node(1).jeopardy(c.node(2).address, "not an address")
+		synctest.Wait()
+		if got := s.Owner(); got != 2 {
+			t.Fatalf("owner: got %d, want 2", got)
+		}
+		wantStrings(t, c.node(2).record(), "1s resume "+s.ID().String()+" attempt 1")
+		wantStrings(t, kinds(s), "connected", "jeopardy", "connected")
+	})
+}
+
+func TestStaysAndTouchesWhileNoOtherNodeServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		c.set(func() {
+			other.script = func(string) error { return session.ErrNoLeader }
+			here.script = func(kind string) error {
+				if kind == "resume" {
+					return session.ErrNoLeader
+				}
+				return nil
+			}
+		})
+		here.record()
+		here.jeopardy(other.address)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		touches := slices.DeleteFunc(here.record(), func(m string) bool { return !strings.Contains(m, "touch") })
+		wantStrings(t, touches, "4s touch")
+		if len(other.record()) < 2 {
+			t.Error("the other node was not asked again")
+		}
+		here.jeopardyEnded()
+		synctest.Wait()
+		other.record()
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		if got := other.record(); len(got) > 1 { // one attempt may have been under way
+			t.Errorf("after the jeopardy the other node was asked %q", got)
+		}
+		if s.Err() != nil || s.Context().Err() != nil || s.Owner() != here.number {
+			t.Errorf("err %v, context %v, owner %d", s.Err(), s.Context().Err(), s.Owner())
+		}
+	})
+}
+
+func TestMovesWhenHalfOfThePromiseIsUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		c.set(func() { here.script = func(string) error { return errMute } })
+		half := promised(12*time.Second) / 2
+		time.Sleep(half - 1)
+		synctest.Wait()
+		if got := other.record(); len(got) > 0 {
+			t.Fatalf("before half of the promise was used up: %q", got)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		wantStrings(t, other.record(), half.String()+" resume "+s.ID().String()+" attempt 1")
+		wantSafe(t, c, s, half+promised(12*time.Second))
+	})
+}
+
+func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		for _, n := range []int{1, 2} {
+			c.set(func() {
+				c.node(n).script = func(string) error { // whoever is first says nothing
+					c.set(func() { c.node(3 - n).script = nil })
+					return errMute
+				}
+			})
+		}
+		s := mustOpen(t, cl, 12*time.Second)
+		if got := time.Since(c.start); got != patience {
+			t.Errorf("opened after %v, want %v", got, patience)
+		}
+		if s.Err() != nil {
+			t.Error(s.Err())
+		}
+	})
+}
+
+func TestConnectAttemptIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpen(t, cl, 12*time.Second)
+		for i := range 3 {
+			c.set(func() { c.node(i + 1).hang = true })
+		}
+		c.node(int(s.Owner())).down()
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		var dials []time.Duration
+		for i := range 3 {
+			dials = append(dials, c.node(i+1).dials...)
+		}
+		slices.Sort(dials)
+		if want := []time.Duration{0, 0, 2 * time.Second, 4 * time.Second}; !slices.Equal(dials[:4], want) {
+			t.Errorf("dialled at %v, want each attempt to take a sixth of the timeout: %v", dials, want)
+		}
+	})
+}
+
+func TestBackOffBetweenRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		for i := range 3 {
+			c.node(i + 1).down()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		_, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnreachable) {
+			t.Fatalf("Open: got %v", err)
+		}
+		dials := c.node(1).dials
+		for i, limit := 1, DefaultMinBackoff; i < len(dials); i, limit = i+1, min(2*limit, DefaultMaxBackoff) {
+			if gap := dials[i] - dials[i-1]; gap > limit {
+				t.Errorf("round %d began %v after the former one, want at most %v", i+1, gap, limit)
+			}
+		}
+		if n := len(dials); n < 60 || n > 300 || len(c.node(2).dials) != n || len(c.node(3).dials) != n {
+			t.Errorf("dials in two minutes: %d, %d, %d", n, len(c.node(2).dials), len(c.node(3).dials))
+		}
+	})
+}
+
+func TestNodesThatRefuseAreNotAskedInATightLoop(t *testing.T) {
+	for _, err := range []error{session.ErrNoLeader, session.ErrStopping, session.ErrReadOnly, &session.NotLeaderError{Leader: 2, Address: "n2:7400"}} {
+		t.Run(err.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 2, 2)
+				for i := range 2 {
+					c.set(func() { c.node(i + 1).script = func(string) error { return err } })
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, openErr := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
+				if !errors.Is(openErr, context.DeadlineExceeded) || !errors.Is(openErr, errSentinel(err)) {
+					t.Errorf("Open: got %v", openErr)
+				}
+				if n := len(c.node(1).record()) + len(c.node(2).record()); n < 30 || n > 300 {
+					t.Errorf("asked %d times in a minute", n)
+				}
+			})
+		})
+	}
+}
+
+func errSentinel(err error) error {
+	if errors.Is(err, session.ErrNotLeader) {
+		return session.ErrNotLeader
+	}
+	return err
+}
+
+func TestGoesToTheLeaderItIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 1)
+		c.set(func() {
+			c.node(1).script = func(string) error { return &session.NotLeaderError{Leader: 2, Address: c.node(2).address} }
+		})
+		s := mustOpen(t, cl, 10*time.Second)
+		if s.Owner() != 2 {
+			t.Errorf("owner: got %d, want 2", s.Owner())
+		}
+	})
+}
+
+func TestResumeAfterAMoveByReason(t *testing.T) {
+	tests := []struct {
+		err     error
+		want    error // nil: goes on until it is served
+		resumes string
+	}{
+		{session.ErrExpired, session.ErrExpired, "ended"},
+		{session.ErrBadCredential, session.ErrBadCredential, "ended"},
+		{session.ErrMoved, session.ErrMoved, "moved"},
+		{session.ErrClosing, nil, ""},
+		{session.ErrLagging, nil, ""},
+		{session.ErrNoLeader, nil, ""},
+		{session.ErrOutcomeUnknown, nil, ""},
+		{&session.LimitError{Name: "sessions_per_connection"}, nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.err.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 1, 1)
+				s := mustOpen(t, cl, 30*time.Second)
+				n := c.node(1)
+				n.down()
+				tries := 0
+				c.set(func() {
+					n.script = func(string) error {
+						if tries++; tries <= 3 {
+							return tt.err
+						}
+						return nil
+					}
+				})
+				n.up()
+				n.record()
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if !errors.Is(s.Err(), tt.want) {
+					t.Fatalf("Err: got %v, want %v", s.Err(), tt.want)
+				}
+				got := n.record()
+				if tt.want != nil {
+					<-s.Done()
+					events := kinds(s)
+					if len(got) != 1 || events[len(events)-1] != tt.resumes {
+						t.Errorf("asked %q, events %q", got, events)
+					}
+					return
+				}
+				if len(got) != 4 || !strings.HasSuffix(got[0], "attempt 1") || !strings.HasSuffix(got[3], "attempt 4") {
+					t.Errorf("asked %q, want four attempts, numbered", got)
+				}
+			})
+		})
+	}
+}
+
+// A resume whose outcome was never heard may take effect late, and take the session from the connection that serves it.
+// The Moved that tells so does not end the session: the client resumes again (M1).
+func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		c.set(func() { other.script = func(string) error { return errMuteAfter } })
+		here.jeopardy(other.address)
+		synctest.Wait()
+		// The other node did it and does not say so; here the session is gone.
+		here.jeopardyEnded()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if s.Err() != nil {
+			t.Fatalf("Err: got %v", s.Err())
+		}
+		if s.Owner() != here.number || s.Context().Err() != nil {
+			t.Errorf("owner %d, context %v", s.Owner(), s.Context().Err())
+		}
+		if got := here.record(); !slices.ContainsFunc(got, func(m string) bool { return strings.HasSuffix(m, "attempt 2") || strings.HasSuffix(m, "attempt 3") }) {
+			t.Errorf("the node that served was asked %q, want a newer attempt", got)
+		}
+	})
+}
+
+// Whatever nodes do, a session says no more than the cluster promised, and it is served again when they behave.
+func TestPromisesAreSoundUnderFaults(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 30).Draw(rt, "steps")
+		synctest.Test(t, func(t *testing.T) {
+			c := newFakeCluster(t, 3)
+			c.promises = make(map[session.ID]time.Time)
+			cl := newTestClient(t, c, c.endpoints(1, 3))
+			sessions := []*Session{mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 7*time.Second), mustOpen(t, cl, 40*time.Second)}
+			for i, step := range steps {
+				fault(c, c.node(i%3+1), step)
+				time.Sleep(time.Duration(i%4) * 700 * time.Millisecond)
+				synctest.Wait()
+				for _, s := range sessions {
+					c.mu.Lock()
+					limit := c.promises[s.ID()]
+					c.mu.Unlock()
+					if got := s.SafeUntil(); got.After(limit) {
+						rt.Fatalf("step %d: %v says it is safe until %v, promised was %v", i, s.ID(), got.Sub(c.start), limit.Sub(c.start))
+					}
+					if s.Err() != nil {
+						rt.Fatalf("step %d: %v ended: %v", i, s.ID(), s.Err())
+					}
+				}
+			}
+			for i := range 3 {
+				fault(c, c.node(i+1), 0)
+			}
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			for _, s := range sessions {
+				if s.Err() != nil || s.Context().Err() != nil {
+					rt.Fatalf("%v after all is well: %v, %v", s.ID(), s.Err(), s.Context().Err())
+				}
+			}
+		})
+	})
+}
+
+// fault does something to a node; 0 heals it.
+func fault(c *fakeCluster, n *fakeNode, step int) {
+	switch step {
+	case 0, 1:
+		n.down()
+		c.set(func() { n.hang, n.script = false, nil })
+		n.up()
+	case 2:
+		n.down()
+	case 3:
+		c.set(func() { n.hang = true })
+	case 4:
+		c.set(func() { n.script = func(string) error { return errMute } })
+	case 5:
+		c.set(func() { n.script = func(string) error { return errMuteAfter } })
+	case 6:
+		c.set(func() { n.script = func(string) error { return session.ErrNoLeader } })
+		n.jeopardy()
+	}
+}
+
+func TestRenewByLeavesRoomForTheTouchAndComesBeforeTheEnd(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		timeout := time.Duration(rapid.IntRange(100, 60_000).Draw(rt, "timeout")) * time.Millisecond
+		safeFor := time.Duration(rapid.Int64Range(0, int64(timeout)).Draw(rt, "safe for"))
+		sent := time.Unix(1000, 0)
+		until := sent.Add(safeFor)
+		by := renewBy(sent, safeFor, timeout, until)
+		if !by.Before(until) {
+			rt.Fatalf("by %v is not before the end %v", by.Sub(sent), until.Sub(sent))
+		}
+		touch := sent.Add(min(timeout/3, safeFor/2))
+		if room := by.Sub(touch); room < timeout/12 && until.Sub(by) > timeout/12+1 {
+			rt.Fatalf("the touch at %v has %v until %v, the promise ends at %v", touch.Sub(sent), room, by.Sub(sent), until.Sub(sent))
+		}
+	})
+}

@@ -1,0 +1,342 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+)
+
+func TestO2RepeatedOpenIsOneSessionAndIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		var first *fakeNode
+		for i := range 2 {
+			n := c.node(i + 1)
+			c.set(func() {
+				n.script = func(kind string) error {
+					if kind == "open" && first == nil {
+						first = n
+						time.AfterFunc(time.Second, n.down)
+						return errMuteAfter
+					}
+					return nil
+				}
+			})
+		}
+		s := mustOpen(t, cl, 10*time.Second)
+		second := c.node(3 - int(first.number))
+		wantStrings(t, second.record(), "1s open", "1s resume "+s.ID().String()+" attempt 1")
+		if c.opened != 1 || s.ID().Node() != first.number || s.Owner() != second.number {
+			t.Errorf("opened %d sessions; %v is owned by node %d", c.opened, s.ID(), s.Owner())
+		}
+		wantSafe(t, c, s, time.Second+promised(10*time.Second))
+	})
+}
+
+// The repeat through the stream of the first open is resumed too: where the first one was attached is not known.
+func TestO2OpenWithAnUnknownOutcomeIsRepeatedAndResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		n, tries := c.node(1), 0
+		c.set(func() {
+			n.script = func(kind string) error {
+				if tries++; tries == 1 {
+					return session.ErrOutcomeUnknown
+				}
+				return nil
+			}
+		})
+		mustOpen(t, cl, 10*time.Second)
+		got := n.record()
+		if len(got) != 3 || !strings.HasSuffix(got[1], "open") || !strings.Contains(got[2], "resume") || c.opened != 1 {
+			t.Errorf("got %q, %d sessions", got, c.opened)
+		}
+	})
+}
+
+func TestOpenRefusedForGood(t *testing.T) {
+	for _, want := range []error{
+		&session.LimitError{Name: "sessions", Limit: "7"}, &session.FieldError{Field: "labels", Limit: "at most 32"}, session.ErrWrongCluster,
+	} {
+		t.Run(want.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 2, 2)
+				for i := range 2 {
+					c.set(func() { c.node(i + 1).script = func(string) error { return want } })
+				}
+				_, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second})
+				if err == nil || !strings.Contains(err.Error(), want.Error()) || time.Since(c.start) != 0 {
+					t.Errorf("Open: got %v after %v, want %v at once", err, time.Since(c.start), want)
+				}
+			})
+		})
+	}
+}
+
+func TestAbandonedOpenIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		n := c.node(1)
+		c.set(func() { n.script = func(string) error { time.Sleep(2 * time.Second); return nil } })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Open: got %v", err)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		wantStrings(t, n.record(), "0s open", "2s close")
+		if len(c.sessions) != 0 {
+			t.Error("the session lives on")
+		}
+	})
+}
+
+func TestAbandonedResumeIsNotKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		tok := mustOpen(t, cl, 12*time.Second).Token()
+		_ = cl.Close()
+		cl = newTestClient(t, c, c.endpoints(1, 1))
+		held := mustOpen(t, cl, 12*time.Second)
+		n := c.node(1)
+		c.set(func() { n.script = func(string) error { time.Sleep(2 * time.Second); return nil } })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := cl.Resume(ctx, tok); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Resume: got %v", err)
+		}
+		n.record()
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		wantStrings(t, n.record(), "4s touch [100000000000002]")
+		if held.Err() != nil {
+			t.Error(held.Err())
+		}
+	})
+}
+
+func TestResumeByReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		if _, err := cl.Resume(t.Context(), s.Token()); !errors.Is(err, ErrHeld) {
+			t.Errorf("of a held session: got %v, want %v", err, ErrHeld)
+		}
+		tok := s.Token()
+		tok.ID++
+		if _, err := cl.Resume(t.Context(), tok); !errors.Is(err, session.ErrBadCredential) {
+			t.Errorf("with another's credential: got %v", err)
+		}
+		tok.Credential = credentialOf(tok.ID)
+		_, err := cl.Resume(t.Context(), tok)
+		if e, ok := errors.AsType[*session.ExpiredError](err); !ok || e.ID != tok.ID || e.Certificate != nil {
+			t.Errorf("of an unknown session: got %v", err)
+		}
+		if _, err := cl.Resume(t.Context(), session.Token{}); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("of nothing: got %v", err)
+		}
+		n := c.node(1)
+		c.set(func() { n.script = func(string) error { return &session.LimitError{Name: "sessions"} } })
+		if _, err := cl.Resume(t.Context(), tok); !errors.Is(err, session.ErrLimit) {
+			t.Errorf("over a limit: got %v", err)
+		}
+	})
+}
+
+func TestManyOpensAreSentInAWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		var wg sync.WaitGroup
+		for range 2 * requestWindow {
+			wg.Go(func() { mustOpen(t, cl, 12*time.Second) })
+		}
+		wg.Wait()
+		n := c.node(1)
+		n.record()
+		n.down()
+		n.up()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := len(n.record()); got != 2*requestWindow {
+			t.Errorf("resumed %d times, want %d", got, 2*requestWindow)
+		}
+	})
+}
+
+func TestCloseAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		ctx := s.Context()
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(context.Cause(ctx), session.ErrClosed) || !errors.Is(s.Err(), session.ErrClosed) {
+			t.Errorf("cause %v, Err %v", context.Cause(ctx), s.Err())
+		}
+		<-s.Done()
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("closed again: %v", err)
+		}
+		wantStrings(t, kinds(s), "connected", "ended")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		wantStrings(t, c.node(1).record(), "0s open", "0s close") // nothing to touch
+	})
+}
+
+func TestCloseByReason(t *testing.T) {
+	tests := []struct {
+		err, want error // want of Close
+	}{
+		{session.ErrMoved, session.ErrMoved},
+		{session.ErrExpired, session.ErrExpired},
+		{session.ErrBadCredential, session.ErrBadCredential},
+		{session.ErrClosing, nil},
+		{session.ErrOutcomeUnknown, nil},
+		{session.ErrNoLeader, nil},
+		{session.ErrLagging, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.err.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 2, 2)
+				s := mustOpen(t, cl, 12*time.Second)
+				n, tries := c.node(int(s.Owner())), 0
+				c.set(func() {
+					n.script = func(string) error {
+						if tries++; tries <= 3 {
+							return tt.err
+						}
+						return nil
+					}
+				})
+				if err := s.Close(t.Context()); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+					t.Errorf("Close: got %v, want %v", err, tt.want)
+				}
+				<-s.Done()
+			})
+		})
+	}
+}
+
+func TestCloseWhoseAnswerWasLostSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		n := c.node(int(s.Owner()))
+		c.set(func() {
+			n.script = func(string) error {
+				time.AfterFunc(time.Second, n.down)
+				return errMuteAfter
+			}
+		})
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if !errors.Is(s.Err(), session.ErrClosed) {
+			t.Errorf("Err: got %v", s.Err())
+		}
+	})
+}
+
+func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s, other := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
+		n := c.node(1)
+		c.set(func() {
+			n.script = func(kind string) error {
+				if kind == "close" {
+					return errMute
+				}
+				return nil
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: got %v", err)
+		}
+		<-s.Done()
+		n.record()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		wantStrings(t, n.record(), "4s touch [100000000000002]")
+		if other.Err() != nil || !errors.Is(s.Err(), session.ErrClosed) {
+			t.Errorf("Err: %v, %v", other.Err(), s.Err())
+		}
+	})
+}
+
+func TestClientCloseAnswersAllWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		tok := s.Token()
+		tok.ID++
+		c.set(func() { c.node(1).script = func(string) error { return errMute } })
+		errs := make(chan error, 3)
+		go func() { _, err := cl.Open(t.Context(), SessionOptions{Timeout: time.Second}); errs <- err }()
+		go func() { _, err := cl.Resume(t.Context(), tok); errs <- err }()
+		go func() { errs <- s.Close(t.Context()) }()
+		synctest.Wait()
+		_ = cl.Close()
+		for range 3 {
+			if err := <-errs; !errors.Is(err, session.ErrClosed) {
+				t.Errorf("got %v, want %v", err, session.ErrClosed)
+			}
+		}
+		if _, err := cl.Open(t.Context(), SessionOptions{Timeout: time.Second}); !errors.Is(err, session.ErrClosed) {
+			t.Errorf("Open after Close: got %v", err)
+		}
+		if err := cl.Close(); err != nil {
+			t.Errorf("closed again: %v", err)
+		}
+		if _, ok := c.sessions[s.ID()]; !ok {
+			t.Error("the client's end has ended the session")
+		}
+	})
+}
+
+func TestConfigNamesAllThatIsWrong(t *testing.T) {
+	_, err := New(Config{Endpoints: []string{"localhost", "a:1"}, MinBackoff: -1})
+	if err == nil || !strings.Contains(err.Error(), `not "localhost"`) || !strings.Contains(err.Error(), "backoff") {
+		t.Errorf("New: got %v", err)
+	}
+	if _, err = New(Config{}); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("New without endpoints: got %v", err)
+	}
+	cl, err := New(Config{Endpoints: []string{"a:1"}})
+	if err != nil || cl.cfg.Instance == 0 || cl.cfg.MaxBackoff != DefaultMaxBackoff {
+		t.Errorf("New: got %+v, %v", cl, err)
+	}
+	for _, o := range []SessionOptions{{}, {Timeout: -1}, {Timeout: session.MaxTimeout + 1}, {Timeout: 1, Labels: map[string]string{"": ""}}} {
+		if _, err := cl.Open(t.Context(), o); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("Open(%v): got %v", o, err)
+		}
+	}
+}
+
+func TestMoverForgetsTheOldestLearntAddress(t *testing.T) {
+	m := mover{endpoints: []string{"a:1"}}
+	m.learn([]string{"a:1", "b", "b:"})
+	if len(m.learnt) != 0 {
+		t.Errorf("learnt %q", m.learnt)
+	}
+	for i := range maxLearnt + 2 {
+		address := string(rune('b'+i)) + ":1"
+		m.learn([]string{address, address})
+	}
+	if len(m.learnt) != maxLearnt || slices.Contains(m.learnt, "c:1") || !slices.Contains(m.learnt, "d:1") {
+		t.Errorf("learnt %q", m.learnt)
+	}
+}

@@ -1,0 +1,240 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+func (n *fakeNode) scripted(kind string) error {
+	var script func(string) error
+	n.c.set(func() {
+		n.got = append(n.got, kind)
+		script = n.script
+	})
+	if script == nil {
+		return nil
+	}
+	return transport.Status(script(kind))
+}
+
+func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
+	if err := n.scripted("get"); err != nil {
+		return nil, err
+	}
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	id := session.ID(m.GetSessionId())
+	if s := n.c.sessions[id]; s != nil {
+		return &holdfastv1.GetSessionResponse{
+			Result: &holdfastv1.GetSessionResponse_Session{Session: transport.SessionProto(s.Session)}, Remaining: transport.PromiseProto(time.Second),
+		}, nil
+	}
+	if cert, ok := n.c.ended[id]; ok {
+		return &holdfastv1.GetSessionResponse{Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: transport.CertificateProto(cert)}}, nil
+	}
+	return nil, transport.Status(&session.ExpiredError{ID: id})
+}
+
+func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
+	if err := n.scripted("list " + m.GetPageToken()); err != nil {
+		return nil, err
+	}
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	answer := &holdfastv1.ListSessionsResponse{NextPageToken: m.GetPageToken() + "+"}
+	for _, s := range n.c.sessions {
+		if m.GetFilter().GetOwner() == uint32(s.Owner) {
+			answer.Sessions = append(answer.Sessions, &holdfastv1.ListedSession{Session: transport.SessionProto(s.Session)})
+		}
+	}
+	return answer, nil
+}
+
+func (n *fakeNode) CloseSession(_ context.Context, m *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
+	scripted := n.scripted("close")
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if err := n.close(m.GetToken()); err != nil {
+		return nil, transport.Status(err)
+	}
+	return &holdfastv1.CloseSessionResponse{}, scripted
+}
+
+func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
+	if err := n.scripted("touch"); err != nil {
+		return nil, err
+	}
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	answer := &holdfastv1.TouchSessionsResponse{}
+	for _, p := range m.GetTokens() {
+		s, err := n.c.find(p)
+		if err == nil && s.Owner != n.number {
+			err = session.ErrMoved
+		}
+		r := &holdfastv1.TouchResult{SessionId: p.GetSessionId(), Error: transport.Detail(err)}
+		if err == nil {
+			r.SafeFor = transport.PromiseProto(promised(s.Timeout))
+		}
+		answer.Results = append(answer.Results, r)
+	}
+	return answer, nil
+}
+
+func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
+	return &holdfastv1.GetStatusResponse{Id: uint32(n.number), Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 5, Leader: 2}, n.scripted("status")
+}
+
+func (n *fakeNode) ListMembers(context.Context, *holdfastv1.ListMembersRequest) (*holdfastv1.ListMembersResponse, error) {
+	answer := &holdfastv1.ListMembersResponse{}
+	for i := range len(n.c.nodes) {
+		m := n.c.node(i + 1)
+		answer.Members = append(answer.Members, &holdfastv1.Member{Id: uint32(m.number), Voter: true, Leader: i == 1, ClientAddress: m.address})
+	}
+	return answer, n.scripted("members")
+}
+
+func TestGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 10*time.Second)
+		f, err := cl.Get(t.Context(), s.ID())
+		if err != nil || f.Certificate != nil || f.Session.ID != s.ID() || f.Remaining != time.Second {
+			t.Errorf("of a living session: got %+v, %v", f, err)
+		}
+		c.expire(s.ID())
+		f, err = cl.Get(t.Context(), s.ID())
+		if err != nil || f.Certificate == nil || f.Certificate.Cause != session.CauseExpired {
+			t.Errorf("of an ended session: got %+v, %v", f, err)
+		}
+		if _, err = cl.Get(t.Context(), 77); !errors.Is(err, session.ErrExpired) {
+			t.Errorf("of an unknown session: got %v", err)
+		}
+	})
+}
+
+func TestUnaryCallsGoOnToAnotherNode(t *testing.T) {
+	for name, sick := range map[string]func(n *fakeNode){
+		"down":      func(n *fakeNode) { n.down() },
+		"hangs":     func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) },
+		"no leader": func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return session.ErrNoLeader } }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 2, 2)
+				sick(c.node(1))
+				for range 2 {
+					members, err := cl.Members(t.Context())
+					if err != nil || len(members) != 2 || !members[1].Leader || members[1].Node != 2 || members[1].ClientAddress != "n2:7400" {
+						t.Fatalf("Members: got %+v, %v", members, err)
+					}
+				}
+				if got := len(c.node(1).record()); got > 1 {
+					t.Errorf("the sick node was asked %d times, want the one that answered to be asked first", got)
+				}
+				if time.Since(c.start) > DefaultConnectTimeout {
+					t.Errorf("took %v", time.Since(c.start))
+				}
+			})
+		})
+	}
+}
+
+func TestUnaryCallsEndWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		c.node(1).down()
+		c.node(2).down()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := cl.Members(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnreachable) || time.Since(c.start) != 5*time.Second {
+			t.Errorf("Members: got %v after %v", err, time.Since(c.start))
+		}
+		if _, err = cl.Status(t.Context(), "n1:7400"); !errors.Is(err, ErrUnreachable) {
+			t.Errorf("Status: got %v", err)
+		}
+		_ = cl.Close()
+		if _, err = cl.Members(t.Context()); !errors.Is(err, session.ErrClosed) {
+			t.Errorf("Members after Close: got %v", err)
+		}
+	})
+}
+
+func TestListAndStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 10*time.Second)
+		page, next, err := cl.List(t.Context(), ListOptions{Owner: 1, PageToken: "a"})
+		if err != nil || len(page) != 1 || page[0].Session.ID != s.ID() || page[0].Remaining >= 0 || next != "a+" {
+			t.Errorf("List: got %+v, %q, %v", page, next, err)
+		}
+		if _, _, err = cl.List(t.Context(), ListOptions{PageSize: session.MaxPage + 1}); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("List: got %v", err)
+		}
+		st, err := cl.Status(t.Context(), "n1:7400")
+		if err != nil || st.Node != 1 || st.Role != "follower" || st.Term != 5 || st.Leader != 2 {
+			t.Errorf("Status: got %+v, %v", st, err)
+		}
+	})
+}
+
+func TestTouchAsksTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 1)
+		here := mustOpen(t, cl, 10*time.Second)
+		far := newTestClient(t, c, c.endpoints(3, 3)) // an endpoint that cl does not know
+		there := mustOpen(t, far, 10*time.Second)
+		gone := session.Token{ID: 5, Credential: credentialOf(5), Attachment: 1}
+		results, err := cl.Touch(t.Context(), []session.Token{there.Token(), gone, here.Token()})
+		if err != nil || len(results) != 3 {
+			t.Fatalf("Touch: %+v, %v", results, err)
+		}
+		want := time.Now().Add(promised(10 * time.Second))
+		if !results[0].SafeUntil.Equal(want) || results[0].Err != nil || !results[2].SafeUntil.Equal(want) {
+			t.Errorf("got %+v, want both safe until %v", results, want)
+		}
+		if !errors.Is(results[1].Err, session.ErrExpired) || results[1].ID != 5 {
+			t.Errorf("of an unknown session: got %+v", results[1])
+		}
+		if _, err = cl.Touch(t.Context(), nil); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("Touch of nothing: got %v", err)
+		}
+	})
+}
+
+func TestCloseTokenThatIsRepeatedSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 10*time.Second)
+		tok := s.Token()
+		stale := tok
+		stale.Attachment++
+		if err := cl.CloseToken(t.Context(), stale); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("with another attachment: got %v", err)
+		}
+		c.set(func() { // done, and then the leader is lost
+			for _, n := range c.nodes {
+				n.script = func(string) error {
+					c.set(func() { n.script = nil })
+					return session.ErrOutcomeUnknown
+				}
+			}
+		})
+		if err := cl.CloseToken(t.Context(), tok); err != nil {
+			t.Errorf("CloseToken: %v", err)
+		}
+		err := cl.CloseToken(t.Context(), tok)
+		if !errors.Is(err, session.ErrExpired) || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("closed again: got %v", err)
+		}
+	})
+}
