@@ -299,6 +299,8 @@ type member struct {
 	hello session.Hello
 	// reply makes an answer to a heartbeat that is given at once; nil: the test answers, or nobody does.
 	reply func(b *session.Heartbeat) *session.Answer
+	// delay is between a heartbeat and its reply.
+	delay time.Duration
 	// stuck, when set, blocks Send until it is closed.
 	stuck chan struct{}
 
@@ -337,11 +339,26 @@ func (m *member) Send(s session.LeaderMessage) error {
 		m.w.line("%v  heartbeat %d to %d", m.w.now(), s.Heartbeat.Round, m.hello.Node)
 		if m.reply != nil {
 			if a := m.reply(s.Heartbeat); a != nil {
-				m.out <- session.LearnerMessage{Answer: a}
+				go m.sends(a)
 			}
 		}
 	}
 	return nil
+}
+
+// sends sends an answer after the member's delay, if the link still is.
+func (m *member) sends(a *session.Answer) {
+	timer := time.NewTimer(m.delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-m.cutOff:
+		return
+	}
+	select {
+	case m.out <- session.LearnerMessage{Answer: a}:
+	case <-m.cutOff:
+	}
 }
 
 func (m *member) Recv() (session.LearnerMessage, error) {

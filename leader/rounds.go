@@ -156,22 +156,27 @@ func (r *rounds) begin(now time.Duration) *round {
 	return next
 }
 
-// streams returns the open streams.
-func (r *rounds) streams() []*stream {
-	all := make([]*stream, 0, len(r.members))
+// ready returns the streams that a heartbeat can be sent on.
+func (r *rounds) ready() []*stream {
+	var all []*stream
 	for _, m := range r.members {
-		if m.stream != nil {
+		if m.stream != nil && r.beats(m) {
 			all = append(all, m.stream)
 		}
 	}
 	return all
 }
 
+// beats reports whether a newer round has begun than the last one that m was sent on its stream, and that one is answered.
+func (r *rounds) beats(m *member) bool {
+	return m.sent == nil && r.newest != nil && m.processed != r.newest
+}
+
 // next returns the round whose heartbeat s is to be sent at now, and notes it as sent; nil when there is none: the last
 // heartbeat is not answered yet, or no newer round has begun (R1).
 func (r *rounds) next(s *stream, now time.Duration) *round {
 	m := r.current(s)
-	if m == nil || m.sent != nil || r.newest == nil || m.processed == r.newest {
+	if m == nil || !r.beats(m) {
 		return nil
 	}
 	m.sent, m.sentAt = r.newest, now

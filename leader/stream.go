@@ -238,15 +238,10 @@ func (t *Tracker) hear(s *stream, a *session.Answer) error {
 		return ErrTermOver
 	}
 	t.mu.Lock()
-	behind := false
 	if t.rounds.expects(s, a.Round) {
 		t.rounds.answer(s, a, now)
-		behind = t.rounds.newest.n > a.Round
 	}
 	t.mu.Unlock()
 	t.wake()
-	if behind {
-		s.beat()
-	}
 	return nil
 }

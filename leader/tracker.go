@@ -221,7 +221,8 @@ func (t *Tracker) judge() {
 	}
 }
 
-// beat begins a round if one is wanted, and returns how long to wait for the next thing to do. Only one round beyond the
+// beat begins a round if one is wanted, has heartbeats sent to whoever has none unanswered, and returns how long to wait
+// for the next thing to do. It comes after judge, so that a heartbeat confirms what a new good round lets it. Only one round beyond the
 // regular ones is under way at a time, and it serves all who came to wait while the former one was (R4).
 func (t *Tracker) beat(x *expirer) time.Duration {
 	t.mu.Lock()
@@ -229,12 +230,12 @@ func (t *Tracker) beat(x *expirer) time.Duration {
 	now := t.clock.read(mono)
 	newest := t.rounds.newest
 	wanted := t.wanted > newest.number() || x.wants > newest.moment()
-	var streams []*stream
-	if mono >= t.regular || wanted && newest == t.rounds.good {
+	begins := mono >= t.regular || wanted && newest == t.rounds.good
+	if begins {
 		t.rounds.begin(now)
 		t.regular = mono + t.cfg.Interval
-		streams = t.rounds.streams()
 	}
+	ready := t.rounds.ready()
 	wait := t.regular - mono
 	if at, ok := t.rounds.nextLoss(now); ok {
 		wait = t.sooner(wait, at, mono)
@@ -243,10 +244,10 @@ func (t *Tracker) beat(x *expirer) time.Duration {
 		wait = t.sooner(wait, x.next, mono)
 	}
 	t.mu.Unlock()
-	if streams != nil {
+	if begins {
 		t.stats.rounds.Add(1)
 	}
-	for _, s := range streams {
+	for _, s := range ready {
 		s.beat()
 	}
 	return wait
