@@ -78,7 +78,7 @@ func runCommand(environ []string) *cobra.Command {
 }
 
 func runNode(ctx context.Context, cfg node.Config, logger hclog.Logger) error {
-	n, err := node.New(cfg, node.Options{Logger: logger, Version: buildVersion()})
+	n, err := node.New(cfg, node.Options{Logger: logger, Version: buildVersion()}) //nolint:contextcheck // what New starts, Run ends
 	if err != nil {
 		return failure{err}
 	}

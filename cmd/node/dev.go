@@ -94,7 +94,11 @@ func (d dev) serve(ctx context.Context, stdout, stderr io.Writer) error {
 	group, running := errgroup.WithContext(ctx)
 	running, cancel := context.WithCancel(running)
 	defer cancel()
-	nodes, err := d.start(running, group, newLogger(stderr, d.logLevel, "text"))
+	logger := newLogger(stderr, d.logLevel, "text")
+	if !logger.IsInfo() { // who asked for no details need not read what nodes say of each other when all go at once
+		defer context.AfterFunc(ctx, func() { logger.SetLevel(hclog.Off) })()
+	}
+	nodes, err := d.start(running, group, logger)
 	if err == nil {
 		err = waitReady(running, nodes)
 	}
@@ -111,7 +115,7 @@ func (d dev) serve(ctx context.Context, stdout, stderr io.Writer) error {
 func (d dev) start(ctx context.Context, group *errgroup.Group, logger hclog.Logger) ([]*node.Node, error) {
 	var nodes []*node.Node
 	for _, cfg := range d.configs() {
-		n, err := node.New(cfg, node.Options{Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: buildVersion()})
+		n, err := node.New(cfg, node.Options{Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: buildVersion()}) //nolint:contextcheck // what New starts, Run ends
 		if err != nil {
 			return nil, fmt.Errorf("node %d: %w (node dev: with --port-base or --dir)", cfg.Node, err)
 		}
