@@ -66,7 +66,7 @@ func TestWordsOutOfRange(t *testing.T) {
 	for field, spoil := range certificates {
 		p := CertificateProto(certificate(7))
 		spoil(p)
-		_, err := CertificateFrom(p)
+		_, err = CertificateFrom(p)
 		wantField(t, err, field)
 	}
 	g := grant(7)

@@ -80,7 +80,7 @@ func TestErrorsRoundTrip(t *testing.T) {
 func sameTyped(t *testing.T, got, want error) {
 	t.Helper()
 	var target any
-	switch w := want.(type) {
+	switch w := want.(type) { //nolint:errorlint // the table holds them unwrapped
 	case *session.ExpiredError:
 		e := new(session.ExpiredError)
 		if !errors.As(got, &e) {

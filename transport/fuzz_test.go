@@ -17,7 +17,7 @@ func badDuration() *durationpb.Duration { return &durationpb.Duration{Seconds: 1
 
 // oneMessage is a Connect stream on which a client says one thing.
 type oneMessage struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // this is how gRPC hands a stream its context
 	in   []*holdfastv1.ClientMessage
 	sent []*holdfastv1.ServerMessage
 }

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -21,9 +20,11 @@ import (
 )
 
 func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
-	var log bytes.Buffer
+	var log logBuffer
 	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
-	clientPort(t, ClientConfig{MaxConnections: 2, Logger: logger}, &fakeService{}, func(t *testing.T, s *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{MaxConnections: 2, Logger: logger}, &fakeService{})
+		defer stop()
 		one, two := connected(t, network), connected(t, network)
 		send(t, one, touchMessage(1))
 		send(t, two, touchMessage(1))
@@ -50,7 +51,9 @@ func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 }
 
 func TestStreamsAboveTheLimitWait(t *testing.T) {
-	clientPort(t, ClientConfig{MaxStreams: 2}, &fakeService{}, func(t *testing.T, s *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{MaxStreams: 2}, &fakeService{})
+		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 2 {
@@ -78,7 +81,9 @@ func TestStreamsAboveTheLimitWait(t *testing.T) {
 
 // TestKeepaliveEveryTenSecondsIsAllowed: gRPC's own default would end the connection after two pings.
 func TestKeepaliveEveryTenSecondsIsAllowed(t *testing.T) {
-	clientPort(t, ClientConfig{}, &fakeService{}, func(t *testing.T, _ *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
+		defer stop()
 		stream := connected(t, network)
 		send(t, stream, touchMessage(1))
 		receive(t, stream)
@@ -94,7 +99,9 @@ func TestKeepaliveEveryTenSecondsIsAllowed(t *testing.T) {
 
 func TestAClientThatHangsIsNoticed(t *testing.T) {
 	service := &fakeService{}
-	clientPort(t, ClientConfig{}, service, func(t *testing.T, s *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
 		stalled := newStall()
 		network.cut = stalled.wrap
 		stream := connected(t, network)
@@ -126,7 +133,9 @@ func TestGarbageOnThePort(t *testing.T) {
 		noise[i] = byte(random.Uint32())
 	}
 	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	clientPort(t, ClientConfig{}, &fakeService{}, func(t *testing.T, s *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
+		defer stop()
 		for _, garbage := range [][]byte{nil, noise, []byte("GET / HTTP/1.1\r\n\r\n"), []byte(preface), append([]byte(preface), noise...)} {
 			conn, err := network.dial(t.Context(), "")
 			if err != nil {
@@ -178,7 +187,9 @@ func (l brokenListener) Addr() net.Addr            { return &net.UnixAddr{} }
 
 func TestServiceThatIsStopping(t *testing.T) {
 	service := &fakeService{connect: func(session.Events) error { return session.ErrStopping }}
-	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
 		if _, err := connected(t, network).Recv(); !errors.Is(Domain(err), session.ErrStopping) {
 			t.Errorf("Connect: %v", err)
 		}

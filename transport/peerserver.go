@@ -238,7 +238,6 @@ func (l *leaderLink) flush() {
 	select {
 	case <-l.written:
 	case <-timer.C:
-	case <-l.ctx.Done():
 	}
 }
 

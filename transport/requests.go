@@ -103,6 +103,7 @@ func (c *connection) run(ctx context.Context, seq uint64, q request, do work) er
 	go func() {
 		defer c.roster.done()
 		answer, token, err := c.guarded(ctx, do)
+		c.roster.release()
 		if err != nil {
 			c.fail(seq, err)
 		} else {

@@ -18,15 +18,15 @@ type roster struct {
 	mu sync.Mutex
 	// sessions were opened or resumed through this stream and have not ended or moved. guarded by mu
 	sessions map[session.ID]struct{}
-	// requests are under way: opens of them opens, by number in the order they began, the newest being newest; resumes of
+	// running are the requests whose goroutines have not ended, requests those of them that have no answer yet: opens of them opens, by number in the order they began, the newest being newest; resumes of
 	// them resumes, by session. guarded by mu
-	requests int
-	opens    map[uint64]struct{}
-	newest   uint64
-	resumes  map[session.ID]int
+	running, requests int
+	opens             map[uint64]struct{}
+	newest            uint64
+	resumes           map[session.ID]int
 	// held are events that wait for an answer. guarded by mu
 	held map[session.ID]event
-	// draining takes no more requests; idle is closed when draining and none is under way. guarded by mu
+	// draining takes no more requests; idle is closed when draining and none is running. guarded by mu
 	draining bool
 	idle     chan struct{}
 }
@@ -56,7 +56,7 @@ func newRoster(maxSessions, maxRequests int) *roster {
 	}
 }
 
-// begin takes a place for q, which the caller gives back by answered and done, or says which limit is reached.
+// begin takes a place for q, or says which limit is reached. The caller then calls release, answered and done.
 func (r *roster) begin(q request) (request, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,6 +69,7 @@ func (r *roster) begin(q request) (request, error) {
 	if r.more(q) && len(r.sessions)+len(r.opens)+len(r.resumes) >= r.maxSessions {
 		return q, &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.maxSessions)}
 	}
+	r.running++
 	r.requests++
 	if q.open {
 		r.newest++
@@ -85,6 +86,14 @@ func (r *roster) begin(q request) (request, error) {
 func (r *roster) more(q request) bool {
 	_, here := r.sessions[q.resume]
 	return q.open || q.resume != 0 && !here && r.resumes[q.resume] == 0
+}
+
+// release gives the place of a request back, before its answer is queued: a client that has seen the answer may send
+// another request.
+func (r *roster) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests--
 }
 
 // answered notes that the answer of q is queued, and the session it granted; 0 is none. It returns the events that
@@ -116,11 +125,11 @@ func (r *roster) answered(q request, granted session.ID) (waited []event, change
 	return waited, change
 }
 
-// done gives back the place of a request.
+// done ends a request.
 func (r *roster) done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.requests--
+	r.running--
 	r.ifIdle()
 }
 
@@ -163,7 +172,7 @@ func (r *roster) forget(id session.ID) bool {
 	return here
 }
 
-// drain refuses requests from now on. The channel is closed when none is under way.
+// drain refuses requests from now on. The channel is closed when none is running.
 func (r *roster) drain() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +185,7 @@ func (r *roster) drain() <-chan struct{} {
 
 // ifIdle is called with mu held.
 func (r *roster) ifIdle() {
-	if r.draining && r.requests == 0 {
+	if r.draining && r.running == 0 {
 		close(r.idle)
 	}
 }

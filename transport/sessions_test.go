@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -37,7 +38,9 @@ func TestUnaryCalls(t *testing.T) {
 			return nil
 		},
 	}
-	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		o, err := c.OpenSession(t.Context(), &holdfastv1.OpenSessionRequest{Timeout: PromiseProto(1), RequestId: make([]byte, 16)})
 		got, grantErr := GrantFrom(o.GetSession(), o.GetToken(), o.GetSafeFor())
@@ -76,7 +79,9 @@ func TestTouchSessions(t *testing.T) {
 			return 0, ctx.Err()
 		}
 	}}
-	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		req := &holdfastv1.TouchSessionsRequest{}
 		for _, id := range []session.ID{1, 2, 3, 4, 5, 1} {
@@ -124,7 +129,9 @@ func TestGetSession(t *testing.T) {
 			return session.Listed{}, &session.ExpiredError{ID: id}
 		}
 	}}
-	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		get := func(id uint64) (*holdfastv1.GetSessionResponse, error) {
 			return c.GetSession(t.Context(), &holdfastv1.GetSessionRequest{SessionId: id})
@@ -152,7 +159,9 @@ func TestListSessions(t *testing.T) {
 		asked = q
 		return page, nil
 	}}
-	clientPort(t, ClientConfig{}, service, func(t *testing.T, _ *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		list := func(token string) *holdfastv1.ListSessionsResponse {
 			t.Helper()
@@ -193,7 +202,9 @@ func TestListSessions(t *testing.T) {
 }
 
 func TestClusterHealthAndReflection(t *testing.T) {
-	clientPort(t, ClientConfig{}, &fakeService{}, func(t *testing.T, s *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
+		defer stop()
 		conn := dialPipes(t, network)
 		cluster := holdfastv1.NewClusterServiceClient(conn)
 		st, err := cluster.GetStatus(t.Context(), &holdfastv1.GetStatusRequest{})
@@ -212,9 +223,9 @@ func TestClusterHealthAndReflection(t *testing.T) {
 		health := healthpb.NewHealthClient(conn)
 		check := func(service string, want healthpb.HealthCheckResponse_ServingStatus) {
 			t.Helper()
-			got, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
-			if err != nil || got.GetStatus() != want {
-				t.Errorf("health of %q: %v, %v, want %v", service, got, err, want)
+			got, checkErr := health.Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+			if checkErr != nil || got.GetStatus() != want {
+				t.Errorf("health of %q: %v, %v, want %v", service, got, checkErr, want)
 			}
 		}
 		check(HealthNode, healthpb.HealthCheckResponse_NOT_SERVING)
@@ -225,7 +236,7 @@ func TestClusterHealthAndReflection(t *testing.T) {
 		s.SetServing(HealthLeader, false)
 		check(HealthLeader, healthpb.HealthCheckResponse_NOT_SERVING)
 		// A watch and a reflection stream are left open: the port's end must not wait for them.
-		if _, err := health.Watch(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		if _, err = health.Watch(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 			t.Error(err)
 		}
 		r, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
@@ -233,7 +244,7 @@ func TestClusterHealthAndReflection(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask := &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}
-		if err := r.Send(ask); err != nil {
+		if err = r.Send(ask); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := r.Recv()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -194,7 +195,9 @@ func TestEveryFieldHasARange(t *testing.T) {
 			return 0, nil
 		},
 	}
-	clientPort(t, ClientConfig{}, untouched, func(t *testing.T, _ *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{}, untouched)
+		defer stop()
 		client := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		stream := connected(t, network)
 		for _, tt := range append(append(invalidOpens(), invalidTokens()...), invalidLists()...) {
@@ -222,7 +225,9 @@ func TestEveryFieldHasARange(t *testing.T) {
 }
 
 func TestMessagesWithoutSeqAreAnswered(t *testing.T) {
-	clientPort(t, ClientConfig{}, &fakeService{}, func(t *testing.T, s *ClientServer, network *pipes) {
+	synctest.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
+		defer stop()
 		stream := connected(t, network)
 		for _, m := range []*holdfastv1.ClientMessage{openMessage(0), resumeMessage(0, 1), touchMessage(0), closeMessage(0, 1)} {
 			send(t, stream, m)

@@ -73,13 +73,31 @@ func (p pipes) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
+// logBuffer is a log that can be read while it is written.
+type logBuffer struct {
+	mu    sync.Mutex
+	bytes bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bytes.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bytes.String()
+}
+
 // layer returns the layer of a node at address, and its log.
-func (p pipes) layer(t *testing.T, address, cluster string, node session.Node) (*Layer, *bytes.Buffer) {
+func (p pipes) layer(t *testing.T, address, cluster string, node session.Node) (*Layer, *logBuffer) {
 	t.Helper()
-	log := &bytes.Buffer{}
+	log := &logBuffer{}
 	l := New(Config{
 		ClusterID: cluster, Node: node, Advertise: address, Listener: p.listen(address), Dial: p.dial,
-		Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug, Mutex: &sync.Mutex{}}),
+		Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}),
 	})
 	return l, log
 }
@@ -218,153 +236,6 @@ func TestConnectionsThatAreClosedAreForgotten(t *testing.T) {
 	})
 }
 
-func TestStrangersAreRefused(t *testing.T) {
-	for name, tt := range map[string]struct {
-		cluster string
-		node    session.Node
-		words   string
-	}{
-		"another cluster": {"other", 2, `node 2 is of cluster "other", node 1 of cluster "c"`},
-		"the same number": {"c", 1, "node number 1 meets node 1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				network := pipes{}
-				a, aLog := network.layer(t, "a", "c", 1)
-				b, bLog := network.layer(t, "b", tt.cluster, tt.node)
-				accepted := accepting(a)
-				for range 3 {
-					if _, err := b.Dial("a", time.Second); !errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), tt.words) {
-						t.Errorf("Dial: %v", err)
-					}
-				}
-				synctest.Wait()
-				if len(accepted) != 0 {
-					t.Error("a stranger was accepted")
-				}
-				for side, log := range map[string]*bytes.Buffer{"the dialled": aLog, "the dialler": bLog} {
-					if got := strings.Count(log.String(), "[WARN]"); got != 1 || !strings.Contains(log.String(), "raft peer refused") {
-						t.Errorf("%s says %d times why it refused 3 times, want once:\n%s", side, got, log)
-					}
-				}
-				closeAll(t, a, b)
-			})
-		})
-	}
-}
-
-// TestAnswersAreChecked: a node that takes any greeting, as one of another cluster might by a fault, is refused too.
-func TestAnswersAreChecked(t *testing.T) {
-	for name, tt := range map[string]struct {
-		answer greeting
-		words  string
-	}{
-		"another cluster": {greeting{version: version, node: 2, text: "other"}, `cluster "other"`},
-		"another version": {greeting{version: 2, node: 2, text: "c"}, "version 2"},
-		"no number":       {greeting{version: version, text: "c"}, "node number 0"},
-		"a refusal":       {greeting{version: version, code: codeOther, node: 2, text: "go away"}, "go away"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				network := pipes{}
-				a, _ := network.layer(t, "a", "c", 1)
-				l := network.listen("b")
-				go func() {
-					conn := <-l.conns
-					defer conn.Close()
-					if _, err := readGreeting(conn); err != nil {
-						t.Errorf("greeting: %v", err)
-					}
-					if err := tt.answer.write(conn); err != nil {
-						t.Errorf("answering: %v", err)
-					}
-				}()
-				if _, err := a.Dial("b", time.Second); !errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), tt.words) {
-					t.Errorf("Dial: %v", err)
-				}
-				closeAll(t, a)
-			})
-		})
-	}
-}
-
-func TestASilentDiallerHoldsNobodyUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		network := pipes{}
-		a, _ := network.layer(t, "a", "c", 1)
-		b, log := network.layer(t, "b", "c", 2)
-		accepted := accepting(b)
-		var silent []net.Conn
-		for range maxHandshakes - 1 {
-			conn, err := network.dial(t.Context(), "b")
-			if err != nil {
-				t.Fatal(err)
-			}
-			silent = append(silent, conn)
-		}
-		begun := time.Now()
-		conn, err := a.Dial("b", time.Second)
-		if err != nil || time.Since(begun) != 0 {
-			t.Errorf("Dial beside silent diallers: %v after %v", err, time.Since(begun))
-		}
-		(<-accepted).Close()
-		conn.Close()
-		last, err := network.dial(t.Context(), "b")
-		if err != nil {
-			t.Fatal(err)
-		}
-		silent = append(silent, last)
-		if _, err := a.Dial("b", time.Second); err == nil {
-			t.Error("one more handshake than there is room for was begun")
-		}
-		if !strings.Contains(log.String(), "too many in their handshake") {
-			t.Errorf("the log does not say why:\n%s", log)
-		}
-		// The silent ones are closed, and their places given back.
-		for _, s := range silent {
-			if _, err := s.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				t.Errorf("a silent dialler read %v, want io.EOF", err)
-			}
-		}
-		if got := time.Since(begun); got != defaultTimeout {
-			t.Errorf("closed after %v, want %v", got, defaultTimeout)
-		}
-		if conn, err = a.Dial("b", time.Second); err != nil {
-			t.Errorf("Dial afterwards: %v", err)
-		}
-		(<-accepted).Close()
-		conn.Close()
-		closeAll(t, a, b)
-	})
-}
-
-func TestGarbageIsClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		network := pipes{}
-		b, log := network.layer(t, "b", "c", 2)
-		accepted := accepting(b)
-		for _, garbage := range []string{"", "GET / HTTP/1.1\r\n\r\n", "HFRT", "HFRT\x01\x00\x01\xffc", strings.Repeat("\xff", 1000)} {
-			conn, err := network.dial(t.Context(), "b")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = conn.Write([]byte(garbage))
-			if _, err := conn.Read(make([]byte, 1)); err == nil {
-				t.Errorf("%.10q was answered", garbage)
-			}
-			conn.Close()
-		}
-		synctest.Wait()
-		if len(accepted) != 0 || len(b.open) != 0 {
-			t.Error("garbage was accepted, or is remembered")
-		}
-		if got := log.String(); strings.Contains(got, "[WARN]") || strings.Contains(got, "[ERROR]") || strings.Count(got, "[DEBUG]") != 5 {
-			t.Errorf("garbage is logged as\n%s", got)
-		}
-		closeAll(t, b)
-	})
-}
-
 func TestASilentNodeIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -416,15 +287,13 @@ func TestCloseWithHandshakesUnderWay(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
-		done := make(chan struct{})
+		accepted := make(chan net.Conn, 1)
 		go func() {
-			defer close(done)
 			conn, err := b.Accept()
 			if err != nil {
 				t.Errorf("Accept: %v", err)
-				return
 			}
-			conn.Close()
+			accepted <- conn
 		}()
 		for range 3 { // one is accepted, one waits for Accept, one is silent
 			if conn, err := a.Dial("b", time.Second); err != nil {
@@ -436,7 +305,7 @@ func TestCloseWithHandshakesUnderWay(t *testing.T) {
 		if _, err := network.dial(t.Context(), "b"); err != nil {
 			t.Fatal(err)
 		}
-		<-done
+		defer (<-accepted).Close()
 		begun := time.Now()
 		closeAll(t, b, a)
 		if got := time.Since(begun); got != 0 {
@@ -471,38 +340,5 @@ func TestAcceptGoesOnAfterErrors(t *testing.T) {
 			t.Error("the error is not logged")
 		}
 		closeAll(t, a, b)
-	})
-}
-
-func TestGreetingBytes(t *testing.T) {
-	var b bytes.Buffer
-	g := greeting{version: 1, code: 0, node: 254, text: "holdfast"}
-	if err := g.write(&b); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := b.String(), "HFRT\x01\x00\xfe\x08holdfast"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, err := readGreeting(&b); err != nil || got != g {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	long := greeting{version: 1, text: strings.Repeat("x", 300)}
-	if err := long.write(&b); err != nil || b.Len() != headBytes+maxText {
-		t.Errorf("a long text makes %d bytes, %v", b.Len(), err)
-	}
-}
-
-func FuzzGreeting(f *testing.F) {
-	f.Add([]byte("HFRT\x01\x00\xfe\x08holdfast"))
-	f.Add([]byte("HFRT"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		g, err := readGreeting(bytes.NewReader(b))
-		if err != nil {
-			return
-		}
-		var again bytes.Buffer
-		if err := g.write(&again); err != nil || !bytes.HasPrefix(b, again.Bytes()) {
-			t.Errorf("%q was read as %+v, %v", b, g, err)
-		}
 	})
 }
