@@ -38,7 +38,7 @@ func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (sessi
 	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Resume: &r})
 	if err != nil {
-		return session.Grant{}, err
+		return session.Grant{}, c.server.explain(err, r.Token.ID)
 	}
 	return c.serve(ctx, reply, received)
 }
@@ -120,12 +120,12 @@ func (c *connection) Touch(ids []session.ID) session.Touched {
 	}
 	var out outcome
 	for _, id := range ids {
-		safe, err := time.Duration(-1), error(nil)
-		if a := c.sessions[id]; a != nil {
-			safe, err = c.touch(a, now)
-		} else {
-			err = c.server.notHere(id)
+		a := c.sessions[id]
+		if a == nil {
+			out.add(id, -1, c.server.notHere(id))
+			continue
 		}
+		safe, err := c.touch(a, now)
 		out.add(id, safe, err)
 	}
 	return out.touched()
@@ -256,7 +256,7 @@ func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error)
 func (c *connection) Close(ctx context.Context, t session.Token) error {
 	reply, err := c.server.ask(ctx, session.Request{Close: &t})
 	if err != nil {
-		return err
+		return c.server.explain(err, t.ID)
 	}
 	return c.server.waitApplied(ctx, reply.Index)
 }

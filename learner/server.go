@@ -2,6 +2,7 @@ package learner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -111,6 +112,7 @@ func (s *Server) judge(now time.Time) {
 		return
 	}
 	s.jeopardy = bad
+	known := s.goodRound > 0
 	tell := make([]*connection, 0, len(s.connections))
 	for c := range s.connections {
 		tell = append(tell, c)
@@ -124,7 +126,9 @@ func (s *Server) judge(now time.Time) {
 		}
 		return
 	}
-	s.cfg.Logger.Warn("no good round: clients are in jeopardy", "since", since, "connections", len(tell))
+	if known || len(tell) > 0 { // a node that has just started has not lost anything yet
+		s.cfg.Logger.Warn("no good round: clients are in jeopardy", "since", since, "connections", len(tell))
+	}
 	try := s.cfg.Try()
 	for _, c := range tell {
 		c.events.Jeopardy(since, try)
@@ -254,6 +258,14 @@ func (s *Server) end(id session.ID, keep uint64, why error, certificate *session
 	default:
 		c.events.Moved(id)
 	}
+}
+
+// explain adds the certificate, if this node knows it, to a leader's word that a session has ended.
+func (s *Server) explain(err error, id session.ID) error {
+	if gone := (*session.ExpiredError)(nil); errors.As(err, &gone) && gone.Certificate == nil {
+		return s.gone(id)
+	}
+	return err
 }
 
 // gone is why a session that the state does not hold is refused.

@@ -161,37 +161,46 @@ type taken struct {
 
 // take swaps what was touched for an empty table, shard by shard, each swap atomic against every touch (T1), and appends
 // it to buf; with all set it appends everything that is served (T3). The touches are reported under the returned tag.
-func (t *TouchTable) take(buf []taken, all bool) ([]taken, uint64) {
+func (t *TouchTable) take(buf []taken, all bool) ([]taken, uint64) { //nolint:revive // flag-parameter: a first answer differs in nothing else
 	t.mu.Lock()
 	t.tag++
 	tag := t.tag
 	t.mu.Unlock()
 	w := t.window.Load()
 	for i := range t.shards {
-		buf = t.shards[i].take(buf, w, tag, all)
+		s := &t.shards[i]
+		s.mu.Lock()
+		if all {
+			s.list()
+		}
+		buf = s.take(buf, w, tag)
+		s.mu.Unlock()
 	}
 	return buf, tag
 }
 
-func (s *shard) take(buf []taken, w *window, tag uint64, all bool) []taken {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// list puts everything that is served on the touched list. Called with mu held.
+func (s *shard) list() {
+	for _, a := range s.serving {
+		if !a.listed {
+			a.listed = true
+			s.touched = append(s.touched, a)
+		}
+	}
+}
+
+// take empties the touched list into buf. Called with mu held.
+func (s *shard) take(buf []taken, w *window, tag uint64) []taken {
 	list := s.touched
 	s.touched, s.spare = s.spare[:0], list
 	for _, a := range list {
 		a.listed = false
-		if !a.ended && !all {
+		if !a.ended {
 			a.report(w, tag)
 			buf = append(buf, taken{a, a.last})
 		}
 	}
 	clear(s.spare) // what has ended is not kept alive by an old list
-	if all {
-		for _, a := range s.serving {
-			a.report(w, tag)
-			buf = append(buf, taken{a, a.last})
-		}
-	}
 	return buf
 }
 

@@ -66,7 +66,8 @@ func counter(name, help string, read func(f *figures) float64) metric {
 
 func seconds(d time.Duration) float64 { return d.Seconds() }
 
-func truth(b bool) float64 {
+// truth is 1 for true.
+func truth(b bool) float64 { //nolint:revive // flag-parameter: a figure is what the caller wants of the flag
 	if b {
 		return 1
 	}

@@ -148,7 +148,7 @@ func (n *Node) followPipe(ctx context.Context, tracker *leader.Tracker) error {
 }
 
 // follow keeps a relay on the leader that Raft names, over one stream, until the stream ends or Raft names another.
-func (n *Node) follow(ctx context.Context) error {
+func (n *Node) follow(ctx context.Context) (err error) {
 	_, id := n.consensus.raft.LeaderWithID()
 	leads, ok := n.peer(id)
 	if !ok || leads.Node == n.cfg.Node {
@@ -167,7 +167,7 @@ func (n *Node) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer link.Close()
+	defer func() { err = errors.Join(err, link.Close()) }()
 	return n.server.Follow(link)
 }
 

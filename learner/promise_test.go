@@ -1,0 +1,215 @@
+package learner
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+)
+
+// promised is what S3 makes of a touch received when another one, so much older, is the newest confirmed.
+func promised(older time.Duration) time.Duration {
+	return timeout - older - timeout/100 - time.Millisecond
+}
+
+func TestS1ConfirmsWhatWasReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{}) // round 1
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)           // A
+		l.beat(session.Heartbeat{}) // round 2 reports A
+		time.Sleep(time.Second)
+		if got, want := w.conn.Touch(nil).SafeFor, promised(2*time.Second); got != want {
+			t.Errorf("promise before the confirmation: %v, want %v, from the open", got, want)
+		}
+		l.beat(session.Heartbeat{Confirmed: 2})
+		if got, want := w.conn.Touch(nil).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise after the confirmation: %v, want %v, from touch A", got, want)
+		}
+	})
+}
+
+func TestS1NotTakenIsNotConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		l.beat(session.Heartbeat{})
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{}) // round 2
+		l.beat(session.Heartbeat{Confirmed: 2, NotTaken: []session.ID{1}})
+		if got, want := w.conn.Touch([]session.ID{1}).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise of the session that was not taken: %v, want %v, from its open", got, want)
+		}
+		if got, want := w.conn.Touch([]session.ID{2}).SafeFor, promised(0); got != want {
+			t.Errorf("promise of the other: %v, want %v", got, want)
+		}
+	})
+}
+
+func TestS1AnEndedStreamConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{})
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{}) // reported on the first stream, never confirmed there
+		l = w.follow()
+		l.round = 5
+		l.beat(session.Heartbeat{Confirmed: 5}) // a confirmation of what this stream has not answered
+		if got, want := w.conn.Touch(nil).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise: %v, want %v, from the open", got, want)
+		}
+		time.Sleep(time.Second)
+		l.beat(session.Heartbeat{Confirmed: 6})
+		if got, want := w.conn.Touch(nil).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise after the new stream's confirmation: %v, want %v, from the touch it reported", got, want)
+		}
+	})
+}
+
+func TestS1ConfirmedBeforeTheStreamEndedStaysConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{})
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{})
+		l.beat(session.Heartbeat{Confirmed: 2})
+		l = w.follow()
+		l.beat(session.Heartbeat{})
+		if got, want := w.conn.Touch(nil).SafeFor, promised(0); got != want {
+			t.Errorf("promise: %v, want %v", got, want)
+		}
+	})
+}
+
+func TestS2OpensAreConfirmedByTheirCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		if got, want := w.open(1, 1).SafeFor, promised(0); got != want {
+			t.Errorf("promise of the open: %v, want %v", got, want)
+		}
+		time.Sleep(time.Second)
+		if got, want := w.conn.Touch(nil).SafeFor, promised(time.Second); got != want {
+			t.Errorf("promise of the first touch: %v, want %v", got, want)
+		}
+	})
+}
+
+func TestS2ARepeatConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
+		w.view.put(s)
+		done := make(chan session.Grant)
+		go func() {
+			g, _ := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout})
+			done <- g
+		}()
+		l.reply(session.Reply{Seq: l.request().Seq, Session: s, Repeated: true})
+		if got := (<-done).SafeFor; got >= 0 {
+			t.Errorf("promise of a repeated open: %v, want none", got)
+		}
+		if got := w.conn.Touch(nil).SafeFor; got >= 0 {
+			t.Errorf("promise of a touch with nothing confirmed: %v, want none", got)
+		}
+	})
+}
+
+func TestS3TheSmallestPromiseAnswersForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.open(1, 1)
+		time.Sleep(2 * time.Second)
+		w.open(2, 2)
+		if got, want := w.conn.Touch(nil).SafeFor, promised(2*time.Second); got != want {
+			t.Errorf("promise: %v, want %v, that of the older session", got, want)
+		}
+		time.Sleep(timeout)
+		if got := w.conn.Touch(nil).SafeFor; got >= 0 {
+			t.Errorf("promise when the newest confirmed touch is a timeout old: %v, want none", got)
+		}
+	})
+}
+
+func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		begin := time.Now()
+		l.beat(session.Heartbeat{Good: 1})
+		time.Sleep(interval)
+		l.beat(session.Heartbeat{Good: 1}) // no new good round
+		time.Sleep(10 * interval)
+		l.beat(session.Heartbeat{Good: 2})
+		synctest.Wait()
+		w.events.mu.Lock()
+		defer w.events.mu.Unlock()
+		if got := w.events.jeopardy; len(got) != 2 || !got[0] || got[1] {
+			t.Fatalf("told jeopardy %v, want its begin and its end", got)
+		}
+		told := w.events.at[0].Sub(begin)
+		if told <= jeopardyAfter*interval || told > jeopardyAfter*interval+interval/4 {
+			t.Errorf("told of jeopardy after %v, want just above %v", told, jeopardyAfter*interval)
+		}
+		if got := w.events.at[1].Sub(begin); got != 11*interval {
+			t.Errorf("told of its end after %v, want at once, after %v", got, 11*interval)
+		}
+		if len(w.events.try) != 1 || w.events.try[0] != "other:7400" {
+			t.Errorf("told to try %v", w.events.try)
+		}
+	})
+}
+
+func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		time.Sleep(5 * interval)
+		e := &events{}
+		c, err := w.server.Connect(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Disconnect()
+		if len(e.jeopardy) != 1 {
+			t.Errorf("told %v, want jeopardy", e.jeopardy)
+		}
+	})
+}
+
+func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{}) // reported before the suspension, confirmed after it
+		suspend := instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(aheadLimit + 1).Round(0)}
+		w.server.lookAt(suspend)
+		l.beat(session.Heartbeat{Confirmed: 1})
+		if got := w.conn.Touch(nil).SafeFor; got >= 0 {
+			t.Errorf("promise after a suspension: %v, want none", got)
+		}
+		if got := l.beat(session.Heartbeat{}).VouchAge; got != 0 {
+			t.Errorf("vouches for %v after a suspension, want 0", got)
+		}
+		l.beat(session.Heartbeat{Confirmed: 3})
+		if got, want := w.conn.Touch(nil).SafeFor, promised(0); got != want {
+			t.Errorf("promise from a touch after the suspension: %v, want %v", got, want)
+		}
+	})
+}
