@@ -17,8 +17,17 @@ func TestA1ClockTranscript(t *testing.T) {
 		ms   int
 		good bool
 	}{
-		{0, false}, {400, true}, {900, false}, {1400, false}, {1401, false}, {9000, false}, {9000, true}, {9500, false},
-		{9700, true}, {10_700, false}, {10_701, false},
+		{0, false},
+		{400, true},
+		{900, false},
+		{1400, false},
+		{1401, false},
+		{9000, false},
+		{9000, true},
+		{9500, false},
+		{9700, true},
+		{10_700, false},
+		{10_701, false},
 	} {
 		mono, star := time.Duration(step.ms)*time.Millisecond, " "
 		stood := time.Duration(0)

@@ -124,6 +124,13 @@ func (l *log) Propose(ctx context.Context, c session.Command) (session.Result, e
 	return l.apply(c, term), nil
 }
 
+// decides changes what becomes of proposals from now on.
+func (l *log) decides(answer func(context.Context, session.Command) (session.Result, error, bool)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answer = answer
+}
+
 // apply applies a command at the next index.
 func (l *log) apply(c session.Command, in uint64) session.Result {
 	l.mu.Lock()
@@ -214,6 +221,7 @@ func bubble(t *testing.T, members []session.Member, test func(w *world)) {
 }
 
 func newWorld(t *testing.T, members []session.Member) *world {
+	t.Helper()
 	w := &world{t: t, start: time.Now(), streams: make(map[session.Node]uint64)}
 	w.view = &view{sessions: make(map[session.ID]session.Session), term: term, members: members}
 	w.log = &log{w: w}
@@ -311,7 +319,7 @@ type member struct {
 
 	mu      sync.Mutex
 	beats   []*session.Heartbeat
-	replies map[uint64]*session.Reply
+	answers map[uint64]*session.Reply
 	welcome *session.Welcome
 }
 
@@ -333,7 +341,7 @@ func (m *member) Send(s session.LeaderMessage) error {
 	case s.Welcome != nil:
 		m.welcome = s.Welcome
 	case s.Reply != nil:
-		m.replies[s.Reply.Seq] = s.Reply
+		m.answers[s.Reply.Seq] = s.Reply
 	case s.Heartbeat != nil:
 		m.beats = append(m.beats, s.Heartbeat)
 		m.w.line("%v  heartbeat %d to %d", m.w.now(), s.Heartbeat.Round, m.hello.Node)
@@ -415,7 +423,7 @@ func (w *world) stream(hello session.Hello, reply func(*session.Heartbeat) *sess
 
 func (w *world) follow(m *member) *member {
 	m.out, m.cutOff = make(chan session.LearnerMessage, 1<<14), make(chan struct{})
-	m.ended, m.replies = make(chan error, 1), make(map[uint64]*session.Reply)
+	m.ended, m.answers = make(chan error, 1), make(map[uint64]*session.Reply)
 	m.cut = sync.OnceFunc(func() { close(m.cutOff) })
 	w.t.Cleanup(m.cut)
 	go func() {
@@ -424,6 +432,13 @@ func (w *world) follow(m *member) *member {
 	}()
 	synctest.Wait()
 	return m
+}
+
+// replies changes how the member answers from now on.
+func (m *member) replies(by func(*session.Heartbeat) *session.Answer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reply = by
 }
 
 // says sends an answer.
@@ -443,12 +458,6 @@ func (m *member) last() *session.Heartbeat {
 	return m.beats[len(m.beats)-1]
 }
 
-func (m *member) count() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.beats)
-}
-
 // asks sends a request and lets everything settle.
 func (m *member) asks(r session.Request) {
 	m.out <- session.LearnerMessage{Request: &r}
@@ -459,7 +468,7 @@ func (m *member) asks(r session.Request) {
 func (m *member) replied(seq uint64) *session.Reply {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.replies[seq]
+	return m.answers[seq]
 }
 
 // err returns why the stream has ended; it has to have.

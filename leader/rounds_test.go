@@ -3,6 +3,7 @@ package leader_test
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,17 +126,18 @@ func TestR3NewerTermNeverCounts(t *testing.T) {
 	bubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
 		w.join(1, prompt)
-		in := uint64(term + 1)
+		var in atomic.Uint64
+		in.Store(term + 1)
 		w.join(2, func(b *session.Heartbeat) *session.Answer {
 			a := answer(b.Round)
-			a.Term = in
+			a.Term = in.Load()
 			return a
 		})
 		w.at(3 * beat)
 		if got := w.good(); got != 0 {
 			t.Errorf("round %d is good by an answer of a newer term", got)
 		}
-		in = term - 1
+		in.Store(term - 1)
 		w.at(4 * beat)
 		if got := w.good(); got != 5 {
 			t.Errorf("round %d is good by an answer of an older term, want 5", got)
@@ -242,15 +244,15 @@ func TestR4Reads(t *testing.T) {
 		w.view.mu.Unlock()
 		other.says(answer(1))
 		if r := m.replied(1); r != nil {
-			t.Fatalf("answered %+v by a round that had begun before", r)
+			w.t.Fatalf("answered %+v by a round that had begun before", r)
 		}
 		if got := other.last().Round; got != 2 {
-			t.Fatalf("newest round %d, want 2 at once when 1 is good", got)
+			w.t.Fatalf("newest round %d, want 2 at once when 1 is good", got)
 		}
 		other.says(answer(2))
 		for seq := range uint64(100) {
 			if r := m.replied(seq); r == nil || r.Index != 41 || r.Err != nil || r.Term != term {
-				t.Fatalf("reply %d = %+v, want index 41", seq, r)
+				w.t.Fatalf("reply %d = %+v, want index 41", seq, r)
 			}
 		}
 		if got := w.tracker.Stats().Rounds; got != 2 {
@@ -292,7 +294,7 @@ func TestR4Remaining(t *testing.T) {
 		m.asks(session.Request{Seq: 1, Read: &session.ReadRequest{Remaining: []session.ID{6, 9, 5}}})
 		r := m.replied(1)
 		if r == nil || len(r.Remaining) != 3 {
-			t.Fatalf("reply %+v", r)
+			w.t.Fatalf("reply %+v", r)
 		}
 		if want := long - time.Second; r.Remaining[0] != want {
 			t.Errorf("never touched: %v left, want %v", r.Remaining[0], want)

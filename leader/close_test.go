@@ -1,0 +1,228 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+)
+
+// blocked makes closes wait until release is called with what is to become of them.
+func (w *world) blocked() (release func(err error)) {
+	outcome := make(chan error)
+	w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+		if _, ok := c.(session.CloseSessions); !ok {
+			return session.Result{}, nil, false
+		}
+		err := <-outcome
+		return session.Result{}, err, err != nil
+	})
+	return func(err error) {
+		outcome <- err
+		w.log.decides(nil)
+		synctest.Wait()
+	}
+}
+
+// E3: popped and marked is one step: while the close is under way the session is not proposed again and touches of it are
+// not taken; entries hold at most 1,024 sessions, each with its attachment, under the tracker's term.
+func TestE3Entries(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		const n = 3000
+		want := make(map[session.ID]uint64)
+		for i := range session.ID(n) {
+			s := w.has((i+1)<<20, 1)
+			want[s.ID] = s.Attachment
+		}
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		w.alive()
+		closes, _ := proposed[session.CloseSessions](w.log)
+		for _, c := range closes {
+			if c.Term != term || c.Cause != session.CauseExpired || len(c.Sessions) > session.MaxCloseBatch {
+				t.Errorf("entry of term %d, cause %v, %d sessions", c.Term, c.Cause, len(c.Sessions))
+			}
+			for _, one := range c.Sessions {
+				if want[one.ID] != one.Attachment {
+					t.Errorf("%v closed with attachment %d, want %d once", one.ID, one.Attachment, want[one.ID])
+				}
+				delete(want, one.ID)
+			}
+		}
+		if len(want) != 0 || len(closes) != 3 {
+			t.Errorf("%d sessions not closed, %d entries, want 3", len(want), len(closes))
+		}
+		if got := w.tracker.Stats(); got.Expired != n || got.Sessions != 0 || got.Closing != 0 {
+			t.Errorf("stats: %+v", got)
+		}
+	})
+}
+
+func TestE3MarkedAtOnce(t *testing.T) {
+	trio(t, func(w *world) {
+		w.has(5, 3)
+		release := w.blocked()
+		m := w.join(3, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		if got := w.tracker.Stats().Closing; got != 1 {
+			w.t.Fatalf("%d closing, want 1", got)
+		}
+		m.replies(touching(m.last().Round+1, session.Touch{ID: 5}))
+		w.at(10 * time.Second)
+		if got := w.tracker.Stats(); got.Taken != 0 || got.NotTaken != 1 {
+			t.Errorf("taken %d, not taken %d, want 0, 1", got.Taken, got.NotTaken)
+		}
+		release(nil)
+		w.alive()
+		if closes, _ := proposed[session.CloseSessions](w.log); len(closes) != 1 {
+			t.Errorf("%d entries, want 1", len(closes))
+		}
+	})
+}
+
+// E4: a close that certainly will not take effect gives the mark back, with the deadline that touches made of it
+// meanwhile; the session is not proposed again before the next interval.
+func TestE4Refused(t *testing.T) {
+	for name, err := range map[string]error{
+		"leadership transfer": session.ErrNotLeader,
+		"full queue":          &session.LimitError{Name: "queue"},
+		"stopping":            session.ErrStopping,
+	} {
+		t.Run(name, func(t *testing.T) {
+			trio(t, func(w *world) {
+				w.has(5, 3)
+				w.has(6, 3)
+				release := w.blocked()
+				m := w.join(3, prompt)
+				defer w.run()()
+				w.at(4250 * ms)
+				m.replies(touching(m.last().Round+1, session.Touch{ID: 5}))
+				w.at(4800 * ms) // touched at 4.5 s: due at 8.52 s
+				release(err)
+				if got := w.tracker.Stats(); got.Closing != 0 || got.Returned != 2 {
+					t.Errorf("%d closing, %d returned, want 0, 2", got.Closing, got.Returned)
+				}
+				w.alive(5, 6)
+				w.expires(5*time.Second, 6)
+				w.expires(8750*ms, 5)
+			})
+		})
+	}
+}
+
+// E4: a mark is taken back when the state machine left the session alone.
+func TestE4LeftAlone(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		w.has(5, 1)
+		first := true
+		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+			if _, ok := c.(session.CloseSessions); ok && first {
+				first = false
+				return session.Result{Term: term, Closed: []bool{false}}, nil, true
+			}
+			return session.Result{}, nil, false
+		})
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		if got := w.tracker.Stats(); got.Closing != 0 || got.Returned != 1 {
+			t.Errorf("%d closing, %d returned, want 0, 1", got.Closing, got.Returned)
+		}
+		w.expires(4500*ms, 5)
+	})
+}
+
+// E4: while the outcome is unknown the mark stays; the log decides, hours later if need be.
+func TestE4Unknown(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		s := w.has(5, 1)
+		moved := w.has(6, 1)
+		release := w.blocked()
+		m := w.join(1, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		release(session.ErrOutcomeUnknown)
+		w.at(time.Hour)
+		if got := w.tracker.Stats(); got.Closing != 2 || got.Returned != 0 || got.Unknown != 2 {
+			w.t.Fatalf("%d closing, %d returned, %d unknown, want 2, 0, 2", got.Closing, got.Returned, got.Unknown)
+		}
+		m.asks(session.Request{Seq: 1, Resume: &session.ResumeRequest{Token: token(s)}})
+		if got := m.replied(1); got == nil || !errors.Is(got.Err, session.ErrClosing) {
+			t.Errorf("resume: %+v, want ErrClosing", got)
+		}
+		w.log.apply(session.MoveSession{ID: 6, NewOwner: 1}, term) // proposed before the mark
+		closes, _ := proposed[session.CloseSessions](w.log)
+		w.log.apply(closes[0], term)
+		w.alive(6)
+		if got := w.tracker.Stats(); got.Closing != 0 || got.Sessions != 1 {
+			t.Errorf("%d closing, %d sessions after the log decided, want 0, 1", got.Closing, got.Sessions)
+		}
+		if now, _ := w.view.Session(6); now.Attachment == moved.Attachment {
+			t.Error("the session was not moved")
+		}
+	})
+}
+
+// E4: the refusal of a close under a former attachment does not take back the mark of a later one.
+func TestE4FormerAttachment(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		w.has(5, 1)
+		first, second := make(chan struct{}), make(chan struct{})
+		calls := []chan struct{}{first, second}
+		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+			if _, ok := c.(session.CloseSessions); !ok || len(calls) == 0 {
+				return session.Result{}, nil, false
+			}
+			call := calls[0]
+			calls = calls[1:]
+			<-call
+			return session.Result{}, session.ErrNotLeader, true
+		})
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		w.log.apply(session.MoveSession{ID: 5, NewOwner: 1}, term)
+		w.at(8500 * ms)
+		if got := w.tracker.Stats().Closing; got != 1 {
+			w.t.Fatalf("%d closing, want 1 under the new attachment", got)
+		}
+		close(first)
+		synctest.Wait()
+		if got := w.tracker.Stats().Closing; got != 1 {
+			t.Errorf("%d closing after the former close was refused, want 1", got)
+		}
+		close(second)
+	})
+}
+
+// E5: until the log has decided, a client hears CLOSING, and then that its session has ended.
+func TestE5OnlyTheLogSays(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		s := w.has(5, 1)
+		release := w.blocked()
+		m := w.join(1, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		tok := token(s)
+		m.asks(session.Request{Seq: 1, Resume: &session.ResumeRequest{Token: tok}})
+		m.asks(session.Request{Seq: 2, Close: &tok})
+		for seq := range uint64(2) {
+			if r := m.replied(seq + 1); r == nil || !errors.Is(r.Err, session.ErrClosing) {
+				t.Errorf("reply %d before the log decided: %+v, want ErrClosing", seq+1, r)
+			}
+		}
+		release(nil)
+		m.asks(session.Request{Seq: 3, Resume: &session.ResumeRequest{Token: tok}})
+		m.asks(session.Request{Seq: 4, Close: &tok})
+		for seq := range uint64(2) {
+			if r := m.replied(seq + 3); r == nil || !errors.Is(r.Err, session.ErrExpired) {
+				t.Errorf("reply %d after the log decided: %+v, want ErrExpired", seq+3, r)
+			}
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package leader_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+)
+
+// slowly is a frozen copy whose filling waits before each session until the test lets it go on.
+type slowly struct {
+	sessions []session.Session
+	step     chan struct{}
+}
+
+func (s *slowly) Ascend(_ session.ID, yield func(session.Session) bool) {
+	for _, one := range s.sessions {
+		<-s.step
+		if !yield(one) {
+			return
+		}
+	}
+	<-s.step
+}
+
+// filling runs a leader whose queue is not filled before the test calls fill.
+func filling(t *testing.T, ids []session.ID, test func(w *world, m *member, fill func())) {
+	t.Helper()
+	bubble(t, voters(1), func(w *world) {
+		m := w.join(1, nil)
+		frozen := &slowly{step: make(chan struct{})}
+		for _, id := range ids {
+			frozen.sessions = append(frozen.sessions, w.has(id, 1))
+		}
+		ctx, cancel := context.WithCancel(w.t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.tracker.Run(ctx, frozen) }()
+		fill := func() {
+			close(frozen.step)
+			synctest.Wait()
+		}
+		w.at(0)
+		test(w, m, fill)
+		cancel()
+		<-done
+	})
+}
+
+// The tracker serves while it fills: a touch of a session that is not filled in yet is taken, and the filling does not
+// take it back.
+func TestFillTouch(t *testing.T) {
+	filling(t, []session.ID{5, 6}, func(w *world, m *member, fill func()) {
+		w.at(200 * ms)
+		m.says(answer(1, session.Touch{ID: 5, Age: 100 * ms}, session.Touch{ID: 7}))
+		if got := w.tracker.Stats(); got.Taken != 1 || got.NotTaken != 1 || got.FillTime != 0 || got.GoodRound != 1 {
+			t.Errorf("stats while filling: %+v", got)
+		}
+		w.at(300 * ms)
+		fill()
+		if got := w.tracker.Stats(); got.Sessions != 2 || got.FillTime != 300*ms {
+			t.Errorf("stats after filling: %+v", got)
+		}
+		m.replies(prompt)
+		w.at(beat)
+		remaining := m.ask(session.Request{Read: &session.ReadRequest{Remaining: []session.ID{5, 6}}}).Remaining
+		if want := 100*ms + touched - beat; remaining[0] != want {
+			t.Errorf("the touched session has %v, want %v", remaining[0], want)
+		}
+		if want := long - beat; remaining[1] != want {
+			t.Errorf("the other has %v, want %v", remaining[1], want)
+		}
+	})
+}
+
+// What ends or moves before it is filled in is not brought back as it was.
+func TestFillBehindTheLog(t *testing.T) {
+	filling(t, []session.ID{5, 6, 7}, func(w *world, m *member, fill func()) {
+		m.replies(prompt)
+		m.says(answer(1))
+		tok := token(session.Session{ID: 5, Attachment: 1})
+		if r := m.ask(session.Request{Close: &tok}); r.Err != nil {
+			w.t.Fatalf("close of a session that is not filled in: %v", r.Err)
+		}
+		tok = token(session.Session{ID: 6, Attachment: 2})
+		if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok}}); r.Err != nil {
+			w.t.Fatalf("resume of a session that is not filled in: %v", r.Err)
+		}
+		w.log.apply(session.CloseSessions{Term: term, Sessions: []session.Closing{{ID: 7, Attachment: 3}}}, term)
+		fill()
+		if got := w.tracker.Stats(); got.Sessions != 1 {
+			t.Errorf("%d sessions tracked, want 1", got.Sessions)
+		}
+		w.expires(4250*ms, 6)
+		closes, _ := proposed[session.CloseSessions](w.log)
+		if got := closes[len(closes)-1].Sessions[0]; got.Attachment != 4 {
+			t.Errorf("closed with attachment %d, want that of the move, 4", got.Attachment)
+		}
+	})
+}
+
+// How long a session has is known before it is filled in.
+func TestFillRemaining(t *testing.T) {
+	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
+		m.replies(prompt)
+		m.says(answer(1))
+		w.at(time.Second)
+		remaining := m.ask(session.Request{Read: &session.ReadRequest{Remaining: []session.ID{5, 6}}}).Remaining
+		if remaining[0] != long-time.Second || remaining[1] >= 0 {
+			t.Errorf("remaining %v, want 3s and negative", remaining)
+		}
+		fill()
+	})
+}
+
+// A session that came due while it waited to be filled in expires when it is.
+func TestFillLate(t *testing.T) {
+	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
+		m.replies(prompt)
+		m.says(answer(1))
+		w.at(10 * time.Second)
+		w.alive(5)
+		fill()
+		w.at(10*time.Second + beat)
+		w.alive()
+	})
+}

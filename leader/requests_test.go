@@ -1,0 +1,369 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+)
+
+// solo runs a leader that is its own quorum.
+func solo(t *testing.T, test func(w *world, m *member)) {
+	t.Helper()
+	bubble(t, voters(1, 2), func(w *world) {
+		w.view.members[1].Voter = false
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(0)
+		test(w, w.join(2, prompt))
+	})
+}
+
+// ask sends a request and returns the reply, which has to be there.
+func (m *member) ask(r session.Request) *session.Reply {
+	m.w.t.Helper()
+	m.mu.Lock()
+	r.Seq = uint64(len(m.answers) + 1000)
+	m.mu.Unlock()
+	m.asks(r)
+	reply := m.replied(r.Seq)
+	if reply == nil {
+		m.w.t.Fatalf("at %v no reply to %+v", m.w.now(), r)
+	}
+	return reply
+}
+
+// An open is proposed for the node it came through, with the negotiated timeout.
+func TestOpen(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		labels := session.Labels{{Key: "app", Value: "x"}}
+		id := session.RequestID{1, 2}
+		r := m.ask(session.Request{Open: &session.OpenRequest{RequestID: id, Timeout: time.Hour, Labels: labels}})
+		if r.Err != nil || r.Term != term || r.Index != 1 || r.Session.Owner != 2 || r.Session.Timeout != 40*time.Second {
+			t.Errorf("reply %+v", r)
+		}
+		opens, _ := proposed[session.OpenSession](w.log)
+		if len(opens) != 1 || opens[0].RequestID != id || opens[0].Node != 2 || len(opens[0].Labels) != 1 {
+			t.Errorf("proposed %+v", opens)
+		}
+		for field, open := range map[string]session.OpenRequest{
+			"timeout": {Timeout: 0},
+			"labels":  {Timeout: long, Labels: session.Labels{{Key: ""}}},
+			"ms":      {Timeout: long, MS: session.MaxMS + 1},
+		} {
+			r := m.ask(session.Request{Open: &open})
+			if got, ok := errors.AsType[*session.FieldError](r.Err); !ok || got.Field != field {
+				t.Errorf("%s out of range: %v", field, r.Err)
+			}
+		}
+		if opens, _ := proposed[session.OpenSession](w.log); len(opens) != 1 {
+			t.Errorf("%d opens were proposed, want 1", len(opens))
+		}
+	})
+}
+
+// O1: an open from a clock more than a minute ahead of the leader's is refused.
+func TestO1ClockAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(session.Epoch().Add(48 * time.Hour)))
+		w := newWorld(t, voters(1))
+		defer w.run()()
+		m := w.join(1, prompt)
+		now := session.MS(time.Now())
+		if r := m.ask(session.Request{Open: &session.OpenRequest{Timeout: long, MS: now + 60_000}}); r.Err != nil {
+			t.Errorf("a minute ahead: %v", r.Err)
+		}
+		r := m.ask(session.Request{Open: &session.OpenRequest{Timeout: long, MS: now + 60_001}})
+		if got, ok := errors.AsType[*session.FieldError](r.Err); !ok || got.Field != "ms" || !strings.Contains(got.Limit, "node 1") {
+			t.Errorf("a minute and a millisecond ahead: %v", r.Err)
+		}
+		if r := m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}); r.Err != nil {
+			t.Errorf("behind: %v", r.Err)
+		}
+	})
+}
+
+// O2: the ids of requests that are older than the largest timeout are forgotten, those of earlier terms too; nothing is
+// proposed when there is nothing to forget.
+func TestO2ForgetRequests(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		w.view.commit, w.log.index = 12, 12
+		m := w.join(1, prompt)
+		defer w.run()()
+		w.at(10 * time.Second)
+		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index 13
+		w.at(11 * time.Second)
+		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index 14
+		w.at(30 * time.Second)
+		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index >= 15
+		last := w.log.index
+		w.at(time.Hour)
+		forgotten, at := proposed[session.ForgetRequests](w.log)
+		if len(forgotten) != 3 || forgotten[0].UpToIndex != 12 || forgotten[1].UpToIndex != 14 || forgotten[2].UpToIndex != last {
+			w.t.Fatalf("forgotten %+v, want 12, 14 and %d", forgotten, last)
+		}
+		for i, opened := range []time.Duration{0, 11 * time.Second, 30 * time.Second} {
+			if age := at[i] - opened; age < 40*time.Second || age > 60*time.Second {
+				t.Errorf("%+v forgotten at the age of %v, want little above 40 s", forgotten[i], age)
+			}
+		}
+	})
+}
+
+// O2: what could not be forgotten is forgotten later.
+func TestO2Again(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		w.view.commit = 12
+		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+			_, forget := c.(session.ForgetRequests)
+			return session.Result{}, session.ErrOutcomeUnknown, forget && w.now() < 5*time.Minute
+		})
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(6 * time.Minute)
+		_, at := proposed[session.ForgetRequests](w.log)
+		if len(at) < 2 || at[len(at)-1] < 5*time.Minute {
+			t.Errorf("proposed at %v, want until it was done", at)
+		}
+	})
+}
+
+// M1: every resume is proposed, to the same node too, with the client's instance and attempt, whatever attachment the
+// token has; its result is told as it is.
+func TestM1Resume(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		s := w.has(5, 2)
+		tok := token(s)
+		tok.Attachment = 99
+		r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 77, Attempt: 3}})
+		if r.Err != nil || r.Session.Owner != 2 || r.Session.Attachment <= s.Attachment || r.Term != term || r.Repeated {
+			t.Errorf("reply %+v", r)
+		}
+		moves, _ := proposed[session.MoveSession](w.log)
+		if want := (session.MoveSession{ID: 5, NewOwner: 2, Instance: 77, Attempt: 3}); len(moves) != 1 || moves[0] != want {
+			t.Errorf("proposed %+v, want %+v", moves, want)
+		}
+		w.log.decides(func(context.Context, session.Command) (session.Result, error, bool) {
+			return session.Result{Term: term, Session: r.Session, Repeated: true}, nil, true
+		})
+		if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 3}}); r.Err != nil || !r.Repeated {
+			t.Errorf("reply %+v to a repeat, want Repeated", r)
+		}
+		w.log.decides(func(context.Context, session.Command) (session.Result, error, bool) {
+			return session.Result{Term: term, Err: session.ErrMoved}, nil, true
+		})
+		if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 2}}); !errors.Is(r.Err, session.ErrMoved) {
+			t.Errorf("reply %+v to an older attempt, want ErrMoved", r)
+		}
+	})
+}
+
+// K-03: who has not the credential learns nothing and changes nothing, not even whether the session exists.
+func TestBadCredential(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		tok := token(w.has(5, 2))
+		for _, id := range []session.ID{5, 6} {
+			tok.ID, tok.Credential = id, session.Credential{}
+			for _, r := range []*session.Reply{
+				m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok}}), m.ask(session.Request{Close: &tok}),
+			} {
+				if !errors.Is(r.Err, session.ErrBadCredential) {
+					t.Errorf("session %v: %v, want ErrBadCredential", id, r.Err)
+				}
+			}
+		}
+		if len(w.log.all) != 0 || w.tracker.Stats().Closing != 0 {
+			t.Errorf("proposed %+v", w.log.all)
+		}
+	})
+}
+
+func TestUnknownSession(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		tok := session.Token{ID: 6, Credential: credential(6)}
+		for _, r := range []*session.Reply{
+			m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok}}), m.ask(session.Request{Close: &tok}),
+		} {
+			if got, ok := errors.AsType[*session.ExpiredError](r.Err); !ok || got.ID != 6 {
+				t.Errorf("%v, want an ExpiredError", r.Err)
+			}
+		}
+	})
+}
+
+// M2: a close is under the session's attachment and no other.
+func TestM2Close(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		w.has(4, 1)
+		s := w.has(5, 1)
+		m := w.join(1, prompt)
+		defer w.run()()
+		w.at(0)
+		for attachment, want := range map[uint64]error{
+			s.Attachment - 1: session.ErrMoved, s.Attachment + 1: session.ErrLagging,
+		} {
+			tok := token(s)
+			tok.Attachment = attachment
+			if r := m.ask(session.Request{Close: &tok}); !errors.Is(r.Err, want) {
+				t.Errorf("attachment %d of %d: %v, want %v", attachment, s.Attachment, r.Err, want)
+			}
+		}
+		if closes, _ := proposed[session.CloseSessions](w.log); closes != nil {
+			w.t.Fatalf("proposed %+v", closes)
+		}
+		tok := token(s)
+		if r := m.ask(session.Request{Close: &tok}); r.Err != nil || r.Index == 0 || r.Term != term {
+			t.Errorf("reply %+v", r)
+		}
+		w.alive(4)
+		closes, _ := proposed[session.CloseSessions](w.log)
+		if closes[0].Cause != session.CauseClosed || closes[0].Term != term {
+			t.Errorf("proposed %+v", closes[0])
+		}
+		if got := w.tracker.Stats(); got.Closed != 1 || got.Expired != 0 {
+			t.Errorf("closed %d, expired %d, want 1, 0", got.Closed, got.Expired)
+		}
+	})
+}
+
+// E4: a client's close obeys the same rule: refused, the session lives on; and the proposal outlives the stream, so that
+// its outcome still decides about the mark.
+func TestE4ClientClose(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		tok := token(w.has(5, 1))
+		release := w.blocked()
+		m := w.join(1, prompt)
+		defer w.run()()
+		w.at(ms)
+		m.asks(session.Request{Seq: 1, Close: &tok})
+		if got := w.tracker.Stats().Closing; got != 1 {
+			w.t.Fatalf("%d closing, want 1", got)
+		}
+		m.cut()
+		synctest.Wait()
+		if got := w.tracker.Stats().Closing; got != 1 {
+			w.t.Fatalf("%d closing after the stream ended, want 1", got)
+		}
+		release(session.ErrNotLeader)
+		if got := w.tracker.Stats(); got.Closing != 0 || got.Returned != 1 {
+			t.Errorf("%d closing, %d returned, want 0, 1", got.Closing, got.Returned)
+		}
+		w.alive(5)
+	})
+}
+
+// A close that the state machine left alone says why.
+func TestCloseLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		before session.Command
+		want   error
+	}{
+		"moved before": {session.MoveSession{ID: 5, NewOwner: 1}, session.ErrMoved},
+		"ended before": {session.CloseSessions{Term: term, Sessions: []session.Closing{{ID: 5, Attachment: 1}}}, session.ErrExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, voters(1), func(w *world) {
+				tok := token(w.has(5, 1))
+				m := w.join(1, prompt)
+				defer w.run()()
+				w.at(ms)
+				w.log.decides(func(_ context.Context, p session.Command) (session.Result, error, bool) {
+					w.log.apply(c.before, term)
+					return session.Result{}, nil, false
+				})
+				if r := m.ask(session.Request{Close: &tok}); !errors.Is(r.Err, c.want) {
+					t.Errorf("%v, want %v", r.Err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// M3: what an entry of another term did, or one after which the own term was over, is not this leader's to say.
+func TestM3OutcomeUnknown(t *testing.T) {
+	for name, in := range map[string]uint64{"entry of another term": term + 1, "own term over": term} {
+		t.Run(name, func(t *testing.T) {
+			solo(t, func(w *world, m *member) {
+				w.has(5, 2)
+				w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+					if in == term {
+						w.view.mu.Lock()
+						w.view.term++
+						w.view.mu.Unlock()
+					}
+					return w.log.apply(c, in), nil, true
+				})
+				synctest.Wait()
+				reply, err := w.tracker.Answer(w.t.Context(), 2, &session.Request{Open: &session.OpenRequest{Timeout: long}})
+				if !errors.Is(err, session.ErrOutcomeUnknown) || reply.Session.ID != 0 {
+					t.Errorf("%+v, %v, want ErrOutcomeUnknown", reply, err)
+				}
+			})
+		})
+	}
+}
+
+// M6: a closing session is not moved.
+func TestM6ClosingIsNotMoved(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		tok := token(w.has(5, 1))
+		release := w.blocked()
+		m := w.join(1, prompt)
+		defer w.run()()
+		w.at(ms)
+		m.asks(session.Request{Seq: 1, Close: &tok})
+		if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok}}); !errors.Is(r.Err, session.ErrClosing) {
+			t.Errorf("%+v, want ErrClosing", r)
+		}
+		if moves, _ := proposed[session.MoveSession](w.log); moves != nil {
+			t.Errorf("proposed %+v", moves)
+		}
+		release(nil)
+		if r := m.replied(1); r == nil || r.Err != nil {
+			t.Errorf("close: %+v", r)
+		}
+	})
+}
+
+// A stream has a bound of requests under way; more are refused, and the others are answered.
+func TestRequestsBounded(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		release := make(chan struct{})
+		w.log.decides(func(context.Context, session.Command) (session.Result, error, bool) {
+			<-release
+			return session.Result{Term: term}, nil, true
+		})
+		m := w.join(1, prompt)
+		defer w.run()()
+		for seq := range uint64(4097) {
+			m.out <- session.LearnerMessage{Request: &session.Request{Seq: seq, Open: &session.OpenRequest{Timeout: long}}}
+		}
+		synctest.Wait()
+		limit, ok := errors.AsType[*session.LimitError](m.replied(4096).Err)
+		if !ok || limit.Limit != "4096" || m.replied(0) != nil {
+			t.Errorf("the request beyond the bound: %+v; the first: %+v", m.replied(4096), m.replied(0))
+		}
+		close(release)
+		synctest.Wait()
+		for seq := range uint64(4096) {
+			if r := m.replied(seq); r == nil || r.Err != nil {
+				w.t.Fatalf("reply %d: %+v", seq, r)
+			}
+		}
+		if r := m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}); r.Err != nil {
+			t.Errorf("after the others were done: %v", r.Err)
+		}
+	})
+}
+
+func TestEmptyRequest(t *testing.T) {
+	solo(t, func(_ *world, m *member) {
+		if r := m.ask(session.Request{}); !errors.Is(r.Err, session.ErrInvalid) {
+			t.Errorf("%+v, want ErrInvalid", r)
+		}
+	})
+}
