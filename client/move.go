@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -93,7 +94,7 @@ func (m *mover) failed(now time.Time, d *dice) {
 // leave looks for another node because of what is wrong with c. The sessions stay on c, and are touched there, until the
 // other one has served something.
 func (l *loop) leave(c *conn, why error) {
-	l.trouble = unreachable(c.address, why)
+	l.trouble = fmt.Errorf("%s: %w", c.address, why)
 	if c != l.cur || c.failing != nil {
 		return
 	}
@@ -196,7 +197,7 @@ func (l *loop) adopt() {
 // lost handles the end of a connection.
 func (l *loop) lost(c *conn, err error) {
 	if c == l.next {
-		l.failedNext(err)
+		l.failedNext(unreachable(c.address, err))
 		return
 	}
 	l.logger.Info("connection lost", "address", c.address, "error", err)
@@ -208,7 +209,7 @@ func (l *loop) lost(c *conn, err error) {
 // failedNext gives up the connection that was tried.
 func (l *loop) failedNext(err error) {
 	l.logger.Debug("node does not serve", "address", l.next.address, "error", err)
-	l.trouble = unreachable(l.next.address, err)
+	l.trouble = err
 	l.drop(l.next, nil)
 	l.mover.failed(l.now, l.dice)
 	l.rejoin()
@@ -251,7 +252,7 @@ func (l *loop) checkConns() {
 		case c.up && len(l.sessions) == 0:
 			l.adopt()
 		case !l.now.Before(c.deadline):
-			l.failedNext(errSlow)
+			l.failedNext(unreachable(c.address, errSlow))
 		}
 	}
 	if c := l.cur; c == nil {

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+// statusView is a node's status in JSON; Error says why a node gave none.
+type statusView struct {
+	Endpoint         string       `json:"endpoint"`
+	Node             session.Node `json:"node,omitempty"`
+	ClusterID        string       `json:"cluster_id,omitempty"`
+	Role             string       `json:"role,omitempty"`
+	Term             uint64       `json:"term,omitempty"`
+	Leader           session.Node `json:"leader,omitempty"`
+	LeaderAddress    string       `json:"leader_address,omitempty"`
+	CommitIndex      uint64       `json:"commit_index,omitempty"`
+	AppliedIndex     uint64       `json:"applied_index,omitempty"`
+	SessionsGlobal   uint64       `json:"sessions_global"`
+	SessionsLocal    uint64       `json:"sessions_local"`
+	SessionsAttached uint64       `json:"sessions_attached"`
+	Ready            bool         `json:"ready"`
+	NotReadyBecause  string       `json:"not_ready_because,omitempty"`
+	StateDigest      string       `json:"state_digest,omitempty"`
+	Version          string       `json:"version,omitempty"`
+	Error            string       `json:"error,omitempty"`
+}
+
+func (c *cli) clusterStatus() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Ask every endpoint for its status", Args: cobra.NoArgs,
+		Long: `Ask every node named by --endpoints for its status. A node that does not answer has a line that says why; then the
+exit code is 1, or 3 when no node answers.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.withClient(cmd.Context(), c.status) },
+	}
+}
+
+func (c *cli) status(ctx context.Context, cl *client.Client) error {
+	views := make([]statusView, len(c.endpoints))
+	errs := make([]error, len(c.endpoints))
+	var wg sync.WaitGroup
+	for i, endpoint := range c.endpoints {
+		wg.Go(func() {
+			st, err := cl.Status(ctx, endpoint)
+			views[i], errs[i] = viewStatus(endpoint, st, err), err
+		})
+	}
+	wg.Wait()
+	rows := make([][]string, 0, len(views))
+	for i := range views {
+		rows = append(rows, statusRow(&views[i]))
+	}
+	headers := []string{"ENDPOINT", "NODE", "ROLE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "ATTACHED", "READY", "VERSION"}
+	if err := c.print(views, func() string { return columns(headers, rows) }); err != nil {
+		return err
+	}
+	return silentNodes(errs)
+}
+
+// silentNodes returns what it means that some nodes did not answer: an unreachable cluster only when none did.
+func silentNodes(errs []error) error {
+	failed := 0
+	for _, err := range errs {
+		if err != nil {
+			failed++
+		}
+	}
+	switch failed {
+	case 0:
+		return nil
+	case len(errs):
+		return errors.Join(errs...)
+	default:
+		return errors.New("not every node answered")
+	}
+}
+
+func viewStatus(endpoint string, st client.Status, err error) statusView {
+	if err != nil {
+		return statusView{Endpoint: endpoint, Error: oneLine(err)}
+	}
+	return statusView{
+		Endpoint: endpoint, Node: st.Node, ClusterID: st.ClusterID, Role: st.Role, Term: st.Term, Leader: st.Leader,
+		LeaderAddress: st.LeaderAddress, CommitIndex: st.CommitIndex, AppliedIndex: st.AppliedIndex,
+		SessionsGlobal: st.Global, SessionsLocal: st.Local, SessionsAttached: st.Attached,
+		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, StateDigest: st.StateDigest, Version: st.Version,
+	}
+}
+
+func statusRow(v *statusView) []string {
+	if v.Error != "" {
+		return []string{v.Endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "no: no answer", "-"}
+	}
+	ready := yes(v.Ready)
+	if v.NotReadyBecause != "" {
+		ready += ": " + v.NotReadyBecause
+	}
+	leader := "-"
+	if v.Leader != 0 {
+		leader = number(v.Leader)
+	}
+	return []string{
+		v.Endpoint, number(v.Node), v.Role, number(v.Term), leader, number(v.CommitIndex), number(v.AppliedIndex),
+		number(v.SessionsGlobal), number(v.SessionsAttached), ready, orDash(v.Version),
+	}
+}
+
+type memberView struct {
+	Node          session.Node `json:"node"`
+	Voter         bool         `json:"voter"`
+	Leader        bool         `json:"leader"`
+	ClientAddress string       `json:"client_address"`
+	RaftAddress   string       `json:"raft_address"`
+	PeerAddress   string       `json:"peer_address"`
+}
+
+func (c *cli) clusterMembers() *cobra.Command {
+	return &cobra.Command{
+		Use: "members", Short: "Show the members of the cluster", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				members, err := cl.Members(ctx)
+				if err != nil {
+					return err
+				}
+				views := make([]memberView, 0, len(members))
+				rows := make([][]string, 0, len(members))
+				for _, m := range members {
+					views = append(views, memberView(m))
+					rows = append(rows, []string{number(m.Node), yes(m.Voter), yes(m.Leader), m.ClientAddress, m.RaftAddress, m.PeerAddress})
+				}
+				return c.print(views, func() string {
+					return columns([]string{"NODE", "VOTER", "LEADER", "CLIENT", "RAFT", "PEER"}, rows)
+				})
+			})
+		},
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"charm.land/lipgloss/v2/table"
+
+	"holdfast/session"
+)
+
+// print writes v as JSON, or what table makes of it, as the user wishes.
+func (c *cli) print(v any, text func() string) error {
+	if c.output == "json" {
+		encoder := json.NewEncoder(c.stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(v)
+	}
+	return write(c.stdout, text())
+}
+
+// write prints styled text; what is no terminal gets it plain.
+func write(w io.Writer, text string) error {
+	_, err := lipgloss.Fprintln(w, text)
+	return err
+}
+
+// columns lays out rows under headers.
+func columns(headers []string, rows [][]string) string {
+	t := table.New().Headers(headers...).Rows(rows...).Wrap(false).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).
+		StyleFunc(func(row, _ int) lipgloss.Style {
+			return lipgloss.NewStyle().PaddingRight(2).Bold(row == table.HeaderRow)
+		})
+	return trimLines(t.Render())
+}
+
+// properties lays out names and values.
+func properties(rows [][]string) string {
+	t := table.New().Rows(rows...).Wrap(false).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).
+		StyleFunc(func(_, column int) lipgloss.Style {
+			return lipgloss.NewStyle().PaddingRight(2).Bold(column == 0)
+		})
+	return trimLines(t.Render())
+}
+
+func trimLines(s string) string {
+	lines := strings.Split(strings.TrimRight(s, "\n "), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sessionView is a session in JSON.
+type sessionView struct {
+	ID          session.ID        `json:"id"`
+	TimeoutMS   int64             `json:"timeout_ms"`
+	Owner       session.Node      `json:"owner"`
+	Attachment  uint64            `json:"attachment"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	OpenedIndex uint64            `json:"opened_index"`
+	OpenedAt    time.Time         `json:"opened_at"`
+	// RemainingMS is absent when unknown.
+	RemainingMS *int64 `json:"remaining_ms,omitempty"`
+}
+
+func viewSession(s session.Session, remaining time.Duration) sessionView {
+	v := sessionView{
+		ID: s.ID, TimeoutMS: s.Timeout.Milliseconds(), Owner: s.Owner, Attachment: s.Attachment,
+		OpenedIndex: s.OpenedIndex, OpenedAt: s.OpenedAt,
+	}
+	for _, l := range s.Labels {
+		if v.Labels == nil {
+			v.Labels = make(map[string]string, len(s.Labels))
+		}
+		v.Labels[l.Key] = l.Value
+	}
+	if remaining >= 0 {
+		v.RemainingMS = new(remaining.Milliseconds())
+	}
+	return v
+}
+
+// certificateView is a certificate in JSON.
+type certificateView struct {
+	ID    session.ID `json:"id"`
+	Cause string     `json:"cause"`
+	// LastTouchAgeMS is absent when no touch was known.
+	LastTouchAgeMS *int64       `json:"last_touch_age_ms,omitempty"`
+	Owner          session.Node `json:"owner"`
+	Term           uint64       `json:"term"`
+	Index          uint64       `json:"index"`
+	CreditedMS     int64        `json:"credited_ms"`
+	EndedAt        time.Time    `json:"ended_at"`
+}
+
+func viewCertificate(c session.Certificate) certificateView {
+	v := certificateView{
+		ID: c.ID, Cause: c.Cause.String(), Owner: c.Owner, Term: c.Term, Index: c.Index,
+		CreditedMS: c.Credited.Milliseconds(), EndedAt: c.EndedAt,
+	}
+	if c.LastTouchAge >= 0 {
+		v.LastTouchAgeMS = new(c.LastTouchAge.Milliseconds())
+	}
+	return v
+}
+
+func labelText(labels session.Labels) string {
+	words := make([]string, 0, len(labels))
+	for _, l := range labels {
+		words = append(words, l.Key+"="+l.Value)
+	}
+	return orDash(strings.Join(words, ","))
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// spanText shows a duration to the millisecond, a dash for an unknown one.
+func spanText(d time.Duration) string {
+	if d < 0 {
+		return "-"
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// timeText shows a moment to the millisecond, a dash for none.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Round(0).Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func number[N ~uint8 | ~uint64](n N) string { return fmt.Sprintf("%d", n) }

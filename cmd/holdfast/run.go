@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/client"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnreachable = 3
+)
+
+const (
+	endpointsVariable = "HOLDFAST_ENDPOINTS"
+	defaultEndpoints  = "localhost:7400"
+)
+
+// usageError is a mistake in the command line that only its command can find.
+type usageError struct{ error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// cli is what all commands share.
+type cli struct {
+	stdin  io.Reader
+	stdout io.Writer
+	// started: the command line was understood; errors from then on are not about usage.
+	started   bool
+	endpoints []string
+	output    string
+	timeout   time.Duration
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := &cli{stdin: stdin, stdout: stdout}
+	root := c.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitDone
+	}
+	complain(stderr, "holdfast: %v\n", oneLine(err))
+	_, isUsage := errors.AsType[usageError](err)
+	switch {
+	case isUsage || !c.started:
+		complain(stderr, "See %q.\n", cmd.CommandPath()+" --help")
+		return exitUsage
+	case errors.Is(err, client.ErrUnreachable):
+		complain(stderr, "Is the cluster running? Its nodes are named by --endpoints or %s.\n", endpointsVariable)
+		return exitUnreachable
+	default:
+		return exitFailed
+	}
+}
+
+// complain writes to the person; there is nobody to tell when that fails.
+func complain(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ": ") }
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Keep sessions alive in a Holdfast cluster",
+		Long: `Keep sessions alive in a Holdfast cluster, and look at them.
+
+Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reachable.`,
+		Example: `  holdfast session hold --session-timeout 10s --label service=web
+  holdfast session ls --label service=web
+  holdfast cluster status --endpoints localhost:7400,localhost:7410,localhost:7420`,
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringSliceVar(&c.endpoints, "endpoints", splitEndpoints(os.Getenv(endpointsVariable)),
+		"client addresses, host:port, of nodes of the cluster (environment: "+endpointsVariable+")")
+	flags.StringVarP(&c.output, "output", "o", "table", "output: table or json")
+	flags.DurationVar(&c.timeout, "timeout", 5*time.Second, "how long a call may take, failed attempts included")
+	completeWords(root, "output", "table", "json")
+	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
+		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionClose(), c.sessionList(), c.sessionShow()),
+		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
+		group("id", "Take session ids apart and put them together", c.idDecode(), c.idEncode()))
+	return root
+}
+
+func splitEndpoints(s string) []string {
+	if strings.TrimSpace(s) == "" {
+		s = defaultEndpoints
+	}
+	endpoints := strings.Split(s, ",")
+	for i := range endpoints {
+		endpoints[i] = strings.TrimSpace(endpoints[i])
+	}
+	return endpoints
+}
+
+// check looks at the flags that all commands share.
+func (c *cli) check() error {
+	if c.output != "table" && c.output != "json" {
+		return usage("-o %q: want table or json", c.output)
+	}
+	if c.timeout <= 0 {
+		return usage("--timeout %v: want a positive duration", c.timeout)
+	}
+	c.started = true
+	return nil
+}
+
+// group is a command that only has others below it.
+func group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{
+		Use: name, Short: short, Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("unknown command %q for %q", args[0], "holdfast "+name)
+			}
+			return usage("%q needs a command", "holdfast "+name)
+		},
+	}
+	g.AddCommand(commands...)
+	return g
+}
+
+// completeWords completes the values of a flag; it fails only for a flag that does not exist.
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err)
+	}
+}
+
+// withClient runs f with a client and the time that calls may take.
+func (c *cli) withClient(ctx context.Context, f func(ctx context.Context, cl *client.Client) error) error {
+	cl, err := client.New(client.Config{Endpoints: c.endpoints})
+	if err != nil {
+		return usageError{err}
+	}
+	defer func() { _ = cl.Close() }() // always nil
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return f(ctx, cl)
+}

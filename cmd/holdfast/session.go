@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+// openFlags say what session to open.
+type openFlags struct {
+	timeout time.Duration
+	labels  []string
+}
+
+func (f *openFlags) add(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.timeout, "session-timeout", 10*time.Second,
+		"how long the session lives without a sign of life; the cluster clamps it to its limits")
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE of the session; may be repeated")
+}
+
+func (f *openFlags) options() (client.SessionOptions, error) {
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return client.SessionOptions{}, err
+	}
+	if f.timeout <= 0 {
+		return client.SessionOptions{}, usage("--session-timeout %v: want a positive duration", f.timeout)
+	}
+	return client.SessionOptions{Timeout: f.timeout, Labels: labels}, nil
+}
+
+func parseLabels(words []string) (map[string]string, error) {
+	labels := make(map[string]string, len(words))
+	for _, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		if _, twice := labels[key]; twice {
+			return nil, usage("--label %q: the key is given twice", w)
+		}
+		labels[key] = value
+	}
+	if _, err := session.NewLabels(labels); err != nil {
+		return nil, usage("--label: %w", err)
+	}
+	return labels, nil
+}
+
+// heldView is a session and its token in JSON.
+type heldView struct {
+	ID        session.ID   `json:"id"`
+	Token     string       `json:"token"`
+	TimeoutMS int64        `json:"timeout_ms"`
+	Owner     session.Node `json:"owner"`
+	SafeUntil *time.Time   `json:"safe_until,omitempty"`
+}
+
+func viewHeld(s *client.Session) heldView {
+	return heldView{
+		ID: s.ID(), Token: formatToken(s.Token()), TimeoutMS: s.Timeout().Milliseconds(), Owner: s.Owner(),
+		SafeUntil: moment(s.SafeUntil()),
+	}
+}
+
+// moment returns nil for none, and leaves the monotonic reading out.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.Round(0))
+}
+
+func (c *cli) sessionOpen() *cobra.Command {
+	var flags openFlags
+	cmd := &cobra.Command{
+		Use: "open", Short: "Open a session and print its id and token", Args: cobra.NoArgs,
+		Long: `Open a session and print its id and token. Nothing keeps it alive: it expires after its timeout unless "session touch",
+"session hold" or another client goes on with it.
+
+` + tokenHelp,
+		Example: `  holdfast session open --session-timeout 30s --label service=web -o json | jq -r .token > token
+  holdfast session hold --token-file token`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options, err := flags.options()
+			if err != nil {
+				return err
+			}
+			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				s, err := cl.Open(ctx, options)
+				if err != nil {
+					return err
+				}
+				v := viewHeld(s)
+				return c.print(v, func() string {
+					return properties([][]string{
+						{"id", v.ID.String()},
+						{"token", v.Token},
+						{"timeout", s.Timeout().String()},
+						{"owner", number(v.Owner)},
+						{"safe until", timeText(s.SafeUntil())},
+					})
+				})
+			})
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+type touchView struct {
+	ID        session.ID `json:"id"`
+	SafeUntil *time.Time `json:"safe_until,omitempty"`
+}
+
+func (c *cli) sessionTouch() *cobra.Command {
+	var flags tokenFlags
+	cmd := &cobra.Command{
+		Use: "touch", Short: "Touch a session once", Args: cobra.NoArgs,
+		Long: `Touch a session once, at the node that owns it, and print until when the cluster promises not to expire it: nothing
+when it can promise nothing now. A session that has been resumed since the token was given is refused.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := flags.token(c.stdin)
+			if err != nil {
+				return err
+			}
+			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				results, err := cl.Touch(ctx, []session.Token{token})
+				if err != nil {
+					return err
+				}
+				r := results[0]
+				if r.Err != nil {
+					return fmt.Errorf("touch session %v: %w", r.ID, r.Err)
+				}
+				return c.print(touchView{r.ID, moment(r.SafeUntil)}, func() string {
+					return properties([][]string{{"id", r.ID.String()}, {"safe until", timeText(r.SafeUntil)}})
+				})
+			})
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func (c *cli) sessionClose() *cobra.Command {
+	var flags tokenFlags
+	cmd := &cobra.Command{
+		Use: "close", Short: "Close a session", Args: cobra.NoArgs,
+		Long: `Close a session: it ends at once for everyone. A session that has been resumed since the token was given is refused.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := flags.token(c.stdin)
+			if err != nil {
+				return err
+			}
+			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				if err := cl.CloseToken(ctx, token); err != nil {
+					return err
+				}
+				return c.print(map[string]any{"id": token.ID, "closed": true}, func() string { return token.ID.String() + " closed" })
+			})
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}

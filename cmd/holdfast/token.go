@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/session"
+)
+
+// tokenHelp is said wherever a token is shown or taken.
+const tokenHelp = `A token is a secret: whoever has it can take the session over or close it. It is written as
+ID.CREDENTIAL.ATTACHMENT. Prefer --token-file, or --token - with standard input: other users of the machine can see
+the arguments of a command.`
+
+// formatToken writes a token as id, credential in hexadecimal and attachment, with dots between.
+func formatToken(t session.Token) string {
+	return fmt.Sprintf("%v.%s.%d", t.ID, hex.EncodeToString(t.Credential[:]), t.Attachment)
+}
+
+// parseToken reads what formatToken writes. Its errors do not repeat the token.
+func parseToken(s string) (session.Token, error) {
+	parts := strings.Split(strings.TrimSpace(s), ".")
+	if len(parts) != 3 {
+		return session.Token{}, usage("token: want ID.CREDENTIAL.ATTACHMENT, as session open prints it")
+	}
+	id, err := session.ParseID(parts[0])
+	if err != nil {
+		return session.Token{}, usage("token: %w", err)
+	}
+	credential, err := hex.DecodeString(parts[1])
+	if err != nil || len(credential) != len(session.Credential{}) {
+		return session.Token{}, usage("token: want a credential of %d hexadecimal digits", 2*len(session.Credential{}))
+	}
+	attachment, err := strconv.ParseUint(parts[2], 10, 64)
+	if err != nil || attachment == 0 {
+		return session.Token{}, usage("token: want an attachment that is a number above 0")
+	}
+	return session.Token{ID: id, Credential: session.Credential(credential), Attachment: attachment}, nil
+}
+
+// tokenFlags are where a command gets its token from.
+type tokenFlags struct{ text, file string }
+
+func (f *tokenFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.text, "token", "", "the session's token, a secret; - reads it from standard input")
+	cmd.Flags().StringVar(&f.file, "token-file", "", "file that holds the session's token")
+	cmd.MarkFlagsMutuallyExclusive("token", "token-file")
+	cmd.Long += "\n\n" + tokenHelp
+}
+
+func (f *tokenFlags) given() bool { return f.text != "" || f.file != "" }
+
+// tokenBytes bounds what is read of a token's file.
+const tokenBytes = 4096
+
+func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
+	switch {
+	case f.file != "":
+		file, err := os.Open(f.file)
+		if err != nil {
+			return session.Token{}, usage("token: %w", err)
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		stdin = file
+	case f.text == "":
+		return session.Token{}, usage("want a token: --token or --token-file")
+	case f.text != "-":
+		return parseToken(f.text)
+	}
+	b, err := io.ReadAll(io.LimitReader(stdin, tokenBytes))
+	if err != nil {
+		return session.Token{}, fmt.Errorf("read token: %w", err)
+	}
+	return parseToken(string(b))
+}
