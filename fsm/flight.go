@@ -59,7 +59,7 @@ func (p *Proposer) depart() *flight {
 func (p *Proposer) board() (proposals []*proposal, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now, size := time.Now(), frameSize
+	size := frameSize
 	var commands [][]byte
 	for e := p.queue.Front(); e != nil && len(proposals) < p.cfg.MaxCommands; e = p.queue.Front() {
 		q := proposalOf(e)
@@ -67,10 +67,6 @@ func (p *Proposer) board() (proposals []*proposal, data []byte) {
 			break
 		}
 		p.remove(q)
-		if !now.Before(q.deadline) {
-			p.answer(q, answer{err: tooLate(p.cfg.Timeout)})
-			continue
-		}
 		size += len(q.encoded)
 		proposals, commands = append(proposals, q), append(commands, q.encoded)
 	}

@@ -298,6 +298,22 @@ func TestCallerLeavesTheQueue(t *testing.T) {
 	})
 }
 
+func TestUnknownOutcomesAreCountedOnce(t *testing.T) {
+	bubble(t, ProposerConfig{}, func(b *bench) {
+		t := b.t
+		ctx, cancel := context.WithCancel(t.Context())
+		left, stayed := b.propose(ctx, marked(1)), b.propose(t.Context(), marked(2))
+		cancel()
+		<-left
+		b.raft.entry(0).fail(raft.ErrLeadershipLost)
+		b.raft.entry(1).fail(raft.ErrLeadershipLost)
+		<-stayed
+		if got := b.Stats().Unknown; got != 2 {
+			t.Errorf("%d unknown outcomes were counted, want 2: one for each caller", got)
+		}
+	})
+}
+
 func TestStopAnswersEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := startProposer(t, ProposerConfig{})

@@ -337,6 +337,23 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 	refuse(t, append([]byte(snapshotMagic), bytes.Repeat([]byte{0xff}, 20)...), "length")
 }
 
+// The newest certificates are kept without a gap: a file in which older ones are missing was not written by this program.
+func TestRestoreRefusesMissingCertificates(t *testing.T) {
+	for issued, kept := range map[uint64]bool{3: true, 2: false, 0: false} {
+		r := newReplica()
+		r.tables.issued = issued
+		if kept {
+			r.tables.addCertificate(&certificate{id: 1, number: issued, owner: 1, cause: session.CauseClosed})
+		}
+		b := r.snapshot(t)
+		if issued == 0 {
+			same(t, restored(t, b), r)
+			continue
+		}
+		refuse(t, b, "certificates up to number")
+	}
+}
+
 func TestLargestSessionFitsIntoARecord(t *testing.T) {
 	r := newReplica()
 	c := opening(1)
