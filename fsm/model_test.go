@@ -47,7 +47,7 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 	case session.OpenSession:
 		if known, ok := m.requests[c.RequestID]; ok {
 			r.Session = m.sessions[known.id].Session
-			if r.Session.ID == 0 {
+			if r.Repeated = r.Session.ID != 0; !r.Repeated {
 				r.Err = session.ErrExpired
 			}
 			return r
@@ -73,6 +73,8 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 			m.attachment++
 			s.Owner, s.Attachment, s.instance, s.attempt = c.NewOwner, m.attachment, c.Instance, c.Attempt
 			m.sessions[c.ID] = s
+		default:
+			r.Repeated = true
 		}
 		r.Session = s.Session
 	case session.CloseSessions:
@@ -152,7 +154,7 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 
 func checkResult(t *rapid.T, got, want session.Result) {
 	t.Helper()
-	if got.Index != want.Index || got.Term != want.Term || !reflect.DeepEqual(got.Session, want.Session) ||
+	if got.Index != want.Index || got.Term != want.Term || got.Repeated != want.Repeated || !reflect.DeepEqual(got.Session, want.Session) ||
 		!slices.Equal(got.Closed, want.Closed) || !errors.Is(got.Err, want.Err) {
 		t.Fatalf("result is %+v\nwant      %+v", got, want)
 	}
