@@ -1,0 +1,339 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+)
+
+// freePorts are four ports of the loopback that nobody uses now.
+func freePorts(t *testing.T) [4]string {
+	t.Helper()
+	var ports [4]string
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
+	}
+	return ports
+}
+
+// alone is the configuration of a cluster of one node on loopback, that elects itself quickly.
+func alone(t *testing.T) Config {
+	t.Helper()
+	p := freePorts(t)
+	at := func(i int) string { return "127.0.0.1:" + p[i] }
+	c := DefaultConfig()
+	c.Node, c.DataDir = 1, filepath.Join(t.TempDir(), "data")
+	c.Peers = []Peer{{Node: 1, Client: at(0), Raft: at(1), Peer: at(2)}}
+	c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen = at(0), at(1), at(2), at(3)
+	c.HeartbeatInterval = 20 * time.Millisecond
+	c.RaftHeartbeatTimeout, c.RaftElectionTimeout, c.RaftLeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	return c
+}
+
+func quiet() Options { return Options{Logger: hclog.NewNullLogger(), Version: "test"} }
+
+// running is a node that runs.
+type running struct {
+	*Node
+	stop func() error
+}
+
+// start runs a node until the test ends or stop is called, and waits for it to serve.
+func start(t *testing.T, c Config) running {
+	t.Helper()
+	n, err := New(c, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	stopped := false
+	stop := func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-done
+	}
+	t.Cleanup(func() { _ = stop() })
+	select {
+	case <-n.Ready():
+	case err := <-done:
+		stopped = true
+		t.Fatalf("node ended: %v", err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("node does not serve")
+	}
+	return running{n, stop}
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+func TestServesAndKeepsItsState(t *testing.T) {
+	c := alone(t)
+	n := start(t, c)
+	if code, body := get(t, "http://"+c.HTTPListen+"/healthz"); code != http.StatusOK || body != "ok\n" {
+		t.Errorf("healthz: %d %q, want 200 ok", code, body)
+	}
+	conn, err := n.server.Connect(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted, err := conn.Open(t.Context(), session.OpenRequest{
+		RequestID: session.RequestID{1}, Timeout: 10 * time.Second, MS: session.MS(time.Now()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, body := get(t, "http://"+c.HTTPListen+"/metrics")
+	for _, want := range []string{"\nholdfast_leads 1\n", "\nholdfast_sessions 1\n", "\nholdfast_sessions_attached 1\n", "\nholdfast_ready 1\n"} {
+		if code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("metrics: %d without %q", code, want)
+		}
+	}
+	status, err := n.Status(t.Context())
+	if err != nil || !status.Ready || status.Leader != 1 || status.SessionsGlobal != 1 || status.LeaderAddress != c.ClientListen {
+		t.Errorf("status: %+v, %v", status, err)
+	}
+	first := n.dir.Incarnation
+	if err := n.stop(); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+
+	n = start(t, c)
+	if n.dir.Incarnation != first+1 {
+		t.Errorf("incarnation is %d after %d (T6)", n.dir.Incarnation, first)
+	}
+	if conn, err = n.server.Connect(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.TouchToken(t.Context(), granted.Token); err != nil {
+		t.Errorf("touch of a session of before the restart: %v", err)
+	}
+	if err := conn.Close(t.Context(), granted.Token); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if _, err := n.server.Find(t.Context(), granted.Session.ID); !errors.Is(err, session.ErrExpired) {
+		t.Errorf("find after the close: %v, want ErrExpired", err)
+	}
+}
+
+func TestSnapshotsCarryTheStateOverARestart(t *testing.T) {
+	c := alone(t)
+	n := start(t, c)
+	conn, err := n.server.Connect(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted, err := conn.Open(t.Context(), session.OpenRequest{
+		RequestID: session.RequestID{1}, Timeout: 10 * time.Second, MS: session.MS(time.Now()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.consensus.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, c)
+	found, err := n.server.Find(t.Context(), granted.Session.ID)
+	if err != nil || found.Session.Attachment != granted.Session.Attachment {
+		t.Errorf("after a restart from a snapshot: %+v, %v", found, err)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	c := alone(t)
+	taken, err := net.Listen("tcp", c.PeerListen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, err = New(c, quiet())
+	if err == nil || !strings.Contains(err.Error(), "peer_listen") || !strings.Contains(err.Error(), c.PeerListen) {
+		t.Fatalf("got %v, want the setting and the address", err)
+	}
+	// What was bound and locked before is free again.
+	taken.Close()
+	if err := start(t, c).stop(); err != nil {
+		t.Errorf("start once the port is free: %v", err)
+	}
+}
+
+func TestDirectoryOfAnotherCluster(t *testing.T) {
+	c := alone(t)
+	if err := start(t, c).stop(); err != nil {
+		t.Fatal(err)
+	}
+	c.ClusterID = "other"
+	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), "holdfast") {
+		t.Errorf("got %v, want the directory and whose it is", err)
+	}
+}
+
+func TestCorruptLogFile(t *testing.T) {
+	c := alone(t)
+	if err := start(t, c).stop(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(c.DataDir, "raft.db")
+	if err := os.WriteFile(file, []byte(strings.Repeat("garbage ", 4096)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "move the whole data directory away") {
+		t.Errorf("got %v, want the file and what to do", err)
+	}
+}
+
+func TestCorruptSnapshot(t *testing.T) {
+	c := alone(t)
+	n := start(t, c)
+	if err := n.consensus.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	// A snapshot that Raft's own checksum covers, and that is not ours.
+	store, err := raft.NewFileSnapshotStoreWithLogger(c.DataDir, keptSnapshots, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	metas, err := store.List()
+	if err != nil || len(metas) == 0 {
+		t.Fatalf("snapshots: %v, %v", metas, err)
+	}
+	_, trans := raft.NewInmemTransport("")
+	sink, err := store.Create(raft.SnapshotVersionMax, metas[0].Index+1, metas[0].Term, metas[0].Configuration, metas[0].ConfigurationIndex, trans)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sink.Write([]byte("not a snapshot of holdfast")); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), "snapshot") {
+		t.Errorf("got %v, want an error about the snapshot", err)
+	}
+}
+
+func TestUnknownLogEntryStopsTheNode(t *testing.T) {
+	c := alone(t)
+	n, err := New(c, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- n.Run(t.Context()) }()
+	<-n.Ready()
+	before := n.state.AppliedIndex()
+	n.consensus.raft.Apply([]byte{2, 0, 0, 0, 0, 1}, time.Second) // a version that does not exist yet
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "version") {
+			t.Errorf("node ended with %v, want what is wrong with the entry", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the node goes on after an entry it cannot understand")
+	}
+	if n.state.AppliedIndex() != before {
+		t.Errorf("applied index went from %d to %d", before, n.state.AppliedIndex())
+	}
+}
+
+// brokenLogs is a log store whose disk is full.
+type brokenLogs struct{ raft.LogStore }
+
+var errDiskFull = errors.New("no space left on device")
+
+func (brokenLogs) StoreLogs([]*raft.Log) error { return errDiskFull }
+
+func TestAFailedWriteEndsTheNode(t *testing.T) {
+	told := make(chan error, 2)
+	g := &guardedStore{logs: brokenLogs{}, path: "/somewhere", fatal: func(err error) { told <- err }}
+	returned := make(chan struct{})
+	go func() {
+		_ = g.StoreLogs(nil) // held for good: Raft must not go on after a write of unknown outcome
+		close(returned)
+	}()
+	err := <-told
+	if !errors.Is(err, errDiskFull) || !strings.Contains(err.Error(), "/somewhere") || !strings.Contains(err.Error(), "start the node again") {
+		t.Errorf("told %v, want the cause, the place and what to do", err)
+	}
+	select {
+	case <-returned:
+		t.Error("the failed write returned to Raft")
+	default:
+	}
+}
+
+func TestGarbageOnEveryPort(t *testing.T) {
+	c := alone(t)
+	n := start(t, c)
+	for _, address := range []string{c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte(strings.Repeat("\x00\xffgarbage\r\n", 1000)))
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s keeps a connection that sends garbage", address)
+		}
+		conn.Close()
+	}
+	if err := n.server.Ready(); err != nil {
+		t.Errorf("node does not serve after garbage on its ports: %v", err)
+	}
+}
+
+func TestIdentityIsReadable(t *testing.T) {
+	c := alone(t)
+	if err := start(t, c).stop(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(c.DataDir, "identity"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(b, &got); err != nil || got["cluster_id"] != "holdfast" || got["node"] != float64(1) {
+		t.Errorf("identity is %s (%v)", b, err)
+	}
+}
