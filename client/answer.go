@@ -164,13 +164,14 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 	if h.joining != nil {
 		h.joining.last = err
 	}
+	// A node that lags may have said so after the move took effect.
+	if errors.Is(err, session.ErrLagging) || verdict != elsewhere && !errors.Is(err, session.ErrClosing) {
+		h.unsettled = max(h.unsettled, b.attempt)
+	}
 	if verdict == elsewhere && c == l.next {
 		h.resuming = nil
 		l.failedNext(err)
 		return
-	}
-	if verdict != elsewhere && !errors.Is(err, session.ErrClosing) {
-		h.unsettled = max(h.unsettled, b.attempt)
 	}
 	l.pause(c, r)
 	if verdict == elsewhere {
@@ -179,8 +180,8 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 }
 
 func (l *loop) closeRefused(c *conn, r *request, h *held, err error) {
-	if !l.holds(h) || h.on != c {
-		return // a close follows the next attachment
+	if !l.holds(h) || h.on != c || r.seq <= h.since {
+		return // it named a former attachment: a close follows each attachment
 	}
 	for _, call := range h.closing {
 		call.last = err

@@ -1,0 +1,54 @@
+package client
+
+import (
+	"errors"
+	"testing"
+
+	"holdfast/session"
+)
+
+// staged returns a loop that nothing runs, holding one session that a connection serves since its request 5, attached by
+// attempt 2.
+func staged(t *testing.T) (*loop, *conn, *held) {
+	t.Helper()
+	cl, err := New(Config{Endpoints: []string{"n1:7400"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLoop(cl.cfg, cl.clock, cl.dice)
+	c := &conn{address: "n1:7400", cancel: func() {}, inflight: make(map[uint64]*request)}
+	token := session.Token{ID: 1, Attachment: 9}
+	h := &held{s: newSession(t.Context(), l, token), token: token, on: c, since: 5, attached: 2}
+	h.closing = []*call{newCall(t.Context())}
+	l.cur, l.sessions[1] = c, h
+	return l, c, h
+}
+
+// A close names an attachment. That a former one is over says nothing of the present one: it neither ends the session
+// nor has it resumed again, which would put the close that follows in the same place.
+func TestRefusedCloseOfAFormerAttachmentIsIgnored(t *testing.T) {
+	l, c, h := staged(t)
+	l.closeRefused(c, &request{seq: 5, body: &closeBody{h}}, h, session.ErrMoved)
+	if !l.holds(h) || h.on != c || h.resuming != nil {
+		t.Errorf("held %v, served %v, resuming %v; want held and served as before", l.holds(h), h.on == c, h.resuming != nil)
+	}
+	l.closeRefused(c, &request{seq: 6, body: &closeBody{h}}, h, session.ErrMoved)
+	if !errors.Is(h.s.Err(), session.ErrMoved) {
+		t.Errorf("after the refusal of the present attachment's close: %v, want that the session has moved", h.s.Err())
+	}
+}
+
+// A node that lags answers a resume that may have taken effect: the Moved that follows tells of it (M1).
+func TestM1LaggingResumeIsUnsettled(t *testing.T) {
+	l, c, h := staged(t)
+	l.next = &conn{address: "n2:7400", cancel: func() {}, up: true}
+	h.resuming = &request{seq: 1, body: &resumeBody{h: h, attempt: 3}}
+	l.resumeRefused(l.next, h.resuming, &resumeBody{h: h, attempt: 3}, session.ErrLagging)
+	if h.unsettled != 3 {
+		t.Fatalf("unsettled is attempt %d, want 3", h.unsettled)
+	}
+	l.moved(h, c)
+	if !l.holds(h) || h.s.Err() != nil {
+		t.Errorf("the session has ended with %v, want that it is resumed again", h.s.Err())
+	}
+}
