@@ -73,7 +73,7 @@ func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config 
 	c.LeaderLeaseTimeout = n.cfg.RaftLeaseTimeout
 	c.CommitTimeout = commitTimeout
 	c.MaxAppendEntries = maxAppendEntries
-	c.BatchApplyCh = true
+	c.BatchApplyCh = false // the proposer has one entry in flight: there is nothing to batch
 	c.SnapshotInterval = n.cfg.SnapshotInterval
 	c.SnapshotThreshold = n.cfg.SnapshotThreshold
 	c.TrailingLogs = n.cfg.TrailingLogs

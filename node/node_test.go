@@ -128,7 +128,7 @@ func TestServesAndKeepsItsState(t *testing.T) {
 		t.Errorf("status: %+v, %v", status, err)
 	}
 	first := n.dir.Incarnation
-	if err := n.stop(); err != nil {
+	if err = n.stop(); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
 
@@ -163,10 +163,10 @@ func TestSnapshotsCarryTheStateOverARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.consensus.raft.Snapshot().Error(); err != nil {
+	if err = n.consensus.raft.Snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.stop(); err != nil {
+	if err = n.stop(); err != nil {
 		t.Fatal(err)
 	}
 	n = start(t, c)

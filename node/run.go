@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 
 	"github.com/hashicorp/raft"
+
+	"holdfast/transport"
 )
 
 // Run serves until ctx ends, and then stops in order: it refuses new requests, hands leadership on, lets requests under
@@ -16,7 +19,7 @@ func (n *Node) Run(ctx context.Context) error {
 	// The parts outlive ctx: they are stopped one after the other.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	http := n.newHTTP()
+	web := n.newHTTP()
 	var parts sync.WaitGroup
 	start := func(name string, run func() error) {
 		parts.Go(func() {
@@ -29,7 +32,7 @@ func (n *Node) Run(ctx context.Context) error {
 	start("learner", func() error { return n.server.Run(running) })
 	start("peer port", func() error { return n.peers.Serve(n.listeners.peer) })
 	start("client port", func() error { return n.client.Serve(n.listeners.client) })
-	start("http port", func() error { return serveHTTP(http, n.listeners.http) })
+	start("http port", func() error { return serveHTTP(web, n.listeners.http) })
 	start("health", func() error { return n.watchReady(running) })
 	start("roles", func() error { return n.roles(running) })
 
@@ -40,14 +43,21 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	bound, done := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
 	defer done()
-	err := n.stop(bound, cancel)
-	err = errors.Join(err, http.Shutdown(bound))
-	if !n.failed() {
-		parts.Wait()
-		return errors.Join(err, n.dir.Close())
+	ended := make(chan struct{})
+	go func() { parts.Wait(); close(ended) }()
+	err := n.stop(bound, web, func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-bound.Done():
+		}
+	})
+	if n.failed() {
+		// What failed may hang for good; the process is about to end, and that ends it too.
+		return errors.Join(n.fatalErr, err, n.dir.Close())
 	}
-	// What failed may hang for good; the process is about to end, and that ends it too.
-	return errors.Join(n.fatalErr, err, n.dir.Close())
+	<-ended
+	return errors.Join(err, n.dir.Close())
 }
 
 func (n *Node) failed() bool {
@@ -59,16 +69,17 @@ func (n *Node) failed() bool {
 	}
 }
 
-// stop ends the parts in the order in which they need each other.
-func (n *Node) stop(ctx context.Context, cancel context.CancelFunc) error {
+// stop ends the parts in the order in which they need each other. quiet ends what runs on Raft: the roles and the proposer
+// must have ended before Raft does, so that nobody waits for an entry that is never answered.
+func (n *Node) stop(ctx context.Context, web *http.Server, quiet func()) error {
 	n.server.Stop()
-	n.client.SetServing("", false)
+	n.client.SetServing(transport.HealthNode, false)
 	if !n.failed() && n.consensus.raft.State() == raft.Leader {
 		// Another node leads before this one's clients come to it: they lose no time.
 		n.transfer(ctx)
 	}
-	err := errors.Join(n.client.Stop(ctx), n.peers.Stop(ctx))
-	cancel()
+	err := errors.Join(n.client.Stop(ctx), n.peers.Stop(ctx), web.Shutdown(ctx))
+	quiet()
 	return errors.Join(err, n.consensus.stop(ctx))
 }
 

@@ -16,11 +16,10 @@ type view struct {
 // Term is the newest that this node has seen.
 func (v *view) Term() uint64 { return v.raft.CurrentTerm() }
 
-// CommitIndex is what a linearizable read waits for (R4): the newest entry this node's state had applied. It stands for
-// Raft's commit index because an answer is given only after the leader has applied the entry, and a term's tracker starts
-// only after the state has applied a command of its own term (R5), and so all that was ever answered before it. Raft's
-// own index may be that of an entry which no state machine sees.
-func (v *view) CommitIndex() uint64 { return v.AppliedIndex() }
+// CommitIndex is what a linearizable read waits for (R4). A term's tracker starts only after a command of its own (R5), so on
+// a leader it is the index of a command or a configuration, which the state reaches by itself, never of a no-op that no
+// state machine sees. The leader's own applied index would not do: a learner may already show more.
+func (v *view) CommitIndex() uint64 { return v.raft.CommitIndex() }
 
 // Ascend goes through a copy of the state that is frozen at the call.
 func (v *view) Ascend(after session.ID, yield func(session.Session) bool) {
