@@ -88,7 +88,7 @@ func (l *loop) serve(ctx context.Context, c *conn) error {
 	defer func() { _ = cc.Close() }() // the stream has ended: there is nothing left to lose
 	stream, err := holdfastv1.NewSessionServiceClient(cc).Connect(ctx)
 	if err != nil {
-		return transport.Domain(err)
+		return reason(err)
 	}
 	l.tell(ctx, arrival{c: c})
 	l.conns.Go(func() { send(ctx, stream, c.out) })

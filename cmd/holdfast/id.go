@@ -60,7 +60,7 @@ func (c *cli) idEncode() *cobra.Command {
 }
 
 type idView struct {
-	ID      session.ID   `json:"id"`
+	ID      idText       `json:"id"`
 	Node    session.Node `json:"node"`
 	MS      uint64       `json:"ms"`
 	Time    time.Time    `json:"time"`
@@ -71,7 +71,7 @@ func (c *cli) printIDs(ids []session.ID) error {
 	views := make([]idView, 0, len(ids))
 	rows := make([][]string, 0, len(ids))
 	for _, id := range ids {
-		views = append(views, idView{id, id.Node(), id.MS(), id.Time(), id.Counter()})
+		views = append(views, idView{idText(id), id.Node(), id.MS(), id.Time(), id.Counter()})
 		rows = append(rows, []string{id.String(), number(id.Node()), timeText(id.Time()), number(uint64(id.Counter()))})
 	}
 	return c.print(views, func() string { return columns([]string{"ID", "NODE", "TIME", "COUNTER"}, rows) })

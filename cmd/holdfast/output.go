@@ -57,9 +57,24 @@ func trimLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// idText is a session id that is text in JSON: numbers of 64 bits do not survive every reader.
+type idText session.ID
+
+// MarshalText writes 0x and 16 hexadecimal digits.
+func (id idText) MarshalText() ([]byte, error) { //nolint:unparam // encoding.TextMarshaler has an error
+	return []byte(session.ID(id).String()), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (id *idText) UnmarshalText(b []byte) error {
+	v, err := session.ParseID(string(b))
+	*id = idText(v)
+	return err
+}
+
 // sessionView is a session in JSON.
 type sessionView struct {
-	ID          session.ID        `json:"id"`
+	ID          idText            `json:"id"`
 	TimeoutMS   int64             `json:"timeout_ms"`
 	Owner       session.Node      `json:"owner"`
 	Attachment  uint64            `json:"attachment"`
@@ -72,7 +87,7 @@ type sessionView struct {
 
 func viewSession(s session.Session, remaining time.Duration) sessionView {
 	v := sessionView{
-		ID: s.ID, TimeoutMS: s.Timeout.Milliseconds(), Owner: s.Owner, Attachment: s.Attachment,
+		ID: idText(s.ID), TimeoutMS: s.Timeout.Milliseconds(), Owner: s.Owner, Attachment: s.Attachment,
 		OpenedIndex: s.OpenedIndex, OpenedAt: s.OpenedAt,
 	}
 	for _, l := range s.Labels {
@@ -89,8 +104,8 @@ func viewSession(s session.Session, remaining time.Duration) sessionView {
 
 // certificateView is a certificate in JSON.
 type certificateView struct {
-	ID    session.ID `json:"id"`
-	Cause string     `json:"cause"`
+	ID    idText `json:"id"`
+	Cause string `json:"cause"`
 	// LastTouchAgeMS is absent when no touch was known.
 	LastTouchAgeMS *int64       `json:"last_touch_age_ms,omitempty"`
 	Owner          session.Node `json:"owner"`
@@ -102,7 +117,7 @@ type certificateView struct {
 
 func viewCertificate(c session.Certificate) certificateView {
 	v := certificateView{
-		ID: c.ID, Cause: c.Cause.String(), Owner: c.Owner, Term: c.Term, Index: c.Index,
+		ID: idText(c.ID), Cause: c.Cause.String(), Owner: c.Owner, Term: c.Term, Index: c.Index,
 		CreditedMS: c.Credited.Milliseconds(), EndedAt: c.EndedAt,
 	}
 	if c.LastTouchAge >= 0 {
@@ -142,11 +157,6 @@ func timeText(t time.Time) string {
 	return t.Round(0).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
+func yes(b bool) string { return map[bool]string{true: "yes", false: "no"}[b] }
 
 func number[N ~uint8 | ~uint64](n N) string { return fmt.Sprintf("%d", n) }

@@ -36,7 +36,8 @@ func usage(format string, args ...any) error { return usageError{fmt.Errorf(form
 type cli struct {
 	stdin  io.Reader
 	stdout io.Writer
-	// started: the command line was understood; errors from then on are not about usage.
+	// started: the command line was understood, and its command runs; other errors than usageErrors are no longer about
+	// usage.
 	started   bool
 	endpoints []string
 	output    string
@@ -46,7 +47,7 @@ type cli struct {
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	c := &cli{stdin: stdin, stdout: stdout}
-	root := c.root()
+	root := c.root() //nolint:contextcheck // the commands get ctx from ExecuteContextC
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -97,7 +98,20 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionClose(), c.sessionList(), c.sessionShow()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
 		group("id", "Take session ids apart and put them together", c.idDecode(), c.idEncode()))
+	c.watch(root)
 	return root
+}
+
+// watch has every command below parent note that it runs.
+func (c *cli) watch(parent *cobra.Command) {
+	for _, cmd := range parent.Commands() {
+		runE := cmd.RunE
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			c.started = true
+			return runE(cmd, args)
+		}
+		c.watch(cmd)
+	}
 }
 
 func splitEndpoints(s string) []string {
@@ -119,7 +133,6 @@ func (c *cli) check() error {
 	if c.timeout <= 0 {
 		return usage("--timeout %v: want a positive duration", c.timeout)
 	}
-	c.started = true
 	return nil
 }
 

@@ -52,7 +52,7 @@ func parseLabels(words []string) (map[string]string, error) {
 
 // heldView is a session and its token in JSON.
 type heldView struct {
-	ID        session.ID   `json:"id"`
+	ID        idText       `json:"id"`
 	Token     string       `json:"token"`
 	TimeoutMS int64        `json:"timeout_ms"`
 	Owner     session.Node `json:"owner"`
@@ -61,7 +61,7 @@ type heldView struct {
 
 func viewHeld(s *client.Session) heldView {
 	return heldView{
-		ID: s.ID(), Token: formatToken(s.Token()), TimeoutMS: s.Timeout().Milliseconds(), Owner: s.Owner(),
+		ID: idText(s.ID()), Token: formatToken(s.Token()), TimeoutMS: s.Timeout().Milliseconds(), Owner: s.Owner(),
 		SafeUntil: moment(s.SafeUntil()),
 	}
 }
@@ -97,7 +97,7 @@ func (c *cli) sessionOpen() *cobra.Command {
 				v := viewHeld(s)
 				return c.print(v, func() string {
 					return properties([][]string{
-						{"id", v.ID.String()},
+						{"id", s.ID().String()},
 						{"token", v.Token},
 						{"timeout", s.Timeout().String()},
 						{"owner", number(v.Owner)},
@@ -112,7 +112,7 @@ func (c *cli) sessionOpen() *cobra.Command {
 }
 
 type touchView struct {
-	ID        session.ID `json:"id"`
+	ID        idText     `json:"id"`
 	SafeUntil *time.Time `json:"safe_until,omitempty"`
 }
 
@@ -136,7 +136,7 @@ when it can promise nothing now. A session that has been resumed since the token
 				if r.Err != nil {
 					return fmt.Errorf("touch session %v: %w", r.ID, r.Err)
 				}
-				return c.print(touchView{r.ID, moment(r.SafeUntil)}, func() string {
+				return c.print(touchView{idText(r.ID), moment(r.SafeUntil)}, func() string {
 					return properties([][]string{{"id", r.ID.String()}, {"safe until", timeText(r.SafeUntil)}})
 				})
 			})
@@ -160,7 +160,7 @@ func (c *cli) sessionClose() *cobra.Command {
 				if err := cl.CloseToken(ctx, token); err != nil {
 					return err
 				}
-				return c.print(map[string]any{"id": token.ID, "closed": true}, func() string { return token.ID.String() + " closed" })
+				return c.print(map[string]any{"id": idText(token.ID), "closed": true}, func() string { return token.ID.String() + " closed" })
 			})
 		},
 	}

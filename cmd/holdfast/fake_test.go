@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// fakeNode is a node on loopback that knows a living session, an ended one, and serves streams.
+type fakeNode struct {
+	holdfastv1.UnimplementedSessionServiceServer
+	holdfastv1.UnimplementedClusterServiceServer
+	address string
+
+	mu     sync.Mutex
+	got    []string                                // guarded by mu
+	stream holdfastv1.SessionService_ConnectServer // guarded by mu; the newest
+	refuse error                                   // guarded by mu
+	filter *holdfastv1.SessionFilter               // guarded by mu; of the newest list
+}
+
+const (
+	livingID session.ID = 0x0100_0000_0001_0007
+	endedID  session.ID = 0x0200_0000_0002_0000
+)
+
+func living() session.Session {
+	return session.Session{
+		ID: livingID, Timeout: 10 * time.Second, Owner: 1, Attachment: 42, Labels: session.Labels{{Key: "service", Value: "web"}},
+		OpenedIndex: 12, OpenedAt: session.Epoch().Add(90 * time.Minute),
+	}
+}
+
+func livingToken() session.Token {
+	return session.Token{ID: livingID, Credential: session.Credential{0xab, 15: 0xcd}, Attachment: 42}
+}
+
+func startNode(t *testing.T) *fakeNode {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &fakeNode{address: listener.Addr().String()}
+	server := grpc.NewServer(grpc.WaitForHandlers(true))
+	holdfastv1.RegisterSessionServiceServer(server, n)
+	holdfastv1.RegisterClusterServiceServer(server, n)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-served
+	})
+	t.Setenv(endpointsVariable, n.address)
+	return n
+}
+
+// called notes a call and returns what it is refused with.
+func (n *fakeNode) called(name string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.got = append(n.got, name)
+	return transport.Status(n.refuse)
+}
+
+func (n *fakeNode) calls() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.got
+}
+
+func (n *fakeNode) refuseWith(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refuse = err
+}
+
+func (n *fakeNode) Connect(stream holdfastv1.SessionService_ConnectServer) error {
+	n.mu.Lock()
+	n.stream = stream
+	n.mu.Unlock()
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if answer := n.answer(m); answer != nil {
+			if err := stream.Send(answer); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (n *fakeNode) answer(m *holdfastv1.ClientMessage) *holdfastv1.ServerMessage {
+	s, token, safe := transport.SessionProto(living()), transport.TokenProto(livingToken()), durationpb.New(9899*time.Millisecond)
+	name, seq := "touch", m.GetTouch().GetSeq()
+	answer := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Seq: seq, SafeFor: safe}}}
+	switch m := m.GetMessage().(type) {
+	case *holdfastv1.ClientMessage_Open:
+		name, seq = "open "+m.Open.GetTimeout().AsDuration().String()+" "+m.Open.GetLabels()["service"], m.Open.GetSeq()
+		answer.Message = &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{Seq: seq, Session: s, Token: token, SafeFor: safe}}
+	case *holdfastv1.ClientMessage_Resume:
+		name, seq = "resume", m.Resume.GetSeq()
+		answer.Message = &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{Seq: seq, Session: s, Token: token, SafeFor: safe}}
+	case *holdfastv1.ClientMessage_Close:
+		name, seq = "close", m.Close.GetSeq()
+		answer.Message = &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: seq}}
+	}
+	if n.called(name) != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		answer.Message = &holdfastv1.ServerMessage_Failed{Failed: transport.FailedProto(seq, n.refuse)}
+	}
+	return answer
+}
+
+// moved tells the newest stream that the session is somebody else's now.
+func (n *fakeNode) moved() {
+	n.mu.Lock()
+	stream := n.stream
+	n.mu.Unlock()
+	_ = stream.Send(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: &holdfastv1.Moved{Ids: []uint64{uint64(livingID)}}}})
+}
+
+func certificate() session.Certificate {
+	return session.Certificate{
+		ID: endedID, Cause: session.CauseExpired, LastTouchAge: 10100 * time.Millisecond, Owner: 2, Term: 3, Index: 77,
+		Credited: 250 * time.Millisecond, EndedAt: session.Epoch().Add(time.Hour),
+	}
+}
+
+func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
+	if err := n.called("get"); err != nil {
+		return nil, err
+	}
+	switch id := session.ID(m.GetSessionId()); id {
+	case livingID:
+		return &holdfastv1.GetSessionResponse{
+			Result:    &holdfastv1.GetSessionResponse_Session{Session: transport.SessionProto(living())},
+			Remaining: durationpb.New(7654 * time.Millisecond),
+		}, nil
+	case endedID:
+		return &holdfastv1.GetSessionResponse{
+			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: transport.CertificateProto(certificate())},
+		}, nil
+	default:
+		return nil, transport.Status(&session.ExpiredError{ID: id})
+	}
+}
+
+// ListSessions has two pages.
+func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
+	n.mu.Lock()
+	n.filter = m.GetFilter()
+	n.mu.Unlock()
+	s, next, remaining := living(), "2", durationpb.New(time.Second)
+	if m.GetPageToken() != "" {
+		s.ID, s.Labels, next, remaining = s.ID+1, nil, "", nil
+	}
+	return &holdfastv1.ListSessionsResponse{
+		Sessions: []*holdfastv1.ListedSession{{Session: transport.SessionProto(s), Remaining: remaining}}, NextPageToken: next,
+	}, n.called("list " + m.GetPageToken())
+}
+
+func (n *fakeNode) CloseSession(context.Context, *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
+	return &holdfastv1.CloseSessionResponse{}, n.called("close")
+}
+
+func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
+	_ = n.called("touch")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := &holdfastv1.TouchResult{SessionId: m.GetTokens()[0].GetSessionId(), Error: transport.Detail(n.refuse)}
+	return &holdfastv1.TouchSessionsResponse{Results: []*holdfastv1.TouchResult{r}}, nil
+}
+
+func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
+	return &holdfastv1.GetStatusResponse{
+		Id: 1, ClusterId: "holdfast", Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 3, Leader: 2, LeaderAddress: "n2:7400", CommitIndex: 99,
+		AppliedIndex: 98, SessionsGlobal: 5, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab", Version: "v1",
+	}, n.called("status")
+}
+
+func (n *fakeNode) ListMembers(context.Context, *holdfastv1.ListMembersRequest) (*holdfastv1.ListMembersResponse, error) {
+	return &holdfastv1.ListMembersResponse{Members: []*holdfastv1.Member{
+		{Id: 1, Voter: true, ClientAddress: "n1:7400", RaftAddress: "n1:7401", PeerAddress: "n1:7402"},
+		{Id: 12, Voter: true, Leader: true, ClientAddress: "n12:7400", RaftAddress: "n12:7401", PeerAddress: "n12:7402"},
+	}}, n.called("members")
+}

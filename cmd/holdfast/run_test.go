@@ -1,0 +1,379 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+// execute runs a command line.
+func execute(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func wantOutput(t *testing.T, got, want string) {
+	t.Helper()
+	if strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+const tokenText = "0x0100000000010007.ab0000000000000000000000000000cd.42"
+
+func TestTables(t *testing.T) {
+	n := startNode(t)
+	tests := []struct{ args, want string }{
+		{"id decode 0x0100000000010007 0200000000020000", `
+ID                  NODE  TIME                      COUNTER
+0x0100000000010007  1     2026-01-01T00:00:00.001Z  7
+0x0200000000020000  2     2026-01-01T00:00:00.002Z  0`},
+		{"id encode --node 1 --time 2026-01-01T00:00:00.001Z --counter 7", `
+ID                  NODE  TIME                      COUNTER
+0x0100000000010007  1     2026-01-01T00:00:00.001Z  7`},
+		{"id encode --node 254 --ms 1", `
+ID                  NODE  TIME                      COUNTER
+0xfe00000000010000  254   2026-01-01T00:00:00.001Z  0`},
+		{"session ls", `
+ID                  OWNER  TIMEOUT  REMAINING  OPENED                    LABELS
+0x0100000000010007  1      10s      1s         2026-01-01T01:30:00.000Z  service=web
+0x0100000000010008  1      10s      -          2026-01-01T01:30:00.000Z  -`},
+		{"session show 0x0100000000010007", `
+id            0x0100000000010007
+timeout       10s
+remaining     7.654s
+owner         1
+attachment    42
+labels        service=web
+opened        2026-01-01T01:30:00.000Z
+opened index  12`},
+		{"session show 0x0200000000020000", `
+id          0x0200000000020000
+ended       expired
+at          2026-01-01T01:00:00.000Z
+last touch  10.1s before
+owner       2
+term        3
+index       77
+credited    250ms`},
+		{"session touch --token " + tokenText, `
+id          0x0100000000010007
+safe until  -`},
+		{"session close --token " + tokenText, "0x0100000000010007 closed"},
+		{"cluster members", `
+NODE  VOTER  LEADER  CLIENT    RAFT      PEER
+1     yes    no      n1:7400   n1:7401   n1:7402
+12    yes    yes     n12:7400  n12:7401  n12:7402`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			code, stdout, stderr := execute(t, "", strings.Fields(tt.args)...)
+			if code != exitDone || stderr != "" {
+				t.Fatalf("exit code %d, %s", code, stderr)
+			}
+			wantOutput(t, stdout, tt.want)
+		})
+	}
+	if got := n.calls(); !slices.Contains(got, "list 2") {
+		t.Errorf("got %q, want all pages listed", got)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	startNode(t)
+	tests := []struct{ args, want string }{
+		{"id decode 0x0100000000010007", `[{"id":"0x0100000000010007","node":1,"ms":1,"time":"2026-01-01T00:00:00.001Z","counter":7}]`},
+		{"session ls", `[
+			{"id":"0x0100000000010007","timeout_ms":10000,"owner":1,"attachment":42,"labels":{"service":"web"},"opened_index":12,
+			 "opened_at":"2026-01-01T01:30:00Z","remaining_ms":1000},
+			{"id":"0x0100000000010008","timeout_ms":10000,"owner":1,"attachment":42,"opened_index":12,"opened_at":"2026-01-01T01:30:00Z"}]`},
+		{"session show 0x0200000000020000", `{"certificate":{"id":"0x0200000000020000","cause":"expired","last_touch_age_ms":10100,"owner":2,
+			"term":3,"index":77,"credited_ms":250,"ended_at":"2026-01-01T01:00:00Z"}}`},
+		{"session close --token " + tokenText, `{"id":"0x0100000000010007","closed":true}`},
+		{"session touch --token " + tokenText, `{"id":"0x0100000000010007"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			code, stdout, stderr := execute(t, "", append(strings.Fields(tt.args), "-o", "json")...)
+			if code != exitDone {
+				t.Fatalf("exit code %d, %s", code, stderr)
+			}
+			wantOutput(t, canonical(t, stdout), canonical(t, tt.want))
+		})
+	}
+}
+
+func canonical(t *testing.T, s string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(s), &v); err != nil {
+		t.Fatalf("%v in %s", err, s)
+	}
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// closedPort returns an address where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	return l.Addr().String()
+}
+
+func TestClusterStatus(t *testing.T) {
+	n := startNode(t)
+	code, stdout, _ := execute(t, "", "cluster", "status")
+	if code != exitDone {
+		t.Errorf("exit code %d, want %d", code, exitDone)
+	}
+	wide := len(n.address)
+	wantOutput(t, strings.Replace(stdout, n.address, strings.Repeat("x", wide), 1),
+		"ENDPOINT"+strings.Repeat(" ", wide-8)+"  NODE  ROLE      TERM  LEADER  COMMIT  APPLIED  SESSIONS  ATTACHED  READY              VERSION\n"+
+			strings.Repeat("x", wide)+"  1     follower  3     2       99      98       5         2         no: no good round  v1")
+	closed := closedPort(t)
+	code, stdout, _ = execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed, "-o", "json")
+	var views []statusView
+	if err := json.Unmarshal([]byte(stdout), &views); err != nil || len(views) != 2 {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	if code != exitFailed || views[0].Node != 1 || views[0].ClusterID != "holdfast" || views[1].Endpoint != closed || views[1].Error == "" {
+		t.Errorf("exit code %d, %s", code, stdout)
+	}
+}
+
+func TestFiltersReachTheCluster(t *testing.T) {
+	n := startNode(t)
+	code, _, stderr := execute(t, "", "session", "ls", "--owner", "3", "--label", "service=web", "--label", "zone",
+		"--min-age", "1s", "--max-age", "2s", "--min-remaining", "3s", "--max-remaining", "4s")
+	f := n.filter
+	if code != exitDone || f.GetOwner() != 3 || f.GetLabels()["service"] != "web" || len(f.GetLabels()) != 2 ||
+		f.GetMinAge().AsDuration() != time.Second || f.GetMaxAge().AsDuration() != 2*time.Second ||
+		f.GetMinRemaining().AsDuration() != 3*time.Second || f.GetMaxRemaining().AsDuration() != 4*time.Second {
+		t.Errorf("exit code %d, %s, filter %v", code, stderr, f)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	n := startNode(t)
+	closed := closedPort(t)
+	tests := []struct {
+		args   string
+		refuse error
+		want   int
+		says   string
+	}{
+		{"", nil, exitDone, ""},
+		{"--help", nil, exitDone, ""},
+		{"foo", nil, exitUsage, `unknown command "foo"`},
+		{"session", nil, exitUsage, "needs a command"},
+		{"session foo", nil, exitUsage, `unknown command "foo"`},
+		{"session ls --foo", nil, exitUsage, "--foo"},
+		{"session ls extra", nil, exitUsage, "extra"},
+		{"session ls -o yaml", nil, exitUsage, "table or json"},
+		{"session ls --timeout 0s", nil, exitUsage, "positive"},
+		{"session ls --owner 255", nil, exitUsage, "1 to 254"},
+		{"session ls --endpoints localhost", nil, exitUsage, "host:port"},
+		{"session show", nil, exitUsage, "arg"},
+		{"session show zz", nil, exitUsage, "hexadecimal"},
+		{"session open --session-timeout -1s", nil, exitUsage, "positive"},
+		{"session open --label =x", nil, exitUsage, "label"},
+		{"session open --label a=1 --label a=2", nil, exitUsage, "twice"},
+		{"session touch", nil, exitUsage, "--token"},
+		{"session touch --token x", nil, exitUsage, "ID.CREDENTIAL.ATTACHMENT"},
+		{"session close --token-file /does/not/exist", nil, exitUsage, "no such file"},
+		{"session close --token a --token-file b", nil, exitUsage, "token-file"},
+		{"session hold --token a --label x=y", nil, exitUsage, "label"},
+		{"id encode", nil, exitUsage, "--node"},
+		{"id encode --node 1 --time 2025-12-31T23:59:59Z", nil, exitUsage, "2026"},
+		{"id encode --node 1 --ms 1099511627776", nil, exitUsage, "1099511627775"},
+		{"session show 0x5", nil, exitFailed, "unknown, closed or expired"},
+		{"session close --token " + tokenText, session.ErrMoved, exitFailed, "resumed"},
+		{"session touch --token " + tokenText, session.ErrBadCredential, exitFailed, "credential"},
+		{"session open --timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
+		{"session ls --timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
+		{"session open", &session.LimitError{Name: "sessions", Limit: "3"}, exitFailed, "over the limit"},
+		{"session open --timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
+		{"session hold --timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
+		{"session ls --timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
+		{"session touch --timeout 200ms --token " + tokenText + " --endpoints " + closed, nil, exitUnreachable, closed},
+		{"cluster status --endpoints " + closed, nil, exitUnreachable, closed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			n.refuseWith(tt.refuse)
+			code, _, stderr := execute(t, "", strings.Fields(tt.args)...)
+			if code != tt.want || !strings.Contains(stderr, tt.says) {
+				t.Errorf("exit code %d, want %d; stderr %q, want %q in it", code, tt.want, stderr, tt.says)
+			}
+			if strings.Contains(stderr, "ab00000000") {
+				t.Error("the credential is told")
+			}
+		})
+	}
+}
+
+func TestHelpSaysWhatMatters(t *testing.T) {
+	for args, want := range map[string][]string{
+		"--help":               {"Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node", "HOLDFAST_ENDPOINTS", "completion"},
+		"session --help":       {"open", "hold", "touch", "close", "ls", "show"},
+		"session open --help":  {"A token is a secret", "--session-timeout", "expires"},
+		"session hold --help":  {"A token is a secret", "--keep", "Ctrl-C", "--token-file"},
+		"session touch --help": {"A token is a secret", "standard input"},
+		"session close --help": {"A token is a secret"},
+		"completion bash":      {"bash completion"},
+	} {
+		code, stdout, stderr := execute(t, "", strings.Fields(args)...)
+		for _, w := range want {
+			if code != exitDone || !strings.Contains(stdout, w) {
+				t.Errorf("%s: exit code %d, %s, want %q in:\n%s", args, code, stderr, w, stdout)
+			}
+		}
+	}
+}
+
+func TestOpenPrintsATokenThatOtherCommandsTake(t *testing.T) {
+	n := startNode(t)
+	code, stdout, stderr := execute(t, "", "session", "open", "--session-timeout", "7s", "--label", "service=web", "-o", "json")
+	var v heldView
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitDone {
+		t.Fatalf("exit code %d, %s, %v in %s", code, stderr, err, stdout)
+	}
+	if v.Token != tokenText || v.ID != idText(livingID) || v.TimeoutMS != 10_000 || v.Owner != 1 || v.SafeUntil == nil {
+		t.Errorf("got %+v", v)
+	}
+	if code, _, stderr = execute(t, v.Token+"\n", "session", "close", "--token", "-"); code != exitDone {
+		t.Errorf("token from standard input: exit code %d, %s", code, stderr)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(v.Token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr = execute(t, "", "session", "touch", "--token-file", file); code != exitDone {
+		t.Errorf("token from a file: exit code %d, %s", code, stderr)
+	}
+	if got, want := n.calls(), []string{"open 7s web", "close", "touch"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if _, stdout, _ = execute(t, "", "session", "open"); !strings.Contains(stdout, "token       "+tokenText) {
+		t.Errorf("table:\n%s", stdout)
+	}
+}
+
+func TestTokenText(t *testing.T) {
+	if got, err := parseToken(" " + formatToken(livingToken()) + "\n"); err != nil || got != livingToken() {
+		t.Errorf("got %v, %v, want %v", got, err, livingToken())
+	}
+	for _, bad := range []string{
+		"", "a.b", "0x0.ab0000000000000000000000000000cd.42", "0x1.ab.42", "0x1.zz0000000000000000000000000000cd.42",
+		"0x1.ab0000000000000000000000000000cd.0", "0x1.ab0000000000000000000000000000cd.-1", tokenText + ".1",
+	} {
+		if got, err := parseToken(bad); err == nil {
+			t.Errorf("parseToken(%q): got %v", bad, got)
+		}
+	}
+}
+
+// holding is a session hold that runs.
+type holding struct {
+	lines  *bufio.Scanner
+	code   chan int
+	stop   context.CancelFunc
+	stderr bytes.Buffer
+}
+
+func startHold(t *testing.T, args ...string) *holding {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	h := &holding{lines: bufio.NewScanner(r), code: make(chan int, 1), stop: cancel}
+	go func() {
+		code := run(ctx, append([]string{"session", "hold", "-o", "json"}, args...), strings.NewReader(""), w, &h.stderr)
+		_ = w.Close()
+		h.code <- code
+	}()
+	t.Cleanup(func() {
+		cancel()
+		_ = r.Close()
+	})
+	return h
+}
+
+// line reads one line into v.
+func (h *holding) line(t *testing.T, v any) {
+	t.Helper()
+	if !h.lines.Scan() {
+		t.Fatalf("no line: %s", h.stderr.String())
+	}
+	if err := json.Unmarshal(h.lines.Bytes(), v); err != nil {
+		t.Fatalf("%v in %s", err, h.lines.Text())
+	}
+}
+
+func TestHoldClosesOnInterrupt(t *testing.T) {
+	n := startNode(t)
+	h := startHold(t)
+	var v heldView
+	var e eventView
+	h.line(t, &v)
+	h.line(t, &e)
+	if v.Token != tokenText || e.Event != "connected" || e.Address != n.address || e.SafeUntil == nil || e.Node != 1 {
+		t.Errorf("got %+v, %+v", v, e)
+	}
+	h.stop()
+	e = eventView{}
+	h.line(t, &e)
+	if code := <-h.code; code != exitDone || e.Event != "ended" {
+		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), e)
+	}
+	if got := n.calls(); !slices.Equal(got, []string{"open 10s ", "close"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestHoldKeepsTheSessionOfAToken(t *testing.T) {
+	n := startNode(t)
+	h := startHold(t, "--token", tokenText, "--keep")
+	var v heldView
+	h.line(t, &v)
+	h.line(t, &eventView{})
+	h.stop()
+	if code := <-h.code; code != exitDone {
+		t.Errorf("exit code %d, %s", code, h.stderr.String())
+	}
+	if got := n.calls(); !slices.Equal(got, []string{"resume"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestHoldFailsWhenTheSessionEndsOtherwise(t *testing.T) {
+	n := startNode(t)
+	h := startHold(t)
+	h.line(t, &heldView{})
+	h.line(t, &eventView{})
+	n.moved()
+	var e eventView
+	h.line(t, &e)
+	if code := <-h.code; code != exitFailed || e.Event != "moved" || e.Error == "" || !strings.Contains(h.stderr.String(), "resumed") {
+		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), e)
+	}
+}
