@@ -212,6 +212,34 @@ func TestConnectLimits(t *testing.T) {
 	})
 }
 
+// TestAPlaceIsGivenBackBeforeTheAnswer: a client that keeps as many requests under way as it may sends the next one as
+// soon as it has an answer, whatever the node still does about the one before.
+func TestAPlaceIsGivenBackBeforeTheAnswer(t *testing.T) {
+	service := &fakeService{touchToken: func(ctx context.Context, _ session.Token) (time.Duration, error) {
+		return time.Second, sleep(ctx, time.Minute)
+	}}
+	service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
+		service.newest().Moved(8) // which is looked into after the answer
+		return grant(8), nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{MaxRequests: 1}, service)
+		defer stop()
+		stream := connected(t, network)
+		send(t, stream, resumeMessage(1, 8))
+		if receive(t, stream).GetResumed() == nil {
+			t.Error("want the answer")
+		}
+		send(t, stream, openMessage(2))
+		if m := receive(t, stream); m.GetOpened() == nil {
+			t.Errorf("the next request was answered %v", m)
+		}
+		if err := sleep(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestEventsAreBatchedInOrder(t *testing.T) {
 	service := &fakeService{}
 	synctest.Test(t, func(t *testing.T) {

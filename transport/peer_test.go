@@ -367,8 +367,13 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 	bad.Owner = 0
 	_, err := leaderFrom(reply(&peerv1.Reply{Session: bad}))
 	wantField(t, err, "reply.session.owner")
-	if m, err := leaderFrom(reply(&peerv1.Reply{RemainingMs: []int64{1 << 62, -1 << 62}})); err != nil || m.Reply.Remaining[0] < 0 || m.Reply.Remaining[1] != unknown {
+	m, err := leaderFrom(reply(&peerv1.Reply{RemainingMs: []int64{1 << 62, -1 << 62}}))
+	if err != nil || m.Reply.Remaining[0] < 0 || m.Reply.Remaining[1] != unknown {
 		t.Errorf("far durations became %+v, %v", m.Reply, err)
+	}
+	clock, err := peerOpenFrom(&peerv1.OpenRequest{RequestId: make([]byte, 16), Timeout: PromiseProto(1), Ms: -5})
+	if err != nil || clock.MS != 0 {
+		t.Errorf("a clock before the epoch became %+v, %v, want 0 (O1)", clock, err)
 	}
 	for _, bad := range []session.LearnerMessage{{}, {Request: &session.Request{}}} {
 		if _, err := learnerProto(bad); !errors.Is(err, session.ErrInvalid) {

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
 )
 
@@ -141,14 +145,28 @@ func TestACutPeerIsNoticedByBothSides(t *testing.T) {
 	})
 }
 
-// hole is a cut network: it takes what is written and delivers nothing.
+// hole is a cut network: it takes what is written, and delivers nothing, not even that the other side has gone.
 type hole struct{ on atomic.Bool }
 
-func (h *hole) wrap(c net.Conn) net.Conn { return &holeConn{Conn: c, hole: h} }
+func (h *hole) wrap(c net.Conn) net.Conn {
+	return &holeConn{Conn: c, hole: h, closed: make(chan struct{})}
+}
 
 type holeConn struct {
 	net.Conn
-	hole *hole
+	hole   *hole
+	once   sync.Once
+	closed chan struct{}
+
+	mu       sync.Mutex
+	deadline time.Time
+}
+
+func (c *holeConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	return c.Conn.SetReadDeadline(t)
 }
 
 func (c *holeConn) Write(b []byte) (int, error) {
@@ -161,17 +179,104 @@ func (c *holeConn) Write(b []byte) (int, error) {
 func (c *holeConn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
-		if err != nil || !c.hole.on.Load() {
+		if !c.hole.on.Load() {
 			return n, err
+		}
+		if err != nil {
+			return 0, c.silence()
 		}
 	}
 }
 
-// Close keeps the other side from hearing of it while the network is cut.
-func (c *holeConn) Close() error {
-	if c.hole.on.Load() {
-		go func() { _, _ = io.Copy(io.Discard, c.Conn) }()
-		return c.SetReadDeadline(time.Now().Add(time.Minute))
+// silence waits for the deadline that reads have, or for Close.
+func (c *holeConn) silence() error {
+	c.mu.Lock()
+	deadline := c.deadline
+	c.mu.Unlock()
+	if deadline.IsZero() {
+		<-c.closed
+		return net.ErrClosed
 	}
-	return c.Conn.Close()
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return os.ErrDeadlineExceeded
+	case <-c.closed:
+		return net.ErrClosed
+	}
+}
+
+// Close keeps the other side from hearing of it for a minute while the network is cut.
+func (c *holeConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	if !c.hole.on.Load() {
+		return c.Conn.Close()
+	}
+	go func() {
+		_ = c.Conn.SetReadDeadline(time.Now().Add(time.Minute))
+		_, _ = io.Copy(io.Discard, c.Conn)
+		c.Conn.Close()
+	}()
+	return nil
+}
+
+// TestTheLastMessageIsWritten: the handler's end would lose what the writer has in its hand.
+func TestTheLastMessageIsWritten(t *testing.T) {
+	for name, tt := range map[string]struct{ write, took time.Duration }{
+		"slow": {100 * time.Millisecond, 100 * time.Millisecond},
+		"hung": {time.Hour, flushWait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &peerHandler{
+					cfg:  PeerConfig{ClusterID: "c", HelloTimeout: time.Second},
+					port: &port{logger: hclog.NewNullLogger(), stopping: make(chan struct{})},
+					follower: followFunc(func(_ context.Context, _ session.Hello, l LeaderLink) error {
+						return welcome(l)
+					}),
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				stream := &slowStream{ctx: ctx, write: tt.write}
+				begun := time.Now()
+				if err := h.follow(stream); err != nil {
+					t.Error(err)
+				}
+				if got := time.Since(begun); got != tt.took {
+					t.Errorf("the stream ended after %v, want %v", got, tt.took)
+				}
+				if got := stream.sent.Load(); (got == 1) != (tt.write == tt.took) {
+					t.Errorf("%d messages sent", got)
+				}
+				cancel() // as gRPC does when the handler has returned
+				h.port.pumps.Wait()
+			})
+		})
+	}
+}
+
+// slowStream is a stream whose peer says hello and takes its time to read.
+type slowStream struct {
+	ctx   context.Context //nolint:containedctx // this is how gRPC hands a stream its context
+	write time.Duration
+	hello atomic.Bool
+	sent  atomic.Int32
+}
+
+func (s *slowStream) Context() context.Context { return s.ctx }
+
+func (s *slowStream) Recv() (*peerv1.LearnerMessage, error) {
+	if !s.hello.Swap(true) {
+		return helloProto("c", session.Hello{Node: 2}), nil
+	}
+	<-s.ctx.Done()
+	return nil, s.ctx.Err()
+}
+
+func (s *slowStream) Send(*peerv1.LeaderMessage) error {
+	if err := sleep(s.ctx, s.write); err != nil {
+		return err
+	}
+	s.sent.Add(1)
+	return nil
 }

@@ -115,6 +115,23 @@ func TestTouchSessions(t *testing.T) {
 	})
 }
 
+func TestTouchSessionsStopsWithItsCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	s := &sessionServer{cfg: ClientConfig{}.withDefaults(), service: &fakeService{
+		touchToken: func(context.Context, session.Token) (time.Duration, error) {
+			calls++
+			cancel()
+			return time.Second, nil
+		},
+	}}
+	tok := TokenProto(grant(1).Token)
+	_, err := s.TouchSessions(ctx, &holdfastv1.TouchSessionsRequest{Tokens: []*holdfastv1.Token{tok, tok, tok}})
+	if !errors.Is(err, context.Canceled) || calls != 1 {
+		t.Errorf("%d tokens touched for a caller that has gone, %v", calls, err)
+	}
+}
+
 func TestGetSession(t *testing.T) {
 	c9 := certificate(9)
 	service := &fakeService{find: func(_ context.Context, id session.ID) (session.Listed, error) {
