@@ -20,7 +20,8 @@ func TestSteady(t *testing.T) {
 	l := c.newLedger()
 	var all []*account
 	for _, n := range c.all() {
-		all = append(all, l.open(l.client(n), 20, minTimeout)...)
+		_, opened := l.clientAt(n, 20, minTimeout)
+		all = append(all, opened...)
 	}
 	leader := c.awaitServing(10*time.Second, c.all()...)
 	before, err := c.status(leader)
@@ -53,8 +54,8 @@ func TestExpiry(t *testing.T) {
 	c := up(t, 3)
 	for _, n := range c.all() {
 		l := c.newLedger()
-		x := l.client(n)
-		a := l.open(x, 1, minTimeout)[0]
+		x, opened := l.clientAt(n, 1, minTimeout)
+		a := opened[0]
 		time.Sleep(minTimeout) // so that a touch of its own keeps it alive, and not the open
 		owner := a.session.Owner()
 		token := a.session.Token()
@@ -84,7 +85,7 @@ func TestExpiry(t *testing.T) {
 func TestClose(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
-	a := l.open(l.client(c.all()...), 1, minTimeout)[0]
+	a := l.open(l.client(), 1, minTimeout)[0]
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := a.session.Close(ctx); err != nil {

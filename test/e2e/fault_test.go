@@ -29,13 +29,13 @@ func expectEnd(t *testing.T, err error, cert session.Certificate) {
 	}
 }
 
-// settled opens count sessions through each of nodes, with clients that know only that node until it tells them of others,
-// and holds them for a moment.
+// settled opens count sessions through each of nodes, and waits until they are safe there.
 func (l *ledger) settled(count int, timeout time.Duration, nodes ...int) []*account {
 	l.c.t.Helper()
 	var all []*account
 	for _, n := range nodes {
-		all = append(all, l.open(l.client(n), count, timeout)...)
+		_, opened := l.clientAt(n, count, timeout)
+		all = append(all, opened...)
 	}
 	l.awaitOwners(10*time.Second, all, nodes...)
 	return all
@@ -45,7 +45,7 @@ func (l *ledger) settled(count int, timeout time.Duration, nodes ...int) []*acco
 func (l *ledger) servesOn(nodes ...int) {
 	l.c.t.Helper()
 	for _, n := range nodes {
-		l.open(l.client(n), 1, minTimeout)
+		l.clientAt(n, 1, minTimeout)
 	}
 	l.mu.Lock()
 	all := append([]*account(nil), l.accounts...)
@@ -184,7 +184,7 @@ func TestKillAll(t *testing.T) {
 	l := c.newLedger()
 	c.awaitServing(10*time.Second, c.all()...)
 	all := l.settled(10, minTimeout, c.all()...)
-	dead := l.open(l.client(c.all()...), 1, minTimeout)[0]
+	dead := l.open(l.client(), 1, minTimeout)[0]
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := dead.session.Close(ctx); err != nil {

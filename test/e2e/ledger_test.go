@@ -43,15 +43,44 @@ func (c *cluster) newLedger() *ledger {
 	return l
 }
 
-// client returns a client that knows nodes, and learns of the others from them.
-func (l *ledger) client(nodes ...int) *client.Client {
+// client returns a client that knows all nodes.
+func (l *ledger) client() *client.Client {
 	l.c.t.Helper()
-	x, err := client.New(client.Config{Endpoints: l.c.endpoints(nodes...)})
+	x, err := client.New(client.Config{Endpoints: l.c.endpoints(l.c.all()...)})
 	if err != nil {
 		l.c.t.Fatal(err)
 	}
 	l.clients = append(l.clients, x)
 	return x
+}
+
+// clientAt returns a client that knows all nodes and is connected to node n, with the sessions it has opened there. A
+// client chooses among the nodes at random: those that chose another one close what they opened.
+func (l *ledger) clientAt(n, count int, timeout time.Duration) (*client.Client, []*account) {
+	l.c.t.Helper()
+	for range 50 * l.c.nodes {
+		x := l.client()
+		first := l.open(x, 1, timeout)
+		if int(first[0].session.Owner()) == n {
+			return x, append(first, l.open(x, count-1, timeout)...)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if err := first[0].session.Close(ctx); err != nil {
+			l.c.t.Fatal(err)
+		}
+		cancel()
+		l.forget(first[0])
+		x.Close()
+	}
+	l.c.t.Fatalf("no client chose node %d", n)
+	return nil, nil
+}
+
+// forget drops a session that was closed on purpose.
+func (l *ledger) forget(a *account) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accounts = slices.DeleteFunc(l.accounts, func(b *account) bool { return a == b })
 }
 
 // open opens count sessions at x and watches them.

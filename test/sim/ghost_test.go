@@ -1,0 +1,205 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+	"holdfast/test/sim/history"
+	"holdfast/test/sim/simnet"
+)
+
+// ghost is a client without manners: it holds no connection, touches by token, and goes on through an old attachment after
+// it has resumed the session elsewhere. It knows when it sent what.
+type ghost struct {
+	w    *world
+	name string
+	rand *rand.Rand
+	host *simnet.Host
+	// touchers know one node each, and reach no other.
+	touchers []*client.Client
+}
+
+// grip is a token and the node it is good for.
+type grip struct {
+	token session.Token
+	node  int
+	// since is when a touch was last taken.
+	since time.Duration
+}
+
+func (w *world) ghost(name string) *ghost {
+	g := &ghost{w: w, name: name, rand: w.stream(name), host: w.Host(name)}
+	for node := range w.names {
+		g.touchers = append(g.touchers, g.bound(node))
+	}
+	return g
+}
+
+// bound returns a client that reaches one node only.
+func (g *ghost) bound(node int) *client.Client {
+	only := g.w.endpoints()[node]
+	c, err := client.New(client.Config{
+		Endpoints: []string{only},
+		Dial: func(ctx context.Context, address string) (net.Conn, error) {
+			if address != only {
+				return nil, fmt.Errorf("%s goes to %s only, not to %s", g.name, only, address)
+			}
+			return g.host.Dial(ctx, address)
+		},
+		Logger: g.w.logs.logger(g.name), Rand: g.w.stream(g.name + only),
+	})
+	if err != nil {
+		g.w.t.Fatal(err)
+	}
+	return c
+}
+
+func (g *ghost) stop() {
+	for _, c := range g.touchers {
+		c.Close()
+	}
+}
+
+const (
+	ghostTimeout = 5 * time.Second
+	callTimeout  = 2 * time.Second
+)
+
+// haunt lives through one session after the other until ctx ends.
+func (g *ghost) haunt(ctx context.Context) {
+	for ctx.Err() == nil {
+		now := g.open(ctx)
+		if now == nil {
+			sleep(ctx, time.Second)
+			continue
+		}
+		g.keep(ctx, now, nil, g.between(2*time.Second, 15*time.Second))
+		old := *now
+		if g.resume(ctx, now) {
+			g.keep(ctx, now, &old, g.between(2*time.Second, 15*time.Second))
+			g.close(ctx, &old)
+			g.keep(ctx, now, &old, g.between(time.Second, 5*time.Second))
+		}
+		if g.rand.IntN(3) == 0 {
+			g.close(ctx, now)
+		}
+		g.w.record.Add(g.event(history.Silent, now.token, 0, time.Time{}))
+	}
+}
+
+func (g *ghost) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(g.rand.Int64N(int64(high-low)))
+}
+
+// attach opens or resumes a session through a node, by way of a client that ends at once and leaves it attached there. It
+// records what was answered as kind, and returns nil when nothing was in time.
+func (g *ghost) attach(
+	ctx context.Context, node int, kind history.Kind, how func(context.Context, *client.Client) (*client.Session, error),
+) (*grip, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	x := g.bound(node)
+	defer x.Close()
+	asked := g.w.record.Now()
+	s, err := how(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	g.w.record.Add(g.event(kind, s.Token(), asked, s.SafeUntil()))
+	return &grip{token: s.Token(), node: node, since: asked}, nil
+}
+
+// open opens a session; nil when that was not answered.
+func (g *ghost) open(ctx context.Context) *grip {
+	h, err := g.attach(ctx, g.rand.IntN(len(g.touchers)), history.Opened,
+		func(ctx context.Context, x *client.Client) (*client.Session, error) {
+			return x.Open(ctx, client.SessionOptions{Timeout: ghostTimeout})
+		})
+	if err != nil {
+		return nil
+	}
+	return h
+}
+
+// resume takes the session over through another node; it reports whether that was answered.
+func (g *ghost) resume(ctx context.Context, h *grip) bool {
+	node, asked := (h.node+1+g.rand.IntN(len(g.touchers)-1))%len(g.touchers), g.w.record.Now()
+	now, err := g.attach(ctx, node, history.Resumed, func(ctx context.Context, x *client.Client) (*client.Session, error) {
+		return x.Resume(ctx, h.token)
+	})
+	if err != nil {
+		g.refused(h, asked, "resume", err)
+		return false
+	}
+	*h = *now
+	return true
+}
+
+// keep touches through now, and through old if there is one, for about d, and resumes elsewhere when now's node does not
+// answer.
+func (g *ghost) keep(ctx context.Context, now, old *grip, d time.Duration) {
+	for end := g.w.record.Now() + d; g.w.record.Now() < end && ctx.Err() == nil; {
+		if old != nil {
+			g.touch(ctx, old)
+		}
+		g.touch(ctx, now)
+		if g.w.record.Now()-now.since > ghostTimeout/2 {
+			g.resume(ctx, now)
+		}
+		sleep(ctx, g.between(300*time.Millisecond, 1500*time.Millisecond))
+	}
+}
+
+func (g *ghost) touch(ctx context.Context, h *grip) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	asked := g.w.record.Now()
+	results, err := g.touchers[h.node].Touch(ctx, []session.Token{h.token})
+	if err == nil {
+		err = results[0].Err
+	}
+	if err != nil {
+		g.refused(h, asked, "touch", err)
+		return
+	}
+	h.since = asked
+	g.w.record.Add(g.event(history.Touched, h.token, asked, results[0].SafeUntil))
+}
+
+func (g *ghost) close(ctx context.Context, h *grip) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	asked := g.w.record.Now()
+	if err := g.touchers[h.node].CloseToken(ctx, h.token); err != nil {
+		g.refused(h, asked, "close", err)
+		return
+	}
+	g.w.record.Add(g.event(history.Closed, h.token, asked, time.Time{}))
+}
+
+// event describes what was answered.
+func (g *ghost) event(k history.Kind, t session.Token, asked time.Duration, until time.Time) history.Event {
+	e := history.Event{Kind: k, Who: g.name, ID: t.ID, Attachment: t.Attachment, Asked: asked}
+	if !until.IsZero() {
+		e.Until = g.w.record.Since(until)
+	}
+	return e
+}
+
+func (g *ghost) refused(h *grip, asked time.Duration, what string, err error) {
+	e := g.event(history.Refused, h.token, asked, time.Time{})
+	e.Text = what + " through " + g.w.names[h.node] + ": " + err.Error()
+	switch {
+	case errors.Is(err, session.ErrMoved):
+		e.Kind = history.ToldMoved
+	case errors.Is(err, session.ErrExpired):
+		e.Kind = history.ToldGone
+	}
+	g.w.record.Add(e)
+}

@@ -1,0 +1,303 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+	"holdfast/test/sim/history"
+	"holdfast/test/sim/simnet"
+)
+
+// lookEvery is how often a session's promise is looked at: 20 times a second.
+const lookEvery = 50 * time.Millisecond
+
+// tenant is one client process that uses the SDK and records what it tells.
+type tenant struct {
+	w      *world
+	name   string
+	client *client.Client
+	// watching are the goroutines that watch its sessions.
+	watching sync.WaitGroup
+
+	mu   sync.Mutex
+	rand *rand.Rand                   // guarded by mu
+	held map[*client.Session]struct{} // guarded by mu; those that have not ended
+}
+
+// tenant starts a client process on a host of its own.
+func (w *world) tenant(name string) *tenant {
+	x := &tenant{w: w, name: name, rand: w.stream(name), held: make(map[*client.Session]struct{})}
+	x.start(w.Host(name))
+	return x
+}
+
+func (x *tenant) start(host *simnet.Host) {
+	c, err := client.New(client.Config{
+		Endpoints: x.w.endpoints(), Dial: host.Dial, Logger: x.w.logs.logger(x.name), Rand: x.w.stream(x.name + " waits"),
+	})
+	if err != nil {
+		x.w.t.Fatal(err)
+	}
+	x.client = c
+}
+
+// stop closes the client and waits for those who watch its sessions.
+func (x *tenant) stop() {
+	if err := x.client.Close(); err != nil {
+		x.w.t.Errorf("%s: close client: %v", x.name, err)
+	}
+	x.watching.Wait()
+}
+
+func (x *tenant) between(low, high time.Duration) time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return low + time.Duration(x.rand.Int64N(int64(high-low)))
+}
+
+func (x *tenant) draw(n int) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.rand.IntN(n)
+}
+
+// open opens a session and holds it; nil when it could not within a while.
+func (x *tenant) open(ctx context.Context, within time.Duration) *client.Session {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	asked := x.w.record.Now()
+	s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.between(4*time.Second, 10*time.Second)})
+	if err != nil {
+		x.w.record.Add(history.Event{Kind: history.Refused, Who: x.name, Asked: asked, Text: "open: " + err.Error()})
+		return nil
+	}
+	x.w.record.Add(x.event(history.Opened, s, asked))
+	x.hold(s)
+	return s
+}
+
+// steal resumes the session of t, which another tenant holds.
+func (x *tenant) steal(ctx context.Context, t session.Token) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	asked := x.w.record.Now()
+	s, err := x.client.Resume(ctx, t)
+	if err != nil {
+		x.w.record.Add(history.Event{Kind: history.Refused, Who: x.name, ID: t.ID, Asked: asked, Text: "resume: " + err.Error()})
+		return
+	}
+	x.w.record.Add(x.event(history.Resumed, s, asked))
+	x.hold(s)
+}
+
+// close closes s in the cluster. When that does not come through, s is silent from then on.
+func (x *tenant) close(ctx context.Context, s *client.Session) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	asked, attachment := x.w.record.Now(), s.Token().Attachment
+	x.w.record.Add(history.Event{Kind: history.CloseAsked, Who: x.name, ID: s.ID(), Attachment: attachment})
+	err := s.Close(ctx)
+	e := history.Event{Kind: history.Closed, Who: x.name, ID: s.ID(), Attachment: attachment, Asked: asked}
+	switch {
+	case err == nil:
+	case errors.Is(err, session.ErrMoved), errors.Is(err, session.ErrExpired):
+		e.Kind, e.Text = history.Refused, "close: "+err.Error()
+	default:
+		e.Kind, e.Text = history.Silent, "close did not come through: "+err.Error()
+	}
+	x.w.record.Add(e)
+}
+
+// event describes s as it is.
+func (x *tenant) event(k history.Kind, s *client.Session, asked time.Duration) history.Event {
+	e := history.Event{Kind: k, Who: x.name, ID: s.ID(), Asked: asked}
+	// The promise first: an attachment that is newer than it accuses nobody.
+	if until := s.SafeUntil(); !until.IsZero() {
+		e.Until = x.w.record.Since(until)
+	}
+	e.Attachment = s.Token().Attachment
+	return e
+}
+
+func (x *tenant) hold(s *client.Session) {
+	x.mu.Lock()
+	x.held[s] = struct{}{}
+	x.mu.Unlock()
+	x.watching.Go(func() {
+		x.watch(s)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.held, s)
+	})
+}
+
+// all returns the sessions that have not ended.
+func (x *tenant) all() []*client.Session {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := make([]*client.Session, 0, len(x.held))
+	for s := range x.held {
+		all = append(all, s)
+	}
+	return all
+}
+
+// watch records the promises, attachments and contexts of s until it ends.
+func (x *tenant) watch(s *client.Session) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	last := x.event(history.Promised, s, 0)
+	seen := make(map[context.Context]bool)
+	for {
+		if current := s.Context(); !seen[current] && current.Err() == nil {
+			seen[current] = true
+			context.AfterFunc(current, func() {
+				x.w.record.Add(history.Event{Kind: history.ContextEnded, Who: x.name, ID: s.ID(), Text: context.Cause(current).Error()})
+			})
+		}
+		now := x.event(history.Promised, s, 0)
+		if now.Attachment != last.Attachment {
+			moved := now
+			moved.Kind, moved.Until = history.Resumed, 0
+			x.w.record.Add(moved)
+		}
+		if now.Until != last.Until {
+			x.w.record.Add(now)
+		}
+		last = now
+		select {
+		case <-ticker.C:
+		case <-s.Done():
+			x.ended(s)
+			return
+		}
+	}
+}
+
+// ended records how s ended.
+func (x *tenant) ended(s *client.Session) {
+	e := history.Event{Who: x.name, ID: s.ID(), Attachment: s.Token().Attachment, Text: s.Err().Error()}
+	var expired *session.ExpiredError
+	switch err := s.Err(); {
+	case errors.Is(err, session.ErrMoved):
+		e.Kind = history.ToldMoved
+	case errors.As(err, &expired):
+		e.Kind, e.Certificate = history.ToldGone, expired.Certificate
+	case errors.Is(err, session.ErrClosed):
+		return
+	default:
+		x.w.t.Errorf("%s: session %s ended with %v", x.name, s.ID(), err)
+		return
+	}
+	x.w.record.Add(e)
+}
+
+// live opens, holds, closes and loses sessions until ctx ends.
+func (x *tenant) live(ctx context.Context, others []*tenant) {
+	for ctx.Err() == nil {
+		s := x.open(ctx, 30*time.Second)
+		if s == nil {
+			continue
+		}
+		sleep(ctx, x.between(time.Second, 12*time.Second))
+		if ctx.Err() != nil {
+			return
+		}
+		switch x.draw(6) {
+		case 0, 1:
+			x.close(ctx, s)
+		case 2:
+			x.rob(ctx, s, others[x.draw(len(others)):][:1])
+		case 3:
+			x.rob(ctx, s, others)
+		default: // held to the end, or until somebody takes it
+			if len(x.all()) > 6 {
+				x.close(ctx, s)
+			}
+		}
+	}
+}
+
+// rob has thieves resume s all at once: the last one keeps it.
+func (x *tenant) rob(ctx context.Context, s *client.Session, thieves []*tenant) {
+	var robbing sync.WaitGroup
+	for _, thief := range thieves {
+		robbing.Go(func() { thief.steal(ctx, s.Token()) })
+	}
+	robbing.Wait()
+}
+
+// die opens sessions, holds them, and is cut off from everybody until they are gone, again and again until ctx ends.
+// patience bounds the last wait.
+func (x *tenant) die(ctx, patience context.Context) {
+	for ctx.Err() == nil {
+		for range 2 {
+			x.open(ctx, 30*time.Second)
+		}
+		sleep(ctx, x.between(time.Second, 20*time.Second))
+		x.silence(func() {
+			for _, s := range x.all() {
+				x.w.record.Add(history.Event{Kind: history.Silent, Who: x.name, ID: s.ID(), Attachment: s.Token().Attachment})
+			}
+			for _, s := range x.all() {
+				x.w.awaitEnd(patience, s.ID())
+			}
+			// Half of them come back once they are dead, and have to be told.
+			sleep(patience, time.Second)
+		})
+		if x.draw(2) == 0 {
+			x.toBeTold(patience)
+		}
+		x.stop()
+		x.start(x.w.Host(x.name))
+	}
+}
+
+// silence cuts the tenant off all nodes while f runs.
+func (x *tenant) silence(f func()) {
+	for _, n := range x.w.names {
+		x.w.Cut(x.name, n)
+		x.w.Cut(n, x.name)
+	}
+	f()
+	for _, n := range x.w.names {
+		x.w.Heal(x.name, n)
+		x.w.Heal(n, x.name)
+	}
+}
+
+// toBeTold waits until all sessions have ended for the client too.
+func (x *tenant) toBeTold(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, s := range x.all() {
+		select {
+		case <-s.Done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// testify records which sessions the tenant holds to be alive, and that it can open one.
+func (x *tenant) testify(ctx context.Context) {
+	for _, s := range x.all() {
+		x.w.record.Add(x.event(history.Alive, s, 0))
+	}
+	if x.open(ctx, settle) == nil {
+		x.w.t.Errorf("%s: no session could be opened within %v, long after the last fault", x.name, settle)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
