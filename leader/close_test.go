@@ -12,13 +12,17 @@ import (
 
 // blocked makes closes wait until release is called with what is to become of them.
 func (w *world) blocked() (release func(err error)) {
-	outcome := make(chan error)
-	w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+	outcome := make(chan error, 1)
+	w.log.decides(func(ctx context.Context, c session.Command) (session.Result, error, bool) {
 		if _, ok := c.(session.CloseSessions); !ok {
 			return session.Result{}, nil, false
 		}
-		err := <-outcome
-		return session.Result{}, err, err != nil
+		select {
+		case err := <-outcome:
+			return session.Result{}, err, err != nil
+		case <-ctx.Done():
+			return session.Result{}, session.ErrOutcomeUnknown, true
+		}
 	})
 	return func(err error) {
 		outcome <- err

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/session"
@@ -106,6 +107,22 @@ func TestE1LostStream(t *testing.T) {
 		w.at(2200 * ms)
 		m.cut()
 		w.expires(6250*ms, 5)
+	})
+}
+
+// E1: a member whose stream ended is lost at once; one that never opened any has three intervals from the term's start.
+func TestE1LostAtOnce(t *testing.T) {
+	trio(t, func(w *world) {
+		defer w.run()()
+		w.at(600 * ms)
+		if got := w.tracker.Stats(); got.Lost != 0 || got.Members != 2 {
+			t.Errorf("%d lost, %d with a stream, want 0, 2", got.Lost, got.Members)
+		}
+		w.join(3, prompt).cut()
+		synctest.Wait()
+		if got := w.tracker.Stats(); got.Lost != 1 || got.Members != 2 {
+			t.Errorf("%d lost, %d with a stream, want 1, 2", got.Lost, got.Members)
+		}
 	})
 }
 

@@ -213,12 +213,12 @@ func TestS1EndedStream(t *testing.T) {
 	trio(t, func(w *world) {
 		m := w.join(3, nil)
 		defer w.run()()
+		w.at(0)
 		m.says(answer(1, session.Touch{ID: 9}))
 		w.at(1000 * ms)
 		m.cut()
 		m = w.join(3, prompt)
-		for w.now() < 2*time.Second {
-			w.at(w.now() + beat)
+		for ; w.now() < 2*time.Second; w.at(w.now() + beat) {
 			got := m.last()
 			if got.Confirmed != 0 && got.Confirmed < 3 || got.NotTaken != nil {
 				t.Errorf("%+v on the new stream, whose first answer was to round 3", *got)

@@ -235,8 +235,8 @@ func (r *rounds) judge() bool {
 	return false
 }
 
-// lost reports whether m is lost at now (E1). A node without a stream is; one that is silent since the term began has
-// three intervals to open its first.
+// lost reports whether m is lost at now (E1). A node without a stream is, and so is one that was removed, whose stream
+// ended with that (M6); one that is silent since the term began has three intervals to open its first.
 func (r *rounds) lost(m *member, now time.Duration) bool {
 	at, ok := r.losing(m)
 	return ok && at <= now
@@ -245,8 +245,6 @@ func (r *rounds) lost(m *member, now time.Duration) bool {
 // losing returns when m is lost unless it answers before; false when nothing of it is awaited.
 func (r *rounds) losing(m *member) (time.Duration, bool) {
 	switch {
-	case !m.present:
-		return never, true
 	case m.stream == nil && m.hello.Node != 0:
 		return never, true
 	case m.stream == nil:

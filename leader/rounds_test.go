@@ -357,8 +357,9 @@ func TestT6NewestStream(t *testing.T) {
 		if err := w.stream(hello(4, 1), prompt).err(); !errors.Is(err, leader.ErrSuperseded) {
 			t.Errorf("the ended stream again: %v, want ErrSuperseded", err)
 		}
-		if err := w.stream(session.Hello{Node: 9, Stream: 1}, prompt).err(); !errors.Is(err, session.ErrWrongCluster) {
-			t.Errorf("a stranger: %v, want ErrWrongCluster", err)
+		stranger := w.stream(session.Hello{Node: 9, Stream: 1}, prompt)
+		if err := stranger.err(); !errors.Is(err, session.ErrWrongCluster) || stranger.welcome != nil {
+			t.Errorf("a stranger: %v, want ErrWrongCluster; welcome %+v", err, stranger.welcome)
 		}
 	})
 }
