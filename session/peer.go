@@ -64,9 +64,3 @@ type LearnerMessage struct {
 	Answer  *Answer
 	Request *Request
 }
-
-// Member is one node of the newest configuration a node knows.
-type Member struct {
-	Node  Node
-	Voter bool
-}

@@ -68,3 +68,9 @@ type Certificate struct {
 	// EndedAt is wall-clock time of the deciding leader; for people only.
 	EndedAt time.Time
 }
+
+// Member is one node of the newest configuration a node knows.
+type Member struct {
+	Node  Node
+	Voter bool
+}
