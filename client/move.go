@@ -265,11 +265,15 @@ func (l *loop) checkConns() {
 // inJeopardy handles a node's word that touches may not count (S4).
 func (l *loop) inJeopardy(c *conn, m *holdfastv1.Jeopardy) {
 	l.mover.learn(m.GetTry())
+	c.jeopardy = true
 	if c == l.next {
-		l.failedNext(errJeopardy)
+		// After a fail-over every node says so until it hears of the new leader's first good round, and would move the
+		// sessions all the same. What it answers counts, if it does soon: trying one node after the other would have
+		// each of them move all sessions.
+		c.deadline = earliest(c.deadline, l.now.Add(l.bound(12, l.cfg.ConnectTimeout)))
+		l.trouble = fmt.Errorf("%s: %w", c.address, errJeopardy)
 		return
 	}
-	c.jeopardy = true
 	l.tellAll(c, Jeopardy, errJeopardy)
 	l.leave(c, errJeopardy)
 }

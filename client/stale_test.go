@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"holdfast/session"
 )
@@ -50,5 +51,34 @@ func TestM1LaggingResumeIsUnsettled(t *testing.T) {
 	l.moved(h, c)
 	if !l.holds(h) || h.s.Err() != nil {
 		t.Errorf("the session has ended with %v, want that it is resumed again", h.s.Err())
+	}
+}
+
+// After a fail-over every node is in jeopardy until it hears of the new leader's first good round, and serves all the
+// same. A client that went on at their word would have each of them move all of its sessions.
+func TestNodeInJeopardyIsGivenAMoment(t *testing.T) {
+	l, former, h := staged(t)
+	h.timeout, h.closing = 12*time.Second, nil
+	l.now = time.Now()
+	l.next = &conn{address: "n2:7400", cancel: func() {}, up: true, deadline: l.now.Add(4 * time.Second)}
+	next := l.next
+	l.mover.moving = true
+	l.inJeopardy(next, nil)
+	if l.next != next || !next.deadline.Equal(l.now.Add(time.Second)) {
+		t.Fatalf("tried %v, until %v; want that the node is tried for a second more", l.next == next, next.deadline.Sub(l.now))
+	}
+	l.served(next)
+	if l.cur != next || l.cur == former {
+		t.Error("the node has served, and is not the one that serves")
+	}
+	l, _, h = staged(t)
+	h.timeout, l.now = 12*time.Second, time.Now()
+	l.next = &conn{address: "n2:7400", cancel: func() {}, up: true}
+	l.mover.moving = true
+	l.inJeopardy(l.next, nil)
+	l.now = l.now.Add(time.Second)
+	l.checkConns()
+	if l.next != nil {
+		t.Error("a node in jeopardy that does not answer is tried still")
 	}
 }
