@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -98,8 +99,8 @@ func (w *world) config(name string) node.Config {
 			cfg.Node = session.Node(i + 1)
 		}
 	}
-	// A killed node does not stop in order: its network is gone already, and it is not given time.
-	cfg.ShutdownTimeout = 100 * time.Millisecond
+	// A killed node's network is gone, so nothing of its orderly stop gets out. Raft ends when its last dial has.
+	cfg.ShutdownTimeout = 5 * time.Second
 	// Odd seeds take snapshots often enough that followers are restored from them.
 	if w.seed%2 == 1 {
 		cfg.SnapshotInterval, cfg.SnapshotThreshold, cfg.TrailingLogs = 5*time.Second, 20, 4
@@ -140,6 +141,8 @@ func (w *world) Start(name string) {
 		defer w.mu.Unlock()
 		if err != nil && !p.killed {
 			w.t.Errorf("%s ended at %v: %v", name, w.record.Now(), err)
+		} else if errors.Is(err, context.DeadlineExceeded) {
+			w.t.Errorf("%s did not come to an end within %v: %v", name, w.config(name).ShutdownTimeout, err)
 		}
 	}()
 }
