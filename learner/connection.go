@@ -1,9 +1,12 @@
 package learner
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +22,7 @@ type connection struct {
 	mu sync.Mutex
 	// sessions are those of this connection, and some that have ended since. guarded by mu
 	sessions map[session.ID]*attached
-	// all are the same as a list; nil after a change. guarded by mu
+	// all are the same in the order of their shards; nil after a change. guarded by mu
 	all []*attached
 }
 
@@ -135,23 +138,17 @@ func (c *connection) Touch(ids []session.ID) session.Touched {
 // mu held.
 func (c *connection) touchAll(now time.Duration) session.Touched {
 	if c.all == nil {
-		c.all = make([]*attached, 0, len(c.sessions))
-		for _, a := range c.sessions {
-			c.all = append(c.all, a)
-		}
+		c.all = slices.SortedFunc(maps.Values(c.sessions), func(a, b *attached) int {
+			return cmp.Or(cmp.Compare(a.shard.number, b.shard.number), cmp.Compare(a.id, b.id))
+		})
 	}
 	var out outcome
-	ended := false
-	for _, a := range c.all {
-		safe, err := c.touch(a, now)
-		if err == nil {
-			out.add(a.id, safe, nil)
-		}
-		ended = ended || err != nil
-	}
-	if ended {
+	c.server.table.touchAll(c.all, now, &out)
+	for _, ended := range out.failures {
+		delete(c.sessions, ended.ID)
 		c.all = nil
 	}
+	out.failures = nil
 	return out.touched()
 }
 

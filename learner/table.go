@@ -28,7 +28,8 @@ type TouchTable struct {
 const shards = 64
 
 type shard struct {
-	mu sync.Mutex
+	number int
+	mu     sync.Mutex
 	// serving holds the newest attachment served of each session. guarded by mu
 	serving map[session.ID]*attached
 	// touched are those touched since the table was last taken; spare is the list of the time before. guarded by mu
@@ -88,6 +89,7 @@ func NewTouchTable(base time.Time) *TouchTable {
 	t := &TouchTable{base: base}
 	t.window.Store(&window{first: 1})
 	for i := range t.shards {
+		t.shards[i].number = i
 		t.shards[i].serving = make(map[session.ID]*attached)
 	}
 	return t
@@ -102,16 +104,36 @@ func (t *TouchTable) shardOf(id session.ID) *shard {
 // error says why a is served no longer; then nothing is recorded (T2).
 func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error) {
 	w := t.window.Load()
-	s := a.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	return a.touch(w, now)
+}
+
+// touchAll touches all, which stand in the order of their shards so that each shard is locked about once, and adds each
+// outcome to out.
+func (t *TouchTable) touchAll(all []*attached, now time.Duration, out *outcome) {
+	w := t.window.Load()
+	for len(all) > 0 {
+		s := all[0].shard
+		s.mu.Lock()
+		for len(all) > 0 && all[0].shard == s {
+			safe, err := all[0].touch(w, now)
+			out.add(all[0].id, safe, err)
+			all = all[1:]
+		}
+		s.mu.Unlock()
+	}
+}
+
+// touch is one touch. Called with the shard's mu held.
+func (a *attached) touch(w *window, now time.Duration) (time.Duration, error) {
 	if a.ended {
 		return -1, a.over
 	}
 	a.last = max(a.last, now)
 	if !a.listed {
 		a.listed = true
-		s.touched = append(s.touched, a)
+		a.shard.touched = append(a.shard.touched, a)
 	}
 	return a.promise(w, now), nil
 }
