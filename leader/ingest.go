@@ -8,8 +8,11 @@ import (
 	"holdfast/session"
 )
 
-// maxHold is the number of sessions that are touched or filed before the shard's lock is given to others.
-const maxHold = 1024
+// Numbers of sessions that are touched, or filled in, under a shard's lock before it is given to others.
+const (
+	run     = 256
+	maxHold = 1024
+)
 
 // ingest takes the touches of a chunk that arrived at now (T5), and returns the sessions that were not taken (S1).
 func (t *Tracker) ingest(from session.Node, a *session.Answer, now time.Duration) ([]session.ID, error) {
@@ -39,14 +42,21 @@ type intake struct {
 	missing []session.Touch
 }
 
+// all takes touches in runs of one shard.
 func (in *intake) all(r session.Touches) error {
+	var touches [run]session.Touch
+	var items [run]*item
 	touch, ok, err := r.Next()
 	for ok && err == nil {
-		s := in.t.shard(touch.ID)
-		s.mu.Lock()
-		for n := 0; ok && err == nil && n < maxHold && in.t.shard(touch.ID) == s; n++ {
-			in.take(s, touch)
+		s, n := in.t.shard(touch.ID), 0
+		for ; ok && err == nil && n < run && in.t.shard(touch.ID) == s; n++ {
+			touches[n] = touch
 			touch, ok, err = r.Next()
+		}
+		s.mu.Lock()
+		s.queue.FindAll(touches[:n], items[:n])
+		for i, it := range items[:n] {
+			in.take(s, it, touches[i])
 		}
 		s.mu.Unlock()
 	}
@@ -54,8 +64,7 @@ func (in *intake) all(r session.Touches) error {
 }
 
 // take takes one touch, or notes that it was not. Called with the shard's mu held.
-func (in *intake) take(s *shard, touch session.Touch) {
-	it := s.queue.Find(touch.ID)
+func (in *intake) take(s *shard, it *item, touch session.Touch) {
 	switch {
 	case it == nil && s.filling():
 		in.missing = append(in.missing, touch)

@@ -34,9 +34,9 @@ type (
 const (
 	shardBits  = 5
 	shardCount = 1 << shardBits
-	// shardShift keeps the sessions that a node opened within about a second in one shard, so that a batch sorted by id
+	// shardShift keeps the sessions that a node opened within about 16 s in one shard, so that a batch sorted by id
 	// changes shards seldom.
-	shardShift = 26
+	shardShift = 30
 )
 
 // shardOf spreads nodes, so that batches of two owners seldom want the same shard at once.

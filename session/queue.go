@@ -22,7 +22,7 @@ const DefaultExpiryInterval = 250 * time.Millisecond
 // garbage collector never looks at the sessions. Not safe for concurrent use.
 type ExpiryQueue[V any] struct {
 	interval time.Duration
-	index    map[ID]uint32
+	index    index
 	slab     slab[V]
 	// heads holds the first session of each bucket that was filed into since it was last polled, or none if all of them
 	// left it; order is a heap of its keys.
@@ -70,7 +70,7 @@ func NewExpiryQueue[V any](interval time.Duration) (*ExpiryQueue[V], error) {
 	}
 	return &ExpiryQueue[V]{
 		interval: interval,
-		index:    make(map[ID]uint32),
+		index:    newIndex(minSlotBits),
 		heads:    make(map[int64]uint32),
 	}, nil
 }
@@ -89,7 +89,7 @@ func (it *Item[V]) Touch(d time.Duration) { it.deadline = max(it.deadline, d) }
 func (it *Item[V]) Marked() bool { return it.bucket == marked }
 
 // Len returns the number of sessions, marked ones included.
-func (q *ExpiryQueue[V]) Len() int { return len(q.index) }
+func (q *ExpiryQueue[V]) Len() int { return q.index.used }
 
 // Due returns the number of sessions on the due list.
 func (q *ExpiryQueue[V]) Due() int { return q.dueLen }
@@ -99,11 +99,47 @@ func (q *ExpiryQueue[V]) Marked() int { return q.marked }
 
 // Find returns the session, nil if it is not here.
 func (q *ExpiryQueue[V]) Find(id ID) *Item[V] {
-	n, ok := q.index[id]
-	if !ok {
-		return nil
+	if n := q.place(id); n != none {
+		return q.slab.at(n)
 	}
-	return q.slab.at(n)
+	return nil
+}
+
+// FindAll finds many sessions: items[i] is that of touches[i], nil if it is not here. It looks up all the slots first and
+// all the items then, so that the processor waits for memory once for many, not once for each. items is at least as long
+// as touches.
+func (q *ExpiryQueue[V]) FindAll(touches []Touch, items []*Item[V]) {
+	var first [64]slot
+	for len(touches) > 0 {
+		n := min(len(touches), len(first))
+		for i, touch := range touches[:n] {
+			first[i] = q.index.slots[q.index.home(tag(touch.ID))]
+		}
+		for i, touch := range touches[:n] {
+			items[i] = nil
+			if c := first[i]; c.place != none && c.tag == tag(touch.ID) {
+				if it := q.slab.at(c.place); it.id == touch.ID {
+					items[i] = it
+					continue
+				}
+			}
+			if first[i].place != none {
+				items[i] = q.Find(touch.ID)
+			}
+		}
+		touches, items = touches[n:], items[n:]
+	}
+}
+
+// place returns the place of a session in the slab, none if it is not here.
+func (q *ExpiryQueue[V]) place(id ID) uint32 {
+	want := tag(id)
+	for i := q.index.home(want); ; i = q.index.after(i) {
+		c := q.index.slots[i]
+		if c.place == none || c.tag == want && q.slab.at(c.place).id == id {
+			return c.place
+		}
+	}
 }
 
 // Add files a session that is not here yet to come due at from + timeout, with a deadline of 0: Touch sets it. A timeout
@@ -118,20 +154,20 @@ func (q *ExpiryQueue[V]) Add(id ID, from, timeout time.Duration, value V) (*Item
 	n := q.slab.alloc()
 	it := q.slab.at(n)
 	*it = Item[V]{id: id, Value: value}
-	q.index[id] = n
+	q.index.put(id, n)
 	q.file(n, it, from+timeout)
 	return it, nil
 }
 
 // Remove takes a session out, wherever it is; false if it is not here.
 func (q *ExpiryQueue[V]) Remove(id ID) bool {
-	n, ok := q.index[id]
-	if !ok {
+	n := q.place(id)
+	if n == none {
 		return false
 	}
 	it := q.slab.at(n)
 	q.unlink(it)
-	delete(q.index, id)
+	q.index.drop(id, n)
 	*it = Item[V]{}
 	q.slab.free(n)
 	return true
@@ -205,7 +241,7 @@ func (q *ExpiryQueue[V]) Return(it *Item[V], due time.Duration) {
 		return
 	}
 	q.marked--
-	q.file(q.index[it.id], it, due)
+	q.file(q.place(it.id), it, due)
 }
 
 // round returns the number of the bucket of a due time.

@@ -1,0 +1,148 @@
+package leader
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+const million = 1_000_000
+
+// population is sessions of three nodes as they are after months: opened one by one at some hundred a second, one in
+// three still alive. It is the view and the frozen copy of benchmarks.
+type population []session.Session
+
+func populate(n int) population {
+	random := rand.New(rand.NewPCG(1, 2))
+	all := make(population, 0, n)
+	for node := session.Node(1); node <= 3; node++ {
+		ms, last := uint64(20_000_000_000), session.ID(0)
+		for range n / 3 {
+			ms += uint64(random.ExpFloat64() * 10)
+			last, _ = session.NextID(last, node, ms)
+			all = append(all, session.Session{ID: last, Timeout: 30 * time.Second, Owner: node, Attachment: 1})
+		}
+	}
+	return all
+}
+
+func (p population) Ascend(_ session.ID, yield func(session.Session) bool) {
+	for i := range p {
+		if !yield(p[i]) {
+			return
+		}
+	}
+}
+
+func (population) Session(session.ID) (session.Session, bool) { return session.Session{}, false }
+func (population) Verify(session.ID, session.Credential) bool { return true }
+func (population) Attachment() uint64                         { return 1 }
+func (population) Term() uint64                               { return 1 }
+func (population) CommitIndex() uint64                        { return 1 }
+func (population) Members() []session.Member                  { return []session.Member{{Node: 1, Voter: true}} }
+
+func (population) Propose(context.Context, session.Command) (session.Result, error) {
+	return session.Result{}, session.ErrNotLeader
+}
+
+func tracking(p population) *Tracker {
+	t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(2 * time.Second)}, p, p)
+	t.fill(context.Background(), p)
+	return t
+}
+
+// batch packs touches of n sessions of node 2, each the next but every after the former.
+func batch(p population, n, every int) *session.Answer {
+	random := rand.New(rand.NewPCG(3, 4))
+	touches := make([]session.Touch, 0, n)
+	for i, s := range p[len(p)/3:] {
+		if len(touches) < n && i%every == 0 {
+			touches = append(touches, session.Touch{ID: s.ID, Age: time.Duration(random.IntN(10_000)) * time.Millisecond})
+		}
+	}
+	return &session.Answer{Attachment: 1, Touches: session.AppendTouches(nil, touches), Last: true}
+}
+
+// BenchmarkIngest takes a packed batch of 100,000 sessions of one owner into a tracker of a million.
+func BenchmarkIngest(b *testing.B) { ingest(b, 100_000, 1) }
+
+// BenchmarkIngestSparse takes one session in twenty, as an interval brings them when clients touch every 10 s.
+func BenchmarkIngestSparse(b *testing.B) { ingest(b, 16_000, 20) }
+
+func ingest(b *testing.B, n, every int) {
+	b.Helper()
+	p := populate(million)
+	t, a := tracking(p), batch(p, n, every)
+	b.ReportAllocs()
+	for b.Loop() {
+		if refused, err := t.ingest(2, a, t.now()); err != nil || refused != nil {
+			b.Fatal(len(refused), err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/session")
+	b.ReportMetric(float64(len(a.Touches))/float64(n), "B/session")
+}
+
+// BenchmarkHeap is the live heap of a tracker of a million sessions, all included.
+func BenchmarkHeap(b *testing.B) {
+	p := populate(million)
+	for b.Loop() {
+		before := liveHeap()
+		t := tracking(p)
+		b.ReportMetric(float64(liveHeap()-before)/float64(len(p)), "B/session")
+		runtime.KeepAlive(t)
+	}
+	runtime.KeepAlive(p)
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkPoll finds 100,000 sessions due, and pops and marks them in entries, their owners lost.
+func BenchmarkPoll(b *testing.B) {
+	p := populate(99_999)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		t := tracking(p)
+		t.rounds.good = &round{n: 1, began: time.Hour}
+		words := t.rounds.words(time.Hour)
+		x := expirer{t: t}
+		b.StartTimer()
+		popped := 0
+		x.sift(time.Hour, words)
+		for {
+			batch := x.take(time.Hour, words, session.MaxCloseBatch)
+			if popped += len(batch); len(batch) == 0 {
+				break
+			}
+		}
+		if popped != len(p) {
+			b.Fatalf("%d popped", popped)
+		}
+	}
+}
+
+// BenchmarkPromotion begins to lead a million sessions: until a touch is taken, and until all are in the queue.
+func BenchmarkPromotion(b *testing.B) {
+	p := populate(million)
+	a := batch(p, 1, 1)
+	for b.Loop() {
+		begun := time.Now()
+		t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(2 * time.Second)}, p, p)
+		if _, err := t.ingest(2, a, t.now()); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(time.Since(begun).Microseconds()), "us-to-first-touch")
+		t.fill(context.Background(), p)
+		b.ReportMetric(float64(time.Since(begun).Milliseconds()), "ms-to-filled")
+	}
+}
