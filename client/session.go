@@ -142,17 +142,14 @@ func (s *Session) grant(granted session.Session, t session.Token) {
 	s.granted, s.token = granted, t
 }
 
-// promise takes a promise that was asked for under the present count of suspensions. A promise once given stands, so an
-// earlier one changes nothing.
+// promise takes the latest moment promised, noted under a count of suspensions.
 func (s *Session) promise(until time.Time, suspensions uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || s.closing {
 		return
 	}
-	if suspensions != s.suspensions || until.After(s.until) {
-		s.until, s.suspensions = until, suspensions
-	}
+	s.until, s.suspensions = until, suspensions
 	if s.current.Err() != nil {
 		s.current, s.cancel = context.WithCancelCause(s.values)
 	}

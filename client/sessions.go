@@ -232,9 +232,7 @@ func (l *loop) promise(h *held, r *request, safeFor, smallest time.Duration) (re
 		return false
 	}
 	regained = h.until.IsZero()
-	if until.After(h.until) {
-		h.until = until
-	}
+	h.until = latest(h.until, until) // a promise once given stands
 	h.s.promise(h.until, l.suspensions)
 	if !r.sent.Before(h.promised) {
 		h.promised = r.sent
