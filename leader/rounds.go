@@ -144,8 +144,8 @@ func (m *member) hush(now time.Duration) {
 	}
 }
 
-// begin begins a round at now and returns it.
-func (r *rounds) begin(now time.Duration) *round {
+// begin begins a round at now.
+func (r *rounds) begin(now time.Duration) {
 	next := &round{n: r.newest.number() + 1, began: now}
 	for _, m := range r.members {
 		if m.stream != nil && m.processed != nil {
@@ -153,7 +153,6 @@ func (r *rounds) begin(now time.Duration) *round {
 		}
 	}
 	r.newest = next
-	return next
 }
 
 // ready returns the streams that a heartbeat can be sent on.

@@ -116,19 +116,23 @@ func (q *ExpiryQueue[V]) FindAll(touches []Touch, items []*Item[V]) {
 			first[i] = q.index.slots[q.index.home(tag(touch.ID))]
 		}
 		for i, touch := range touches[:n] {
-			items[i] = nil
-			if c := first[i]; c.place != none && c.tag == tag(touch.ID) {
-				if it := q.slab.at(c.place); it.id == touch.ID {
-					items[i] = it
-					continue
-				}
-			}
-			if first[i].place != none {
-				items[i] = q.Find(touch.ID)
-			}
+			items[i] = q.probe(first[i], touch.ID)
 		}
 		touches, items = touches[n:], items[n:]
 	}
+}
+
+// probe finds a session whose first slot is c.
+func (q *ExpiryQueue[V]) probe(c slot, id ID) *Item[V] {
+	if c.place == none {
+		return nil
+	}
+	if c.tag == tag(id) {
+		if it := q.slab.at(c.place); it.id == id {
+			return it
+		}
+	}
+	return q.Find(id)
 }
 
 // place returns the place of a session in the slab, none if it is not here.
