@@ -134,8 +134,9 @@ func (c *connection) Touch(ids []session.ID) session.Touched {
 	return out.touched()
 }
 
-// touchAll touches every session of the connection. Those that have ended were told so and are no failures. Called with
-// mu held.
+// touchAll touches every session of the connection. Those that have ended since are failures, once: the client must not
+// take the promise of the others for theirs, if the word of their end comes later than this answer (I3). Called with mu
+// held.
 func (c *connection) touchAll(now time.Duration) session.Touched {
 	if c.all == nil {
 		c.all = slices.SortedFunc(maps.Values(c.sessions), func(a, b *attached) int {
@@ -148,7 +149,6 @@ func (c *connection) touchAll(now time.Duration) session.Touched {
 		delete(c.sessions, ended.ID)
 		c.all = nil
 	}
-	out.failures = nil
 	return out.touched()
 }
 

@@ -76,6 +76,23 @@ func TestT2RefusesOtherAttachments(t *testing.T) {
 	})
 }
 
+func TestT2AnEndedSessionFailsOnceInATouchOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		w.move(1, 9)
+		got := w.conn.Touch(nil)
+		if len(got.Failures) != 1 || got.Failures[0].ID != 1 || !errors.Is(got.Failures[0].Err, session.ErrMoved) || got.SafeFor < 0 {
+			t.Errorf("touch of all: %+v, want a promise, and the failure of session 1", got)
+		}
+		if got := w.conn.Touch(nil); len(got.Failures) != 0 {
+			t.Errorf("touch of all again: %+v, want no failure", got)
+		}
+	})
+}
+
 func TestT2NeedsTheCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

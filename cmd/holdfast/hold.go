@@ -52,8 +52,8 @@ otherwise.`,
 	open.add(cmd)
 	token.add(cmd)
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the session to the cluster on Ctrl-C, instead of closing it")
-	cmd.MarkFlagsMutuallyExclusive("token", "session-timeout")
-	cmd.MarkFlagsMutuallyExclusive("token-file", "session-timeout")
+	cmd.MarkFlagsMutuallyExclusive("token", "timeout")
+	cmd.MarkFlagsMutuallyExclusive("token-file", "timeout")
 	cmd.MarkFlagsMutuallyExclusive("token", "label")
 	cmd.MarkFlagsMutuallyExclusive("token-file", "label")
 	return cmd

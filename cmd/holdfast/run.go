@@ -82,7 +82,7 @@ func (c *cli) root() *cobra.Command {
 		Long: `Keep sessions alive in a Holdfast cluster, and look at them.
 
 Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reachable.`,
-		Example: `  holdfast session hold --session-timeout 10s --label service=web
+		Example: `  holdfast session hold --timeout 10s --label service=web
   holdfast session ls --label service=web
   holdfast cluster status --endpoints localhost:7400,localhost:7410,localhost:7420`,
 		SilenceErrors: true, SilenceUsage: true,
@@ -92,7 +92,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	flags.StringSliceVar(&c.endpoints, "endpoints", splitEndpoints(os.Getenv(endpointsVariable)),
 		"client addresses, host:port, of nodes of the cluster (environment: "+endpointsVariable+")")
 	flags.StringVarP(&c.output, "output", "o", "table", "output: table or json")
-	flags.DurationVar(&c.timeout, "timeout", 5*time.Second, "how long a call may take, failed attempts included")
+	flags.DurationVar(&c.timeout, "call-timeout", 5*time.Second, "how long a call may take, failed attempts included")
 	completeWords(root, "output", "table", "json")
 	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionClose(), c.sessionList(), c.sessionShow()),
@@ -131,7 +131,7 @@ func (c *cli) check() error {
 		return usage("-o %q: want table or json", c.output)
 	}
 	if c.timeout <= 0 {
-		return usage("--timeout %v: want a positive duration", c.timeout)
+		return usage("--call-timeout %v: want a positive duration", c.timeout)
 	}
 	return nil
 }

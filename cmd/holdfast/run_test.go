@@ -190,12 +190,12 @@ func TestExitCodes(t *testing.T) {
 		{"session ls --foo", nil, exitUsage, "--foo"},
 		{"session ls extra", nil, exitUsage, "extra"},
 		{"session ls -o yaml", nil, exitUsage, "table or json"},
-		{"session ls --timeout 0s", nil, exitUsage, "positive"},
+		{"session ls --call-timeout 0s", nil, exitUsage, "positive"},
 		{"session ls --owner 255", nil, exitUsage, "1 to 254"},
 		{"session ls --endpoints localhost", nil, exitUsage, "host:port"},
 		{"session show", nil, exitUsage, "arg"},
 		{"session show zz", nil, exitUsage, "hexadecimal"},
-		{"session open --session-timeout -1s", nil, exitUsage, "positive"},
+		{"session open --timeout -1s", nil, exitUsage, "positive"},
 		{"session open --label =x", nil, exitUsage, "label"},
 		{"session open --label a=1 --label a=2", nil, exitUsage, "twice"},
 		{"session touch", nil, exitUsage, "--token"},
@@ -209,13 +209,13 @@ func TestExitCodes(t *testing.T) {
 		{"session show 0x5", nil, exitFailed, "unknown, closed or expired"},
 		{"session close --token " + tokenText, session.ErrMoved, exitFailed, "resumed"},
 		{"session touch --token " + tokenText, session.ErrBadCredential, exitFailed, "credential"},
-		{"session open --timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
-		{"session ls --timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
+		{"session open --call-timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
+		{"session ls --call-timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
 		{"session open", &session.LimitError{Name: "sessions", Limit: "3"}, exitFailed, "over the limit"},
-		{"session open --timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
-		{"session hold --timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
-		{"session ls --timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
-		{"session touch --timeout 200ms --token " + tokenText + " --endpoints " + closed, nil, exitUnreachable, closed},
+		{"session open --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
+		{"session hold --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
+		{"session ls --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
+		{"session touch --call-timeout 200ms --token " + tokenText + " --endpoints " + closed, nil, exitUnreachable, closed},
 		{"cluster status --endpoints " + closed, nil, exitUnreachable, closed},
 	}
 	for _, tt := range tests {
@@ -236,7 +236,7 @@ func TestHelpSaysWhatMatters(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--help":               {"Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node", "HOLDFAST_ENDPOINTS", "completion"},
 		"session --help":       {"open", "hold", "touch", "close", "ls", "show"},
-		"session open --help":  {"A token is a secret", "--session-timeout", "expires"},
+		"session open --help":  {"A token is a secret", "--timeout", "expires"},
 		"session hold --help":  {"A token is a secret", "--keep", "Ctrl-C", "--token-file"},
 		"session touch --help": {"A token is a secret", "standard input"},
 		"session close --help": {"A token is a secret"},
@@ -253,7 +253,7 @@ func TestHelpSaysWhatMatters(t *testing.T) {
 
 func TestOpenPrintsATokenThatOtherCommandsTake(t *testing.T) {
 	n := startNode(t)
-	code, stdout, stderr := execute(t, "", "session", "open", "--session-timeout", "7s", "--label", "service=web", "-o", "json")
+	code, stdout, stderr := execute(t, "", "session", "open", "--timeout", "7s", "--label", "service=web", "-o", "json")
 	var v heldView
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitDone {
 		t.Fatalf("exit code %d, %s, %v in %s", code, stderr, err, stdout)

@@ -19,7 +19,7 @@ type openFlags struct {
 }
 
 func (f *openFlags) add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.timeout, "session-timeout", 10*time.Second,
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second,
 		"how long the session lives without a sign of life; the cluster clamps it to its limits")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE of the session; may be repeated")
 }
@@ -30,7 +30,7 @@ func (f *openFlags) options() (client.SessionOptions, error) {
 		return client.SessionOptions{}, err
 	}
 	if f.timeout <= 0 {
-		return client.SessionOptions{}, usage("--session-timeout %v: want a positive duration", f.timeout)
+		return client.SessionOptions{}, usage("--timeout %v: want a positive duration", f.timeout)
 	}
 	return client.SessionOptions{Timeout: f.timeout, Labels: labels}, nil
 }
@@ -82,7 +82,7 @@ func (c *cli) sessionOpen() *cobra.Command {
 "session hold" or another client goes on with it.
 
 ` + tokenHelp,
-		Example: `  holdfast session open --session-timeout 30s --label service=web -o json | jq -r .token > token
+		Example: `  holdfast session open --timeout 30s --label service=web -o json | jq -r .token > token
   holdfast session hold --token-file token`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, err := flags.options()
