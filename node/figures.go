@@ -32,6 +32,7 @@ func nodeMetrics() []metric {
 		counter("log_entries_proposed", "Raft entries this node has proposed.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Entries) }),
 		counter("log_commands_proposed", "Commands in those entries: group commit puts many into one.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Commands) }),
 		counter("log_bytes_proposed", "Bytes of those entries.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Bytes) }),
+		counter("log_writes", "Batches of entries written to this node's Raft log: two syncs each.", func(f *figures) float64 { return float64(f.node.consensus.stores.guard.writes.Load()) }),
 		counter("log_outcomes_unknown", "Commands whose callers were told that the outcome is unknown.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Unknown) }),
 	}
 }

@@ -20,13 +20,13 @@ import (
 )
 
 // freePorts are four ports of the loopback that nobody uses now.
-func freePorts(t *testing.T) [4]string {
-	t.Helper()
+func freePorts(tb testing.TB) [4]string {
+	tb.Helper()
 	var ports [4]string
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		defer l.Close()
 		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
@@ -35,12 +35,12 @@ func freePorts(t *testing.T) [4]string {
 }
 
 // alone is the configuration of a cluster of one node on loopback, that elects itself quickly.
-func alone(t *testing.T) Config {
-	t.Helper()
-	p := freePorts(t)
+func alone(tb testing.TB) Config {
+	tb.Helper()
+	p := freePorts(tb)
 	at := func(i int) string { return "127.0.0.1:" + p[i] }
 	c := DefaultConfig()
-	c.Node, c.DataDir = 1, filepath.Join(t.TempDir(), "data")
+	c.Node, c.DataDir = 1, filepath.Join(tb.TempDir(), "data")
 	c.Peers = []Peer{{Node: 1, Client: at(0), Raft: at(1), Peer: at(2)}}
 	c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen = at(0), at(1), at(2), at(3)
 	c.HeartbeatInterval = 20 * time.Millisecond
@@ -57,13 +57,13 @@ type running struct {
 }
 
 // start runs a node until the test ends or stop is called, and waits for it to serve.
-func start(t *testing.T, c Config) running {
-	t.Helper()
+func start(tb testing.TB, c Config) running {
+	tb.Helper()
 	n, err := New(c, quiet())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(tb.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
 	stopped := false
@@ -75,14 +75,14 @@ func start(t *testing.T, c Config) running {
 		cancel()
 		return <-done
 	}
-	t.Cleanup(func() { _ = stop() })
+	tb.Cleanup(func() { _ = stop() })
 	select {
 	case <-n.Ready():
 	case err := <-done:
 		stopped = true
-		t.Fatalf("node ended: %v", err)
+		tb.Fatalf("node ended: %v", err)
 	case <-time.After(30 * time.Second):
-		t.Fatal("node does not serve")
+		tb.Fatal("node does not serve")
 	}
 	return running{n, stop}
 }

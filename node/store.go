@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -24,6 +25,7 @@ const (
 // stores are what Raft keeps in the data directory.
 type stores struct {
 	bolt      *raftboltdb.BoltStore
+	guard     *guardedStore
 	logs      raft.LogStore
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
@@ -47,7 +49,7 @@ func openStores(path string, logger hclog.Logger, fatal func(error)) (*stores, e
 	if err != nil {
 		return nil, errors.Join(err, bolt.Close())
 	}
-	return &stores{bolt: bolt, logs: cached, stable: guarded, snapshots: snapshots}, nil
+	return &stores{bolt: bolt, guard: guarded, logs: cached, stable: guarded, snapshots: snapshots}, nil
 }
 
 // openBolt turns the panics of bbolt on a torn file into errors.
@@ -75,6 +77,8 @@ type guardedStore struct {
 	stable raft.StableStore
 	path   string
 	fatal  func(error)
+	// writes counts the batches of entries that were written: each is one transaction, and two syncs, of bbolt.
+	writes atomic.Uint64
 }
 
 // guard passes a success on. After a failure it tells fatal and holds the caller for good: what Raft would do next could
@@ -95,10 +99,12 @@ func (g *guardedStore) Get(key []byte) ([]byte, error)           { return g.stab
 func (g *guardedStore) GetUint64(key []byte) (uint64, error)     { return g.stable.GetUint64(key) }
 
 func (g *guardedStore) StoreLog(log *raft.Log) error {
+	g.writes.Add(1)
 	return g.guard("writing the Raft log", g.logs.StoreLog(log))
 }
 
 func (g *guardedStore) StoreLogs(logs []*raft.Log) error {
+	g.writes.Add(1)
 	return g.guard("writing the Raft log", g.logs.StoreLogs(logs))
 }
 

@@ -1,0 +1,42 @@
+package node
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+// BenchmarkOpens1024 opens 1,024 sessions at once through a node on a real disk, and reports how many of them shared an
+// entry, and a sync of the Raft log: bbolt syncs twice for each batch of entries.
+func BenchmarkOpens1024(b *testing.B) {
+	const opens = 1024
+	n := start(b, alone(b))
+	conn, err := n.server.Connect(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	entries, writes := n.proposer.Stats().Entries, n.consensus.stores.guard.writes.Load()
+	request := uint64(0)
+	for b.Loop() {
+		var wg sync.WaitGroup
+		for range opens {
+			request++
+			var id session.RequestID
+			binary.BigEndian.PutUint64(id[:], request)
+			wg.Go(func() {
+				_, err := conn.Open(b.Context(), session.OpenRequest{RequestID: id, Timeout: time.Minute, MS: session.MS(time.Now())})
+				if err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	all := float64(b.N * opens)
+	b.ReportMetric(all/float64(n.proposer.Stats().Entries-entries), "opens/entry")
+	b.ReportMetric(all/float64(2*(n.consensus.stores.guard.writes.Load()-writes)), "opens/fsync")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/all, "ns/open")
+}
