@@ -25,6 +25,10 @@ func (t *Tracker) serve(ctx context.Context, s *stream, r *session.Request) {
 		defer s.requests.Add(-1)
 		reply, err := t.answer(ctx, s.hello.Node, r)
 		reply.Seq, reply.Err = r.Seq, err
+		if errors.Is(err, session.ErrExpired) {
+			// The learner gives the certificate, once it has applied the end too.
+			reply.Index = t.view.CommitIndex()
+		}
 		s.reply(&reply)
 	})
 	if !started {
