@@ -41,7 +41,7 @@ func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (sessi
 	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Resume: &r})
 	if err != nil {
-		return session.Grant{}, c.server.explain(err, r.Token.ID)
+		return session.Grant{}, c.server.explain(ctx, reply, err, r.Token.ID)
 	}
 	return c.serve(ctx, reply, received)
 }
@@ -253,7 +253,7 @@ func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error)
 func (c *connection) Close(ctx context.Context, t session.Token) error {
 	reply, err := c.server.ask(ctx, session.Request{Close: &t})
 	if err != nil {
-		return c.server.explain(err, t.ID)
+		return c.server.explain(ctx, reply, err, t.ID)
 	}
 	return c.server.waitApplied(ctx, reply.Index)
 }

@@ -302,6 +302,26 @@ func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
 	})
 }
 
+func TestM5AnEndIsExplainedOnceThisNodeHasAppliedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		done := make(chan error)
+		go func() {
+			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: w.token(1, 1)})
+			done <- err
+		}()
+		l.reply(session.Reply{Seq: l.request().Seq, Index: 4, Err: &session.ExpiredError{ID: 1}})
+		time.Sleep(time.Second / 2)
+		w.view.drop(session.Certificate{ID: 1, Cause: session.CauseExpired})
+		w.view.apply(4)
+		gone := (*session.ExpiredError)(nil)
+		if err := <-done; !errors.As(err, &gone) || gone.Certificate == nil || gone.Certificate.Cause != session.CauseExpired {
+			t.Errorf("resume: %v, want the end with its certificate", err)
+		}
+	})
+}
+
 func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -260,12 +260,16 @@ func (s *Server) end(id session.ID, keep uint64, why error, certificate *session
 	}
 }
 
-// explain adds the certificate, if this node knows it, to a leader's word that a session has ended.
-func (s *Server) explain(err error, id session.ID) error {
-	if gone := (*session.ExpiredError)(nil); errors.As(err, &gone) && gone.Certificate == nil {
-		return s.gone(id)
+// explain adds the certificate to a leader's word that a session has ended, once this node has applied the end.
+func (s *Server) explain(ctx context.Context, reply session.Reply, err error, id session.ID) error {
+	gone := (*session.ExpiredError)(nil)
+	if !errors.As(err, &gone) || gone.Certificate != nil {
+		return err
 	}
-	return err
+	if err := s.waitApplied(ctx, reply.Index); err != nil {
+		s.cfg.Logger.Debug("the leader has applied an end that this node has not", "session", id, "error", err)
+	}
+	return s.gone(id)
 }
 
 // gone is why a session that the state does not hold is refused.

@@ -103,7 +103,8 @@ func (c *consensus) stop(ctx context.Context) error {
 	select {
 	case err = <-down:
 	case <-ctx.Done():
-		return fmt.Errorf("stopping Raft: %w", ctx.Err())
+		// Raft may hang on its disk for good. Its connections need not.
+		return errors.Join(fmt.Errorf("stopping Raft: %w", ctx.Err()), c.layer.Close())
 	}
 	c.watch.close()
 	c.transport.CloseStreams()

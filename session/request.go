@@ -36,7 +36,7 @@ type ReadRequest struct{ Remaining []ID }
 // Reply answers a [Request].
 type Reply struct {
 	Seq uint64
-	// Term and Index are those of the entry that did it; after a read, Index is what to wait for.
+	// Term and Index are those of the entry that did it; after a read, and with [ErrExpired], Index is what to wait for.
 	Term, Index uint64
 	// Session is set after an open and a resume, as of the entry.
 	Session Session
