@@ -216,6 +216,7 @@ func TestTrackerModel(t *testing.T) {
 }
 
 func tryModel(t *testing.T, rt *rapid.T) {
+	t.Helper()
 	members := append(voters(1, 2, 3), session.Member{Node: 4})
 	w := newWorld(t, members)
 	r := &rules{
