@@ -26,7 +26,7 @@ func (v *view) Ascend(after session.ID, yield func(session.Session) bool) {
 	v.Frozen().Ascend(after, yield)
 }
 
-// Members are those of the newest configuration, committed or not (R3).
+// Members are those of the newest configuration, committed or not (R3); none when it cannot be told.
 func (v *view) Members() []session.Member {
 	future := v.raft.GetConfiguration()
 	if future.Error() != nil {
@@ -37,7 +37,7 @@ func (v *view) Members() []session.Member {
 	for _, s := range servers {
 		n, err := nodeOfServer(s.ID)
 		if err != nil {
-			continue // no node of ours has such an id; it has no voice and no sessions
+			return nil // not a configuration of ours; leaving a voter out would shrink the quorum
 		}
 		members = append(members, session.Member{Node: n, Voter: s.Suffrage == raft.Voter})
 	}
