@@ -162,6 +162,21 @@ func TestM1Resume(t *testing.T) {
 	})
 }
 
+// The word of an end comes with the index at which the learner knows the certificate.
+func TestM5EndsSayWhatToWaitFor(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		tok := token(w.has(5, 2))
+		w.view.mu.Lock()
+		delete(w.view.sessions, 5)
+		w.view.commit = 123
+		w.view.mu.Unlock()
+		r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 1, Attempt: 1}})
+		if !errors.Is(r.Err, session.ErrExpired) || r.Index != 123 {
+			t.Errorf("reply %+v, want ErrExpired and index 123", r)
+		}
+	})
+}
+
 // K-03: who has not the credential learns nothing and changes nothing, not even whether the session exists.
 func TestBadCredential(t *testing.T) {
 	solo(t, func(w *world, m *member) {

@@ -10,6 +10,23 @@ import (
 	"holdfast/session"
 )
 
+func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		for _, term := range []uint64{1, 1, 4} {
+			w.view.mu.Lock()
+			w.view.term, w.view.attachment = term, 10*term
+			w.view.mu.Unlock()
+			time.Sleep(time.Second)
+			a := l.beat(session.Heartbeat{})
+			if a.Term != term || a.Attachment != 10*term || a.Round != l.round || a.VouchAge != time.Since(w.server.table.base) {
+				t.Errorf("answer to round %d: %+v, want term %d and h %d as they are now", l.round, a.Answer, term, 10*term)
+			}
+		}
+	})
+}
+
 func TestT1HIsReadAfterTheTableIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

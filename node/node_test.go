@@ -150,6 +150,36 @@ func TestServesAndKeepsItsState(t *testing.T) {
 	}
 }
 
+func TestR5TheTrackerBeginsAfterACommandOfItsOwn(t *testing.T) {
+	c := alone(t)
+	var n *Node
+	var before bool
+	term := make(chan uint64, 1)
+	o := quiet()
+	o.Applied = func(_, applied uint64, _ []session.Change) {
+		if len(term) == 0 {
+			before = n.tracker.Load() != nil
+			term <- applied
+		}
+	}
+	n, err := New(c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	<-n.Ready()
+	tracker := n.tracker.Load()
+	if want := <-term; before || tracker == nil || tracker.Stats().Term != want {
+		t.Errorf("tracker before the first command: %v; tracker %v, want one of term %d", before, tracker, want)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSnapshotsCarryTheStateOverARestart(t *testing.T) {
 	c := alone(t)
 	n := start(t, c)
