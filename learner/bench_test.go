@@ -9,7 +9,7 @@ import (
 	"holdfast/session"
 )
 
-// million fills a table with 1 M sessions, opened one each millisecond, and returns them in a random order.
+// million fills a table with 1 M sessions, opened one each millisecond, and returns them in the order of their opens.
 func million(b *testing.B) (*TouchTable, []*attached) {
 	b.Helper()
 	const sessions = 1_000_000
@@ -19,8 +19,6 @@ func million(b *testing.B) (*TouchTable, []*attached) {
 		id := session.ID(1)<<56 | session.ID(i+1)<<16
 		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)}, nil, 0, 0))
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	random.Shuffle(len(served), func(i, j int) { served[i], served[j] = served[j], served[i] })
 	// Two rounds give the lists their room.
 	for range 2 {
 		for _, a := range served {
@@ -33,9 +31,22 @@ func million(b *testing.B) (*TouchTable, []*attached) {
 	return table, served
 }
 
-// BenchmarkTouch is one touch with its promise, by one writer: sessions in random order, so every touch misses the cache.
+// shuffle puts sessions in an order in which every touch misses the caches.
+func shuffle(served []*attached) {
+	random := rand.New(rand.NewPCG(1, 2))
+	random.Shuffle(len(served), func(i, j int) { served[i], served[j] = served[j], served[i] })
+}
+
+// BenchmarkTouch is one touch with its promise and its lock, by one writer.
 func BenchmarkTouch(b *testing.B) {
+	b.Run("in-order", func(b *testing.B) { benchmarkTouch(b, func([]*attached) {}) })
+	b.Run("random", func(b *testing.B) { benchmarkTouch(b, shuffle) })
+}
+
+func benchmarkTouch(b *testing.B, arrange func([]*attached)) {
+	b.Helper()
 	table, served := million(b)
+	arrange(served)
 	i := 0
 	b.ReportAllocs()
 	for b.Loop() {
@@ -49,10 +60,18 @@ func BenchmarkTouch(b *testing.B) {
 }
 
 // BenchmarkTouchParallel is what clients do: 1,000 connections of 1,000 sessions each keep all of theirs alive with one
-// message, from a writer on each processor, while a taker swaps the table as often as heartbeats do.
+// message, from a writer on each processor, while a taker swaps the table as often as heartbeats do. In order, a
+// connection has opened its sessions one after the other.
 func BenchmarkTouchParallel(b *testing.B) {
+	b.Run("in-order", func(b *testing.B) { benchmarkTouchParallel(b, func([]*attached) {}) })
+	b.Run("random", func(b *testing.B) { benchmarkTouchParallel(b, shuffle) })
+}
+
+func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
+	b.Helper()
 	const each = 1000
 	table, served := million(b)
+	arrange(served)
 	server := &Server{table: table, pulse: newPulse(time.Hour, instant{wall: time.Now().Round(0)})}
 	var connections []*connection
 	for len(served) > 0 {
