@@ -220,7 +220,7 @@ func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResu
 	if len(tokens) == 0 || len(tokens) > session.MaxTouchBatch {
 		return nil, fmt.Errorf("touch sessions: %w", &session.FieldError{Field: "tokens", Limit: fmt.Sprintf("1 to %d", session.MaxTouchBatch)})
 	}
-	t := &toucher{tokens: tokens, results: make([]TouchResult, len(tokens))}
+	t := &toucher{clock: c.clock, tokens: tokens, results: make([]TouchResult, len(tokens))}
 	for i := range tokens {
 		t.results[i].ID = tokens[i].ID
 		t.open = append(t.open, i)
@@ -245,6 +245,7 @@ func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResu
 
 // toucher goes round nodes with what is left of a touch.
 type toucher struct {
+	clock   *clock
 	tokens  []session.Token
 	results []TouchResult
 	open    []int // tokens that another node may touch yet
@@ -270,11 +271,12 @@ func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 	for _, i := range t.open {
 		request.Tokens = append(request.Tokens, transport.TokenProto(t.tokens[i]))
 	}
-	sent := time.Now()
+	sent, before := t.clock.look()
 	answer, err := holdfastv1.NewSessionServiceClient(cc).TouchSessions(ctx, request)
 	if err != nil {
 		return err
 	}
+	_, suspensions := t.clock.look()
 	if len(answer.GetResults()) != len(t.open) {
 		return status.Error(codes.Internal, "node answered for other sessions than those it was asked about")
 	}
@@ -285,7 +287,7 @@ func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 		result := TouchResult{ID: t.tokens[i].ID}
 		if p.GetError() != nil {
 			result.Err = transport.FromDetail(p.GetError(), "")
-		} else if d := transport.PromiseFrom(p.GetSafeFor()); d >= 0 {
+		} else if d := transport.PromiseFrom(p.GetSafeFor()); d >= 0 && suspensions == before { // else S5
 			result.SafeUntil = sent.Add(d)
 		}
 		t.results[i] = result

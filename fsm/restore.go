@@ -24,8 +24,8 @@ func (s *State) Restore(from io.ReadCloser) error {
 	}
 	if err != nil {
 		return s.halt(fmt.Errorf("snapshot: this node's binary is older than the snapshot's, or the snapshot is corrupt: %w; "+
-			"run the version that the other nodes run, and if they read theirs, empty this node's data directory and let it "+
-			"fetch a copy", err))
+			"run the version that the other nodes run, and if they read theirs, empty this node's data directory while "+
+			"the others run and have a leader, and let it fetch a copy", err))
 	}
 	s.mu.Lock()
 	if s.halted != nil {

@@ -80,8 +80,8 @@ func (s *State) Apply(l *raft.Log) any {
 	commands, err := DecodeEntry(l.Data)
 	if err != nil {
 		return s.halt(fmt.Errorf("log entry %d of term %d: this node's binary is older than the log's, or its log is corrupt: %w; "+
-			"run the version that the other nodes run, and if they read the entry, empty this node's data directory and let it "+
-			"fetch a copy", l.Index, l.Term, err))
+			"run the version that the other nodes run, and if they read the entry, empty this node's data directory while "+
+			"the others run and have a leader, and let it fetch a copy", l.Index, l.Term, err))
 	}
 	s.mu.Lock()
 	if s.halted != nil {

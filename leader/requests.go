@@ -94,11 +94,18 @@ func (t *Tracker) authentic(token *session.Token) (session.Session, error) {
 	if !t.view.Verify(token.ID, token.Credential) {
 		return session.Session{}, session.ErrBadCredential
 	}
+	// The attachment is read first: a session whose token this node's state was not behind of, and that it does not hold,
+	// has ended. A leader that does not know yet that it was deposed may be behind (M5).
+	applied := t.view.Attachment()
 	one, ok := t.view.Session(token.ID)
-	if !ok {
+	switch {
+	case ok:
+		return one, nil
+	case token.Attachment > applied:
+		return session.Session{}, session.ErrLagging
+	default:
 		return session.Session{}, &session.ExpiredError{ID: token.ID}
 	}
-	return one, nil
 }
 
 // closing reports whether a session is marked as closing.
@@ -144,7 +151,9 @@ func (t *Tracker) closeOne(ctx context.Context, token *session.Token) (session.R
 	if err != nil {
 		return session.Reply{}, err
 	}
-	result, err := t.closeSessions(context.WithoutCancel(ctx), session.CauseClosed, []session.Closing{c})
+	term, cancel := t.termContext(ctx)
+	defer cancel()
+	result, err := t.closeSessions(term, session.CauseClosed, []session.Closing{c})
 	if err == nil {
 		err = t.decided(&result)
 	}
@@ -156,6 +165,19 @@ func (t *Tracker) closeOne(ctx context.Context, token *session.Token) (session.R
 	}
 	t.stats.closed.Add(1)
 	return session.Reply{Term: result.Term, Index: result.Index}, nil
+}
+
+// termContext outlives ctx, and ends with the term: what is not decided by then no tracker waits for.
+func (t *Tracker) termContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	term, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-t.over:
+			cancel()
+		case <-term.Done():
+		}
+	}()
+	return term, cancel
 }
 
 // mark marks a session as closing if the token's attachment is the session's.

@@ -210,6 +210,34 @@ func TestUnknownSession(t *testing.T) {
 	})
 }
 
+// A deposed leader that does not know it yet may not have seen the open.
+func TestM5NotExpiredButLagging(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		tok := session.Token{ID: 6, Credential: credential(6), Attachment: w.view.Attachment() + 1}
+		for _, r := range []*session.Reply{
+			m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok}}), m.ask(session.Request{Close: &tok}),
+		} {
+			if !errors.Is(r.Err, session.ErrLagging) {
+				t.Errorf("%v, want ErrLagging", r.Err)
+			}
+		}
+	})
+}
+
+// What a leader applies as a follower, deposed, does not come with a heartbeat.
+func TestM3HeartbeatOfADeposedLeader(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		w.at(600 * time.Millisecond)
+		w.view.mu.Lock()
+		w.view.onAttachment = func() { w.view.term, w.view.attachment = term+1, 99 }
+		w.view.mu.Unlock()
+		w.at(3 * time.Second)
+		if got := m.last().Attachment; got == 99 {
+			t.Error("a deposed leader vouched for attachment 99")
+		}
+	})
+}
+
 // M2: a close is under the session's attachment and no other.
 func TestM2Close(t *testing.T) {
 	bubble(t, voters(1), func(w *world) {

@@ -184,6 +184,9 @@ func (t *Tracker) write(s *stream, link Link) error {
 // heartbeat returns the heartbeat to send on s now, nil if there is none.
 func (t *Tracker) heartbeat(s *stream) *session.Heartbeat {
 	attachment := t.view.Attachment()
+	if !t.current() {
+		return nil // what a deposed leader has applied as a follower does not count (M3)
+	}
 	t.mu.Lock()
 	r := t.rounds.next(s, t.clock.read(t.mono()))
 	good, confirmed := t.rounds.good.number(), t.rounds.confirmed(s)

@@ -163,8 +163,10 @@ func (t *Tracker) shard(id session.ID) *shard { return &t.shards[shardOf(id)] }
 
 // lead runs rounds and expiry until the term is over.
 func (t *Tracker) lead(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
 	x := expirer{t: t}
 	defer x.flights.Wait()
+	defer cancel()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -18,9 +18,11 @@ type connection struct {
 	server *Server
 	// events is nil for unary calls.
 	events session.Events
+	// told is what the client was last told of jeopardy. guarded by server.mu
+	told bool
 
 	mu sync.Mutex
-	// sessions are those of this connection, and some that have ended since. guarded by mu
+	// sessions are those of this connection, and for a moment some that have ended. guarded by mu
 	sessions map[session.ID]*attached
 	// all are the same in the order of their shards; nil after a change. guarded by mu
 	all []*attached
@@ -113,6 +115,17 @@ func (c *connection) add(a *attached) {
 	c.all = nil
 }
 
+// forget drops a session that has ended, if no newer attachment of it is served through this connection. It comes after
+// the client's word of the end has been queued, so that a touch of all either names the end or follows that word.
+func (c *connection) forget(id session.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.sessions[id]; a != nil && c.server.table.find(id) != a {
+		delete(c.sessions, id)
+		c.all = nil
+	}
+}
+
 // Touch touches sessions of this connection.
 func (c *connection) Touch(ids []session.ID) session.Touched {
 	now := c.server.look()
@@ -187,12 +200,13 @@ func (o *outcome) touched() session.Touched {
 	return session.Touched{SafeFor: o.safe, Failures: o.failures}
 }
 
-// notHere says why a session is not served here: it lives elsewhere, or no more.
+// notHere says why a session is not served through a connection: it has ended, or this node knows no better than that it
+// lives elsewhere. An id alone does not tell whether the node has seen its open (M5).
 func (s *Server) notHere(id session.ID) error {
-	if _, ok := s.view.Session(id); ok {
-		return session.ErrMoved
+	if certificate, ok := s.view.Certificate(id); ok {
+		return expired(&certificate)
 	}
-	return s.gone(id)
+	return session.ErrMoved
 }
 
 // TouchToken touches a session that this node owns. A node that was restarted serves an attachment again as soon as the

@@ -1,9 +1,12 @@
 package learner
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
 )
@@ -185,6 +188,7 @@ func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Disconnect()
+		synctest.Wait()
 		if len(e.jeopardy) != 1 {
 			t.Errorf("told %v, want jeopardy", e.jeopardy)
 		}
@@ -199,7 +203,7 @@ func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
 		w.conn.Touch(nil)
 		l.beat(session.Heartbeat{}) // reported before the suspension, confirmed after it
 		suspend := instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(aheadLimit + 1).Round(0)}
-		w.server.lookAt(suspend)
+		w.server.pulse.look(suspend)
 		l.beat(session.Heartbeat{Confirmed: 1})
 		if got := w.conn.Touch(nil).SafeFor; got >= 0 {
 			t.Errorf("promise after a suspension: %v, want none", got)
@@ -210,6 +214,49 @@ func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
 		l.beat(session.Heartbeat{Confirmed: 3})
 		if got, want := w.conn.Touch(nil).SafeFor, promised(0); got != want {
 			t.Errorf("promise from a touch after the suspension: %v, want %v", got, want)
+		}
+	})
+}
+
+// Everyone touches at once when a machine wakes up: nobody may get past the drop.
+func TestS5NobodyGetsPastTheDrop(t *testing.T) {
+	const rounds, connections = 100, 32
+	for range rounds {
+		server := NewServer(Config{Node: 1, Interval: interval, Logger: hclog.NewNullLogger()}, newFakeView())
+		begin := make(chan struct{})
+		var wg sync.WaitGroup
+		for id := session.ID(1); id <= connections; id++ {
+			a := server.table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil, 0, 0)
+			wg.Go(func() {
+				<-begin
+				woken := instant{mono: time.Since(server.table.base), wall: time.Now().Add(time.Hour).Round(0)}
+				server.pulse.look(woken)
+				if safe, err := server.table.touch(a, woken.mono); err != nil || safe >= 0 {
+					t.Errorf("promise after an hour of suspension: %v, %v", safe, err)
+				}
+			})
+		}
+		close(begin)
+		wg.Wait()
+	}
+}
+
+func TestS5AnOpenOverASuspensionPromisesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
+		w.view.put(s)
+		done := make(chan session.Grant)
+		go func() {
+			g, _ := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout})
+			done <- g
+		}()
+		seq := l.request().Seq
+		w.server.pulse.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
+		l.reply(session.Reply{Seq: seq, Session: s})
+		if got := (<-done).SafeFor; got >= 0 {
+			t.Errorf("promise of an open that a suspension interrupted: %v, want none", got)
 		}
 	})
 }

@@ -18,6 +18,9 @@ type instant struct {
 // Safe for concurrent use.
 type pulse struct {
 	limit time.Duration
+	// suspended is called, with mu held, when the machine is found to have been suspended: nobody who looks gets past
+	// before it has returned.
+	suspended func()
 
 	mu sync.Mutex
 	// last is when the pulse was last looked at. guarded by mu
@@ -33,29 +36,28 @@ type pulse struct {
 // aheadLimit is how far wall time may run ahead of monotonic time between two looks: more is a suspended machine (S5).
 const aheadLimit = time.Second
 
-func newPulse(limit time.Duration, now instant) *pulse {
-	return &pulse{limit: limit, last: now, since: now.mono, suspension: -1}
+func newPulse(limit time.Duration, now instant, suspended func()) *pulse {
+	return &pulse{limit: limit, suspended: suspended, last: now, since: now.mono, suspension: -1}
 }
 
-// look notes that the process runs at now and reports whether the machine was suspended since the last look, after which
-// no promise counts.
-func (p *pulse) look(now instant) (suspended bool) {
+// look notes that the process runs at now, and finds out whether it, or the machine, did not since the last look.
+func (p *pulse) look(now instant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ran := now.mono - p.last.mono
 	if ran < 0 {
-		return false // another goroutine has looked at a later moment
+		return // another goroutine has looked at a later moment
 	}
-	suspended = now.wall.Sub(p.last.wall)-ran > aheadLimit
+	suspended := now.wall.Sub(p.last.wall)-ran > aheadLimit
 	if suspended {
 		p.suspension = now.mono
+		p.suspended()
 	}
 	if suspended || ran > p.limit {
 		p.since = now.mono
 		p.stalls++
 	}
 	p.last = now
-	return suspended
 }
 
 // vouches returns for how long the process has run without a gap.

@@ -99,7 +99,7 @@ func TestT2AnEndedSessionFailsOnceInATouchOfAll(t *testing.T) {
 		w.follow()
 		w.open(1, 1)
 		w.open(2, 2)
-		w.move(1, 9)
+		w.server.table.end(1, 9, session.ErrMoved) // a move whose word is not out yet
 		got := w.conn.Touch(nil)
 		if len(got.Failures) != 1 || got.Failures[0].ID != 1 || !errors.Is(got.Failures[0].Err, session.ErrMoved) || got.SafeFor < 0 {
 			t.Errorf("touch of all: %+v, want a promise, and the failure of session 1", got)
@@ -165,11 +165,11 @@ func TestT4AgesCountFromTheTouchOrTheBeginOfServing(t *testing.T) {
 }
 
 func TestE1VouchesSinceTheLastStall(t *testing.T) {
-	p := newPulse(interval, instant{})
+	p := newPulse(interval, instant{}, func() { t.Error("found a suspension") })
 	wall := time.Unix(0, 0)
 	p.last.wall = wall
 	at := func(mono, ahead time.Duration) instant { return instant{mono, wall.Add(mono + ahead)} }
-	if p.look(at(interval, 0)) || p.vouches(interval) != interval {
+	if p.look(at(interval, 0)); p.vouches(interval) != interval {
 		t.Error("a gap of one interval counts as a stall")
 	}
 	p.look(at(2*interval+1, 0))
@@ -194,163 +194,6 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 		w.server.pulse.mu.Unlock()
 		if got := l.beat(session.Heartbeat{}).VouchAge; got != 0 {
 			t.Errorf("vouches for %v after a stall, want 0", got)
-		}
-	})
-}
-
-func TestM3ServesOnlyWhatItHasApplied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.follow()
-		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
-		w.view.put(s)
-		done := make(chan error)
-		begin := time.Now()
-		go func() {
-			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: w.token(1, 1)})
-			done <- err
-		}()
-		l.reply(session.Reply{Seq: l.request().Seq, Index: 7, Session: s})
-		time.Sleep(300 * time.Millisecond)
-		if w.server.table.Len() != 0 {
-			t.Error("serves a session before this node has applied its move")
-		}
-		w.view.apply(7)
-		if err := <-done; err != nil || time.Since(begin) < 300*time.Millisecond {
-			t.Errorf("resumed after %v with %v, want once applied", time.Since(begin), err)
-		}
-	})
-}
-
-func TestM3ARestartedOwnerWaitsForTheLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 4})
-		touch := func() error {
-			_, err := w.conn.TouchToken(t.Context(), w.token(1, 4))
-			return err
-		}
-		if err := touch(); !errors.Is(err, session.ErrLagging) {
-			t.Errorf("touch without a leader: %v, want ErrLagging", err)
-		}
-		l := w.follow()
-		l.beat(session.Heartbeat{Attachment: 3})
-		if err := touch(); !errors.Is(err, session.ErrLagging) {
-			t.Errorf("touch under a leader that has not applied the attachment: %v, want ErrLagging", err)
-		}
-		l.beat(session.Heartbeat{Attachment: 4})
-		if err := touch(); err != nil {
-			t.Errorf("touch under a leader that has: %v", err)
-		}
-		if got := l.beat(session.Heartbeat{}).touches; len(got) != 1 {
-			t.Errorf("the touch was not reported: %v", got)
-		}
-	})
-}
-
-func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.follow()
-		for id := session.ID(1); id <= 4; id++ {
-			w.open(id, uint64(id))
-		}
-		w.move(1, 10)
-		ended := session.Certificate{ID: 2, Cause: session.CauseExpired}
-		w.view.drop(ended)
-		w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 2}, Certificate: ended}})
-		// A snapshot brings a state in which 3 has moved and 4 has ended.
-		w.view.put(session.Session{ID: 3, Owner: 2, Attachment: 11})
-		w.view.drop(session.Certificate{ID: 4, Cause: session.CauseClosed})
-		w.server.Restored()
-		if got := w.events.moved; len(got) != 2 || got[0] != 1 || got[1] != 3 {
-			t.Errorf("told that %v moved, want 1 and 3", got)
-		}
-		if got := w.events.gone; len(got) != 2 || got[0] != ended || got[1].Cause != session.CauseClosed {
-			t.Errorf("told that %v are gone, want 2, expired, and 4, closed", got)
-		}
-		if got := w.server.table.Len(); got != 0 {
-			t.Errorf("still serves %d sessions", got)
-		}
-	})
-}
-
-func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.follow()
-		done := make(chan error)
-		go func() {
-			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: w.token(1, 1)})
-			done <- err
-		}()
-		seq := l.request().Seq
-		w.view.put(session.Session{ID: 1, Owner: 2, Attachment: 6}) // already beyond the grant
-		l.reply(session.Reply{Seq: seq, Session: session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 5}})
-		if err := <-done; !errors.Is(err, session.ErrMoved) {
-			t.Errorf("resume: %v, want ErrMoved", err)
-		}
-		if w.server.table.Len() != 0 {
-			t.Error("serves what has moved on")
-		}
-	})
-}
-
-func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.follow()
-		begin := time.Now()
-		if _, err := w.conn.TouchToken(t.Context(), w.token(8, 3)); !errors.Is(err, session.ErrLagging) || time.Since(begin) != time.Second {
-			t.Errorf("touch of what the node has not seen: %v after %v, want ErrLagging after 1s", err, time.Since(begin))
-		}
-		l.beat(session.Heartbeat{Attachment: 3})
-		done := make(chan error)
-		go func() {
-			_, err := w.conn.TouchToken(t.Context(), w.token(8, 3))
-			done <- err
-		}()
-		time.Sleep(time.Second / 2)
-		w.view.put(session.Session{ID: 8, Timeout: timeout, Owner: 1, Attachment: 3})
-		w.server.Applied(0, 1, nil)
-		if err := <-done; err != nil {
-			t.Errorf("touch once the node has caught up: %v", err)
-		}
-	})
-}
-
-func TestM5AnEndIsExplainedOnceThisNodeHasAppliedIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.follow()
-		done := make(chan error)
-		go func() {
-			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: w.token(1, 1)})
-			done <- err
-		}()
-		l.reply(session.Reply{Seq: l.request().Seq, Index: 4, Err: &session.ExpiredError{ID: 1}})
-		time.Sleep(time.Second / 2)
-		w.view.drop(session.Certificate{ID: 1, Cause: session.CauseExpired})
-		w.view.apply(4)
-		gone := (*session.ExpiredError)(nil)
-		if err := <-done; !errors.As(err, &gone) || gone.Certificate == nil || gone.Certificate.Cause != session.CauseExpired {
-			t.Errorf("resume: %v, want the end with its certificate", err)
-		}
-	})
-}
-
-func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.follow()
-		done := make(chan session.Grant)
-		go func() {
-			g, _ := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout})
-			done <- g
-		}()
-		l.reply(session.Reply{Seq: l.request().Seq, Session: session.Session{ID: 1, Owner: 2, Attachment: 1}, Repeated: true})
-		if g := <-done; g.Session.Owner != 2 || g.SafeFor >= 0 || w.server.table.Len() != 0 {
-			t.Errorf("grant %+v with %d served, want node 2's session and nothing served", g, w.server.table.Len())
 		}
 	})
 }
@@ -382,6 +225,28 @@ func TestRequestsEndWithTheStream(t *testing.T) {
 		}()
 		if err := <-done; !errors.Is(err, session.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("open whose context ended: %v, want ErrOutcomeUnknown and DeadlineExceeded", err)
+		}
+	})
+}
+
+func TestReadyOnceCaughtUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.server.Ready(); !errors.Is(err, session.ErrNoLeader) {
+			t.Errorf("without a leader: %v, want ErrNoLeader", err)
+		}
+		l := w.follow()
+		l.beat(session.Heartbeat{Attachment: 5})
+		if err := w.server.Ready(); err == nil {
+			t.Error("ready before it heard of a good round")
+		}
+		l.beat(session.Heartbeat{Attachment: 6, Good: 1})
+		if err := w.server.Ready(); err == nil {
+			t.Error("ready, and has applied nothing of what the leader had a heartbeat ago")
+		}
+		w.view.put(session.Session{ID: 1, Attachment: 5})
+		if err := w.server.Ready(); err != nil {
+			t.Errorf("caught up with what the leader had a heartbeat ago: %v", err)
 		}
 	})
 }

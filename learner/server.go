@@ -33,7 +33,7 @@ type Server struct {
 	view  View
 	table *TouchTable
 	pulse *pulse
-	// wake makes Run look again: a round was good after jeopardy.
+	// wake makes Run look again: a round was good after jeopardy, or a client came in jeopardy.
 	wake chan struct{}
 	// advanced is told when the state has applied more.
 	advanced *broadcast
@@ -43,6 +43,8 @@ type Server struct {
 	relay *relay
 	// leaderAttachment is the highest attachment that the leader followed now has applied; 0 without one (M3). guarded by mu
 	leaderAttachment uint64
+	// formerAttachment is what it was one heartbeat earlier. guarded by mu
+	formerAttachment uint64
 	// goodTerm and goodRound name the newest good round learnt of, and goodAt is when that was. guarded by mu
 	goodTerm, goodRound uint64
 	goodAt              time.Time
@@ -57,16 +59,17 @@ type Server struct {
 // NewServer returns a server of the state behind view. Its process vouches for its clients from now on (E1).
 func NewServer(cfg Config, view View) *Server {
 	now := time.Now()
-	return &Server{
+	s := &Server{
 		cfg:         cfg,
 		view:        view,
 		table:       NewTouchTable(now),
-		pulse:       newPulse(cfg.Interval, instant{wall: now.Round(0)}),
 		wake:        make(chan struct{}, 1),
 		advanced:    newBroadcast(),
 		goodAt:      now,
 		connections: make(map[*connection]struct{}),
 	}
+	s.pulse = newPulse(cfg.Interval, instant{wall: now.Round(0)}, s.table.dropPromises)
+	return s
 }
 
 // Run keeps the pulse and tells clients of jeopardy until ctx ends.
@@ -89,56 +92,45 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) look() time.Duration {
 	now := time.Now()
 	moment := now.Sub(s.table.base)
-	s.lookAt(instant{mono: moment, wall: now.Round(0)})
+	s.pulse.look(instant{mono: moment, wall: now.Round(0)})
 	return moment
-}
-
-func (s *Server) lookAt(now instant) {
-	if s.pulse.look(now) {
-		s.table.dropPromises()
-		s.cfg.Logger.Warn("the machine was suspended: promises are dropped")
-	}
 }
 
 // jeopardyAfter is how many intervals without a good round put clients in jeopardy (S4).
 const jeopardyAfter = 3
 
-// judge begins and ends jeopardy. Only Run calls it, so clients hear of both in order.
+// judge begins and ends jeopardy, and tells it to every connection that was told otherwise. Only Run calls it, so clients
+// hear of both in order.
 func (s *Server) judge(now time.Time) {
 	s.mu.Lock()
-	since, bad := s.goodAt, now.Sub(s.goodAt) > jeopardyAfter*s.cfg.Interval
-	if bad == s.jeopardy {
-		s.mu.Unlock()
-		return
-	}
+	since, bad, known := s.goodAt, now.Sub(s.goodAt) > jeopardyAfter*s.cfg.Interval, s.goodRound > 0
+	changed := bad != s.jeopardy
 	s.jeopardy = bad
-	known := s.goodRound > 0
-	tell := make([]*connection, 0, len(s.connections))
+	var tell []*connection
 	for c := range s.connections {
-		tell = append(tell, c)
+		if c.told != bad {
+			c.told = bad
+			tell = append(tell, c)
+		}
 	}
 	s.mu.Unlock()
 
-	if !bad {
-		s.cfg.Logger.Info("jeopardy is over", "connections", len(tell))
-		for _, c := range tell {
+	if changed && (known || len(tell) > 0) { // a node that has just started has lost nothing yet
+		s.cfg.Logger.Warn("jeopardy", "on", bad, "good", since, "connections", len(tell))
+	}
+	for _, c := range tell {
+		if bad {
+			c.events.Jeopardy(since, s.cfg.Try())
+		} else {
 			c.events.JeopardyEnded()
 		}
-		return
-	}
-	if known || len(tell) > 0 { // a node that has just started has not lost anything yet
-		s.cfg.Logger.Warn("no good round: clients are in jeopardy", "since", since, "connections", len(tell))
-	}
-	try := s.cfg.Try()
-	for _, c := range tell {
-		c.events.Jeopardy(since, try)
 	}
 }
 
 // heard takes in a heartbeat of the leader that is followed (M3, S4).
 func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 	s.mu.Lock()
-	s.leaderAttachment = max(s.leaderAttachment, beat.Attachment)
+	s.formerAttachment, s.leaderAttachment = s.leaderAttachment, max(s.leaderAttachment, beat.Attachment)
 	if beat.Good == 0 || term < s.goodTerm || term == s.goodTerm && beat.Good <= s.goodRound {
 		s.mu.Unlock()
 		return
@@ -167,7 +159,7 @@ func (s *Server) setRelay(r *relay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.relay = r
-	s.leaderAttachment = 0
+	s.leaderAttachment, s.formerAttachment = 0, 0
 }
 
 // ask sends a request to the leader.
@@ -199,13 +191,13 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 		s.mu.Unlock()
 		return nil, session.ErrStopping
 	}
-	since, tell := s.goodAt, s.jeopardy && events != nil
 	if events != nil {
 		s.connections[c] = struct{}{}
 	}
+	jeopardy := s.jeopardy
 	s.mu.Unlock()
-	if tell {
-		events.Jeopardy(since, s.cfg.Try())
+	if jeopardy {
+		notify(s.wake)
 	}
 	return c, nil
 }
@@ -255,8 +247,10 @@ func (s *Server) end(id session.ID, keep uint64, why error, certificate *session
 	case !ended || c == nil || c.events == nil:
 	case certificate != nil:
 		c.events.Gone(*certificate)
+		c.forget(id)
 	default:
 		c.events.Moved(id)
+		c.forget(id)
 	}
 }
 
@@ -285,7 +279,8 @@ func expired(c *session.Certificate) error {
 	return &session.ExpiredError{ID: c.ID, Certificate: &certificate}
 }
 
-// Ready returns nil when the node serves: it follows a leader, and heard of a good round lately. The error says why not.
+// Ready returns nil when the node serves: it follows a leader, heard of a good round lately, and has applied what the
+// leader had one heartbeat ago. The error says why not.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,6 +291,8 @@ func (s *Server) Ready() error {
 		return session.ErrNoLeader
 	case s.goodRound == 0 || s.jeopardy:
 		return fmt.Errorf("no good round since %s", s.goodAt.Format(time.RFC3339Nano))
+	case s.view.Attachment() < s.formerAttachment:
+		return fmt.Errorf("catching up: has applied attachment %d of %d", s.view.Attachment(), s.formerAttachment)
 	}
 	return nil
 }

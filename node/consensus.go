@@ -52,10 +52,11 @@ func (n *Node) startRaft(listener net.Listener) (*consensus, error) {
 	})
 	trans := raftnet.Transport(layer, raftTimeout)
 	c := &consensus{stores: stores, layer: layer, transport: trans, watch: newLeadership()}
-	c.raft, err = raft.NewRaft(n.raftConfig(logger, c.watch.notify), n.state, stores.logs, stores.stable, stores.snapshots, trans)
+	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), n.state)
 	if err != nil {
 		c.watch.close()
-		return nil, errors.Join(fmt.Errorf("starting Raft: %w", err), trans.Close(), layer.Close(), stores.close())
+		return nil, errors.Join(fmt.Errorf("starting Raft from %s: %w: if its snapshots or its log are corrupt or missing, %s",
+			n.dir.Path, err, recovery), trans.Close(), layer.Close(), stores.close())
 	}
 	err = c.raft.BootstrapCluster(n.bootstrap()).Error()
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
@@ -63,6 +64,22 @@ func (n *Node) startRaft(listener net.Listener) (*consensus, error) {
 	}
 	c.watch.observe(c.raft)
 	return c, nil
+}
+
+// newRaft turns Raft's panic about a log that does not begin where the snapshots end into an error.
+func (c *consensus) newRaft(cfg *raft.Config, state raft.FSM) (r *raft.Raft, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the log does not go on where the newest snapshot ends: %v", p)
+		}
+	}()
+	return raft.NewRaft(cfg, state, c.stores.logs, c.stores.stable, c.stores.snapshots, c.transport)
+}
+
+// abandon cuts Raft off from the other nodes at once, so that a leader whose disk hangs does not hold its followers.
+func (c *consensus) abandon() error {
+	c.transport.CloseStreams()
+	return c.layer.Close()
 }
 
 func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config {

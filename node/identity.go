@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/renameio/v2"
 
@@ -27,7 +28,7 @@ type identityRecord struct {
 	Format    int          `json:"format"`
 	ClusterID string       `json:"cluster_id"`
 	Node      session.Node `json:"node"`
-	// Incarnation counts the starts of the node on this directory (T6).
+	// Incarnation is larger at each start of the node (T6): wall-clock time in milliseconds, or one more than the last.
 	Incarnation uint64 `json:"incarnation"`
 }
 
@@ -117,7 +118,8 @@ func begin(path string, want identityRecord) (identityRecord, error) {
 	if err != nil {
 		return identityRecord{}, err
 	}
-	found.Incarnation++
+	// Wall-clock time keeps a node whose directory was emptied from being taken for an older process of itself.
+	found.Incarnation = max(found.Incarnation+1, uint64(max(time.Now().UnixMilli(), 1)))
 	return found, remedy(writeIdentity(path, found))
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func mustOpenDir(t *testing.T, path string) *dir {
@@ -44,13 +45,15 @@ func refused(t *testing.T, path string, want ...string) {
 
 func TestOpenDirCountsStarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
-	for want := uint64(1); want <= 3; want++ {
+	begin := uint64(time.Now().UnixMilli())
+	for former := begin - 1; former < begin+3; {
 		d := mustOpenDir(t, path)
-		if d.Incarnation != want || d.Path != path {
-			t.Errorf("got incarnation %d at %s, want %d at %s", d.Incarnation, d.Path, want, path)
+		if d.Incarnation <= former || d.Path != path {
+			t.Errorf("got incarnation %d at %s, want one above %d at %s", d.Incarnation, d.Path, former, path)
 		}
+		former = d.Incarnation
 		b, err := os.ReadFile(filepath.Join(path, "identity"))
-		if line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d}`+"\n", want); err != nil || string(b) != line {
+		if line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d}`+"\n", former); err != nil || string(b) != line {
 			t.Errorf("got identity %q, %v, want %q", b, err, line)
 		}
 		mustClose(t, d)
@@ -67,8 +70,9 @@ func TestOpenDirRefusesASecondProcess(t *testing.T) {
 	d := mustOpenDir(t, path)
 	refused(t, path, "another process uses it", "stop that node")
 	mustClose(t, d)
-	if d = mustOpenDir(t, path); d.Incarnation != 2 {
-		t.Errorf("got incarnation %d, want 2: the refused start is none", d.Incarnation)
+	first := d.Incarnation
+	if d = mustOpenDir(t, path); d.Incarnation <= first {
+		t.Errorf("got incarnation %d, want one above %d", d.Incarnation, first)
 	}
 	mustClose(t, d)
 }
@@ -156,4 +160,19 @@ func TestRemedy(t *testing.T) {
 	if err := remedy(nil); err != nil {
 		t.Errorf("got %v for nil", err)
 	}
+}
+
+// The clock may be set back: a start is still a later one (T6).
+func TestOpenDirCountsOnWhenTheClockIsBehind(t *testing.T) {
+	path := t.TempDir()
+	ahead := uint64(time.Now().Add(time.Hour).UnixMilli())
+	line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d}`, ahead)
+	if err := os.WriteFile(filepath.Join(path, "identity"), []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := mustOpenDir(t, path)
+	if d.Incarnation != ahead+1 {
+		t.Errorf("got incarnation %d, want %d", d.Incarnation, ahead+1)
+	}
+	mustClose(t, d)
 }

@@ -169,7 +169,14 @@ func (n *Node) Follow(ctx context.Context, hello session.Hello, link transport.L
 	if t == nil {
 		return &session.NotLeaderError{}
 	}
-	return t.Follow(ctx, hello, link)
+	err := t.Follow(ctx, hello, link)
+	switch {
+	case errors.Is(err, leader.ErrTermOver):
+		return &session.NotLeaderError{}
+	case errors.Is(err, leader.ErrSuperseded):
+		return session.ErrClosed
+	}
+	return err
 }
 
 // others are the client addresses of the other nodes.

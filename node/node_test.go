@@ -133,7 +133,7 @@ func TestServesAndKeepsItsState(t *testing.T) {
 	}
 
 	n = start(t, c)
-	if n.dir.Incarnation != first+1 {
+	if n.dir.Incarnation <= first {
 		t.Errorf("incarnation is %d after %d (T6)", n.dir.Incarnation, first)
 	}
 	if conn, err = n.server.Connect(nil); err != nil {
@@ -244,7 +244,7 @@ func TestCorruptLogFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Repeat("garbage ", 4096)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "move the whole data directory away") {
+	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), recovery) {
 		t.Errorf("got %v, want the file and what to do", err)
 	}
 }
@@ -278,8 +278,53 @@ func TestCorruptSnapshot(t *testing.T) {
 	if err := sink.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), "snapshot") {
-		t.Errorf("got %v, want an error about the snapshot", err)
+	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), "snapshot") ||
+		!strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), recovery) {
+		t.Errorf("got %v, want the directory, that it is the snapshot, and what to do", err)
+	}
+}
+
+// Snapshots that are gone leave a log that begins in the middle.
+func TestLostSnapshots(t *testing.T) {
+	c := alone(t)
+	c.TrailingLogs = 1
+	n := start(t, c)
+	conn, err := n.server.Connect(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range byte(10) {
+		_, err = conn.Open(t.Context(), session.OpenRequest{
+			RequestID: session.RequestID{i + 1}, Timeout: 10 * time.Second, MS: session.MS(time.Now()),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err = n.consensus.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err = n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err = os.RemoveAll(filepath.Join(c.DataDir, "snapshots")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), recovery) {
+		t.Errorf("got %v, want the directory and what to do", err)
+	}
+}
+
+func TestLostLogFile(t *testing.T) {
+	c := alone(t)
+	if err := start(t, c).stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(c.DataDir, "raft.db")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(c, quiet()); !errors.Is(err, errNoLog) || !strings.Contains(err.Error(), recovery) {
+		t.Errorf("got %v, want that the log is missing and what to do", err)
 	}
 }
 

@@ -30,12 +30,17 @@ const (
 // may be is checked with the rest of a [Config].
 func ParsePeers(s string) ([]Peer, error) {
 	var peers []Peer
+	var problems []error
 	for one := range strings.SplitSeq(s, ",") {
 		p, err := parsePeer(strings.TrimSpace(one))
 		if err != nil {
-			return nil, err
+			problems = append(problems, err)
+			continue
 		}
 		peers = append(peers, p)
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
 	}
 	return peers, nil
 }

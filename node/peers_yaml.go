@@ -18,25 +18,29 @@ func peerFromYAML(item *yaml.Node) (Peer, error) {
 		return Peer{}, errors.New("each peer must be a mapping of node, raft, peer and client")
 	}
 	fields := map[string]string{}
+	var problems []error
 	for i := 0; i+1 < len(item.Content); i += 2 {
 		key, value := item.Content[i].Value, item.Content[i+1]
 		switch _, twice := fields[key]; {
 		case !slices.Contains([]string{"node", "raft", "peer", "client"}, key):
-			return Peer{}, fmt.Errorf("%q is no key of a peer: node, raft, peer, client", key)
+			problems = append(problems, fmt.Errorf("%q is no key of a peer: node, raft, peer, client", key))
 		case twice:
-			return Peer{}, fmt.Errorf("%q is set twice", key)
+			problems = append(problems, fmt.Errorf("%q is set twice", key))
 		case value.Kind != yaml.ScalarNode:
-			return Peer{}, fmt.Errorf("%q must be a single value", key)
+			problems = append(problems, fmt.Errorf("%q must be a single value", key))
 		}
 		fields[key] = value.Value
 	}
 	node, err := parseNode(fields["node"])
 	if err != nil {
-		return Peer{}, fmt.Errorf("node of a peer %w", err)
+		problems = append(problems, fmt.Errorf("node of a peer %w", err))
 	}
 	host, _, err := net.SplitHostPort(fields["raft"])
 	if err != nil {
-		return Peer{}, fmt.Errorf("raft address of node %d must be HOST:PORT", node)
+		problems = append(problems, fmt.Errorf("raft address of node %s must be HOST:PORT", fields["node"]))
+	}
+	if len(problems) > 0 {
+		return Peer{}, errors.Join(problems...)
 	}
 	return Peer{
 		Node:   node,

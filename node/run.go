@@ -40,6 +40,9 @@ func (n *Node) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		n.logger.Info("stopping")
 	case <-n.fatal:
+		if err := n.consensus.abandon(); err != nil {
+			n.logger.Warn("closing Raft's port", "error", err)
+		}
 	}
 	bound, done := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
 	defer done()

@@ -3,6 +3,8 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -31,14 +33,22 @@ type stores struct {
 	snapshots raft.SnapshotStore
 }
 
-// openStores opens the Raft log and the snapshots in a data directory. A write that fails later is told to fatal, once,
-// and never returns to Raft: its outcome is unknown, so the node must leave and come back from its disk.
+// recovery is what to do about a data directory that cannot be used.
+const recovery = "restore the data directory as it was; or, while the other nodes run and have a leader, empty it and let the " +
+	"node fetch a copy from them: it has forgotten its votes then, so never empty several directories at a time"
+
+var errNoLog = errors.New("the file is missing, and this node has voted with it")
+
+// openStores opens the Raft log and the snapshots in a data directory. A write that fails later is told to fatal, once, and
+// never returns to Raft: its outcome is unknown, so the node must leave and come back from its disk.
 func openStores(path string, logger hclog.Logger, fatal func(error)) (*stores, error) {
 	file := filepath.Join(path, "raft.db")
+	if missing(file) && !missing(filepath.Join(path, "snapshots")) { // which are made after it
+		return nil, fmt.Errorf("opening the Raft log %s: %w: %s", file, errNoLog, recovery)
+	}
 	bolt, err := openBolt(file)
 	if err != nil {
-		return nil, fmt.Errorf("opening the Raft log %s: %w: if the file is corrupt, move the whole data directory away; "+
-			"the node must then rejoin its cluster as a new node", file, err)
+		return nil, fmt.Errorf("opening the Raft log %s: %w: if the file is corrupt, %s", file, err, recovery)
 	}
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(path, keptSnapshots, logger.Named("snapshot"))
 	if err != nil {
@@ -50,6 +60,11 @@ func openStores(path string, logger hclog.Logger, fatal func(error)) (*stores, e
 		return nil, errors.Join(err, bolt.Close())
 	}
 	return &stores{bolt: bolt, guard: guarded, logs: cached, stable: guarded, snapshots: snapshots}, nil
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // openBolt turns the panics of bbolt on a torn file into errors.

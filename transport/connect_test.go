@@ -47,6 +47,7 @@ func TestConnectServesEachRequest(t *testing.T) {
 		if r.GetSeq() != 2 || r.GetToken().GetSessionId() != 8 {
 			t.Errorf("resumed %v", r)
 		}
+		synctest.Wait() // an answer goes out before it is counted
 		if got := s.Stats(); got.Sessions != 2 || got.Streams != 1 || got.Connections != 1 {
 			t.Errorf("stats %+v, want 2 sessions on 1 stream", got)
 		}

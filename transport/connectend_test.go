@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -129,6 +130,12 @@ func (rawCodec) Unmarshal(mem.BufferSlice, any) error { return nil }
 
 func TestGarbageMessagesEndTheStream(t *testing.T) {
 	service := &fakeService{}
+	oversized, err := proto.Marshal(&holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{
+		Open: &holdfastv1.Open{Seq: 1, RequestId: make([]byte, 1000)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{MaxMessageBytes: 1000}, service)
 		defer stop()
@@ -138,7 +145,8 @@ func TestGarbageMessagesEndTheStream(t *testing.T) {
 			text  string
 		}{
 			"garbage":   {[]byte{0xff, 0xff, 0xff}, codes.Internal, "unmarshal"},
-			"oversized": {make([]byte, 1001), codes.ResourceExhausted, "larger than max (1001 vs. 1000)"},
+			"oversized": {oversized, codes.ResourceExhausted, "over the limit max_message_bytes (1000 bytes a message)"},
+			"huge":      {make([]byte, 2001), codes.ResourceExhausted, "larger than max (2001 vs. 2000)"},
 		} {
 			conn := dialPipes(t, network)
 			desc := &holdfastv1.SessionService_ServiceDesc.Streams[0]
@@ -155,8 +163,8 @@ func TestGarbageMessagesEndTheStream(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := service.ended(); got != 2 {
-			t.Errorf("%d connections disconnected, want 2", got)
+		if got := service.ended(); got != 3 {
+			t.Errorf("%d connections disconnected, want 3", got)
 		}
 	})
 }

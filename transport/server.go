@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"holdfast/session"
 )
 
 const (
@@ -35,6 +39,8 @@ type port struct {
 	logger         hclog.Logger
 	grpc           *grpc.Server
 	maxConnections int
+	// maxMessageBytes bounds a message from the other side.
+	maxMessageBytes int
 
 	// stopping is closed when Stop begins: streams end.
 	stopping chan struct{}
@@ -58,14 +64,20 @@ type portConfig struct {
 }
 
 func newPort(c portConfig) *port {
-	p := &port{logger: c.logger, maxConnections: c.maxConnections, stopping: make(chan struct{})}
+	p := &port{
+		logger:          c.logger,
+		maxConnections:  c.maxConnections,
+		maxMessageBytes: c.maxMessageBytes,
+		stopping:        make(chan struct{}),
+	}
 	if c.credentials == nil {
 		c.credentials = insecure.NewCredentials()
 	}
 	p.grpc = grpc.NewServer(
 		grpc.Creds(c.credentials),
 		grpc.ConnectionTimeout(connectionTimeout),
-		grpc.MaxRecvMsgSize(c.maxMessageBytes),
+		// Twice the limit, so that a message a little above it is refused by name: gRPC's own refusal has no detail.
+		grpc.MaxRecvMsgSize(2*c.maxMessageBytes),
 		grpc.MaxConcurrentStreams(uint32(c.maxStreams)),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ReadBufferSize(readBufferBytes),
@@ -119,13 +131,39 @@ func (p *port) halt(ctx context.Context) error {
 func (p *port) unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 	defer func() { err = p.answer(call.FullMethod, err) }()
 	defer p.recovered(call.FullMethod, &err)
+	if err := p.measure(req); err != nil {
+		return nil, err
+	}
 	return next(ctx, req)
+}
+
+// measure refuses a message that is larger than the limit.
+func (p *port) measure(m any) error {
+	if message, ok := m.(proto.Message); ok && proto.Size(message) > p.maxMessageBytes {
+		return &session.LimitError{Name: "max_message_bytes", Limit: strconv.Itoa(p.maxMessageBytes) + " bytes a message"}
+	}
+	return nil
+}
+
+// measured is a stream whose messages are measured.
+type measured struct {
+	grpc.ServerStream
+	port *port
+}
+
+// RecvMsg receives the next message, or a LimitError for one that is too large.
+func (m measured) RecvMsg(msg any) error {
+	if err := m.ServerStream.RecvMsg(msg); err != nil {
+		return err
+	}
+	return m.port.measure(msg)
 }
 
 // stream maps the errors of streams, recovers, and ends streams of others, such as a health watch, when the port stops.
 func (p *port) stream(srv any, s grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer func() { err = p.answer(call.FullMethod, err) }()
 	defer p.recovered(call.FullMethod, &err)
+	s = measured{ServerStream: s, port: p}
 	if ours(call.FullMethod) {
 		return next(srv, s) // ends by itself, after the requests that are under way
 	}

@@ -15,8 +15,7 @@ func (c *cli) sessionList() *cobra.Command {
 	var labels []string
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List sessions", Args: cobra.NoArgs,
-		Long: `List the sessions that match all filters, in the order of their ids, page by page: all of them unless --limit says
-otherwise. REMAINING is how long a session has if it stays silent, as the leader sees it.`,
+		Long: `List the sessions that match all filters, in the order of their ids, all of them. REMAINING is how long a session has if it stays silent, as the leader sees it.`,
 		Example: `  holdfast session ls --owner 1 --label service=web
   holdfast session ls --max-remaining 2s`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
