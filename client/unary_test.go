@@ -238,3 +238,28 @@ func TestCloseTokenThatIsRepeatedSucceeds(t *testing.T) {
 		}
 	})
 }
+
+// A touch whose answer comes after a suspension promises nothing: the monotonic clock stood (S5).
+func TestS5UnaryTouchOverASuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		token := mustOpen(t, cl, 10*time.Second).Token()
+		other := newTestClient(t, c, c.endpoints(1, 1))
+		var ahead time.Duration
+		other.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
+		for _, suspended := range []time.Duration{0, time.Hour} {
+			c.set(func() {
+				c.node(1).script = func(string) error {
+					other.clock.mu.Lock()
+					defer other.clock.mu.Unlock()
+					ahead += suspended
+					return nil
+				}
+			})
+			got, err := other.Touch(t.Context(), []session.Token{token})
+			if err != nil || len(got) != 1 || got[0].Err != nil || got[0].SafeUntil.IsZero() != (suspended > 0) {
+				t.Errorf("touch over a suspension of %v: %+v, %v", suspended, got, err)
+			}
+		}
+	})
+}

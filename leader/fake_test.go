@@ -138,6 +138,13 @@ func (l *log) decides(answer func(context.Context, session.Command) (session.Res
 	l.answer = answer
 }
 
+// newest returns the index of the newest entry.
+func (l *log) newest() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.index
+}
+
 // apply applies a command at the next index.
 func (l *log) apply(c session.Command, in uint64) session.Result {
 	l.mu.Lock()

@@ -100,7 +100,7 @@ func TestO2ForgetRequests(t *testing.T) {
 		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index 14
 		w.at(30 * time.Second)
 		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index >= 15
-		last := w.log.index
+		last := w.log.newest()
 		w.at(time.Hour)
 		forgotten, at := proposed[session.ForgetRequests](w.log)
 		if len(forgotten) != 3 || forgotten[0].UpToIndex != 12 || forgotten[1].UpToIndex != 14 || forgotten[2].UpToIndex != last {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -75,6 +77,17 @@ func complain(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, f
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ": ") }
 
+// version is set by the linker: see the Makefile.
+var version string
+
+// buildVersion returns what the Makefile said, or else what Go knows of the build.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); version == "" && ok {
+		return cmp.Or(info.Main.Version, "unknown")
+	}
+	return cmp.Or(version, "unknown")
+}
+
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
@@ -85,6 +98,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 		Example: `  holdfast session hold --timeout 10s --label service=web
   holdfast session ls --label service=web
   holdfast cluster status --endpoints localhost:7400,localhost:7410,localhost:7420`,
+		Version:       buildVersion(),
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
 	}

@@ -177,6 +177,32 @@ func TestKillOne(t *testing.T) {
 	}
 }
 
+// TestOrderedStop stops the leader as an operator does. It hands leadership on first: its clients move, and none of them is
+// without a promise for a moment.
+func TestOrderedStop(t *testing.T) {
+	c := up(t, 3)
+	l := c.newLedger()
+	leader := c.awaitServing(10*time.Second, c.all()...)
+	all := l.settled(10, minTimeout, c.all()...)
+	time.Sleep(minTimeout)
+	must(t, "docker", "stop", "-t", "15", c.container(leader))
+	stopped := time.Now()
+	if got := c.state(leader); got != "exited" {
+		t.Errorf("node %d is %s, want that it exited", leader, got)
+	}
+	if now := c.awaitLeader(minTimeout, c.but(leader)...); now == leader {
+		t.Errorf("node %d leads, and has stopped", now)
+	}
+	t.Logf("another node leads %v after the leader has stopped", time.Since(stopped))
+	l.awaitOwners(moveWithin, all, c.but(leader)...)
+	time.Sleep(minTimeout)
+	l.noneEnded(all)
+	l.noneLapsed(all)
+	c.start(leader)
+	c.awaitServing(healWithin, c.all()...)
+	l.servesOn(leader)
+}
+
 // TestKillAll ends all nodes with SIGKILL for longer than a session's timeout. No session pays for it (I8): all are there
 // when the nodes come back, and so are the certificates of the dead.
 func TestKillAll(t *testing.T) {
