@@ -104,7 +104,7 @@ func (n *Node) open() (err error) {
 			n.listeners.close()
 		}
 	}()
-	n.state = fsm.New(fsm.Config{Logger: n.logger.Named("fsm"), Fatal: n.fail})
+	n.state = fsm.New(fsm.Config{Logger: n.logger, Fatal: n.fail})
 	n.view = &view{State: n.state}
 	n.server = learner.NewServer(learner.Config{
 		Node:        n.cfg.Node,
@@ -122,7 +122,7 @@ func (n *Node) open() (err error) {
 	}
 	n.view.raft = n.consensus.raft
 	n.proposer = fsm.NewProposer(fsm.ProposerConfig{
-		Logger:  n.logger.Named("proposer"),
+		Logger:  n.logger,
 		Timeout: n.cfg.RaftApplyTimeout,
 	}, n.consensus.raft)
 	n.client = n.newClientServer()
