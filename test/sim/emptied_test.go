@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+)
+
+// TestEmptiedDirectory restarts a node that does not lead, empties its directory, and starts it again: within the term it
+// fetches a copy and serves (T6), as the messages about damaged disks say.
+func TestEmptiedDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
+		w := newWorld(t, 2, 3)
+		for _, name := range w.names {
+			w.Start(name)
+		}
+		time.Sleep(10 * time.Second)
+		leader, victim := w.Leader(), "n1"
+		if leader == victim {
+			victim = "n2"
+		}
+		w.Kill(victim)
+		w.Start(victim)
+		time.Sleep(10 * time.Second)
+		w.Kill(victim)
+		<-w.life(victim).done
+		if err := os.RemoveAll(filepath.Join(w.dir, victim)); err != nil {
+			t.Fatal(err)
+		}
+		w.Start(victim)
+		time.Sleep(settle)
+		select {
+		case <-w.life(victim).node.Ready():
+		default:
+			t.Errorf("%s does not serve %v after it was started on an empty directory", victim, settle)
+		}
+		if got := w.Leader(); leader == "" || got != leader {
+			t.Errorf("%q led, then %q: want one term, the node must not need another", leader, got)
+		}
+		w.stop()
+	})
+}
+
+// life is the present or last process of a node.
+func (w *world) life(name string) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lives[name]
+}
