@@ -117,8 +117,8 @@ func (s *Session) Err() error {
 // counted. It is closed after the session's end.
 func (s *Session) Events() <-chan Event { return s.events.ch }
 
-// Close ends the session in the cluster. From the call on it is not kept alive, and its Context has ended. It is
-// repeated through lost connections until ctx ends; then the error wraps the cause of that, and the session expires by
+// Close ends the session in the cluster. From the call on its Context has ended, and nothing is sent to keep it alive; a
+// touch of all sessions of the connection may still do so until the cluster has heard of the close. The close is repeated through lost connections until ctx ends; then the error wraps the cause of that, and the session expires by
 // itself if the cluster never heard of the close. A session that another client resumed is left alone: [session.ErrMoved].
 // One that has expired meanwhile is a [session.ExpiredError]. Later calls return what the end was: nil after a close.
 func (s *Session) Close(ctx context.Context) error {

@@ -64,13 +64,14 @@ func TestExpiry(t *testing.T) {
 		found := c.awaitEnd(a.session.ID(), silent.Add(minTimeout+minTimeout/200+250*time.Millisecond+2*time.Second))
 		cert := *found.Certificate
 		l.kept(a, cert)
-		if cert.Cause != session.CauseExpired || cert.Owner != owner || cert.ID != a.session.ID() || cert.Credited != 0 {
-			t.Errorf("certificate %+v, want expired, owner %d, nothing credited", cert, owner)
+		if cert.Cause != session.CauseExpired || cert.Owner != owner || cert.ID != a.session.ID() {
+			t.Errorf("certificate %+v, want expired, owner %d", cert, owner)
 		}
 		if cert.LastTouchAge < minTimeout || cert.LastTouchAge > minTimeout+2*time.Second {
 			t.Errorf("the certificate says it was touched %v before, want a little more than %v", cert.LastTouchAge, minTimeout)
 		}
-		if took := cert.EndedAt.Sub(silent); took > minTimeout+2*time.Second {
+		// A machine that stalls is credited (A1).
+		if took := cert.EndedAt.Sub(silent); took > minTimeout+2*time.Second+cert.Credited {
 			t.Errorf("it expired %v after its client fell silent, want about %v", took, minTimeout)
 		}
 		// Whoever comes back with the token is told the same.
