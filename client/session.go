@@ -118,9 +118,10 @@ func (s *Session) Err() error {
 func (s *Session) Events() <-chan Event { return s.events.ch }
 
 // Close ends the session in the cluster. From the call on its Context has ended, and nothing is sent to keep it alive; a
-// touch of all sessions of the connection may still do so until the cluster has heard of the close. The close is repeated through lost connections until ctx ends; then the error wraps the cause of that, and the session expires by
-// itself if the cluster never heard of the close. A session that another client resumed is left alone: [session.ErrMoved].
-// One that has expired meanwhile is a [session.ExpiredError]. Later calls return what the end was: nil after a close.
+// touch of all sessions of the connection may still do so until the cluster has heard of the close. The close is repeated
+// through lost connections until ctx ends; then the error wraps the cause of that, and the session expires by itself if
+// the cluster never heard of the close. A session that another client resumed is left alone: [session.ErrMoved]. One that
+// has expired meanwhile is a [session.ExpiredError]. Later calls return what the end was: nil after a close.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true

@@ -9,9 +9,7 @@ import (
 // attach begins to serve s through conn. A touch confirmed at the moment received (S2) comes with it unless received is
 // negative. When the node serves a newer attachment of the session already it returns nil and serves nothing.
 func (t *TouchTable) attach(s session.Session, conn *connection, received, now time.Duration) *attached {
-	t.mu.Lock()
-	tag := t.tag + 1
-	t.mu.Unlock()
+	tag := t.nextTag()
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // TouchTable holds what this node serves and what it has heard since it last answered a heartbeat. A touch takes one short
 // lock of one of its shards and allocates nothing. Safe for concurrent use.
 //
-// Promises (S3) need to know which touch of a session the leader has confirmed. Each answer to a heartbeat gets the next
-// number of a counter, its tag, and each reported touch remembers the tag it went out with; the newest confirmed tag is
+// Promises (S3) need to know which touch of a session the leader has confirmed. Each answer to a heartbeat, and each
+// attachment, gets the next number of a counter, its tag, and each reported touch remembers the tag it went out with; the newest confirmed tag is
 // one number for the whole table, so a confirmation costs nothing per session.
 type TouchTable struct {
 	base   time.Time
@@ -184,10 +184,7 @@ type taken struct {
 // take swaps what was touched for an empty table, shard by shard, each swap atomic against every touch (T1), and appends
 // it to buf; with all set it appends everything that is served (T3). The touches are reported under the returned tag.
 func (t *TouchTable) take(buf []taken, all bool) ([]taken, uint64) { //nolint:revive // flag-parameter: a first answer differs in nothing else
-	t.mu.Lock()
-	t.tag++
-	tag := t.tag
-	t.mu.Unlock()
+	tag := t.nextTag()
 	w := t.window.Load()
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -199,6 +196,14 @@ func (t *TouchTable) take(buf []taken, all bool) ([]taken, uint64) { //nolint:re
 		s.mu.Unlock()
 	}
 	return buf, tag
+}
+
+// nextTag gives out a tag.
+func (t *TouchTable) nextTag() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tag++
+	return t.tag
 }
 
 // list puts everything that is served on the touched list. Called with mu held.
@@ -289,6 +294,6 @@ func (s *shard) discard(id session.ID, tag uint64) {
 func (t *TouchTable) dropPromises() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tag += 2 // an attach before this call marked itself with at most the old tag + 1
+	t.tag++
 	t.window.Store(&window{first: t.tag, floor: t.tag})
 }

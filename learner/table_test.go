@@ -159,17 +159,19 @@ func TestTableAgainstModel(t *testing.T) {
 func TestDiscardLeavesLaterReports(t *testing.T) {
 	table := NewTouchTable(time.Now())
 	a := table.attach(session.Session{ID: 1, Timeout: timeout, Attachment: 1}, nil, -1, 0)
+	var tags []uint64
 	for _, at := range []time.Duration{1, 2} {
 		if _, err := table.touch(a, at); err != nil {
 			t.Fatal(err)
 		}
-		table.take(nil, false)
+		_, tag := table.take(nil, false)
+		tags = append(tags, tag)
 	}
-	table.confirm(1, []session.ID{1})
+	table.confirm(tags[0], []session.ID{1})
 	if got, _ := table.touch(a, 3); got >= 0 {
 		t.Errorf("promise after a refusal: %v, want none", got)
 	}
-	table.confirm(2, nil)
+	table.confirm(tags[1], nil)
 	if got, want := table.find(1).promise(table.window.Load(), 3), promised(1); got != want {
 		t.Errorf("promise from the later report: %v, want %v", got, want)
 	}
