@@ -174,7 +174,7 @@ func (r *relay) answer(round uint64, all bool) error {
 	h := s.view.Attachment()
 	touches = s.table.keep(touches)
 	r.touches = touches
-	slices.SortFunc(touches, func(a, b taken) int { return cmp.Compare(a.a.id, b.a.id) })
+	slices.SortFunc(touches, func(a, b taken) int { return cmp.Compare(a.id, b.id) })
 	r.remember(answered{round, tag})
 	for {
 		n := min(len(touches), chunk)
@@ -196,7 +196,7 @@ func (r *relay) pack(touches []taken) *session.Answer {
 	now := r.server.look()
 	r.sorted = r.sorted[:0]
 	for _, t := range touches {
-		r.sorted = append(r.sorted, session.Touch{ID: t.a.id, Age: now - t.at})
+		r.sorted = append(r.sorted, session.Touch{ID: t.id, Age: now - t.at})
 	}
 	// The link may keep the bytes, so they are not the relay's to use again.
 	packed := session.AppendTouches(make([]byte, 0, len(r.packed)+len(r.packed)/8), r.sorted)

@@ -177,8 +177,9 @@ func (a *attached) report(w *window, tag uint64) {
 
 // taken is a touch as it was when the table was taken.
 type taken struct {
-	a  *attached
+	id session.ID // here, so that sorting does not touch the attachments
 	at time.Duration
+	a  *attached
 }
 
 // take swaps what was touched for an empty table, shard by shard, each swap atomic against every touch (T1), and appends
@@ -224,7 +225,7 @@ func (s *shard) take(buf []taken, w *window, tag uint64) []taken {
 		a.listed = false
 		if !a.ended {
 			a.report(w, tag)
-			buf = append(buf, taken{a, a.last})
+			buf = append(buf, taken{a.id, a.last, a})
 		}
 	}
 	clear(s.spare) // what has ended is not kept alive by an old list

@@ -40,7 +40,7 @@ func TestT1NoTouchFallsBetweenTwoTables(t *testing.T) {
 	take := func() {
 		buf, _ := table.take(nil, false)
 		for _, touch := range buf {
-			seen[touch.a.id-1] = max(seen[touch.a.id-1], touch.at)
+			seen[touch.id-1] = max(seen[touch.id-1], touch.at)
 		}
 	}
 	for running := true; running; {
@@ -106,7 +106,7 @@ func TestTableAgainstModel(t *testing.T) {
 				newestTag = tag
 				got := map[session.ID]time.Duration{}
 				for _, touch := range taken {
-					got[touch.a.id] = touch.at
+					got[touch.id] = touch.at
 				}
 				if len(got) != len(m.listed) || len(taken) != len(m.listed) {
 					rt.Fatalf("answer holds %v, want %v", got, m.listed)
