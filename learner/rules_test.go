@@ -242,11 +242,21 @@ func TestReadyOnceCaughtUp(t *testing.T) {
 		}
 		l.beat(session.Heartbeat{Attachment: 6, Good: 1})
 		if err := w.server.Ready(); err == nil {
-			t.Error("ready, and has applied nothing of what the leader had a heartbeat ago")
+			t.Error("ready, and has applied nothing of what the leader had at first")
 		}
 		w.view.put(session.Session{ID: 1, Attachment: 5})
 		if err := w.server.Ready(); err != nil {
-			t.Errorf("caught up with what the leader had a heartbeat ago: %v", err)
+			t.Errorf("caught up with what the leader had at first: %v", err)
+		}
+		time.Sleep(interval)
+		l.beat(session.Heartbeat{Attachment: 7, Good: 2})
+		if err := w.server.Ready(); err != nil {
+			t.Errorf("behind by less than an interval: %v", err)
+		}
+		time.Sleep(interval)
+		l.beat(session.Heartbeat{Attachment: 8, Good: 3})
+		if err := w.server.Ready(); err == nil {
+			t.Error("ready, and behind by an interval")
 		}
 	})
 }

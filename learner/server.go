@@ -43,8 +43,10 @@ type Server struct {
 	relay *relay
 	// leaderAttachment is the highest attachment that the leader followed now has applied; 0 without one (M3). guarded by mu
 	leaderAttachment uint64
-	// formerAttachment is what it was one heartbeat earlier. guarded by mu
-	formerAttachment uint64
+	// catchUp is what it was at the stream's first heartbeat, and later an interval or more ago; next is what catchUp will
+	// be, noted at nextAt: heartbeats may follow each other at once, and a node is always behind by a commit. guarded by mu
+	catchUp, next uint64
+	nextAt        time.Time
 	// goodTerm and goodRound name the newest good round learnt of, and goodAt is when that was. guarded by mu
 	goodTerm, goodRound uint64
 	goodAt              time.Time
@@ -130,7 +132,12 @@ func (s *Server) judge(now time.Time) {
 // heard takes in a heartbeat of the leader that is followed (M3, S4).
 func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 	s.mu.Lock()
-	s.formerAttachment, s.leaderAttachment = s.leaderAttachment, max(s.leaderAttachment, beat.Attachment)
+	s.leaderAttachment = max(s.leaderAttachment, beat.Attachment)
+	if now := time.Now(); s.nextAt.IsZero() {
+		s.catchUp, s.next, s.nextAt = s.leaderAttachment, s.leaderAttachment, now
+	} else if now.Sub(s.nextAt) >= s.cfg.Interval {
+		s.catchUp, s.next, s.nextAt = s.next, s.leaderAttachment, now
+	}
 	if beat.Good == 0 || term < s.goodTerm || term == s.goodTerm && beat.Good <= s.goodRound {
 		s.mu.Unlock()
 		return
@@ -159,7 +166,7 @@ func (s *Server) setRelay(r *relay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.relay = r
-	s.leaderAttachment, s.formerAttachment = 0, 0
+	s.leaderAttachment, s.catchUp, s.next, s.nextAt = 0, 0, 0, time.Time{}
 }
 
 // ask sends a request to the leader.
@@ -280,7 +287,7 @@ func expired(c *session.Certificate) error {
 }
 
 // Ready returns nil when the node serves: it follows a leader, heard of a good round lately, and has applied what the
-// leader had one heartbeat ago. The error says why not.
+// leader had an interval ago. The error says why not.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,8 +298,8 @@ func (s *Server) Ready() error {
 		return session.ErrNoLeader
 	case s.goodRound == 0 || s.jeopardy:
 		return fmt.Errorf("no good round since %s", s.goodAt.Format(time.RFC3339Nano))
-	case s.view.Attachment() < s.formerAttachment:
-		return fmt.Errorf("catching up: has applied attachment %d of %d", s.view.Attachment(), s.formerAttachment)
+	case s.view.Attachment() < s.catchUp:
+		return fmt.Errorf("catching up: has applied attachment %d of %d", s.view.Attachment(), s.catchUp)
 	}
 	return nil
 }
