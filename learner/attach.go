@@ -6,10 +6,10 @@ import (
 	"holdfast/session"
 )
 
-// attach begins to serve s through conn. A touch confirmed at the moment received (S2) comes with it unless received is
-// negative. When the node serves a newer attachment of the session already it returns nil and serves nothing.
-func (t *TouchTable) attach(s session.Session, conn *connection, received, now time.Duration) *attached {
-	tag := t.nextTag()
+// attach begins to serve s through conn, with a confirmed touch (S2) whose tag was given out before it was known that no
+// suspension had made it void (S5); a tag of 0 is none. When the node serves a newer attachment of the session already it
+// returns nil and serves nothing.
+func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark, now time.Duration) *attached {
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -26,8 +26,8 @@ func (t *TouchTable) attach(s session.Session, conn *connection, received, now t
 	case conn != nil:
 		a.conn = conn // the repeat of a request whose answer was lost, through a new connection
 	}
-	if received >= 0 && received >= a.confirmed.at {
-		a.confirmed = mark{tag, received}
+	if confirmed.tag != 0 && confirmed.at >= a.confirmed.at {
+		a.confirmed = confirmed
 	}
 	return a
 }

@@ -17,7 +17,7 @@ func million(b *testing.B) (*TouchTable, []*attached) {
 	served := make([]*attached, 0, sessions)
 	for i := range sessions {
 		id := session.ID(1)<<56 | session.ID(i+1)<<16
-		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)}, nil, 0, 0))
+		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)}, nil, mark{tag: table.nextTag()}, 0))
 	}
 	// Two rounds give the lists their room.
 	for range 2 {
@@ -136,4 +136,5 @@ func BenchmarkAnswer(b *testing.B) {
 type sink struct{}
 
 func (sink) Send(session.LearnerMessage) error    { return nil }
+func (sink) Close() error                         { return nil }
 func (sink) Recv() (session.LeaderMessage, error) { return session.LeaderMessage{}, errLinkEnded }

@@ -24,7 +24,7 @@ type connection struct {
 	mu sync.Mutex
 	// sessions are those of this connection, and for a moment some that have ended. guarded by mu
 	sessions map[session.ID]*attached
-	// all are the same in the order of their shards; nil after a change. guarded by mu
+	// all are the same, and some that have ended, in the order of their shards; nil after an addition. guarded by mu
 	all []*attached
 }
 
@@ -68,17 +68,17 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 	if reply.Session.Owner != s.cfg.Node {
 		return grant, nil
 	}
+	confirmed := mark{tag: s.table.nextTag(), at: received}
 	now := s.look()
-	confirmed := received
 	if reply.Repeated || s.pulse.suspendedSince(received) {
-		confirmed = -1
+		confirmed = mark{}
 	}
 	a, err := s.attach(reply.Session, c, confirmed, now)
 	if err != nil {
 		return session.Grant{}, err
 	}
 	c.add(a)
-	if confirmed >= 0 {
+	if confirmed.tag != 0 {
 		// The client counts from its sending, so the promise is the one of the moment received (S3 with k = r).
 		grant.SafeFor = max(a.timeout-a.timeout/100-time.Millisecond, -1)
 	}
@@ -87,8 +87,8 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 
 // attach serves an attachment unless the state has gone on to a newer one or an end, which this node may have applied
 // before it could know that it serves the session.
-func (s *Server) attach(granted session.Session, c *connection, received, now time.Duration) (*attached, error) {
-	a := s.table.attach(granted, c, received, now)
+func (s *Server) attach(granted session.Session, c *connection, confirmed mark, now time.Duration) (*attached, error) {
+	a := s.table.attach(granted, c, confirmed, now)
 	if a == nil {
 		return nil, session.ErrMoved
 	}
@@ -115,14 +115,16 @@ func (c *connection) add(a *attached) {
 	c.all = nil
 }
 
-// forget drops a session that has ended, if no newer attachment of it is served through this connection. It comes after
-// the client's word of the end has been queued, so that a touch of all either names the end or follows that word.
-func (c *connection) forget(id session.ID) {
+// forget drops sessions that have ended, unless a newer attachment is served through this connection. It comes after the
+// client's word of their end has been queued, so that a touch of all either names the end or follows that word; the list
+// of all is left to that touch.
+func (c *connection) forget(ids []session.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a := c.sessions[id]; a != nil && c.server.table.find(id) != a {
-		delete(c.sessions, id)
-		c.all = nil
+	for _, id := range ids {
+		if a := c.sessions[id]; a != nil && c.server.table.find(id) != a {
+			delete(c.sessions, id)
+		}
 	}
 }
 
@@ -157,10 +159,9 @@ func (c *connection) touchAll(now time.Duration) session.Touched {
 		})
 	}
 	var out outcome
-	c.server.table.touchAll(c.all, now, &out)
+	c.all = c.server.table.touchAll(c.all, now, &out)
 	for _, ended := range out.failures {
 		delete(c.sessions, ended.ID)
-		c.all = nil
 	}
 	return out.touched()
 }
@@ -170,7 +171,6 @@ func (c *connection) touch(a *attached, now time.Duration) (time.Duration, error
 	safe, err := c.server.table.touch(a, now)
 	if err != nil {
 		delete(c.sessions, a.id)
-		c.all = nil
 	}
 	return safe, err
 }
@@ -260,7 +260,7 @@ func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error)
 	if served < t.Attachment {
 		return nil, session.ErrLagging
 	}
-	return s.attach(current, nil, -1, now)
+	return s.attach(current, nil, mark{}, now)
 }
 
 // Close ends a session through the leader; this node has applied the end when it returns nil.

@@ -171,6 +171,8 @@ func (l *fakeLeader) Recv() (session.LeaderMessage, error) {
 	}
 }
 
+func (l *fakeLeader) Close() error { l.end(); return nil }
+
 func (l *fakeLeader) end() { l.once.Do(func() { close(l.ended) }) }
 
 // beat sends the next heartbeat, with the words of b, and returns the whole answer.

@@ -226,7 +226,7 @@ func TestS5NobodyGetsPastTheDrop(t *testing.T) {
 		begin := make(chan struct{})
 		var wg sync.WaitGroup
 		for id := session.ID(1); id <= connections; id++ {
-			a := server.table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil, 0, 0)
+			a := server.table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil, mark{tag: server.table.nextTag()}, 0)
 			wg.Go(func() {
 				<-begin
 				woken := instant{mono: time.Since(server.table.base), wall: time.Now().Add(time.Hour).Round(0)}

@@ -40,13 +40,14 @@ func newPulse(limit time.Duration, now instant, suspended func()) *pulse {
 	return &pulse{limit: limit, suspended: suspended, last: now, since: now.mono, suspension: -1}
 }
 
-// look notes that the process runs at now, and finds out whether it, or the machine, did not since the last look.
-func (p *pulse) look(now instant) {
+// look notes that the process runs at now, and finds out whether it, or the machine, did not since the last look. It
+// reports that the machine did not.
+func (p *pulse) look(now instant) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ran := now.mono - p.last.mono
 	if ran < 0 {
-		return // another goroutine has looked at a later moment
+		return false // another goroutine has looked at a later moment
 	}
 	suspended := now.wall.Sub(p.last.wall)-ran > aheadLimit
 	if suspended {
@@ -58,6 +59,7 @@ func (p *pulse) look(now instant) {
 		p.stalls++
 	}
 	p.last = now
+	return suspended
 }
 
 // vouches returns for how long the process has run without a gap.

@@ -73,13 +73,15 @@ func newRelay(s *Server, link Link) (*relay, error) {
 	}, nil
 }
 
-// run serves the leader until the link ends. Both its goroutines end with the link.
+// run serves the leader until the link ends. Whichever of its two goroutines ends first closes the link, and so ends the
+// other.
 func (r *relay) run() error {
 	var wg sync.WaitGroup
 	var sendErr error
-	wg.Go(func() { sendErr = r.write() })
+	wg.Go(func() { sendErr = errors.Join(r.write(), r.link.Close()) })
 	err := r.read()
 	r.finish()
+	err = errors.Join(err, r.link.Close())
 	wg.Wait()
 	return errors.Join(err, sendErr)
 }

@@ -94,7 +94,9 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) look() time.Duration {
 	now := time.Now()
 	moment := now.Sub(s.table.base)
-	s.pulse.look(instant{mono: moment, wall: now.Round(0)})
+	if s.pulse.look(instant{mono: moment, wall: now.Round(0)}) {
+		s.cfg.Logger.Warn("the machine was suspended: promises were dropped")
+	}
 	return moment
 }
 
@@ -118,7 +120,11 @@ func (s *Server) judge(now time.Time) {
 	s.mu.Unlock()
 
 	if changed && (known || len(tell) > 0) { // a node that has just started has lost nothing yet
-		s.cfg.Logger.Warn("jeopardy", "on", bad, "good", since, "connections", len(tell))
+		level, word := hclog.Info, "jeopardy is over"
+		if bad {
+			level, word = hclog.Warn, "no good round: clients are in jeopardy"
+		}
+		s.cfg.Logger.Log(level, word, "good", since, "connections", len(tell))
 	}
 	for _, c := range tell {
 		if bad {
@@ -201,9 +207,9 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 	if events != nil {
 		s.connections[c] = struct{}{}
 	}
-	jeopardy := s.jeopardy
+	tell := s.jeopardy && events != nil
 	s.mu.Unlock()
-	if jeopardy {
+	if tell {
 		notify(s.wake)
 	}
 	return c, nil
@@ -217,48 +223,62 @@ func (s *Server) disconnect(c *connection) {
 
 // Applied ends what an entry moved or ended, before anything shows that the entry was applied (M4, T1).
 func (s *Server) Applied(_, _ uint64, changes []session.Change) {
+	ended := make(endings)
 	for i := range changes {
 		c := &changes[i]
 		switch c.Kind {
 		case session.Opened:
 		case session.Moved:
-			s.end(c.Session.ID, c.Session.Attachment, session.ErrMoved, nil)
+			s.end(ended, c.Session.ID, c.Session.Attachment, session.ErrMoved, nil)
 		case session.Ended:
-			s.end(c.Session.ID, 0, expired(&c.Certificate), &c.Certificate)
+			s.end(ended, c.Session.ID, 0, expired(&c.Certificate), &c.Certificate)
 		}
 	}
+	ended.forget()
 	s.advanced.tell()
 }
 
 // Restored compares all that is served with the state a snapshot brought (M4).
 func (s *Server) Restored() {
+	ended := make(endings)
 	for _, id := range s.table.all() {
 		if now, ok := s.view.Session(id); ok {
-			s.end(id, now.Attachment, session.ErrMoved, nil)
+			s.end(ended, id, now.Attachment, session.ErrMoved, nil)
 			continue
 		}
 		certificate, ok := s.view.Certificate(id)
 		if !ok {
 			certificate = session.Certificate{ID: id}
 		}
-		s.end(id, 0, s.gone(id), &certificate)
+		s.end(ended, id, 0, s.gone(id), &certificate)
 	}
+	ended.forget()
 	s.advanced.tell()
+}
+
+// endings are the sessions of one entry that have ended, by the connection that was told so.
+type endings map[*connection][]session.ID
+
+// forget has each connection forget its own, at once: this is the goroutine that applies.
+func (e endings) forget() {
+	for c, ids := range e {
+		c.forget(ids)
+	}
 }
 
 // end stops serving a session whose attachment is not keep, and tells its connection: Gone with a certificate, Moved
 // without.
-func (s *Server) end(id session.ID, keep uint64, why error, certificate *session.Certificate) {
-	c, ended := s.table.end(id, keep, why)
-	switch {
-	case !ended || c == nil || c.events == nil:
-	case certificate != nil:
-		c.events.Gone(*certificate)
-		c.forget(id)
-	default:
-		c.events.Moved(id)
-		c.forget(id)
+func (s *Server) end(ended endings, id session.ID, keep uint64, why error, certificate *session.Certificate) {
+	c, ok := s.table.end(id, keep, why)
+	if !ok || c == nil || c.events == nil {
+		return
 	}
+	if certificate != nil {
+		c.events.Gone(*certificate)
+	} else {
+		c.events.Moved(id)
+	}
+	ended[c] = append(ended[c], id)
 }
 
 // explain adds the certificate to a leader's word that a session has ended, once this node has applied the end.

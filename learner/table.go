@@ -109,20 +109,27 @@ func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error
 	return a.touch(w, now)
 }
 
-// touchAll touches all, which stand in the order of their shards so that each shard is locked about once, and adds each
-// outcome to out.
-func (t *TouchTable) touchAll(all []*attached, now time.Duration, out *outcome) {
+// touchAll touches all, which stand in the order of their shards so that each shard is locked about once, adds each outcome
+// to out, and returns those that are still served, in place.
+func (t *TouchTable) touchAll(all []*attached, now time.Duration, out *outcome) []*attached {
 	w := t.window.Load()
-	for len(all) > 0 {
-		s := all[0].shard
+	kept := all[:0]
+	for rest := all; len(rest) > 0; {
+		s := rest[0].shard
 		s.mu.Lock()
-		for len(all) > 0 && all[0].shard == s {
-			safe, err := all[0].touch(w, now)
-			out.add(all[0].id, safe, err)
-			all = all[1:]
+		for len(rest) > 0 && rest[0].shard == s {
+			a := rest[0]
+			safe, err := a.touch(w, now)
+			if err == nil {
+				kept = append(kept, a)
+			}
+			out.add(a.id, safe, err)
+			rest = rest[1:]
 		}
 		s.mu.Unlock()
 	}
+	clear(all[len(kept):])
+	return kept
 }
 
 // touch is one touch. Called with the shard's mu held.

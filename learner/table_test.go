@@ -18,7 +18,7 @@ func TestT1NoTouchFallsBetweenTwoTables(t *testing.T) {
 	table := NewTouchTable(time.Now())
 	var served []*attached
 	for id := session.ID(1); id <= sessions; id++ {
-		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil, 0, 0))
+		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil, mark{tag: table.nextTag()}, 0))
 	}
 	var newest [sessions]atomic.Int64
 	var wg sync.WaitGroup
@@ -83,7 +83,7 @@ func TestTableAgainstModel(t *testing.T) {
 		served := map[session.ID]*attached{}
 		now, stream, newestTag := time.Duration(0), uint64(1), uint64(0)
 		for id := session.ID(1); id <= sessions; id++ {
-			served[id] = table.attach(session.Session{ID: id, Timeout: time.Hour, Attachment: 1}, nil, -1, 0)
+			served[id] = table.attach(session.Session{ID: id, Timeout: time.Hour, Attachment: 1}, nil, mark{}, 0)
 		}
 		id := rapid.Map(rapid.IntRange(1, sessions), func(n int) session.ID { return session.ID(n) })
 		rt.Repeat(map[string]func(*rapid.T){
@@ -158,7 +158,7 @@ func TestTableAgainstModel(t *testing.T) {
 // TestDiscardLeavesLaterReports makes sure that a refusal of one answer costs the next one nothing.
 func TestDiscardLeavesLaterReports(t *testing.T) {
 	table := NewTouchTable(time.Now())
-	a := table.attach(session.Session{ID: 1, Timeout: timeout, Attachment: 1}, nil, -1, 0)
+	a := table.attach(session.Session{ID: 1, Timeout: timeout, Attachment: 1}, nil, mark{}, 0)
 	var tags []uint64
 	for _, at := range []time.Duration{1, 2} {
 		if _, err := table.touch(a, at); err != nil {

@@ -45,8 +45,10 @@ type Progress interface {
 }
 
 // Link is one stream to a leader. Send is called by one goroutine at a time, and so is Recv; both return an error once the
-// stream has ended, which ending the context it was made with does.
+// stream has ended, which ending the context it was made with does, and Close. Close may be called more than once, by any
+// goroutine.
 type Link interface {
 	Send(m session.LearnerMessage) error
 	Recv() (session.LeaderMessage, error)
+	Close() error
 }

@@ -66,11 +66,11 @@ func (n *Node) startRaft(listener net.Listener) (*consensus, error) {
 	return c, nil
 }
 
-// newRaft turns Raft's panic about a log that does not begin where the snapshots end into an error.
+// newRaft turns a panic of Raft into an error: it has one for a log that does not go on where the newest snapshot ends.
 func (c *consensus) newRaft(cfg *raft.Config, state raft.FSM) (r *raft.Raft, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the log does not go on where the newest snapshot ends: %v", p)
+			err = fmt.Errorf("log and snapshots do not fit together: %v", p)
 		}
 	}()
 	return raft.NewRaft(cfg, state, c.stores.logs, c.stores.stable, c.stores.snapshots, c.transport)

@@ -139,8 +139,8 @@ func readIdentity(path string) (identityRecord, error) {
 // without it would forget its votes.
 func errDamaged(path string) error {
 	return fmt.Errorf("%s is damaged: write it again as "+
-		`{"format":%d,"cluster_id":"...","node":...,"incarnation":1000000} `+
-		"with this node's own cluster_id and node, and an incarnation above all former ones", filepath.Join(path, identityFile), identityFormat)
+		`{"format":%d,"cluster_id":"...","node":...,"incarnation":1} `+
+		"with this node's own cluster_id and node; the start counts on from there", filepath.Join(path, identityFile), identityFormat)
 }
 
 func (r identityRecord) check(want identityRecord) error {

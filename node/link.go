@@ -11,6 +11,7 @@ import (
 // learnerEnd. It ends with its context.
 type pipe struct {
 	ctx      context.Context //nolint:containedctx // the context is the pipe's life, as a stream's is
+	cancel   context.CancelFunc
 	toRelay  chan session.LeaderMessage
 	toLeader chan session.LearnerMessage
 }
@@ -21,8 +22,10 @@ var errPipeEnded = errors.New("the link to this node's own tracker ended")
 const pipeDepth = 64
 
 func newPipe(ctx context.Context) *pipe {
+	ctx, cancel := context.WithCancel(ctx)
 	return &pipe{
 		ctx:      ctx,
+		cancel:   cancel,
 		toRelay:  make(chan session.LeaderMessage, pipeDepth),
 		toLeader: make(chan session.LearnerMessage, pipeDepth),
 	}
@@ -34,6 +37,9 @@ func (p leaderEnd) Send(m session.LeaderMessage) error    { return send(p.ctx, p
 func (p leaderEnd) Recv() (session.LearnerMessage, error) { return receive(p.ctx, p.toLeader) }
 
 type learnerEnd struct{ *pipe }
+
+// Close ends the pipe, both ways.
+func (p *pipe) Close() error { p.cancel(); return nil }
 
 func (p learnerEnd) Send(m session.LearnerMessage) error  { return send(p.ctx, p.toLeader, m) }
 func (p learnerEnd) Recv() (session.LeaderMessage, error) { return receive(p.ctx, p.toRelay) }

@@ -5,11 +5,13 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/time/rate"
 
 	"holdfast/fsm"
 	"holdfast/leader"
@@ -51,6 +53,8 @@ type Node struct {
 	tracker atomic.Pointer[leader.Tracker]
 	// streams counts the streams to leaders.
 	streams atomic.Uint64
+	// complaints bounds what is logged about roles that end. Only the role loop uses it.
+	complaints rate.Sometimes
 
 	fatal     chan struct{}
 	fatalOnce sync.Once
@@ -58,6 +62,12 @@ type Node struct {
 	fatalErr error
 	ready    chan struct{}
 }
+
+// complaintInterval is the least time between two warnings about roles that end.
+const complaintInterval = 10 * time.Second
+
+// fatalWait is how long a failed start may take to say what it was doing.
+const fatalWait = time.Second
 
 // New opens the data directory, binds the ports and starts Raft. Errors say what to do. The node serves once Run runs; a
 // node that is not to run after all is closed by running it with a context that has ended.
@@ -67,12 +77,13 @@ func New(cfg Config, o Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg:     cfg,
-		options: o,
-		logger:  o.Logger,
-		network: o.Network,
-		fatal:   make(chan struct{}),
-		ready:   make(chan struct{}),
+		cfg:        cfg,
+		options:    o,
+		logger:     o.Logger,
+		network:    o.Network,
+		fatal:      make(chan struct{}),
+		ready:      make(chan struct{}),
+		complaints: rate.Sometimes{Interval: complaintInterval},
 	}
 	if n.network == nil {
 		n.network = tcp{}
@@ -117,8 +128,8 @@ func (n *Node) open() (err error) {
 	if n.options.Applied != nil {
 		n.state.Observe(appliedHook(n.options.Applied))
 	}
-	if n.consensus, err = n.startRaft(n.listeners.raft); err != nil {
-		return errors.Join(err, n.fatalErr)
+	if err = n.startConsensus(); err != nil {
+		return err
 	}
 	n.view.raft = n.consensus.raft
 	n.proposer = fsm.NewProposer(fsm.ProposerConfig{
@@ -128,6 +139,33 @@ func (n *Node) open() (err error) {
 	n.client = n.newClientServer()
 	n.peers = n.newPeerServer()
 	return nil
+}
+
+// startConsensus starts Raft, or returns what is fatal: a write that fails is never answered, not even while Raft starts.
+func (n *Node) startConsensus() error {
+	type outcome struct {
+		consensus *consensus
+		err       error
+	}
+	started := make(chan outcome, 1)
+	go func() {
+		c, err := n.startRaft(n.listeners.raft)
+		started <- outcome{c, err}
+	}()
+	select {
+	case o := <-started:
+		n.consensus = o.consensus
+		return o.err
+	case <-n.fatal:
+	}
+	timer := time.NewTimer(fatalWait)
+	defer timer.Stop()
+	select {
+	case o := <-started: // it was the state machine that refused, and Raft says more
+		return errors.Join(o.err, n.fatalErr)
+	case <-timer.C:
+		return n.fatalErr
+	}
 }
 
 // appliedHook lets a function observe the state.
@@ -158,9 +196,6 @@ func (n *Node) Digest(index uint64) ([16]byte, bool) { return n.state.DigestAt(i
 func (n *Node) setTracker(t *leader.Tracker) {
 	n.tracker.Store(t)
 	n.client.SetServing(transport.HealthLeader, t != nil)
-	if t != nil {
-		n.logger.Info("leads", "term", n.view.Term())
-	}
 }
 
 // Follow hands the stream of a member to the tracker of the term that this node leads.
@@ -174,7 +209,11 @@ func (n *Node) Follow(ctx context.Context, hello session.Hello, link transport.L
 	case errors.Is(err, leader.ErrTermOver):
 		return &session.NotLeaderError{}
 	case errors.Is(err, leader.ErrSuperseded):
-		return session.ErrClosed
+		return &session.FieldError{
+			Field: "hello.incarnation",
+			Limit: fmt.Sprintf("above that of the newest stream of node %d; if the node's directory was emptied, its clock is "+
+				"behind: set it and start the node again, or let another node lead", hello.Node),
+		}
 	}
 	return err
 }

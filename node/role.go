@@ -30,10 +30,19 @@ func (n *Node) roles(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			n.logger.Debug("role ended", "error", err)
+			n.complain(err)
 		}
 		n.pause(ctx)
 	}
 	return nil
+}
+
+// complain tells the operator of a role that cannot be taken up, once in a while; changes of leader are no reason.
+func (n *Node) complain(err error) {
+	if errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrNotLeader) || errors.Is(err, leader.ErrTermOver) {
+		return
+	}
+	n.complaints.Do(func() { n.logger.Warn("role ended, and is tried again", "error", err) })
 }
 
 // pause waits a little, less when leadership has changed.
@@ -67,6 +76,7 @@ func (n *Node) lead(ctx context.Context) error {
 	frozen, cancelObserving := n.state.Observe(tracker)
 	defer cancelObserving()
 
+	n.logger.Info("leads", "term", begun.Term)
 	n.setTracker(tracker)
 	defer n.setTracker(nil)
 	var wg sync.WaitGroup
@@ -132,17 +142,11 @@ func (n *Node) followSelf(ctx context.Context, tracker *leader.Tracker) {
 }
 
 func (n *Node) followPipe(ctx context.Context, tracker *leader.Tracker) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	p := newPipe(ctx)
 	var wg sync.WaitGroup
 	var served error
-	wg.Go(func() {
-		defer cancel()
-		served = tracker.Follow(ctx, n.hello(), leaderEnd{p})
-	})
-	err := n.server.Follow(learnerEnd{p})
-	cancel()
+	wg.Go(func() { served = errors.Join(tracker.Follow(p.ctx, n.hello(), leaderEnd{p}), p.Close()) })
+	err := errors.Join(n.server.Follow(learnerEnd{p}), p.Close())
 	wg.Wait()
 	return errors.Join(err, served)
 }

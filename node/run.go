@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -59,7 +60,6 @@ func (n *Node) Run(ctx context.Context) error {
 		// What failed may hang for good; the process is about to end, and that ends it too.
 		return errors.Join(n.fatalErr, err, n.dir.Close())
 	}
-	<-ended
 	return errors.Join(err, n.dir.Close())
 }
 
@@ -81,9 +81,26 @@ func (n *Node) stop(ctx context.Context, web *http.Server, quiet func()) error {
 		// Another node leads before this one's clients come to it: they lose no time.
 		n.transfer(ctx)
 	}
-	err := errors.Join(n.client.Stop(ctx), n.peers.Stop(ctx), web.Shutdown(ctx))
+	err := n.stopServers(ctx, web)
 	quiet()
 	return errors.Join(err, n.consensus.stop(ctx))
+}
+
+// stopServers stops the three servers side by side, within half of what is left: a client that does not listen must not
+// cost Raft its ordered end.
+func (n *Node) stopServers(ctx context.Context, web *http.Server) error {
+	if end, ok := ctx.Deadline(); ok {
+		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		ctx = half
+	}
+	var wg sync.WaitGroup
+	var errs [3]error
+	for i, stop := range []func(context.Context) error{n.client.Stop, n.peers.Stop, web.Shutdown} {
+		wg.Go(func() { errs[i] = stop(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs[:]...)
 }
 
 // transfer hands leadership to a voter that is up to date, if one can be found in time.

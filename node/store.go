@@ -50,6 +50,10 @@ func openStores(path string, logger hclog.Logger, fatal func(error)) (*stores, e
 	if err != nil {
 		return nil, fmt.Errorf("opening the Raft log %s: %w: if the file is corrupt, %s", file, err, recovery)
 	}
+	// The file's name must outlive a power cut before anything rests on what is in it.
+	if err = syncDir(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("syncing %s: %w", path, err), bolt.Close())
+	}
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(path, keptSnapshots, logger.Named("snapshot"))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", path, err), bolt.Close())
