@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,6 +39,14 @@ func TestEmptiedDirectory(t *testing.T) {
 		case <-w.life(victim).node.Ready():
 		default:
 			t.Errorf("%s does not serve %v after it was started on an empty directory", victim, settle)
+		}
+		status, err := w.life(leader).node.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, ok := w.life(victim).node.Digest(status.AppliedIndex)
+		if !ok || hex.EncodeToString(digest[:]) != status.StateDigest {
+			t.Errorf("%s has the digest %x (%v) at index %d, the leader %s", victim, digest, ok, status.AppliedIndex, status.StateDigest)
 		}
 		if got := w.Leader(); leader == "" || got != leader {
 			t.Errorf("%q led, then %q: want one term, the node must not need another", leader, got)

@@ -70,6 +70,7 @@ type life struct {
 	// grants are the opens and resumes that were answered, touches those taken, promises all promises with an end.
 	grants, touches, promises, closes []history.Event
 	moved, gone, contexts, alive      []history.Event
+	asked                             []history.Event // of its close
 	// moves are those that a node applied.
 	moves []history.Event
 	// silent is when it went silent for good, 0: never. A later grant is a new voice.
@@ -159,6 +160,8 @@ func (l *life) hear(e history.Event) {
 		l.grants, l.silent = append(l.grants, e), 0
 	case history.Touched:
 		l.touches = append(l.touches, e)
+	case history.CloseAsked:
+		l.asked = append(l.asked, e)
 	case history.Closed:
 		l.closes = append(l.closes, e)
 	case history.ToldMoved:

@@ -63,6 +63,17 @@ func TestGoodHistoryHoldsAndIsChecked(t *testing.T) {
 	}
 }
 
+// A session whose close its client has asked for needs no promise.
+func TestClosingIsNotUnserved(t *testing.T) {
+	closing := []history.Event{
+		{At: 90 * second, Kind: history.CloseAsked, Who: "c3", ID: id + 1, Attachment: 9},
+		{At: 90 * second, Kind: history.Alive, Who: "c3", ID: id + 1, Attachment: 9},
+	}
+	if r := Check(append(good(), closing...), bounds()); len(r.Violations) != 0 {
+		t.Errorf("got %v, want no violation", r.Violations)
+	}
+}
+
 // TestBadHistoryIsFound plants one fault at a time into the good run.
 func TestBadHistoryIsFound(t *testing.T) {
 	add := func(e history.Event) func([]history.Event) []history.Event {

@@ -1,6 +1,10 @@
 package check
 
-import "holdfast/test/sim/history"
+import (
+	"slices"
+
+	"holdfast/test/sim/history"
+)
 
 // promises checks I3: no session expires before a promise for it ends; and what the SDK makes of it: the session's context
 // ends before the session can have expired.
@@ -69,10 +73,15 @@ func (c *checker) late(l *life) {
 	}
 }
 
+// closing reports whether the client of an event had asked for the session's close by then: it holds no promise any more.
+func (l *life) closing(e history.Event) bool {
+	return slices.ContainsFunc(l.asked, func(a history.Event) bool { return a.Who == e.Who && a.At <= e.At })
+}
+
 // served checks that after the last fault every session that its client holds to be alive is safe.
 func (c *checker) served(l *life) {
 	for _, a := range l.alive {
-		if c.healed == 0 || a.At < c.healed+c.bounds.Settle {
+		if c.healed == 0 || a.At < c.healed+c.bounds.Settle || l.closing(a) {
 			continue
 		}
 		c.checked("served")
