@@ -23,12 +23,7 @@ func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSes
 	if err != nil {
 		return nil, err
 	}
-	conn, err := s.service.Connect(nil)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Disconnect()
-	g, err := conn.Open(ctx, open)
+	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Open(ctx, open) })
 	if err != nil {
 		return nil, err
 	}
@@ -37,18 +32,23 @@ func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSes
 	}, nil
 }
 
+// unary does one thing through a connection of its own.
+func (s *sessionServer) unary(do func(session.Connection) (session.Grant, error)) (session.Grant, error) {
+	conn, err := s.service.Connect(nil)
+	if err != nil {
+		return session.Grant{}, err
+	}
+	defer conn.Disconnect()
+	return do(conn)
+}
+
 // ResumeSession moves a session to this node.
 func (s *sessionServer) ResumeSession(ctx context.Context, req *holdfastv1.ResumeSessionRequest) (*holdfastv1.ResumeSessionResponse, error) {
 	resume, err := resumeFrom(req)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := s.service.Connect(nil)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Disconnect()
-	g, err := conn.Resume(ctx, resume)
+	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Resume(ctx, resume) })
 	if err != nil {
 		return nil, err
 	}
