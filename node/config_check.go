@@ -110,9 +110,6 @@ func (k *checker) clash(limit, name string, others ...string) {
 }
 
 func (k *checker) peers() {
-	if k.from.unreadable["peers"] {
-		return
-	}
 	for _, problem := range peerProblems(k.c.Peers) {
 		k.problems = append(k.problems, &SettingError{Setting: "peers", Origin: k.origin("peers"), Limit: problem})
 	}

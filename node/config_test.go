@@ -232,9 +232,16 @@ func TestLoadRefusesFiles(t *testing.T) {
 			}
 		})
 	}
+	// All problems of all peers are named at once.
+	_, err := load(t, "peers:\n- {http: 'a:2', raft: 'a:x'}\n- {node: 2, raft: 'b:99999'}\n", nil)
+	for _, want := range []string{`"http" is no key`, "node of a peer must be", "b:99999"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %v\nwant %s in it", err, want)
+		}
+	}
 	// What the file would have said is unknown: that node is not set, for one, is not complained about.
 	want := "config /nowhere/node.yaml (flag --config): cannot be read: open /nowhere/node.yaml: no such file or directory"
-	if _, err := load(t, "", nil, "--config=/nowhere/node.yaml"); err == nil || err.Error() != want {
+	if _, err = load(t, "", nil, "--config=/nowhere/node.yaml"); err == nil || err.Error() != want {
 		t.Errorf("missing file: got  %v\nwant %s", err, want)
 	}
 }

@@ -15,8 +15,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"holdfast/session"
+	"holdfast/transport"
 )
 
 // freePorts are four ports of the loopback that nobody uses now.
@@ -206,178 +208,6 @@ func TestSnapshotsCarryTheStateOverARestart(t *testing.T) {
 	}
 }
 
-func TestPortInUse(t *testing.T) {
-	c := alone(t)
-	taken, err := net.Listen("tcp", c.PeerListen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	_, err = New(c, quiet())
-	if err == nil || !strings.Contains(err.Error(), "peer_listen") || !strings.Contains(err.Error(), c.PeerListen) {
-		t.Fatalf("got %v, want the setting and the address", err)
-	}
-	// What was bound and locked before is free again.
-	taken.Close()
-	if err := start(t, c).stop(); err != nil {
-		t.Errorf("start once the port is free: %v", err)
-	}
-}
-
-func TestDirectoryOfAnotherCluster(t *testing.T) {
-	c := alone(t)
-	if err := start(t, c).stop(); err != nil {
-		t.Fatal(err)
-	}
-	c.ClusterID = "other"
-	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), "holdfast") {
-		t.Errorf("got %v, want the directory and whose it is", err)
-	}
-}
-
-func TestCorruptLogFile(t *testing.T) {
-	c := alone(t)
-	if err := start(t, c).stop(); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(c.DataDir, "raft.db")
-	if err := os.WriteFile(file, []byte(strings.Repeat("garbage ", 4096)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), recovery) {
-		t.Errorf("got %v, want the file and what to do", err)
-	}
-}
-
-func TestCorruptSnapshot(t *testing.T) {
-	c := alone(t)
-	n := start(t, c)
-	if err := n.consensus.raft.Snapshot().Error(); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.stop(); err != nil {
-		t.Fatal(err)
-	}
-	// A snapshot that Raft's own checksum covers, and that is not ours.
-	store, err := raft.NewFileSnapshotStoreWithLogger(c.DataDir, keptSnapshots, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	metas, err := store.List()
-	if err != nil || len(metas) == 0 {
-		t.Fatalf("snapshots: %v, %v", metas, err)
-	}
-	_, trans := raft.NewInmemTransport("")
-	sink, err := store.Create(raft.SnapshotVersionMax, metas[0].Index+1, metas[0].Term, metas[0].Configuration, metas[0].ConfigurationIndex, trans)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sink.Write([]byte("not a snapshot of holdfast")); err != nil {
-		t.Fatal(err)
-	}
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), "snapshot") ||
-		!strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), recovery) {
-		t.Errorf("got %v, want the directory, that it is the snapshot, and what to do", err)
-	}
-}
-
-// Snapshots that are gone leave a log that begins in the middle.
-func TestLostSnapshots(t *testing.T) {
-	c := alone(t)
-	c.TrailingLogs = 1
-	n := start(t, c)
-	conn, err := n.server.Connect(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range byte(10) {
-		_, err = conn.Open(t.Context(), session.OpenRequest{
-			RequestID: session.RequestID{i + 1}, Timeout: 10 * time.Second, MS: session.MS(time.Now()),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err = n.consensus.raft.Snapshot().Error(); err != nil {
-		t.Fatal(err)
-	}
-	if err = n.stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err = os.RemoveAll(filepath.Join(c.DataDir, "snapshots")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), recovery) {
-		t.Errorf("got %v, want the directory and what to do", err)
-	}
-}
-
-func TestLostLogFile(t *testing.T) {
-	c := alone(t)
-	if err := start(t, c).stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(c.DataDir, "raft.db")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(c, quiet()); !errors.Is(err, errNoLog) || !strings.Contains(err.Error(), recovery) {
-		t.Errorf("got %v, want that the log is missing and what to do", err)
-	}
-}
-
-func TestUnknownLogEntryStopsTheNode(t *testing.T) {
-	c := alone(t)
-	n, err := New(c, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- n.Run(t.Context()) }()
-	<-n.Ready()
-	before := n.state.AppliedIndex()
-	n.consensus.raft.Apply([]byte{2, 0, 0, 0, 0, 1}, time.Second) // a version that does not exist yet
-	select {
-	case err := <-done:
-		if err == nil || !strings.Contains(err.Error(), "version") {
-			t.Errorf("node ended with %v, want what is wrong with the entry", err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("the node goes on after an entry it cannot understand")
-	}
-	if n.state.AppliedIndex() != before {
-		t.Errorf("applied index went from %d to %d", before, n.state.AppliedIndex())
-	}
-}
-
-// brokenLogs is a log store whose disk is full.
-type brokenLogs struct{ raft.LogStore }
-
-var errDiskFull = errors.New("no space left on device")
-
-func (brokenLogs) StoreLogs([]*raft.Log) error { return errDiskFull }
-
-func TestAFailedWriteEndsTheNode(t *testing.T) {
-	told := make(chan error, 2)
-	g := &guardedStore{logs: brokenLogs{}, path: "/somewhere", fatal: func(err error) { told <- err }}
-	returned := make(chan struct{})
-	go func() {
-		_ = g.StoreLogs(nil) // held for good: Raft must not go on after a write of unknown outcome
-		close(returned)
-	}()
-	err := <-told
-	if !errors.Is(err, errDiskFull) || !strings.Contains(err.Error(), "/somewhere") || !strings.Contains(err.Error(), "start the node again") {
-		t.Errorf("told %v, want the cause, the place and what to do", err)
-	}
-	select {
-	case <-returned:
-		t.Error("the failed write returned to Raft")
-	default:
-	}
-}
-
 func TestGarbageOnEveryPort(t *testing.T) {
 	c := alone(t)
 	n := start(t, c)
@@ -410,5 +240,34 @@ func TestIdentityIsReadable(t *testing.T) {
 	var got map[string]any
 	if err := json.Unmarshal(b, &got); err != nil || got["cluster_id"] != "holdfast" || got["node"] != float64(1) {
 		t.Errorf("identity is %s (%v)", b, err)
+	}
+}
+
+// A client that does not let go of a stream costs an ordered stop half of its time, and not Raft its end.
+func TestStopDespiteAClientThatStays(t *testing.T) {
+	c := alone(t)
+	c.ShutdownTimeout = 2 * time.Second
+	n := start(t, c)
+	conn, err := transport.DialClient(c.ClientListen, transport.DialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := &reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}
+	if err = stream.Send(ask); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = stream.Recv(); err != nil { // it is served, and stays
+		t.Fatal(err)
+	}
+	if err = n.stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if got := n.consensus.raft.State(); got != raft.Shutdown {
+		t.Errorf("Raft is %v, want that it was shut down", got)
 	}
 }

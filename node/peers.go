@@ -39,10 +39,13 @@ func ParsePeers(s string) ([]Peer, error) {
 		}
 		peers = append(peers, p)
 	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+	if len(problems) == 0 {
+		return peers, nil
 	}
-	return peers, nil
+	for _, problem := range peerProblems(peers) { // of those that could be read: all problems are named at once
+		problems = append(problems, errors.New(problem))
+	}
+	return nil, errors.Join(problems...)
 }
 
 func parsePeer(s string) (Peer, error) {

@@ -38,3 +38,12 @@ func TestParsePeersRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestParsePeersNamesAllProblems(t *testing.T) {
+	_, err := ParsePeers("1=a,2=,3=c:99999,1=d,x")
+	for _, want := range []string{`"2="`, `"x"`, "c:99999", "node 1 is named twice"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s in it", err, want)
+		}
+	}
+}
