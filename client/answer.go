@@ -192,6 +192,7 @@ func (l *loop) closeRefused(c *conn, r *request, h *held, err error) {
 	case errors.Is(err, session.ErrMoved):
 		l.moved(h, c)
 	case dead(err):
+		c.stray = true // the node serves it still: a touch of all its sessions would keep it alive
 		l.end(h, err)
 	default:
 		l.pause(c, r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -43,7 +44,7 @@ const (
 func judge(err error) verdict {
 	switch {
 	case errors.Is(err, session.ErrOutcomeUnknown), errors.Is(err, session.ErrClosing),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), passes(err):
 		return again
 	case errors.Is(err, session.ErrLagging), errors.Is(err, session.ErrNoLeader), errors.Is(err, session.ErrNotLeader),
 		errors.Is(err, session.ErrStopping), errors.Is(err, session.ErrReadOnly), errors.Is(err, ErrUnreachable),
@@ -52,6 +53,13 @@ func judge(err error) verdict {
 	default:
 		return final
 	}
+}
+
+// passes reports whether err is a limit of requests under way, which passes when some are answered. The other limits are of
+// what a client holds or sends.
+func passes(err error) bool {
+	limit, ok := errors.AsType[*session.LimitError](err)
+	return ok && strings.HasPrefix(limit.Name, "requests_")
 }
 
 // dead reports whether err, the answer to a resume or a touch, ends a session for its client. Anything else leaves the

@@ -80,6 +80,30 @@ func TestOpenRefusedForGood(t *testing.T) {
 	}
 }
 
+// A crowd that reconnects takes all places of requests under way, for a moment: whoever finds none asks the same node again.
+func TestOpenWaitsForAPlaceAmongRequests(t *testing.T) {
+	for _, name := range []string{"requests_per_stream", "requests_to_leader"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 1, 1)
+				n, tries := c.node(1), 0
+				c.set(func() {
+					n.script = func(string) error {
+						if tries++; tries <= 3 {
+							return &session.LimitError{Name: name, Limit: "4096"}
+						}
+						return nil
+					}
+				})
+				mustOpen(t, cl, 10*time.Second)
+				if got := n.record(); len(got) != 5 || !strings.HasSuffix(got[3], "open") || !strings.Contains(got[4], "resume") || c.opened != 1 {
+					t.Errorf("got %q, want four opens and the resume after a repeat (O2)", got)
+				}
+			})
+		})
+	}
+}
+
 func TestAbandonedOpenIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -229,6 +253,25 @@ func TestCloseByReason(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A close that was refused for good leaves a session that the node serves and the client does not hold: it must not be kept alive.
+func TestSessionWhoseCloseWasRefusedIsNotKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		mustOpen(t, cl, 12*time.Second)
+		n := c.node(1)
+		c.set(func() { n.script = func(string) error { return session.ErrBadCredential } })
+		if err := s.Close(t.Context()); !errors.Is(err, session.ErrBadCredential) {
+			t.Errorf("Close: got %v", err)
+		}
+		c.set(func() { n.script = nil })
+		n.record()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		wantStrings(t, n.record(), "4s touch [100000000000002]")
+	})
 }
 
 func TestCloseWhoseAnswerWasLostSucceeds(t *testing.T) {

@@ -169,12 +169,14 @@ func (l *loop) abandon(h *held, err error) {
 	l.end(h, err)
 }
 
-// closed ends a session as its client wished.
+// closed ends a session as its client wished. Whoever waits for that finds it ended: its last event is there, and Err says why.
 func (l *loop) closed(h *held) {
-	for _, c := range h.closing {
+	closing := h.closing
+	h.closing = nil
+	l.end(h, session.ErrClosed)
+	for _, c := range closing {
 		c.settle(nil, nil)
 	}
-	l.end(h, session.ErrClosed)
 }
 
 // expired ends a session as the cluster says. A close that took effect, and whose answer was lost, is one that was wished.

@@ -318,31 +318,3 @@ func TestAgeInTheLog(t *testing.T) {
 		}
 	}
 }
-
-func FuzzDecodeEntry(f *testing.F) {
-	for _, c := range everyCommand() {
-		data, err := EncodeEntry([]session.Command{c, opening(9)})
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data[frameSize:])
-	}
-	f.Fuzz(func(t *testing.T, message []byte) {
-		// A checksum that does not match is refused before anything is looked at; it would keep the fuzzer out.
-		data := append([]byte{entryVersion, 0, 0, 0, 0}, message...)
-		binary.LittleEndian.PutUint32(data[1:], checksum(message))
-		commands, err := DecodeEntry(data)
-		if err != nil {
-			return
-		}
-		again, err := EncodeEntry(commands)
-		if err != nil {
-			t.Fatalf("%+v was decoded and cannot be encoded: %v", commands, err)
-		}
-		if got, err := DecodeEntry(again); err != nil || !reflect.DeepEqual(got, commands) {
-			t.Fatalf("DecodeEntry = %+v, %v\nwant %+v", got, err, commands)
-		}
-		r := newReplica()
-		r.applyBytes(t, 1, data)
-	})
-}

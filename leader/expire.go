@@ -51,6 +51,9 @@ func (x *expirer) poll(ctx context.Context) {
 		if len(batch) == 0 {
 			return
 		}
+		if x.t.cfg.Expires != nil {
+			x.t.cfg.Expires(batch)
+		}
 		x.flying.Add(1)
 		x.flights.Go(func() {
 			x.t.expire(ctx, batch)
@@ -153,7 +156,7 @@ func (t *Tracker) closeSessions(ctx context.Context, cause session.Cause, batch 
 	credited := t.clock.credit(t.mono())
 	t.mu.Unlock()
 	result, err := t.log.Propose(ctx, session.CloseSessions{
-		Term: t.cfg.Term, Cause: cause, Credited: credited, MS: session.MS(time.Now()), Sessions: batch,
+		Term: t.cfg.Term, Cause: cause, Credited: credited, MS: session.MS(t.cfg.Clock()), Sessions: batch,
 	})
 	if errors.Is(err, session.ErrOutcomeUnknown) {
 		t.stats.unknown.Add(uint64(len(batch)))

@@ -79,6 +79,38 @@ func TestE1Vouch(t *testing.T) {
 	})
 }
 
+// E1, I8: an owner that can vouch since 1 s gives its sessions a full timeout from then, on the accountable clock. The clock stands
+// from 2.5 s to 3.3 s, for no round is good; how long the owner says afterwards that it can vouch takes that credit from nobody.
+func TestE1VouchKeepsCredit(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		w.has(5, 3)
+		w.join(1, prompt)
+		mute := func() bool { return w.now() > 1600*ms && w.now() < 3300*ms }
+		other := w.join(2, func(b *session.Heartbeat) *session.Answer {
+			if mute() {
+				return nil
+			}
+			return answer(b.Round)
+		})
+		vouching := func(round uint64) *session.Answer {
+			a := answer(round)
+			a.VouchAge = max(w.now()-time.Second, 0)
+			return a
+		}
+		owner := w.join(3, func(b *session.Heartbeat) *session.Answer {
+			if mute() {
+				return nil
+			}
+			return vouching(b.Round)
+		})
+		defer w.run()()
+		w.at(3300 * ms)
+		other.says(answer(other.last().Round))
+		owner.says(vouching(owner.last().Round))
+		w.expires(6050*ms, 5)
+	})
+}
+
 // E1: with the heartbeat of 2.5 s unanswered for three intervals the owner is lost, and its sessions have a full timeout
 // from that heartbeat.
 func TestE1LostUnanswered(t *testing.T) {

@@ -38,9 +38,14 @@ type view struct {
 	members    []session.Member
 	// onAttachment runs, with mu held, before an attachment is read.
 	onAttachment func()
+	// onSession runs before a session is looked up. Set before the tracker runs.
+	onSession func()
 }
 
 func (v *view) Session(id session.ID) (session.Session, bool) {
+	if v.onSession != nil {
+		v.onSession()
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s, ok := v.sessions[id]

@@ -2,10 +2,13 @@ package leader_test
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"holdfast/leader"
 	"holdfast/session"
 )
 
@@ -124,5 +127,35 @@ func TestFillLate(t *testing.T) {
 		fill()
 		w.at(10*time.Second + beat)
 		w.alive()
+	})
+}
+
+// A stream that is superseded while the last chunk of one of its answers is being taken in counts for no round (T6); the touches of the chunk do
+// count, as they had arrived (T3).
+func TestFillSuperseded(t *testing.T) {
+	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
+		w.at(200 * ms)
+		looking, goOn := make(chan struct{}), make(chan struct{})
+		w.view.onSession = sync.OnceFunc(func() {
+			close(looking)
+			<-goOn
+		})
+		m.says(answer(1, session.Touch{ID: 5, Age: 100 * ms}))
+		<-looking
+		newer := w.join(1, nil)
+		if err := m.err(); !errors.Is(err, leader.ErrSuperseded) {
+			t.Errorf("the older stream ended with %v, want %v", err, leader.ErrSuperseded)
+		}
+		close(goOn)
+		synctest.Wait()
+		if got := w.tracker.Stats(); got.Taken != 1 || got.GoodRound != 0 {
+			t.Errorf("an answer on a superseded stream: %d touches taken, good round %d, want 1 and 0", got.Taken, got.GoodRound)
+		}
+		w.at(beat)
+		newer.says(answer(newer.last().Round))
+		if got := w.tracker.Stats(); got.GoodRound == 0 {
+			t.Error("the newer stream's answer makes no round good")
+		}
+		fill()
 	})
 }

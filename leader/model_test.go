@@ -150,7 +150,7 @@ func (r *rules) answers(from session.Node, a *session.Answer, touches []session.
 	r.events++
 	n.processed = append(n.processed, beginning{event: r.events})
 	n.rounds = append(n.rounds, a.Round)
-	n.answered, n.out, n.silent, n.vouched = a.Round, false, nil, now-a.VouchAge
+	n.answered, n.out, n.silent, n.vouched = a.Round, false, nil, max(n.vouched, now-a.VouchAge)
 	if a.Term <= term {
 		n.affirmed = a.Round
 	}

@@ -50,6 +50,8 @@ var (
 	ErrTermOver = errors.New("the leader's term is over")
 	// ErrRestored: the state was replaced as a whole under the tracker.
 	ErrRestored = errors.New("the state was restored from a snapshot while leading")
+	// ErrDirectory: the node runs on another data directory than the member of its number does.
+	ErrDirectory = errors.New("the configuration names another data directory for the node")
 	// ErrSuperseded: the node has a newer stream (T6).
 	ErrSuperseded = errors.New("the node has opened a newer stream")
 	// ErrProtocol: the learner said something that no learner says.

@@ -65,7 +65,7 @@ func (t *Tracker) open(ctx context.Context, node session.Node, r *session.OpenRe
 	if r.MS > session.MaxMS {
 		return session.Reply{}, &session.FieldError{Field: "ms", Limit: "0 to 2^40 - 1"}
 	}
-	if r.MS > session.MS(time.Now().Add(maxAhead)) {
+	if r.MS > session.MS(t.cfg.Clock().Add(maxAhead)) {
 		return session.Reply{}, &session.FieldError{
 			Field: "ms", Limit: fmt.Sprintf("at most %v ahead of the leader's clock: set the clock of node %d", maxAhead, node),
 		}

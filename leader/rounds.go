@@ -13,7 +13,7 @@ const never time.Duration = -1
 
 // round is one round that was begun (R1). It is never changed.
 type round struct {
-	// n counts from 1.
+	// n counts from 1, on from a former tracker of the term.
 	n uint64
 	// began is b(n) of A1.
 	began time.Duration
@@ -30,6 +30,8 @@ type mark struct {
 // member is what a term knows of one node. The zero of a round is nil.
 type member struct {
 	voter, present bool
+	// directory is the one that the configuration names. A node on another is another server to Raft, and has not voted for it.
+	directory uint64
 	// stream is the newest one while it is open (T6), hello the newest ever.
 	stream *stream
 	hello  session.Hello
@@ -42,7 +44,8 @@ type member struct {
 	// silent is the first moment after the last complete answer at which a heartbeat was sent or a stream ended; never
 	// when there was none. A node that has not answered in this term is silent from the term's start on (E1).
 	silent time.Duration
-	// vouched is since when the node can vouch, by its last answer.
+	// vouched is since when the node can vouch: the latest by any of its answers, for an age also counts the time in which the
+	// accountable clock stood since (I8).
 	vouched time.Duration
 }
 
@@ -51,13 +54,15 @@ type member struct {
 type rounds struct {
 	term     uint64
 	interval time.Duration
+	// after is the number that rounds are numbered on from.
+	after uint64
 	// newest is the newest round begun, good the newest good one; nil before the first.
 	newest, good *round
 	members      map[session.Node]*member
 }
 
-func newRounds(term uint64, interval time.Duration) *rounds {
-	return &rounds{term: term, interval: interval, members: make(map[session.Node]*member)}
+func newRounds(term uint64, interval time.Duration, after uint64) *rounds {
+	return &rounds{term: term, interval: interval, after: after, members: make(map[session.Node]*member)}
 }
 
 // number returns a round's number, 0 before the first.
@@ -81,6 +86,7 @@ func (r *rounds) configure(config []session.Member, now time.Duration) []*stream
 	for _, m := range r.members {
 		m.present, m.voter = false, false
 	}
+	var ended []*stream
 	for _, c := range config {
 		m := r.members[c.Node]
 		if m == nil {
@@ -88,8 +94,14 @@ func (r *rounds) configure(config []session.Member, now time.Duration) []*stream
 			r.members[c.Node] = m
 		}
 		m.present, m.voter = true, c.Voter
+		if m.directory != c.Directory {
+			if m.stream != nil {
+				ended = append(ended, m.stream)
+				m.end(now)
+			}
+			m.replace(c.Directory)
+		}
 	}
-	var ended []*stream
 	for _, m := range r.members {
 		if !m.present && m.stream != nil {
 			ended = append(ended, m.stream)
@@ -99,12 +111,23 @@ func (r *rounds) configure(config []session.Member, now time.Duration) []*stream
 	return ended
 }
 
+// replace has the node run on another directory: its streams and answers begin anew, and none of the former's counts for a
+// round (R3, T6). Since when it is silent, and can vouch, is of the node, whose sessions stay: V never goes back (E1).
+func (m *member) replace(directory uint64) {
+	m.directory, m.hello = directory, session.Hello{}
+	m.answered, m.affirmed, m.processed = nil, nil, nil
+}
+
 // open makes s the newest stream of its node and returns the one it ends, if any. The error is [session.ErrWrongCluster]
-// for a node that is no member, and [ErrSuperseded] for a stream that is not newer than the newest (T6).
+// for a node that is no member, [ErrDirectory] for one on another directory than the member's, and [ErrSuperseded] for a
+// stream that is not newer than the newest (T6).
 func (r *rounds) open(s *stream, now time.Duration) (*stream, error) {
 	m := r.members[s.hello.Node]
 	if m == nil || !m.present {
 		return nil, session.ErrWrongCluster
+	}
+	if m.directory != s.hello.Directory {
+		return nil, ErrDirectory
 	}
 	if m.hello.Node != 0 && !s.hello.Newer(m.hello) {
 		return nil, ErrSuperseded
@@ -146,7 +169,7 @@ func (m *member) hush(now time.Duration) {
 
 // begin begins a round at now.
 func (r *rounds) begin(now time.Duration) {
-	next := &round{n: r.newest.number() + 1, began: now}
+	next := &round{n: max(r.newest.number(), r.after) + 1, began: now}
 	for _, m := range r.members {
 		if m.stream != nil && m.processed != nil {
 			next.processed = append(next.processed, mark{m.stream, m.processed.n})
@@ -211,7 +234,7 @@ func (r *rounds) answer(s *stream, a *session.Answer, now time.Duration) {
 		m.affirmed = m.sent
 	}
 	m.sent, m.silent = nil, never
-	m.vouched = now - max(a.VouchAge, 0)
+	m.vouched = max(m.vouched, now-max(a.VouchAge, 0))
 }
 
 // judge finds out whether a newer round has become good (R3), and reports it.

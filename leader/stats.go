@@ -40,6 +40,13 @@ type Stats struct {
 	FillTime time.Duration
 }
 
+// Newest returns the number of the newest round that was begun, see [Config].
+func (t *Tracker) Newest() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(t.rounds.newest.number(), t.cfg.After)
+}
+
 // Stats returns the tracker's numbers as they are now.
 func (t *Tracker) Stats() Stats {
 	s := Stats{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"holdfast/session"
 )
@@ -32,6 +33,9 @@ type stream struct {
 	done   chan struct{}
 	once   sync.Once
 	reason error
+
+	// sentAt is when the newest heartbeat was sent, on the monotonic clock. Guarded by the tracker's mu.
+	sentAt time.Duration
 
 	mu sync.Mutex
 	// refused are the touches not taken that no heartbeat has named yet, in the order of their answers. Guarded by mu.
@@ -119,8 +123,8 @@ func (s *stream) confirm(round uint64) []session.ID {
 }
 
 // Follow serves one member's stream until it ends, ctx ends, or the term is over, and returns why. It is
-// [session.ErrWrongCluster] for a node that is no member, and [ErrSuperseded] once the node has opened a newer stream
-// (T6). It sends the welcome. The leader's own relay comes through here too. A Send or Recv that is blocked is left
+// [session.ErrWrongCluster] for a node that is no member, [ErrDirectory] for one on another data directory than the
+// member's, and [ErrSuperseded] once the node has opened a newer stream (T6). It sends the welcome. The leader's own relay comes through here too. A Send or Recv that is blocked is left
 // behind: the caller makes it return.
 func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -188,7 +192,11 @@ func (t *Tracker) heartbeat(s *stream) *session.Heartbeat {
 		return nil // what a deposed leader has applied as a follower does not count (M3)
 	}
 	t.mu.Lock()
-	r := t.rounds.next(s, t.clock.read(t.mono()))
+	mono := t.mono()
+	r := t.rounds.next(s, t.clock.read(mono))
+	if r != nil {
+		s.sentAt = mono
+	}
 	good, confirmed := t.rounds.good.number(), t.rounds.confirmed(s)
 	t.mu.Unlock()
 	if r == nil {
@@ -224,7 +232,7 @@ func (t *Tracker) read(ctx context.Context, s *stream, link Link) error {
 func (t *Tracker) hear(s *stream, a *session.Answer) error {
 	t.mu.Lock()
 	now := t.clock.read(t.mono())
-	expected := t.rounds.expects(s, a.Round)
+	expected, sent := t.rounds.expects(s, a.Round), s.sentAt
 	t.mu.Unlock()
 	if !expected {
 		return fmt.Errorf("answer to round %d, which is not awaited: %w", a.Round, ErrProtocol)
@@ -239,6 +247,9 @@ func (t *Tracker) hear(s *stream, a *session.Answer) error {
 	if s.hello.Node == t.cfg.Node && a.Term > t.cfg.Term {
 		t.end(fmt.Errorf("own node answers from term %d, led %d: %w", a.Term, t.cfg.Term, ErrTermOver))
 		return ErrTermOver
+	}
+	if t.cfg.Heard != nil {
+		t.cfg.Heard(s.hello.Node, t.start.Add(sent))
 	}
 	t.mu.Lock()
 	if t.rounds.expects(s, a.Round) {

@@ -18,6 +18,9 @@ type Config struct {
 	Node session.Node
 	// Term is that of the entry with which the leader began it (R5).
 	Term uint64
+	// After is the newest round of a tracker that this node had in the same term before, else 0. Rounds are numbered on from there: to
+	// learners a round is its term and number, and only a higher one is news (S4).
+	After uint64
 	// Interval is between two rounds; 0 is 500 ms. It should be above the round-trip time between the nodes.
 	Interval time.Duration
 	// ExpiryInterval is the width of a bucket of the expiry queue; 0 is [session.DefaultExpiryInterval], and anything
@@ -27,6 +30,13 @@ type Config struct {
 	Limits session.Limits
 	// Logger is told of what is rare. Nil: nothing is logged.
 	Logger hclog.Logger
+	// Clock is the wall clock that ids and certificates are dated by (O1); nil is time.Now. Deadlines do not depend on it.
+	Clock func() time.Time
+	// Heard, when set, is told that the whole answer of a node to a heartbeat has been taken in, with the moment at which
+	// that heartbeat was sent: before the answer counts for anything but the touches in it. It must return soon.
+	Heard func(from session.Node, sent time.Time)
+	// Expires, when set, is told which sessions were just found expired, before that is proposed (E3). It must return soon.
+	Expires func(found []session.Closing)
 }
 
 const defaultInterval = 500 * time.Millisecond
@@ -83,6 +93,9 @@ func New(cfg Config, log Log, view View) *Tracker {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
 	t := &Tracker{
 		cfg: cfg, log: log, view: view, logger: cfg.Logger.Named("leader"),
 		start:  time.Now(),
@@ -90,7 +103,7 @@ func New(cfg Config, log Log, view View) *Tracker {
 		over:   make(chan struct{}),
 		turned: make(chan struct{}),
 		clock:  clock{limit: 2 * cfg.Interval},
-		rounds: newRounds(cfg.Term, cfg.Interval),
+		rounds: newRounds(cfg.Term, cfg.Interval, cfg.After),
 	}
 	for i := range t.shards {
 		q, err := session.NewExpiryQueue[held](cfg.ExpiryInterval)
@@ -295,6 +308,14 @@ func (t *Tracker) isOver() bool {
 	default:
 		return false
 	}
+}
+
+// Follows reports whether a node has a stream open to this tracker.
+func (t *Tracker) Follows(node session.Node) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.rounds.members[node]
+	return m != nil && m.stream != nil
 }
 
 // handle runs a request's handler beside the caller; false when the term is over.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"holdfast/session"
 )
@@ -170,8 +171,13 @@ func (r *relay) write() error {
 
 // answer answers the heartbeat of a round (R2). The order of its steps is T1: the table is taken, then h is read, then
 // what has moved is left out, so that an entry left in was current at h.
+//
+// Ages are as of the taking of the table, however late they are sent (T4): what the answer does not say is that there was no touch
+// until then. Later touches are not in it, so that a longer age, taken in by a clock that stood meanwhile, would be of a silence
+// that nobody has vouched for.
 func (r *relay) answer(round uint64, all bool) error {
 	s := r.server
+	now := s.look()
 	touches, tag := s.table.take(r.touches[:0], all)
 	h := s.view.Attachment()
 	touches = s.table.keep(touches)
@@ -180,7 +186,7 @@ func (r *relay) answer(round uint64, all bool) error {
 	r.remember(answered{round, tag})
 	for {
 		n := min(len(touches), chunk)
-		a := r.pack(touches[:n])
+		a := r.pack(touches[:n], now)
 		touches = touches[n:]
 		a.Round, a.Attachment, a.Last = round, h, len(touches) == 0
 		if err := r.link.Send(session.LearnerMessage{Answer: a}); err != nil {
@@ -193,9 +199,10 @@ func (r *relay) answer(round uint64, all bool) error {
 	}
 }
 
-// pack makes a chunk whose ages are as of now (T4).
-func (r *relay) pack(touches []taken) *session.Answer {
-	now := r.server.look()
+// pack makes a chunk whose ages are as of now, which was when the table was taken. A stall since then is looked for once more: whoever had one
+// vouches for nothing (E1).
+func (r *relay) pack(touches []taken, now time.Duration) *session.Answer {
+	r.server.look()
 	r.sorted = r.sorted[:0]
 	for _, t := range touches {
 		r.sorted = append(r.sorted, session.Touch{ID: t.id, Age: now - t.at})

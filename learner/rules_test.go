@@ -164,6 +164,22 @@ func TestT4AgesCountFromTheTouchOrTheBeginOfServing(t *testing.T) {
 	})
 }
 
+// The answer is slow on its way out: what it says of its time is as of the taking of the table.
+func TestT4AgesCountToTheTakingOfTheTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		time.Sleep(3 * time.Second)
+		w.view.onAttachment = func() { time.Sleep(interval) }
+		got := l.beat(session.Heartbeat{})
+		w.view.onAttachment = nil
+		if got.touches[1] != 3*time.Second || got.VouchAge != 3*time.Second {
+			t.Errorf("the age is %v, and the node vouches for %v; want 3s both", got.touches[1], got.VouchAge)
+		}
+	})
+}
+
 func TestE1VouchesSinceTheLastStall(t *testing.T) {
 	p := newPulse(interval, instant{}, func() { t.Error("found a suspension") })
 	wall := time.Unix(0, 0)

@@ -5,6 +5,8 @@ import "time"
 // Hello opens a stream from a learner to the leader (T6).
 type Hello struct {
 	Node Node
+	// Directory is the identity of the data directory that the node runs on, see [Member].
+	Directory uint64
 	// Incarnation counts the starts of the node's process on its data directory, Stream the streams of the process.
 	// Together, in this order, they say which of two streams is newer.
 	Incarnation, Stream uint64

@@ -71,6 +71,8 @@ type Certificate struct {
 
 // Member is one node of the newest configuration a node knows.
 type Member struct {
-	Node  Node
-	Voter bool
+	Node Node
+	// Directory is the identity of the data directory that the node runs on: on another it is another member.
+	Directory uint64
+	Voter     bool
 }

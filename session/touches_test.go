@@ -49,7 +49,7 @@ func TestTouchesGolden(t *testing.T) {
 func TestTouchesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfDistinct(rapid.Custom(func(t *rapid.T) session.ID {
-			node, ms := rapid.Uint64Range(0, 255).Draw(t, "node"), rapid.Uint64Range(0, session.MaxMS).Draw(t, "ms")
+			node, ms := rapid.Uint64Range(0, uint64(session.MaxNode)).Draw(t, "node"), rapid.Uint64Range(0, session.MaxMS).Draw(t, "ms")
 			return session.ID(node<<56|ms<<16) + session.ID(rapid.Uint64Range(1, 65536).Draw(t, "counter"))
 		}), rapid.ID).Draw(t, "ids")
 		slices.Sort(ids)
@@ -82,30 +82,6 @@ func TestTouchesCorrupt(t *testing.T) {
 			t.Errorf("%s: %v, %v, want ErrCorruptTouches", name, got, err)
 		}
 	}
-}
-
-// FuzzTouchesNext: whatever the bytes, ids rise, ages are within a year, and packing what was read and reading it again
-// gives the same.
-func FuzzTouchesNext(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte{3, 5, 0, 1, 1, 7})
-	f.Add(session.AppendTouches(nil, realistic(100)))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		touches, err := unpack(b)
-		var prev session.ID
-		for _, one := range touches {
-			if one.ID <= prev || one.Age < 0 || one.Age > 366*24*time.Hour {
-				t.Fatalf("%v after %v", one, prev)
-			}
-			prev = one.ID
-		}
-		if err != nil {
-			return
-		}
-		if again, err := unpack(session.AppendTouches(nil, touches)); err != nil || !slices.Equal(again, touches) {
-			t.Fatalf("read again: %v, %v, want %v", again, err, touches)
-		}
-	})
 }
 
 // realistic returns touches of n sessions of three nodes as they are after months: opened one by one at some hundred a

@@ -50,6 +50,8 @@ type ClientConfig struct {
 	KeepaliveMinTime time.Duration
 	// TouchWait bounds what one TouchSessions waits for tokens that are newer than this node; default 1 s.
 	TouchWait time.Duration
+	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
+	Clock func() time.Time
 }
 
 func (c ClientConfig) withDefaults() ClientConfig {
@@ -64,6 +66,9 @@ func (c ClientConfig) withDefaults() ClientConfig {
 	c.KeepaliveTimeout = or(c.KeepaliveTimeout, 10*time.Second)
 	c.KeepaliveMinTime = or(c.KeepaliveMinTime, 5*time.Second)
 	c.TouchWait = or(c.TouchWait, time.Second)
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
 	return c
 }
 

@@ -66,7 +66,7 @@ func peerConfig(network *pipes) PeerDialConfig {
 
 func dialPeer(t *testing.T, network *pipes) *PeerLink {
 	t.Helper()
-	link, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 2, Incarnation: 3, Stream: 4})
+	link, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
 			t.Errorf("the stream ended with %v, want where the leader is", err)
 		}
 	})
-	if want := (session.Hello{Node: 2, Incarnation: 3, Stream: 4}); hello != want {
+	if want := (session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4}); hello != want {
 		t.Errorf("hello %+v, want %+v", hello, want)
 	}
 }

@@ -19,7 +19,7 @@ const maxClusterID = 255
 
 func helloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
 	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
-		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream,
+		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream, Directory: h.Directory,
 	}}}
 }
 
@@ -36,7 +36,9 @@ func helloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	if id := h.GetClusterId(); id == "" || len(id) > maxClusterID {
 		return "", session.Hello{}, &session.FieldError{Field: "hello.cluster_id", Limit: fmt.Sprintf("1 to %d bytes", maxClusterID)}
 	}
-	return h.GetClusterId(), session.Hello{Node: node, Incarnation: h.GetIncarnation(), Stream: h.GetStream()}, nil
+	return h.GetClusterId(), session.Hello{
+		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(),
+	}, nil
 }
 
 func learnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {

@@ -44,7 +44,7 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 }
 
 func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
-	r, err := openFrom(o)
+	r, err := openFrom(o, c.server.cfg.Clock())
 	if err != nil {
 		return err
 	}

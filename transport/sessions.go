@@ -19,7 +19,7 @@ type sessionServer struct {
 
 // OpenSession opens a session that no connection serves: it lives by TouchSessions, or until it is resumed.
 func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSessionRequest) (*holdfastv1.OpenSessionResponse, error) {
-	open, err := openFrom(req)
+	open, err := openFrom(req, s.cfg.Clock())
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,8 @@ type opening interface {
 	GetRequestId() []byte
 }
 
-func openFrom(o opening) (session.OpenRequest, error) {
+// openFrom reads an open that came at now, by the wall clock: ids count milliseconds (O1).
+func openFrom(o opening, now time.Time) (session.OpenRequest, error) {
 	timeout, err := durationFrom("timeout", o.GetTimeout(), positive)
 	if err != nil {
 		return session.OpenRequest{}, err
@@ -71,7 +72,7 @@ func openFrom(o opening) (session.OpenRequest, error) {
 	if err != nil {
 		return session.OpenRequest{}, err
 	}
-	return session.OpenRequest{RequestID: request, Timeout: timeout, Labels: labels, MS: nowMS()}, nil
+	return session.OpenRequest{RequestID: request, Timeout: timeout, Labels: labels, MS: session.MS(now)}, nil
 }
 
 func requestIDFrom(field string, b []byte) (session.RequestID, error) {
@@ -80,9 +81,6 @@ func requestIDFrom(field string, b []byte) (session.RequestID, error) {
 	}
 	return session.RequestID(b), nil
 }
-
-// nowMS is the wall clock of an open, in milliseconds since session.Epoch (O1). A clock before the epoch counts as 0.
-func nowMS() uint64 { return session.MS(time.Now()) }
 
 // resuming are the fields of a resume, in whichever message it comes.
 type resuming interface {

@@ -2,6 +2,7 @@ package raftnet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,13 +13,24 @@ import (
 )
 
 // Dial connects to the node at address and shakes hands with it. The error is a [session.ErrWrongCluster] when either
-// side refused the other; net.ErrClosed after Close.
+// side refused the other; net.ErrClosed after Close. While the layer is suspended it dials nobody.
 func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	conn, err := l.dial(string(address), timeout)
+	host, want, err := Split(address)
+	if err != nil {
+		return nil, fmt.Errorf("dialling %s: %w", address, err)
+	}
+	if l.waits() {
+		return nil, errWaits
+	}
+	conn, err := l.dial(context.Background(), host, timeout) //nolint:forbidigo // raft's StreamLayer gives a timeout and no context
 	if err != nil {
 		return nil, err
 	}
-	if err := l.greetFirst(conn, timeout); err != nil {
+	theirs, err := l.greetFirst(conn, codeHello, timeout)
+	if err == nil {
+		err = theirs.expect(want)
+	}
+	if err != nil {
 		l.log(conn, err)
 		l.drop(conn)
 		return nil, fmt.Errorf("raft handshake with %s: %w", address, err)
@@ -27,12 +39,12 @@ func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 }
 
 // dial connects. Close interrupts it.
-func (l *Layer) dial(address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout) //nolint:forbidigo // raft's StreamLayer gives a timeout and no context
+func (l *Layer) dial(ctx context.Context, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	d := &dialling{cancel: cancel}
 	defer cancel()
-	if !l.add(d) {
-		return nil, net.ErrClosed
+	if err := l.add(d); err != nil {
+		return nil, err
 	}
 	defer l.remove(d)
 	raw, err := l.cfg.Dial(ctx, address)
@@ -42,34 +54,43 @@ func (l *Layer) dial(address string, timeout time.Duration) (net.Conn, error) {
 	return l.track(raw)
 }
 
-// greetFirst is the handshake of the side that dials.
-func (l *Layer) greetFirst(conn net.Conn, timeout time.Duration) error {
+// greetFirst is the handshake of the side that dials. It returns what the other side said.
+func (l *Layer) greetFirst(conn net.Conn, code byte, timeout time.Duration) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(min(timeout, l.cfg.HandshakeTimeout))); err != nil {
-		return err
+		return greeting{}, err
 	}
-	ours := greeting{version: version, code: codeHello, node: l.cfg.Node, text: l.cfg.ClusterID}
-	if err := ours.write(conn); err != nil {
-		return fmt.Errorf("greeting: %w", err)
+	if err := l.greeting(code).write(conn); err != nil {
+		return greeting{}, fmt.Errorf("greeting: %w", err)
 	}
 	theirs, err := readGreeting(conn)
 	if err != nil {
-		return err
+		return greeting{}, err
 	}
 	if err := theirs.check(l.cfg.ClusterID, l.cfg.Node); err != nil {
-		return err
+		return greeting{}, err
 	}
-	return conn.SetDeadline(time.Time{})
+	return theirs, conn.SetDeadline(time.Time{})
 }
 
-// add takes c among what Close closes; false after Close.
-func (l *Layer) add(c io.Closer) bool {
+func (l *Layer) greeting(code byte) greeting {
+	return greeting{version: version, code: code, node: l.cfg.Node, text: l.cfg.ClusterID, directory: l.cfg.Directory}
+}
+
+// errSuspended says that this node takes no part for now.
+var errSuspended = errors.New("raft's network is suspended on this node")
+
+// add takes c among what Close and Suspend close. Its error is net.ErrClosed after Close.
+func (l *Layer) add(c io.Closer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed() {
-		return false
+	switch {
+	case l.closed():
+		return net.ErrClosed
+	case l.suspended:
+		return errSuspended
 	}
 	l.open[c] = struct{}{}
-	return true
+	return nil
 }
 
 func (l *Layer) remove(c io.Closer) {
@@ -78,12 +99,12 @@ func (l *Layer) remove(c io.Closer) {
 	delete(l.open, c)
 }
 
-// track returns raw as a connection that Close closes. After Close it closes raw itself.
+// track returns raw as a connection that Close and Suspend close. After either it closes raw itself.
 func (l *Layer) track(raw net.Conn) (net.Conn, error) {
 	c := &tracked{Conn: raw, layer: l}
-	if !l.add(c) {
+	if err := l.add(c); err != nil {
 		l.drop(raw)
-		return nil, net.ErrClosed
+		return nil, err
 	}
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package raftnet
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,13 +11,17 @@ import (
 
 const (
 	magic      = "HFRT"
-	version    = 1
+	version    = 2
 	headBytes  = 8
 	maxText    = 255
 	codeHello  = 0
 	codeOther  = 1
 	codeVers   = 2
 	codeNumber = 3
+	codeWaits  = 4
+	codeMeet   = 5
+	// codeDirectory is why the dialler refuses an answer, and is never sent.
+	codeDirectory = 6
 )
 
 // errGarbage says that the other side does not speak this protocol at all.
@@ -28,16 +33,22 @@ type greeting struct {
 	code    byte
 	node    session.Node
 	text    string
+	// directory is the identity of the node's data directory.
+	directory Directory
 }
 
 func (g greeting) write(w io.Writer) error {
 	text := g.text[:min(len(g.text), maxText)]
 	b := append([]byte(magic), g.version, g.code, byte(g.node), byte(len(text)))
-	_, err := w.Write(append(b, text...))
+	b = append(b, text...)
+	if g.version == version {
+		b = binary.BigEndian.AppendUint64(b, uint64(g.directory))
+	}
+	_, err := w.Write(b)
 	return err
 }
 
-// readGreeting reads a greeting. Of another version it reads the head only, which no version changes.
+// readGreeting reads a greeting. Of another version it reads head and text only, which no version changes.
 func readGreeting(r io.Reader) (greeting, error) {
 	var head [headBytes]byte
 	if _, err := io.ReadFull(r, head[:len(magic)]); err != nil {
@@ -53,7 +64,16 @@ func readGreeting(r io.Reader) (greeting, error) {
 	if _, err := io.ReadFull(r, text); err != nil {
 		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
 	}
-	return greeting{version: head[4], code: head[5], node: session.Node(head[6]), text: string(text)}, nil
+	g := greeting{version: head[4], code: head[5], node: session.Node(head[6]), text: string(text)}
+	if g.version != version {
+		return g, nil
+	}
+	var directory [8]byte
+	if _, err := io.ReadFull(r, directory[:]); err != nil {
+		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
+	}
+	g.directory = Directory(binary.BigEndian.Uint64(directory[:]))
+	return g, nil
 }
 
 // refusal is why a greeting is not accepted.
@@ -64,15 +84,17 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// Is makes every refusal a [session.ErrWrongCluster].
-func (r *refusal) Is(target error) bool { return target == session.ErrWrongCluster }
+// Is makes a refusal a [session.ErrWrongCluster], unless the other side only waits.
+func (r *refusal) Is(target error) bool {
+	return target == session.ErrWrongCluster && r.code != codeWaits
+}
 
 // check returns why g, of the other side, is not accepted by a node of a cluster.
 func (g greeting) check(cluster string, node session.Node) error {
 	switch {
 	case g.version != version:
 		return &refusal{codeVers, fmt.Sprintf("node %d speaks version %d of the raft handshake, node %d version %d: run the same release", g.node, g.version, node, version)}
-	case g.code != codeHello:
+	case g.code != codeHello && g.code != codeMeet:
 		return &refusal{g.code, g.text}
 	case g.text != cluster:
 		return &refusal{codeOther, fmt.Sprintf("node %d is of cluster %q, node %d of cluster %q: check cluster_id and the addresses of peers", g.node, g.text, node, cluster)}

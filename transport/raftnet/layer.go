@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +42,12 @@ type Config struct {
 	Listener net.Listener
 	// Dial makes a connection; nil is TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Directory is the identity of this node's data directory.
+	Directory Directory
+	// Waits makes the layer wait: nobody speaks to Raft, nor Raft to anybody, until Admit.
+	Waits bool
+	// Meet answers a node that wants to meet; nil answers nothing. It is called from several goroutines.
+	Meet func(node session.Node, d Directory, request []byte) []byte
 	// HandshakeTimeout bounds the handshake on either side; default 1.5 s.
 	HandshakeTimeout time.Duration
 	Logger           hclog.Logger
@@ -58,8 +66,10 @@ type Layer struct {
 	refused, full rate.Sometimes
 
 	mu sync.Mutex
-	// open is all that Close closes. guarded by mu
+	// open is all that Close and Suspend close. guarded by mu
 	open map[io.Closer]struct{}
+	// suspended refuses connections, waiting those of Raft. guarded by mu
+	suspended, waiting bool
 	// done is closed by Close, under mu.
 	done chan struct{}
 }
@@ -86,6 +96,7 @@ func New(cfg Config) *Layer {
 		full:    rate.Sometimes{Interval: refusalLogInterval},
 		open:    map[io.Closer]struct{}{},
 		done:    make(chan struct{}),
+		waiting: cfg.Waits,
 	}
 }
 
@@ -173,6 +184,41 @@ func (l *Layer) shut() error {
 	return err
 }
 
+// Suspend closes every connection that was accepted or dialled, and refuses new ones on either side until [Layer.Resume]:
+// to the other nodes this one is cut off. Raft itself is told nothing, so this works while it hangs.
+func (l *Layer) Suspend() {
+	l.mu.Lock()
+	l.suspended = true
+	open := slices.Collect(maps.Keys(l.open))
+	l.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close() // nobody needs it any more
+	}
+}
+
+// Resume ends what [Layer.Suspend] began.
+func (l *Layer) Resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.suspended = false
+}
+
+// errWaits says that this node takes no part yet.
+var errWaits = errors.New("this node takes no part yet")
+
+// Admit ends the waiting.
+func (l *Layer) Admit() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = false
+}
+
+func (l *Layer) waits() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting
+}
+
 // accept gives each connection a goroutine for its handshake, until the listener is closed. When all places are taken a
 // connection is closed at once: its dialler tries again, and those that are silent give their places back soon.
 func (l *Layer) accept() {
@@ -236,6 +282,9 @@ func (l *Layer) greet(raw net.Conn) {
 // log says why a connection was not accepted: a refusal at a rate a person can read, the rest, which anyone can cause who
 // reaches the port, at debug.
 func (l *Layer) log(conn net.Conn, err error) {
+	if errors.Is(err, errMet) {
+		return
+	}
 	if !errors.Is(err, session.ErrWrongCluster) {
 		l.cfg.Logger.Debug("raft connection closed before its handshake", "remote", conn.RemoteAddr().String(), "error", err)
 		return
@@ -254,8 +303,11 @@ func (l *Layer) answer(conn net.Conn) error {
 	if err != nil {
 		return err
 	}
-	answer := greeting{version: version, code: codeHello, node: l.cfg.Node, text: l.cfg.ClusterID}
+	answer := l.greeting(codeHello)
 	refused := theirs.check(l.cfg.ClusterID, l.cfg.Node)
+	if refused == nil && theirs.code == codeHello && l.waits() {
+		refused = &refusal{codeWaits, fmt.Sprintf("node %d takes no part yet", l.cfg.Node)}
+	}
 	if r, ok := errors.AsType[*refusal](refused); ok {
 		answer.code, answer.text = r.code, r.text
 	}
@@ -264,6 +316,9 @@ func (l *Layer) answer(conn net.Conn) error {
 	}
 	if refused != nil {
 		return refused
+	}
+	if theirs.code == codeMeet {
+		return l.meet(conn, theirs)
 	}
 	return conn.SetDeadline(time.Time{})
 }

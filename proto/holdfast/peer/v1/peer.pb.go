@@ -230,7 +230,9 @@ type Hello struct {
 	// Counts the starts of the node's process on its data directory.
 	Incarnation uint64 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// Counts the streams of the process.
-	Stream        uint64 `protobuf:"varint,4,opt,name=stream,proto3" json:"stream,omitempty"`
+	Stream uint64 `protobuf:"varint,4,opt,name=stream,proto3" json:"stream,omitempty"`
+	// Identity of the node's data directory; the leader's newest configuration names the same one.
+	Directory     uint64 `protobuf:"fixed64,5,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +291,13 @@ func (x *Hello) GetIncarnation() uint64 {
 func (x *Hello) GetStream() uint64 {
 	if x != nil {
 		return x.Stream
+	}
+	return 0
+}
+
+func (x *Hello) GetDirectory() uint64 {
+	if x != nil {
+		return x.Directory
 	}
 	return 0
 }
@@ -1030,13 +1039,14 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\awelcome\x18\x01 \x01(\v2\x19.holdfast.peer.v1.WelcomeH\x00R\awelcome\x12;\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x1b.holdfast.peer.v1.HeartbeatH\x00R\theartbeat\x12/\n" +
 	"\x05reply\x18\x03 \x01(\v2\x17.holdfast.peer.v1.ReplyH\x00R\x05replyB\t\n" +
-	"\amessage\"t\n" +
+	"\amessage\"\x92\x01\n" +
 	"\x05Hello\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\rR\x04node\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x16\n" +
-	"\x06stream\x18\x04 \x01(\x04R\x06stream\"5\n" +
+	"\x06stream\x18\x04 \x01(\x04R\x06stream\x12\x1c\n" +
+	"\tdirectory\x18\x05 \x01(\x06R\tdirectory\"5\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\"\x90\x01\n" +

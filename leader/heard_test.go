@@ -1,0 +1,49 @@
+package leader_test
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/leader"
+	"holdfast/session"
+)
+
+// TestHeard: the hook is told when the last chunk of an answer has been taken in, with the moment at which the heartbeat
+// was sent that it answers.
+func TestHeard(t *testing.T) {
+	bubble(t, voters(1, 2, 3), func(w *world) {
+		type heard struct{ at, sent time.Duration }
+		got := make(chan heard, 10)
+		w.tracker = leader.New(leader.Config{
+			Node: 1, Term: term, Interval: beat, ExpiryInterval: width, Limits: session.Limits{Min: long, Max: 40 * time.Second},
+			Heard: func(from session.Node, sent time.Time) {
+				if from == 3 {
+					got <- heard{w.now(), sent.Sub(w.start)}
+				}
+			},
+		}, w.log, w.view)
+		w.join(1, prompt)
+		slow := w.join(3, nil)
+		defer w.run()()
+		w.at(1200 * ms)
+		part := answer(1)
+		part.Last = false
+		slow.says(part)
+		w.at(1300 * ms)
+		if len(got) != 0 {
+			t.Errorf("told of a part of an answer: %v", <-got)
+		}
+		slow.says(answer(1)) // the next heartbeat goes out now
+		w.at(1450 * ms)
+		slow.says(answer(3))
+		w.at(1500 * ms)
+		for _, want := range []heard{{1300 * ms, 0}, {1450 * ms, 1300 * ms}} {
+			if len(got) == 0 {
+				t.Fatalf("not told of the answer that came at %v", want.at)
+			}
+			if h := <-got; h != want {
+				t.Errorf("told %v, want %v", h, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,40 @@
+package session_test
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"holdfast/session"
+)
+
+// TestCredentialNeedsTheKey shows that an id does not tell its credential to who has not the cluster's key (K-02), and that
+// the credential of one id is not that of another. What clients hold must outlive a change of version: its bytes are fixed.
+func TestCredentialNeedsTheKey(t *testing.T) {
+	var ours, theirs session.Key
+	for i := range ours {
+		ours[i], theirs[i] = byte(i), byte(i)
+	}
+	theirs[31]++
+	const id, next session.ID = 0x0100000003e80000, 0x0100000003e80001
+	secret := ours.Credential(id)
+	if theirs.Credential(id) == secret || theirs.Verify(id, secret) {
+		t.Error("another key gives the same credential")
+	}
+	if ours.Credential(next) == secret || ours.Verify(next, secret) {
+		t.Error("another id has the same credential")
+	}
+	if !ours.Verify(id, secret) {
+		t.Error("a credential is not that of its own id")
+	}
+	for i := range secret {
+		wrong := secret
+		wrong[i] ^= 1
+		if ours.Verify(id, wrong) {
+			t.Errorf("a credential whose byte %d is wrong is taken", i)
+		}
+	}
+	// HMAC-SHA256 of the id's 8 bytes under the bytes 0 to 31, cut to 16 bytes.
+	if got, want := hex.EncodeToString(secret[:]), "a6c82894060c4534ea0d7dd5289d8c75"; got != want {
+		t.Errorf("credential of %v is %s, want %s", id, got, want)
+	}
+}

@@ -1,0 +1,136 @@
+package raftnet
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+	"holdfast/test/fuzz/bound"
+)
+
+// saying is a connection on which the other side has said everything already.
+type saying struct {
+	net.Conn
+	in  io.Reader
+	out bytes.Buffer
+}
+
+func (s *saying) Read(b []byte) (int, error)  { return s.in.Read(b) }
+func (s *saying) Write(b []byte) (int, error) { return s.out.Write(b) }
+func (s *saying) SetDeadline(time.Time) error { return nil }
+
+// FuzzGreeting gives a node any first bytes on its Raft port: it takes only a node of its own cluster that is not itself, says
+// in words why it refuses another that speaks the protocol, and never keeps more than a greeting's size.
+func FuzzGreeting(f *testing.F) {
+	for _, s := range []string{
+		"HFRT\x02\x00\xfe\x08holdfast12345678", "HFRT\x02\x00\x02\x01c12345678", "HFRT\x02\x00\x01\x01c12345678", "HFRT\x01\x00\x02\xff", "HFRT\x02\x01\x02\x03no!12345678", "HFRT", "GET / HTTP/1.1\r\n\r\n", "",
+	} {
+		f.Add([]byte(s))
+	}
+	l := New(Config{ClusterID: "c", Node: 1, Advertise: "a", Listener: pipes{}.listen("a")})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		conn := &saying{in: bytes.NewReader(b)}
+		var refused error
+		bound.Cost{Fixed: 64 << 10}.Hold(t, len(b), func() { refused = l.answer(conn) })
+		g, err := readGreeting(bytes.NewReader(b))
+		if err != nil {
+			if refused == nil || conn.out.Len() != 0 {
+				t.Errorf("%q is no greeting and was answered with %q, %v", b, &conn.out, refused)
+			}
+			return
+		}
+		var again bytes.Buffer
+		if err = g.write(&again); err != nil || !bytes.HasPrefix(b, again.Bytes()) {
+			t.Errorf("%q was read as %+v, %v", b, g, err)
+		}
+		if g.code == codeMeet {
+			return // its frame is missing, or it is met: see FuzzMeet
+		}
+		ours := g.version == version && g.code == codeHello && g.text == "c" && g.node.Valid() && g.node != 1
+		if ours != (refused == nil) || refused != nil && !errors.Is(refused, session.ErrWrongCluster) {
+			t.Errorf("%+v: %v", g, refused)
+		}
+		answer, err := readGreeting(&conn.out)
+		if err != nil || answer.node != 1 || ours != (answer.check("c", 2) == nil) {
+			t.Errorf("%+v was answered with %+v, %v", g, answer, err)
+		}
+	})
+}
+
+// FuzzMeet lets a node of the cluster say anything when it meets: it is answered once, or not at all, and keeps nothing.
+func FuzzMeet(f *testing.F) {
+	f.Add([]byte("\x00\x02{}"))
+	f.Add([]byte("\xff\xff{}"))
+	f.Add([]byte(""))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		asked := 0
+		l := New(Config{ClusterID: "c", Node: 1, Advertise: "a", Listener: pipes{}.listen("a"), Meet: func(session.Node, Directory, []byte) []byte {
+			asked++
+			return []byte("yes")
+		}})
+		conn := &saying{in: bytes.NewReader(append([]byte("HFRT\x02\x05\x02\x01c12345678"), b...))}
+		var err error
+		bound.Cost{Fixed: 128 << 10}.Hold(t, len(b), func() { err = l.answer(conn) })
+		whole := len(b) >= 2 && len(b)-2 >= int(b[0])<<8+int(b[1])
+		if whole != errors.Is(err, errMet) || whole != (asked == 1) {
+			t.Errorf("%q: %v, asked %d times", b, err, asked)
+		}
+	})
+}
+
+// FuzzRaftPort lets a node of the cluster say anything to Raft after a good greeting: no bytes make Raft's transport, which
+// is not ours, panic, hang or take more memory than they are long.
+func FuzzRaftPort(f *testing.F) {
+	f.Add([]byte{0, 0xdf, 0xff, 0xff, 0xff, 0xff})           // a map of 2^32 fields
+	f.Add([]byte("\x00\x81\xa7Entries\xdd\x7f\xff\xff\xff")) // a list of 2^31 entries
+	f.Add([]byte("\x00\x81\xa6Leader\xc6\x7f\xff\xff\xff"))  // 2^31 bytes
+	f.Fuzz(func(t *testing.T, b []byte) {
+		bound.Cost{PerByte: 1 << 10, Fixed: 2 << 20}.Hold(t, len(b), func() {
+			synctest.Test(t, func(t *testing.T) { sayToRaft(t, b) })
+		})
+	})
+}
+
+// sayToRaft says b to the transport of a node, which refuses every request.
+func sayToRaft(t *testing.T, b []byte) {
+	t.Helper()
+	network := pipes{}
+	theirs, _ := network.layer(t, "b", "c", 2)
+	ours, _ := network.layer(t, "a", "c", 1)
+	transport := Transport(ours, 0)
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		for {
+			select {
+			case rpc := <-transport.Consumer():
+				if rpc.Reader != nil {
+					_, _ = io.Copy(io.Discard, rpc.Reader)
+				}
+				rpc.Respond(&raft.AppendEntriesResponse{}, errors.New("refused"))
+			case <-over:
+				return
+			}
+		}
+	}()
+	conn, err := theirs.Dial("a", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = conn.Write(b)
+	_ = conn.Close()
+	synctest.Wait()
+	transport.CloseStreams()
+	if err := errors.Join(transport.Close(), ours.Close(), theirs.Close()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,139 @@
+package raftnet
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+)
+
+// Directory is the identity of a node's data directory; 0 is none.
+type Directory uint64
+
+// String is the identity as people read it.
+func (d Directory) String() string { return fmt.Sprintf("%016x", uint64(d)) }
+
+// MarshalText writes what String returns.
+func (d Directory) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText is [ParseDirectory].
+func (d *Directory) UnmarshalText(b []byte) (err error) {
+	*d, err = ParseDirectory(string(b))
+	return err
+}
+
+// ParseDirectory is the inverse of String.
+func ParseDirectory(s string) (Directory, error) {
+	d, err := strconv.ParseUint(s, 16, 64)
+	if err != nil || len(s) != 16 || d == 0 {
+		return 0, errors.New("a directory's identity is 16 hexadecimal digits, not all zero")
+	}
+	return Directory(d), nil
+}
+
+// mark stands between an address and the directory that is expected there.
+const mark = "#"
+
+// At returns address as a Raft configuration holds it for a node that runs on directory d.
+func At(address string, d Directory) raft.ServerAddress {
+	return raft.ServerAddress(address + mark + d.String())
+}
+
+// Split is the inverse of [At]; the directory is 0 when the address names none.
+func Split(address raft.ServerAddress) (string, Directory, error) {
+	host, text, named := strings.Cut(string(address), mark)
+	if !named {
+		return host, 0, nil
+	}
+	d, err := ParseDirectory(text)
+	return host, d, err
+}
+
+// expect returns why a node that runs on one directory may not be spoken to at an address that names another.
+func (g greeting) expect(want Directory) error {
+	if want != 0 && g.directory != want {
+		return &refusal{codeDirectory, fmt.Sprintf("node %d runs on another data directory (%v) than the cluster knows of it (%v)", g.node, g.directory, want)}
+	}
+	return nil
+}
+
+// maxFrame is the length of the longest frame.
+const maxFrame = 1<<16 - 1
+
+// Met is who was met, and what it answered.
+type Met struct {
+	Node      session.Node
+	Directory Directory
+	Answer    []byte
+}
+
+// Meet tells the node at address request and returns what it answers. It works while the layer waits, on either side.
+func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, error) {
+	timeout := l.cfg.HandshakeTimeout
+	conn, err := l.dial(ctx, address, timeout)
+	if err != nil {
+		return Met{}, err
+	}
+	defer l.drop(conn)
+	theirs, err := l.greetFirst(conn, codeMeet, timeout)
+	if err != nil {
+		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
+	}
+	if err = conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return Met{}, err
+	}
+	if err = writeFrame(conn, request); err != nil {
+		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
+	}
+	answer, err := readFrame(conn)
+	if err != nil {
+		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
+	}
+	return Met{theirs.node, theirs.directory, answer}, nil
+}
+
+// errMet says that a connection has done what it was for.
+var errMet = errors.New("the nodes have met")
+
+// meet is the side of a meeting that was dialled.
+func (l *Layer) meet(conn net.Conn, theirs greeting) error {
+	request, err := readFrame(conn)
+	if err != nil {
+		return fmt.Errorf("meeting: %w", err)
+	}
+	var answer []byte
+	if l.cfg.Meet != nil {
+		answer = l.cfg.Meet(theirs.node, theirs.directory, request)
+	}
+	if err := writeFrame(conn, answer); err != nil {
+		return fmt.Errorf("meeting: %w", err)
+	}
+	return errMet
+}
+
+func writeFrame(w io.Writer, b []byte) error {
+	if len(b) > maxFrame {
+		return fmt.Errorf("a frame of %d bytes, of at most %d", len(b), maxFrame)
+	}
+	_, err := w.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...))
+	return err
+}
+
+func readFrame(r io.Reader) ([]byte, error) {
+	var length [2]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return nil, err
+	}
+	b := make([]byte, binary.BigEndian.Uint16(length[:]))
+	_, err := io.ReadFull(r, b)
+	return b, err
+}

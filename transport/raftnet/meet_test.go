@@ -1,0 +1,115 @@
+package raftnet
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+)
+
+// meeting returns the layer of a node on a directory, that answers who meets it with what it heard.
+func (p pipes) meeting(t *testing.T, address string, node session.Node, d Directory, waits bool) *Layer {
+	t.Helper()
+	l := New(Config{
+		ClusterID: "c", Node: node, Advertise: address, Listener: p.listen(address), Dial: p.dial, Directory: d, Waits: waits,
+		Meet: func(from session.Node, on Directory, request []byte) []byte {
+			return fmt.Appendf(nil, "%d on %v says %s", from, on, request)
+		},
+	})
+	return l
+}
+
+// A layer that waits lets nobody speak to Raft, nor Raft to anybody; nodes meet all the same.
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a := network.meeting(t, "a", 1, 0xa, false)
+		b := network.meeting(t, "b", 2, 0xb, true)
+		accepted := accepting(b)
+		accepting(a)
+		if _, err := a.Dial("b", time.Second); err == nil || errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), "no part yet") {
+			t.Errorf("a layer that waits is dialled: %v", err)
+		}
+		if _, err := b.Dial("a", time.Second); !errors.Is(err, errWaits) {
+			t.Errorf("a layer that waits dials: %v", err)
+		}
+		met, err := b.Meet(t.Context(), "a", []byte("hello"))
+		if err != nil || met.Node != 1 || met.Directory != 0xa || string(met.Answer) != "2 on 000000000000000b says hello" {
+			t.Errorf("met %+v, %v", met, err)
+		}
+		if met, err = a.Meet(t.Context(), "b", nil); err != nil || met.Node != 2 || met.Directory != 0xb || string(met.Answer) != "1 on 000000000000000a says " {
+			t.Errorf("met %+v, %v", met, err)
+		}
+		synctest.Wait()
+		if len(accepted) != 0 {
+			t.Error("a connection of a meeting, or of a refused node, was given to Raft")
+		}
+		b.Admit()
+		conn, err := a.Dial("b", time.Second)
+		if err != nil {
+			t.Fatalf("after Admit: %v", err)
+		}
+		(<-accepted).Close()
+		conn.Close()
+		if _, err = a.Meet(t.Context(), "b", make([]byte, maxFrame+1)); err == nil {
+			t.Error("a frame that is too long was sent")
+		}
+		synctest.Wait()
+		if len(a.open)+len(b.open) != 0 {
+			t.Error("connections of meetings are remembered")
+		}
+		closeAll(t, a, b)
+	})
+}
+
+// Raft speaks to a node only on the directory that the address names.
+func TestAnotherDirectoryIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a := network.meeting(t, "a", 1, 0xa, false)
+		b := network.meeting(t, "b", 2, 0xb, false)
+		stranger := network.meeting(t, "stranger", 2, 0xc, false)
+		for _, l := range []*Layer{b, stranger} {
+			accepting(l) // what it accepts is closed with the layer
+		}
+		for address, ok := range map[raft.ServerAddress]bool{
+			"b": true, At("b", 0xb): true, At("b", 0xc): false, "stranger": true, At("stranger", 0xc): true, At("stranger", 0xb): false, "b#zz": false,
+		} {
+			conn, err := a.Dial(address, time.Second)
+			if (err == nil) != ok {
+				t.Errorf("%s: %v, want %v", address, err, ok)
+			}
+			if err == nil {
+				conn.Close()
+			}
+		}
+		if len(a.open) != 0 {
+			t.Error("refused connections are remembered")
+		}
+		closeAll(t, a, b, stranger)
+	})
+}
+
+func TestAddressesThatNameADirectory(t *testing.T) {
+	at := At("n3.peers:7401", 0xbeef)
+	if at != "n3.peers:7401#000000000000beef" {
+		t.Errorf("got %s", at)
+	}
+	if host, d, err := Split(at); host != "n3.peers:7401" || d != 0xbeef || err != nil {
+		t.Errorf("got %s, %v, %v", host, d, err)
+	}
+	if host, d, err := Split("n3.peers:7401"); host != "n3.peers:7401" || d != 0 || err != nil {
+		t.Errorf("got %s, %v, %v", host, d, err)
+	}
+	for _, bad := range []raft.ServerAddress{"a:1#", "a:1#beef", "a:1#0000000000000000", "a:1#000000000000000g", "a:1#000000000000beef0"} {
+		if _, _, err := Split(bad); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+}
