@@ -35,6 +35,8 @@ type Config struct {
 	RaftHeartbeatTimeout, RaftElectionTimeout, RaftLeaseTimeout time.Duration
 	// RaftApplyTimeout bounds the wait for one log entry.
 	RaftApplyTimeout time.Duration
+	// StallLimit is how long a write, or the applying of an entry, may take before the node steps out.
+	StallLimit time.Duration
 	// SnapshotInterval is how often the need for a snapshot is looked at.
 	SnapshotInterval time.Duration
 	// SnapshotThreshold and TrailingLogs are numbers of log entries.

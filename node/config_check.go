@@ -163,4 +163,8 @@ func (k *checker) raft() {
 	if k.c.RaftElectionTimeout < k.c.RaftHeartbeatTimeout {
 		k.clash("must be at least "+k.other(heartbeat), "raft_election_timeout", heartbeat)
 	}
+	// What Raft itself would not call silence is no stall.
+	if k.c.StallLimit < k.c.RaftHeartbeatTimeout {
+		k.clash("must be at least "+k.other(heartbeat), "stall_limit", heartbeat)
+	}
 }

@@ -115,7 +115,7 @@ func (l *loader) file(path, origin string) bool {
 	if path == "" {
 		return true
 	}
-	b, err := os.ReadFile(path)
+	b, err := readBounded(path)
 	if err != nil {
 		l.complain(configFlag, path, origin, "cannot be read: "+err.Error())
 		return false
@@ -129,6 +129,23 @@ func (l *loader) file(path, origin string) bool {
 		l.mapping(root, path)
 	}
 	return true
+}
+
+// maxFileBytes bounds what is read of a configuration file: one of 254 peers has some 30 KB.
+const maxFileBytes = 1 << 20
+
+// readBounded reads a file that is not too large.
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err == nil && len(b) > maxFileBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxFileBytes)
+	}
+	return b, err
 }
 
 func (l *loader) mapping(root *yaml.Node, path string) {

@@ -110,6 +110,10 @@ func raftSettings() []setting {
 		duration("raft_apply_timeout", "5s", span[time.Duration]{10 * time.Millisecond, time.Hour},
 			func(c *Config) *time.Duration { return &c.RaftApplyTimeout }).
 			helps("time one log entry gets to commit before its outcome counts as unknown"),
+		duration("stall_limit", "3s", span[time.Duration]{100 * time.Millisecond, time.Hour},
+			func(c *Config) *time.Duration { return &c.StallLimit }).
+			helps("how long a write to the log, or the applying of an entry, may take before the node steps out and lets the others elect; " +
+				"at least raft_heartbeat_timeout"),
 		duration("snapshot_interval", "2m", span[time.Duration]{5 * time.Millisecond, 24 * time.Hour},
 			func(c *Config) *time.Duration { return &c.SnapshotInterval }).helps("how often it is looked whether a snapshot is due"),
 		number("snapshot_threshold", "8192", span[uint64]{1, 1 << 40},

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -30,14 +33,16 @@ type consensus struct {
 	transport *raft.NetworkTransport
 	// watch says when leadership may have changed.
 	watch *leadership
+	// release lets what is held at a failed write end.
+	release func()
 }
 
-// startRaft starts Raft over listener; every node bootstraps the same first configuration, which a node that has state
-// ignores.
-func (n *Node) startRaft(listener net.Listener) (*consensus, error) {
+// startRaft starts Raft over listener. The log of every founder begins with the same configuration; a node that has a log
+// already has it.
+func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	self, _ := n.cfg.Self()
 	logger := n.logger.Named("raft")
-	stores, err := openStores(n.dir.Path, logger, n.fail)
+	stores, err := openStores(n.dir.Path, n.admission.admitted(), logger, &guardedStore{fatal: n.fail, released: n.released, dog: n.dog}, n.options.Disk)
 	if err != nil {
 		return nil, err
 	}
@@ -48,31 +53,45 @@ func (n *Node) startRaft(listener net.Listener) (*consensus, error) {
 		Listener:         listener,
 		Dial:             n.network.Dial,
 		HandshakeTimeout: raftTimeout,
+		Directory:        n.admission.mine,
+		Waits:            !n.admission.admitted(),
+		Meet:             n.admission.answer,
 		Logger:           logger,
 	})
 	trans := raftnet.Transport(layer, raftTimeout)
-	c := &consensus{stores: stores, layer: layer, transport: trans, watch: newLeadership()}
-	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), n.state)
-	if err != nil {
-		c.watch.close()
-		return nil, errors.Join(fmt.Errorf("starting Raft from %s: %w: if its snapshots or its log are corrupt or missing, %s",
-			n.dir.Path, err, recovery), trans.Close(), layer.Close(), stores.close())
+	c := &consensus{stores: stores, layer: layer, transport: trans, watch: newLeadership(), release: n.release}
+	defer func() { // also when this goroutine ends at a write that failed
+		if c.raft == nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	first, err := n.first()
+	if begun, _ := raft.HasExistingState(stores.logs, stores.stable, stores.snapshots); err != nil && !begun {
+		return nil, err
 	}
-	err = c.raft.BootstrapCluster(n.bootstrap()).Error()
-	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
-		return nil, errors.Join(fmt.Errorf("writing the first configuration: %w", err), c.stop(context.Background())) //nolint:forbidigo // nothing runs yet that could be waited for
+	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first, &watchedFSM{n.state, n.dog})
+	if err != nil {
+		return nil, fmt.Errorf("starting Raft from %s: %w: if its snapshots or its log are corrupt or missing, %s",
+			n.dir.Path, err, recovery)
 	}
 	c.watch.observe(c.raft)
+	n.raft.Store(c.raft)
 	return c, nil
 }
 
-// newRaft turns a panic of Raft into an error: it has one for a log that does not go on where the newest snapshot ends.
-func (c *consensus) newRaft(cfg *raft.Config, state raft.FSM) (r *raft.Raft, err error) {
+// newRaft turns a panic of Raft into an error: it has one for a log that does not go on where the newest snapshot ends. The
+// first configuration is written before Raft runs, so that the write is this goroutine's, which can be held.
+func (c *consensus) newRaft(cfg *raft.Config, first *raft.Configuration, state raft.FSM) (r *raft.Raft, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("log and snapshots do not fit together: %v", p)
 		}
 	}()
+	if first != nil {
+		if err = c.stores.bootstrap(cfg, c.transport, *first); err != nil {
+			return nil, fmt.Errorf("writing the first configuration: %w", err)
+		}
+	}
 	return raft.NewRaft(cfg, state, c.stores.logs, c.stores.stable, c.stores.snapshots, c.transport)
 }
 
@@ -84,11 +103,11 @@ func (c *consensus) abandon() error {
 
 func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config {
 	c := raft.DefaultConfig()
-	c.LocalID = serverID(n.cfg.Node)
+	c.LocalID = serverID(n.cfg.Node, n.admission.mine)
 	c.HeartbeatTimeout = n.cfg.RaftHeartbeatTimeout
 	c.ElectionTimeout = n.cfg.RaftElectionTimeout
 	c.LeaderLeaseTimeout = n.cfg.RaftLeaseTimeout
-	c.CommitTimeout = commitTimeout
+	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, commitTimeout)
 	c.MaxAppendEntries = maxAppendEntries
 	c.BatchApplyCh = false // the proposer has one entry in flight: there is nothing to batch
 	c.SnapshotInterval = n.cfg.SnapshotInterval
@@ -99,33 +118,51 @@ func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config 
 	return c
 }
 
-func (n *Node) bootstrap() raft.Configuration {
+// first is the configuration that a founder's log begins with, nil when the log of this node begins with nothing. It is the same
+// on every founder, whatever its configuration says of peers: the founders are what they have agreed on.
+func (n *Node) first() (*raft.Configuration, error) {
+	founders := n.admission.isFounder()
+	if founders == nil {
+		return nil, nil //nolint:nilnil // nothing is what it begins with
+	}
 	var c raft.Configuration
-	for _, p := range n.cfg.Peers {
+	for _, node := range slices.Sorted(maps.Keys(founders)) {
+		p := n.peerOf(node)
+		if p.Node != node {
+			return nil, fmt.Errorf("node %d founded the cluster with this one, and is not among its peers: add it", node)
+		}
 		c.Servers = append(c.Servers, raft.Server{
 			Suffrage: raft.Voter,
-			ID:       serverID(p.Node),
-			Address:  raft.ServerAddress(p.Raft),
+			ID:       serverID(node, founders[node]),
+			Address:  raftnet.At(p.Raft, founders[node]),
 		})
 	}
-	return c
+	return &c, nil
 }
 
 // stop ends Raft and closes what it stood on. It waits for Raft until ctx ends: a disk that hangs must not hang the stop.
 func (c *consensus) stop(ctx context.Context) error {
 	c.watch.forget(c.raft)
 	down := make(chan error, 1)
-	go func() { down <- c.raft.Shutdown().Error() }()
-	var err error
+	go func() {
+		ended := c.raft.Shutdown()
+		c.release()
+		down <- errors.Join(ended.Error(), c.close())
+	}()
 	select {
-	case err = <-down:
+	case err := <-down:
+		return err
 	case <-ctx.Done():
-		// Raft may hang on its disk for good. Its connections need not.
+		// Raft may hang on its disk for good. Its connections need not. Should the disk come back, the rest is closed then.
 		return errors.Join(fmt.Errorf("stopping Raft: %w", ctx.Err()), c.layer.Close())
 	}
+}
+
+// close closes what Raft stood on, once it has ended, or if it never began.
+func (c *consensus) close() error {
 	c.watch.close()
 	c.transport.CloseStreams()
-	return errors.Join(err, c.transport.Close(), c.layer.Close(), c.stores.close())
+	return errors.Join(c.transport.Close(), c.layer.Close(), c.stores.close())
 }
 
 // leadership turns Raft's two ways of telling about leaders into one: "look again".

@@ -12,7 +12,7 @@ type (
 
 // figures reads everything once. A node that does not lead has the zero figures of a leader.
 func (n *Node) figures() *figures {
-	f := &figures{node: n, client: n.client.Stats()}
+	f := &figures{node: n, client: n.client.Stats(), stalls: n.dog.stats()}
 	if t := n.tracker.Load(); t != nil {
 		f.leader = t.Stats()
 	}
@@ -26,7 +26,7 @@ func nodeMetrics() []metric {
 		gauge("applied_index", "Raft index of the newest entry the state machine has applied.", func(f *figures) float64 { return float64(f.node.state.AppliedIndex()) }),
 		gauge("sessions", "Replicated sessions this node knows.", func(f *figures) float64 { return float64(f.node.state.Sessions()) }),
 		gauge("sessions_attached", "Sessions whose touches this node takes.", func(f *figures) float64 { return float64(f.node.server.Stats().Attached) }),
-		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.server.Ready() == nil) }),
+		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.serves() == nil) }),
 		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 { return truth(f.node.server.Stats().Jeopardy) }),
 		counter("stalls", "Times the process, or its machine, did not run for longer than a heartbeat interval.", func(f *figures) float64 { return float64(f.node.server.Stats().Stalls) }),
 		counter("log_entries_proposed", "Raft entries this node has proposed.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Entries) }),
@@ -35,6 +35,20 @@ func nodeMetrics() []metric {
 		counter("log_writes", "Batches of entries written to this node's Raft log: two syncs each.", func(f *figures) float64 { return float64(f.node.consensus.stores.guard.writes.Load()) }),
 		counter("log_outcomes_unknown", "Commands whose callers were told that the outcome is unknown.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Unknown) }),
 	}
+}
+
+// stallMetrics are the watchdog's.
+func stallMetrics() []metric {
+	const stalls = "Times the node stepped out because a write (disk) or an entry (apply) took longer than stall_limit, and times " +
+		"the process did not run for that long (scheduler)."
+	var all []metric
+	for r := range reasons {
+		all = append(all,
+			gauge("node_stalled", "1 while the node has stepped out because a write (disk) or an entry (apply) takes longer than stall_limit.",
+				func(f *figures) float64 { return truth(f.stalls.stalls[r]) }).of(r.String()),
+			counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.stalled[r]) }).of(r.String()))
+	}
+	return append(all, counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.paused) }).of("scheduler"))
 }
 
 func portMetrics() []metric {

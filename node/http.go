@@ -42,7 +42,7 @@ func (n *Node) newHTTP() *http.Server {
 // healthz answers 200 when the node serves, 503 with the reason when it does not.
 func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if err := n.server.Ready(); err != nil {
+	if err := n.serves(); err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintf(w, "not serving: %v\n", err) //nolint:errcheck // the asker has gone away
 		return

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"holdfast/session"
+	"holdfast/transport/raftnet"
 )
 
 const (
@@ -30,6 +34,12 @@ type identityRecord struct {
 	Node      session.Node `json:"node"`
 	// Incarnation is larger at each start of the node (T6): wall-clock time in milliseconds, or one more than the last.
 	Incarnation uint64 `json:"incarnation"`
+	// Directory is the identity of the directory, made with it: a node on another one is another node to its peers, for it
+	// has forgotten its votes and its log.
+	Directory raftnet.Directory `json:"directory"`
+	// Founders are the directories that the cluster began with, by node, this one's own included if it is one of them. Nil
+	// until this node may take part in Raft: see admission.
+	Founders directories `json:"founders,omitempty"`
 }
 
 // dir is a node's data directory, held by this process alone until Close.
@@ -39,12 +49,14 @@ type dir struct {
 	Path        string
 	Incarnation uint64
 	lock        *os.File
+	// record is what the identity file holds. Only admit changes it.
+	record identityRecord
 }
 
 // openDir opens or makes the data directory at path, checks that it belongs to this node of this cluster, locks it
-// against other processes, and counts the start. Errors say what to do. The caller closes the dir.
-func openDir(path, clusterID string, node session.Node) (*dir, error) {
-	d, err := holdDir(path, identityRecord{Format: identityFormat, ClusterID: clusterID, Node: node})
+// against other processes, and counts the start at now. Errors say what to do. The caller closes the dir.
+func openDir(path, clusterID string, node session.Node, now time.Time) (*dir, error) {
+	d, err := holdDir(path, identityRecord{Format: identityFormat, ClusterID: clusterID, Node: node}, now)
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", path, err)
 	}
@@ -54,7 +66,7 @@ func openDir(path, clusterID string, node session.Node) (*dir, error) {
 // Close lets other processes have the directory.
 func (d *dir) Close() error { return d.lock.Close() }
 
-func holdDir(path string, want identityRecord) (*dir, error) {
+func holdDir(path string, want identityRecord, now time.Time) (*dir, error) {
 	if err := makeDir(path); err != nil {
 		return nil, remedy(err)
 	}
@@ -62,11 +74,22 @@ func holdDir(path string, want identityRecord) (*dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	record, err := begin(path, want)
+	record, err := begin(path, want, now)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &dir{Path: path, Incarnation: record.Incarnation, lock: lock}, nil
+	return &dir{Path: path, Incarnation: record.Incarnation, lock: lock, record: record}, nil
+}
+
+// admit writes down that the node may take part in Raft, and the directories of the cluster's founders.
+func (d *dir) admit(founders directories) error {
+	record := d.record
+	record.Founders = founders
+	if err := remedy(writeIdentity(d.Path, record)); err != nil {
+		return fmt.Errorf("data directory %s: %w", d.Path, err)
+	}
+	d.record = record
+	return nil
 }
 
 // makeDir makes path and what leads to it, and fsyncs each directory that gains an entry: a power cut would otherwise
@@ -107,11 +130,12 @@ func lockDir(path string) (*os.File, error) {
 }
 
 // begin checks who the directory belongs to, and counts one more start.
-func begin(path string, want identityRecord) (identityRecord, error) {
+func begin(path string, want identityRecord, now time.Time) (identityRecord, error) {
 	found, err := readIdentity(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		found, err = want, checkEmpty(path)
+		found.Directory = newDirectory()
 	case err == nil:
 		err = found.check(want)
 	}
@@ -119,7 +143,7 @@ func begin(path string, want identityRecord) (identityRecord, error) {
 		return identityRecord{}, err
 	}
 	// Wall-clock time keeps a node whose directory was emptied from being taken for an older process of itself.
-	found.Incarnation = max(found.Incarnation+1, uint64(max(time.Now().UnixMilli(), 1)))
+	found.Incarnation = max(found.Incarnation+1, uint64(max(now.UnixMilli(), 1)))
 	return found, remedy(writeIdentity(path, found))
 }
 
@@ -129,8 +153,13 @@ func readIdentity(path string) (identityRecord, error) {
 		return identityRecord{}, remedy(err)
 	}
 	var r identityRecord
-	if err := json.Unmarshal(b, &r); err != nil || r.Format < 1 || r.Incarnation < 1 {
+	// Above the largest incarnation there is no next one.
+	err = json.Unmarshal(b, &r)
+	if err != nil || r.Format < 1 || r.Incarnation < 1 || r.Incarnation == math.MaxUint64 || r.Format == identityFormat && r.Directory == 0 {
 		return identityRecord{}, errDamaged(path)
+	}
+	if len(r.Founders) == 0 {
+		r.Founders = nil
 	}
 	return r, nil
 }
@@ -139,8 +168,9 @@ func readIdentity(path string) (identityRecord, error) {
 // without it would forget its votes.
 func errDamaged(path string) error {
 	return fmt.Errorf("%s is damaged: write it again as "+
-		`{"format":%d,"cluster_id":"...","node":...,"incarnation":1} `+
-		"with this node's own cluster_id and node; the start counts on from there", filepath.Join(path, identityFile), identityFormat)
+		`{"format":%d,"cluster_id":"...","node":...,"incarnation":1,"directory":"...","founders":{...}} `+
+		"with this node's own cluster_id and node, the directory that the other nodes know of it (their logs name it), and the "+
+		"founders of another node's file; the start counts on from there", filepath.Join(path, identityFile), identityFormat)
 }
 
 func (r identityRecord) check(want identityRecord) error {
@@ -183,6 +213,17 @@ func writeIdentity(path string, r identityRecord) error {
 		return err
 	}
 	return syncDir(path)
+}
+
+// newDirectory returns the identity of a directory that is made now.
+func newDirectory() raftnet.Directory {
+	for {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // it never fails: crypto/rand ends the process first
+		if d := raftnet.Directory(binary.BigEndian.Uint64(b[:])); d != 0 {
+			return d
+		}
+	}
 }
 
 func syncDir(path string) error {

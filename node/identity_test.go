@@ -14,7 +14,7 @@ import (
 
 func mustOpenDir(t *testing.T, path string) *dir {
 	t.Helper()
-	d, err := openDir(path, "holdfast", 1)
+	d, err := openDir(path, "holdfast", 1, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func mustClose(t *testing.T, d *dir) {
 // refused checks that the directory is refused with a message that has all of want in it.
 func refused(t *testing.T, path string, want ...string) {
 	t.Helper()
-	d, err := openDir(path, "holdfast", 1)
+	d, err := openDir(path, "holdfast", 1, time.Now())
 	if err == nil {
 		mustClose(t, d)
 		t.Fatalf("%s: not refused", path)
@@ -46,14 +46,14 @@ func refused(t *testing.T, path string, want ...string) {
 func TestOpenDirCountsStarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
 	begin := uint64(time.Now().UnixMilli())
-	for former := begin - 1; former < begin+3; {
+	for former, starts := begin-1, 0; starts < 4; starts++ {
 		d := mustOpenDir(t, path)
 		if d.Incarnation <= former || d.Path != path {
 			t.Errorf("got incarnation %d at %s, want one above %d at %s", d.Incarnation, d.Path, former, path)
 		}
 		former = d.Incarnation
 		b, err := os.ReadFile(filepath.Join(path, "identity"))
-		if line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d}`+"\n", former); err != nil || string(b) != line {
+		if line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"%v"}`+"\n", former, d.record.Directory); err != nil || string(b) != line {
 			t.Errorf("got identity %q, %v, want %q", b, err, line)
 		}
 		mustClose(t, d)
@@ -79,12 +79,14 @@ func TestOpenDirRefusesASecondProcess(t *testing.T) {
 
 func TestOpenDirRefusesAnotherIdentity(t *testing.T) {
 	for _, tt := range []struct{ name, identity, want string }{
-		{"cluster", `{"format":1,"cluster_id":"other","node":1,"incarnation":1}`, `it belongs to cluster "other", not "holdfast": correct cluster_id or data_dir`},
-		{"node", `{"format":1,"cluster_id":"holdfast","node":2,"incarnation":1}`, "it belongs to node 2, not 1: correct node or data_dir"},
+		{"cluster", `{"format":1,"cluster_id":"other","node":1,"incarnation":1,"directory":"00000000000000aa"}`, `it belongs to cluster "other", not "holdfast": correct cluster_id or data_dir`},
+		{"node", `{"format":1,"cluster_id":"holdfast","node":2,"incarnation":1,"directory":"00000000000000aa"}`, "it belongs to node 2, not 1: correct node or data_dir"},
 		{"newer", `{"format":2,"cluster_id":"holdfast","node":1,"incarnation":1}`, "it was written by a newer version (format 2, this version knows 1): use that version"},
 		{"empty", ``, "is damaged: write it again as"},
 		{"garbage", "\x00\x00", "is damaged: write it again as"},
 		{"no incarnation", `{"format":1,"cluster_id":"holdfast","node":1}`, "is damaged: write it again as"},
+		{"no directory", `{"format":1,"cluster_id":"holdfast","node":1,"incarnation":3}`, "is damaged: write it again as"},
+		{"a directory that is none", `{"format":1,"cluster_id":"holdfast","node":1,"incarnation":3,"directory":"x"}`, "is damaged: write it again as"},
 		{"no format", `{"cluster_id":"holdfast","node":1,"incarnation":3}`, "is damaged: write it again as"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,7 +128,7 @@ func TestOpenDirRefusesAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, path, "a file is in the way")
-	_, err := openDir(filepath.Join(path, "below"), "holdfast", 1)
+	_, err := openDir(filepath.Join(path, "below"), "holdfast", 1, time.Now())
 	if err == nil || !strings.Contains(err.Error(), "a file is in the way") {
 		t.Errorf("below a file: got %v", err)
 	}
@@ -166,7 +168,7 @@ func TestRemedy(t *testing.T) {
 func TestOpenDirCountsOnWhenTheClockIsBehind(t *testing.T) {
 	path := t.TempDir()
 	ahead := uint64(time.Now().Add(time.Hour).UnixMilli())
-	line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d}`, ahead)
+	line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"00000000000000aa"}`, ahead)
 	if err := os.WriteFile(filepath.Join(path, "identity"), []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}

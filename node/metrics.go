@@ -9,8 +9,10 @@ import (
 // metric is one figure of /metrics: its name without the prefix, its meaning, and where it is read.
 type metric struct {
 	name, help string
-	kind       prometheus.ValueType
-	read       func(f *figures) float64
+	// reason is the value of the label of that name; empty: the figure has none.
+	reason string
+	kind   prometheus.ValueType
+	read   func(f *figures) float64
 }
 
 // figures are everything a scrape reads, read once.
@@ -18,6 +20,7 @@ type figures struct {
 	node   *Node
 	leader leaderFigures
 	client clientFigures
+	stalls stallStats
 }
 
 // collector gives the node's figures to Prometheus when it asks.
@@ -30,7 +33,11 @@ type collector struct {
 func newCollector(n *Node) *collector {
 	c := &collector{node: n, metrics: allMetrics()}
 	for _, m := range c.metrics {
-		c.descs = append(c.descs, prometheus.NewDesc("holdfast_"+m.name, m.help, nil, nil))
+		var labels prometheus.Labels
+		if m.reason != "" {
+			labels = prometheus.Labels{"reason": m.reason}
+		}
+		c.descs = append(c.descs, prometheus.NewDesc("holdfast_"+m.name, m.help, nil, labels))
 	}
 	return c
 }
@@ -52,17 +59,21 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 
 func allMetrics() []metric {
 	metrics := nodeMetrics()
+	metrics = append(metrics, stallMetrics()...)
 	metrics = append(metrics, portMetrics()...)
 	return append(metrics, leaderMetrics()...)
 }
 
 func gauge(name, help string, read func(f *figures) float64) metric {
-	return metric{name, help, prometheus.GaugeValue, read}
+	return metric{name: name, help: help, kind: prometheus.GaugeValue, read: read}
 }
 
 func counter(name, help string, read func(f *figures) float64) metric {
-	return metric{name + "_total", help, prometheus.CounterValue, read}
+	return metric{name: name + "_total", help: help, kind: prometheus.CounterValue, read: read}
 }
+
+// of gives the figure a reason.
+func (m metric) of(reason string) metric { m.reason = reason; return m }
 
 func seconds(d time.Duration) float64 { return d.Seconds() }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 	"golang.org/x/time/rate"
 
 	"holdfast/fsm"
@@ -30,6 +31,24 @@ type Options struct {
 	Version string
 	// Applied, when set, is told of each applied entry, in order, on the goroutine that applies; it must return soon.
 	Applied func(index, term uint64, changes []session.Change)
+	// Disk, when set, wraps what Raft writes its log and its votes with, below all that this package puts around it.
+	Disk func(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore)
+	// Clock is the wall clock that ids, certificates and incarnations are made from (O1, T6); nil is time.Now.
+	Clock func() time.Time
+	// Heard, when set, is told that this node's tracker of a term has taken in the whole answer of a node to the heartbeat
+	// that it sent to it at a moment. It must return soon.
+	Heard func(term uint64, from session.Node, sent time.Time)
+	// Expires, when set, is told which sessions this node's tracker of a term has just found expired, before it proposes to
+	// end them. It must return soon.
+	Expires func(term uint64, found []session.Closing)
+	// Leads, when set, is told of each tracker that begins, with its term: the same term again when this node stalled for less than
+	// it takes the others to elect. It must return soon.
+	Leads func(term uint64)
+	// CommitTimeout is how soon a quiet leader tells followers of a commit; 0 is the usual. A simulation's time goes there.
+	CommitTimeout time.Duration
+
+	// monotonic is the watchdog's time: a test makes it jump, as if the process had not run.
+	monotonic func() time.Time
 }
 
 // Node is one node of a cluster. Make it with [New], run it once with Run.
@@ -45,10 +64,16 @@ type Node struct {
 	view      *view
 	consensus *consensus
 	proposer  *fsm.Proposer
-	server    *learner.Server
-	client    *transport.ClientServer
-	peers     *transport.PeerServer
+	dog       *watchdog
+	admission *admission
+	// raft is set once Raft runs: what comes over its port looks at it.
+	raft   atomic.Pointer[raft.Raft]
+	server *learner.Server
+	client *transport.ClientServer
+	peers  *transport.PeerServer
 
+	// rounds are those of the newest term this node led. It belongs to the goroutine of the roles.
+	rounds ledRounds
 	// tracker is that of the term this node leads, nil in others.
 	tracker atomic.Pointer[leader.Tracker]
 	// streams counts the streams to leaders.
@@ -61,6 +86,9 @@ type Node struct {
 	// fatalErr is set before fatal is closed.
 	fatalErr error
 	ready    chan struct{}
+	// released is closed when Raft is to end: a write that failed is held until then.
+	released    chan struct{}
+	releaseOnce sync.Once
 }
 
 // complaintInterval is the least time between two warnings about roles that end.
@@ -83,10 +111,18 @@ func New(cfg Config, o Options) (*Node, error) {
 		network:    o.Network,
 		fatal:      make(chan struct{}),
 		ready:      make(chan struct{}),
+		released:   make(chan struct{}),
 		complaints: rate.Sometimes{Interval: complaintInterval},
 	}
 	if n.network == nil {
 		n.network = tcp{}
+	}
+	if o.monotonic == nil {
+		o.monotonic = time.Now
+	}
+	n.dog = newWatchdog(cfg.StallLimit, o.monotonic)
+	if n.options.Clock == nil {
+		n.options.Clock = time.Now
 	}
 	for _, warning := range cfg.Warnings() {
 		n.logger.Warn("configuration", "warning", warning)
@@ -99,7 +135,7 @@ func New(cfg Config, o Options) (*Node, error) {
 
 // open brings up what New promises, from the disk to the servers, and closes what it opened when a step fails.
 func (n *Node) open() (err error) {
-	if n.dir, err = openDir(n.cfg.DataDir, n.cfg.ClusterID, n.cfg.Node); err != nil {
+	if n.dir, err = openDir(n.cfg.DataDir, n.cfg.ClusterID, n.cfg.Node, n.options.Clock()); err != nil {
 		return err
 	}
 	defer func() {
@@ -107,6 +143,8 @@ func (n *Node) open() (err error) {
 			err = errors.Join(err, n.dir.Close())
 		}
 	}()
+	n.admission = newAdmission(n.cfg.Node, n.dir.record.Directory, n.dir.record.Founders, n.otherNodes())
+	n.admission.names = n.named
 	if n.listeners, err = n.listen(); err != nil {
 		return err
 	}
@@ -141,32 +179,44 @@ func (n *Node) open() (err error) {
 	return nil
 }
 
-// startConsensus starts Raft, or returns what is fatal: a write that fails is never answered, not even while Raft starts.
+// startConsensus starts Raft. A write that fails is never answered, not even while Raft starts: the goroutine that made it
+// ends instead.
 func (n *Node) startConsensus() error {
-	type outcome struct {
-		consensus *consensus
-		err       error
-	}
-	started := make(chan outcome, 1)
+	started := make(chan error, 1)
 	go func() {
-		c, err := n.startRaft(n.listeners.raft)
-		started <- outcome{c, err}
+		err := errHeld
+		defer func() { started <- err }()
+		n.consensus, err = n.startRaft(n.listeners.raft)
 	}()
 	select {
-	case o := <-started:
-		n.consensus = o.consensus
-		return o.err
+	case err := <-started:
+		return err // also when something is fatal already: Run says so
 	case <-n.fatal:
 	}
+	n.release()
 	timer := time.NewTimer(fatalWait)
 	defer timer.Stop()
 	select {
-	case o := <-started: // it was the state machine that refused, and Raft says more
-		return errors.Join(o.err, n.fatalErr)
-	case <-timer.C:
+	case err := <-started:
+		switch {
+		case errors.Is(err, errHeld):
+			return n.fatalErr
+		case err != nil: // it was the state machine that refused, and Raft says more
+			return errors.Join(err, n.fatalErr)
+		}
+		bound, done := context.WithTimeout(context.Background(), fatalWait) //nolint:forbidigo // the node never ran: there is no context to stop it with
+		defer done()
+		return errors.Join(n.fatalErr, n.consensus.stop(bound))
+	case <-timer.C: // something hangs, and keeps what it hangs on
 		return n.fatalErr
 	}
 }
+
+// errHeld says that Raft's start ended at a write that failed.
+var errHeld = errors.New("a write failed while Raft was starting")
+
+// release lets goroutines that are held at a write that failed end. Raft must be about to end, or not have begun.
+func (n *Node) release() { n.releaseOnce.Do(func() { close(n.released) }) }
 
 // appliedHook lets a function observe the state.
 type appliedHook func(index, term uint64, changes []session.Change)
@@ -208,11 +258,16 @@ func (n *Node) Follow(ctx context.Context, hello session.Hello, link transport.L
 	switch {
 	case errors.Is(err, leader.ErrTermOver):
 		return &session.NotLeaderError{}
+	case errors.Is(err, leader.ErrDirectory):
+		return &session.FieldError{
+			Field: "hello.directory",
+			Limit: fmt.Sprintf("the data directory that the configuration names for node %d; a node on a new one is taken in by the leader", hello.Node),
+		}
 	case errors.Is(err, leader.ErrSuperseded):
 		return &session.FieldError{
 			Field: "hello.incarnation",
-			Limit: fmt.Sprintf("above that of the newest stream of node %d; if the node's directory was emptied, its clock is "+
-				"behind: set it and start the node again, or let another node lead", hello.Node),
+			Limit: fmt.Sprintf("above that of the newest stream of node %d; if no second process runs on a copy of its data directory, "+
+				"an older copy was put back, which has forgotten votes: empty it", hello.Node),
 		}
 	}
 	return err
@@ -229,13 +284,24 @@ func (n *Node) others() []string {
 	return addresses
 }
 
+// otherNodes are the numbers of the other nodes.
+func (n *Node) otherNodes() []session.Node {
+	var others []session.Node
+	for _, p := range n.cfg.Peers {
+		if p.Node != n.cfg.Node {
+			others = append(others, p.Node)
+		}
+	}
+	return others
+}
+
 // watchReady tells the health service whether the node serves.
 func (n *Node) watchReady(ctx context.Context) error {
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
 	first := true
 	for {
-		ok := n.server.Ready() == nil
+		ok := n.serves() == nil
 		n.client.SetServing("", ok)
 		if ok && first {
 			first = false

@@ -16,6 +16,7 @@ func (n *Node) newClientServer() *transport.ClientServer {
 		MaxSessions:     n.cfg.MaxSessionsPerConnection,
 		MaxRequests:     n.cfg.MaxRequestsPerConnection,
 		TouchWait:       n.cfg.LaggingWait,
+		Clock:           n.options.Clock,
 	}, n.server, n)
 }
 

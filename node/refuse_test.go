@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"os"
@@ -132,8 +133,13 @@ func TestLostLogFile(t *testing.T) {
 	if err := os.Remove(filepath.Join(c.DataDir, "raft.db")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(c, quiet()); !errors.Is(err, errNoLog) || !strings.Contains(err.Error(), recovery) {
-		t.Errorf("got %v, want that the log is missing and what to do", err)
+	for _, also := range []string{"", "snapshots"} { // the identity file remembers too that there was one
+		if err := os.RemoveAll(filepath.Join(c.DataDir, cmp.Or(also, "raft.db"))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(c, quiet()); !errors.Is(err, errNoLog) || !strings.Contains(err.Error(), recovery) {
+			t.Errorf("got %v, want that the log is missing and what to do", err)
+		}
 	}
 }
 
@@ -170,7 +176,7 @@ func (brokenLogs) StoreLogs([]*raft.Log) error { return errDiskFull }
 
 func TestAFailedWriteEndsTheNode(t *testing.T) {
 	told := make(chan error, 2)
-	g := &guardedStore{logs: brokenLogs{}, path: "/somewhere", fatal: func(err error) { told <- err }}
+	g := &guardedStore{logs: brokenLogs{}, path: "/somewhere", fatal: func(err error) { told <- err }, dog: newWatchdog(time.Second, time.Now)}
 	returned := make(chan struct{})
 	go func() {
 		_ = g.StoreLogs(nil) // held for good: Raft must not go on after a write of unknown outcome

@@ -23,9 +23,12 @@ const retryFraction = 5
 func (n *Node) roles(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var err error
-		if n.consensus.raft.State() == raft.Leader {
+		switch {
+		case n.dog.check() != nil:
+			n.awaitEnd(ctx)
+		case n.consensus.raft.State() == raft.Leader:
 			err = n.lead(ctx)
-		} else {
+		default:
 			err = n.follow(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -65,22 +68,35 @@ func (n *Node) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tracker := leader.New(leader.Config{
+	cfg := leader.Config{
 		Node:           n.cfg.Node,
 		Term:           begun.Term,
+		After:          n.rounds.after(begun.Term),
 		Interval:       n.cfg.HeartbeatInterval,
 		ExpiryInterval: n.cfg.ExpiryInterval,
 		Limits:         n.cfg.Limits(),
 		Logger:         n.logger,
-	}, n.proposer, n.view)
+		Clock:          n.options.Clock,
+	}
+	if heard := n.options.Heard; heard != nil {
+		cfg.Heard = func(from session.Node, sent time.Time) { heard(begun.Term, from, sent) }
+	}
+	if expires := n.options.Expires; expires != nil {
+		cfg.Expires = func(found []session.Closing) { expires(begun.Term, found) }
+	}
+	tracker := leader.New(cfg, n.proposer, n.view)
 	frozen, cancelObserving := n.state.Observe(tracker)
 	defer cancelObserving()
 
 	n.logger.Info("leads", "term", begun.Term)
+	if n.options.Leads != nil {
+		n.options.Leads(begun.Term)
+	}
 	n.setTracker(tracker)
 	defer n.setTracker(nil)
 	var wg sync.WaitGroup
 	wg.Go(func() { n.followSelf(ctx, tracker) })
+	wg.Go(func() { n.takeIn(ctx, tracker) })
 	wg.Go(func() {
 		n.watchLeadership(ctx)
 		cancel()
@@ -88,7 +104,20 @@ func (n *Node) lead(ctx context.Context) error {
 	err = tracker.Run(ctx, frozen)
 	cancel()
 	wg.Wait()
+	n.rounds = ledRounds{begun.Term, tracker.Newest()}
 	return err
+}
+
+// ledRounds is the newest round of a term that this process led. A leader that stalls for less than it takes the others to elect
+// leads the same term again, with another tracker. No other process does.
+type ledRounds struct{ term, newest uint64 }
+
+// after is the round that a tracker of a term counts on from.
+func (l ledRounds) after(term uint64) uint64 {
+	if l.term != term {
+		return 0
+	}
+	return l.newest
 }
 
 var errRefused = errors.New("the state machine refused the term's first command")
@@ -115,12 +144,12 @@ func (n *Node) beginTerm(ctx context.Context) (session.Result, error) {
 	return result, nil
 }
 
-// watchLeadership returns when this node leads no more. A tracker finds out by its own rounds too (R3), when leadership is
+// watchLeadership returns when this node leads no more, or stalls. A tracker finds out by its own rounds too (R3), when leadership is
 // lost and regained between two looks.
 func (n *Node) watchLeadership(ctx context.Context) {
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
-	for n.consensus.raft.State() == raft.Leader {
+	for n.consensus.raft.State() == raft.Leader && n.dog.check() == nil {
 		select {
 		case <-n.consensus.watch.changed:
 		case <-ticker.C:
@@ -175,12 +204,12 @@ func (n *Node) follow(ctx context.Context) (err error) {
 	return n.server.Follow(link)
 }
 
-// watchLeader returns when Raft names another leader.
+// watchLeader returns when Raft names another leader, or this node stalls.
 func (n *Node) watchLeader(ctx context.Context, id raft.ServerID) {
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
 	for {
-		if _, now := n.consensus.raft.LeaderWithID(); now != id {
+		if _, now := n.consensus.raft.LeaderWithID(); now != id || n.dog.check() != nil {
 			return
 		}
 		select {
@@ -194,14 +223,27 @@ func (n *Node) watchLeader(ctx context.Context, id raft.ServerID) {
 
 // hello names the next stream of this process (T6).
 func (n *Node) hello() session.Hello {
-	return session.Hello{Node: n.cfg.Node, Incarnation: n.dir.Incarnation, Stream: n.streams.Add(1)}
+	return session.Hello{
+		Node: n.cfg.Node, Directory: uint64(n.admission.mine), Incarnation: n.dir.Incarnation, Stream: n.streams.Add(1),
+	}
 }
 
+// peer is the node behind one of Raft's servers.
 func (n *Node) peer(id raft.ServerID) (Peer, bool) {
+	node, _, err := nodeOfServer(id)
+	if err != nil {
+		return Peer{}, false
+	}
+	p := n.peerOf(node)
+	return p, p.Node == node
+}
+
+// peerOf returns the zero Peer for a node that is none.
+func (n *Node) peerOf(node session.Node) Peer {
 	for _, p := range n.cfg.Peers {
-		if serverID(p.Node) == id {
-			return p, true
+		if p.Node == node {
+			return p
 		}
 	}
-	return Peer{}, false
+	return Peer{}
 }

@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/raft"
-
+	"holdfast/session"
 	"holdfast/transport"
 )
 
@@ -35,6 +34,8 @@ func (n *Node) Run(ctx context.Context) error {
 	start("client port", func() error { return n.client.Serve(n.listeners.client) })
 	start("http port", func() error { return serveHTTP(web, n.listeners.http) })
 	start("health", func() error { return n.watchReady(running) })
+	start("admission", func() error { return n.meet(running) })
+	start("watchdog", func() error { return n.watch(running) })
 	start("roles", func() error { return n.roles(running) })
 
 	select {
@@ -77,9 +78,11 @@ func (n *Node) failed() bool {
 func (n *Node) stop(ctx context.Context, web *http.Server, quiet func()) error {
 	n.server.Stop()
 	n.client.SetServing(transport.HealthNode, false)
-	if !n.failed() && n.consensus.raft.State() == raft.Leader {
+	if !n.failed() {
 		// Another node leads before this one's clients come to it: they lose no time.
-		n.transfer(ctx)
+		if err := n.HandOver(ctx); err != nil && !errors.Is(err, session.ErrNotLeader) {
+			n.logger.Warn("leadership was not handed on", "error", err)
+		}
 	}
 	err := n.stopServers(ctx, web)
 	quiet()
@@ -101,17 +104,4 @@ func (n *Node) stopServers(ctx context.Context, web *http.Server) error {
 	}
 	wg.Wait()
 	return errors.Join(errs[:]...)
-}
-
-// transfer hands leadership to a voter that is up to date, if one can be found in time.
-func (n *Node) transfer(ctx context.Context) {
-	done := make(chan error, 1)
-	go func() { done <- n.consensus.raft.LeadershipTransfer().Error() }()
-	select {
-	case err := <-done:
-		if err != nil {
-			n.logger.Warn("leadership was not handed on", "error", err)
-		}
-	case <-ctx.Done():
-	}
 }

@@ -31,7 +31,7 @@ func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
 			s.Leader, s.LeaderAddress = leads.Node, leads.Client
 		}
 	}
-	if err := n.server.Ready(); err != nil {
+	if err := n.serves(); err != nil {
 		s.NotReadyBecause = err.Error()
 	} else {
 		s.Ready = true
@@ -57,14 +57,15 @@ func (n *Node) role() transport.Role {
 
 // Members are those of the newest configuration this node knows.
 func (n *Node) Members() []transport.Member {
-	_, leads := n.consensus.raft.LeaderWithID()
+	_, id := n.consensus.raft.LeaderWithID()
+	leads, led := n.peer(id)
 	var members []transport.Member
 	for _, m := range n.view.Members() {
-		p, _ := n.peer(serverID(m.Node))
+		p := n.peerOf(m.Node)
 		members = append(members, transport.Member{
 			Node:          m.Node,
 			Voter:         m.Voter,
-			Leader:        serverID(m.Node) == leads,
+			Leader:        led && m.Node == leads.Node,
 			ClientAddress: p.Client,
 			RaftAddress:   p.Raft,
 			PeerAddress:   p.Peer,

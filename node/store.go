@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -34,16 +36,18 @@ type stores struct {
 }
 
 // recovery is what to do about a data directory that cannot be used.
-const recovery = "restore the data directory as it was; or, while the other nodes run and have a leader, empty it and let the " +
-	"node fetch a copy from them: it has forgotten its votes then, so never empty several directories at a time"
+const recovery = "restore the data directory as it was; or, while a majority of the other nodes runs and has a leader, empty it: the " +
+	"leader takes the node in as a new one, and it fetches a copy; never empty so many that no majority is left"
 
 var errNoLog = errors.New("the file is missing, and this node has voted with it")
 
-// openStores opens the Raft log and the snapshots in a data directory. A write that fails later is told to fatal, once, and
-// never returns to Raft: its outcome is unknown, so the node must leave and come back from its disk.
-func openStores(path string, logger hclog.Logger, fatal func(error)) (*stores, error) {
+// diskOption is [Options.Disk].
+type diskOption = func(raft.LogStore, raft.StableStore) (raft.LogStore, raft.StableStore)
+
+// openStores opens the Raft log and the snapshots in a data directory; begun says that it must have a log. Raft writes through guard.
+func openStores(path string, begun bool, logger hclog.Logger, guard *guardedStore, disk diskOption) (*stores, error) { //nolint:revive // flag-parameter: it is what the identity file says
 	file := filepath.Join(path, "raft.db")
-	if missing(file) && !missing(filepath.Join(path, "snapshots")) { // which are made after it
+	if missing(file) && (begun || !missing(filepath.Join(path, "snapshots"))) { // which are made after it
 		return nil, fmt.Errorf("opening the Raft log %s: %w: %s", file, errNoLog, recovery)
 	}
 	bolt, err := openBolt(file)
@@ -58,12 +62,19 @@ func openStores(path string, logger hclog.Logger, fatal func(error)) (*stores, e
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", path, err), bolt.Close())
 	}
-	guarded := &guardedStore{logs: bolt, stable: bolt, path: path, fatal: fatal}
-	cached, err := raft.NewLogCache(logCache, guarded)
+	// So must that of the directory of snapshots, before the log is cut after one of them.
+	if err = syncDir(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("syncing %s: %w", path, err), bolt.Close())
+	}
+	guard.logs, guard.stable, guard.path = bolt, bolt, path
+	if disk != nil {
+		guard.logs, guard.stable = disk(bolt, bolt)
+	}
+	cached, err := raft.NewLogCache(logCache, guard)
 	if err != nil {
 		return nil, errors.Join(err, bolt.Close())
 	}
-	return &stores{bolt: bolt, guard: guarded, logs: cached, stable: guarded, snapshots: snapshots}, nil
+	return &stores{bolt: bolt, guard: guard, logs: cached, stable: guard, snapshots: snapshots}, nil
 }
 
 func missing(path string) bool {
@@ -71,8 +82,10 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openBolt turns the panics of bbolt on a torn file into errors.
+// openBolt turns the panics of bbolt on a torn file into errors, and the faults on one that was cut off: it is mapped. bbolt reads
+// all of the tree to find its free pages.
 func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the file is corrupt: %v", r)
@@ -90,25 +103,36 @@ func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
 
 func (s *stores) close() error { return s.bolt.Close() }
 
-// guardedStore makes a failed write the node's end. Raft itself would go on after one, or panic.
+// guardedStore makes a failed write the node's end. Raft itself would go on after one, or panic. The outcome of the write is
+// unknown, so the node must leave and come back from its disk.
 type guardedStore struct {
 	logs   raft.LogStore
 	stable raft.StableStore
 	path   string
-	fatal  func(error)
+	// fatal is told of each failed write; whoever made it is held until released is closed, and ends then.
+	fatal    func(error)
+	released <-chan struct{}
+	// dog watches how long writes take.
+	dog *watchdog
 	// writes counts the batches of entries that were written: each is one transaction, and two syncs, of bbolt.
 	writes atomic.Uint64
 }
 
-// guard passes a success on. After a failure it tells fatal and holds the caller for good: what Raft would do next could
-// rest on a vote or an entry that is not on disk.
-func (g *guardedStore) guard(doing string, err error) error {
+// guard writes, under the watchdog's eyes, and passes a success on. After a failure it tells fatal and never returns: what Raft would do next could rest on a vote
+// or an entry that is not on disk. The caller's goroutine is held while the node stops, and ends when Raft is to: its
+// deferred calls run, which is all that Raft's Shutdown waits for.
+func (g *guardedStore) guard(doing string, write func() error) error {
+	number := g.dog.begin(onDisk, doing)
+	err := write()
+	g.dog.end(number)
 	if err == nil {
 		return nil
 	}
 	g.fatal(fmt.Errorf("%s in %s: %w: the node stops, for it cannot know what reached its disk; nothing acknowledged is "+
 		"lost: see to the disk (space, permissions, health) and start the node again", doing, g.path, err))
-	select {}
+	<-g.released
+	runtime.Goexit()
+	return err
 }
 
 func (g *guardedStore) FirstIndex() (uint64, error)              { return g.logs.FirstIndex() }
@@ -119,22 +143,22 @@ func (g *guardedStore) GetUint64(key []byte) (uint64, error)     { return g.stab
 
 func (g *guardedStore) StoreLog(log *raft.Log) error {
 	g.writes.Add(1)
-	return g.guard("writing the Raft log", g.logs.StoreLog(log))
+	return g.guard("writing the Raft log", func() error { return g.logs.StoreLog(log) })
 }
 
 func (g *guardedStore) StoreLogs(logs []*raft.Log) error {
 	g.writes.Add(1)
-	return g.guard("writing the Raft log", g.logs.StoreLogs(logs))
+	return g.guard("writing the Raft log", func() error { return g.logs.StoreLogs(logs) })
 }
 
 func (g *guardedStore) DeleteRange(first, last uint64) error {
-	return g.guard("cutting the Raft log", g.logs.DeleteRange(first, last))
+	return g.guard("cutting the Raft log", func() error { return g.logs.DeleteRange(first, last) })
 }
 
 func (g *guardedStore) Set(key, value []byte) error {
-	return g.guard("writing Raft's own state", g.stable.Set(key, value))
+	return g.guard("writing Raft's own state", func() error { return g.stable.Set(key, value) })
 }
 
 func (g *guardedStore) SetUint64(key []byte, value uint64) error {
-	return g.guard("writing Raft's own state", g.stable.SetUint64(key, value))
+	return g.guard("writing Raft's own state", func() error { return g.stable.SetUint64(key, value) })
 }

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"strings"
+
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
 	"holdfast/session"
+	"holdfast/transport/raftnet"
 )
 
 // view is what the roles read: the applied state, and Raft's term and members. Safe for concurrent use.
@@ -35,16 +38,27 @@ func (v *view) Members() []session.Member {
 	servers := future.Configuration().Servers
 	members := make([]session.Member, 0, len(servers))
 	for _, s := range servers {
-		n, err := nodeOfServer(s.ID)
+		n, d, err := nodeOfServer(s.ID)
 		if err != nil {
 			return nil // not a configuration of ours; leaving a voter out would shrink the quorum
 		}
-		members = append(members, session.Member{Node: n, Voter: s.Suffrage == raft.Voter})
+		members = append(members, session.Member{Node: n, Directory: uint64(d), Voter: s.Suffrage == raft.Voter})
 	}
 	return members
 }
 
-// serverID is a node's number as Raft knows it.
-func serverID(n session.Node) raft.ServerID { return raft.ServerID(formatNode(n)) }
+// serverID is a node as Raft knows it: its number, and the directory that it runs on. A node on another directory is
+// another server, of which nothing is counted for the one it was.
+func serverID(n session.Node, d raftnet.Directory) raft.ServerID {
+	return raft.ServerID(formatNode(n) + "-" + d.String())
+}
 
-func nodeOfServer(id raft.ServerID) (session.Node, error) { return parseNode(string(id)) }
+func nodeOfServer(id raft.ServerID) (session.Node, raftnet.Directory, error) {
+	number, directory, _ := strings.Cut(string(id), "-")
+	n, err := parseNode(number)
+	if err != nil {
+		return 0, 0, err
+	}
+	d, err := raftnet.ParseDirectory(directory)
+	return n, d, err
+}

@@ -1,0 +1,270 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/session"
+	"holdfast/transport/raftnet"
+)
+
+// directories are the data directories that nodes run on.
+type directories map[session.Node]raftnet.Directory
+
+// admission decides whether this node may take part in Raft.
+//
+// A node whose directory was emptied has forgotten its votes, and entries that it said it has: it must not be taken for the
+// one it was. So each directory has an identity, and Raft speaks to a node only on the directory that is known of it
+// (raftnet.Layer): the one that the cluster's newest configuration names, or else the founder's. A node on a directory that
+// nobody knows waits, cut off from Raft, and meets the others until it is admitted in one of three ways:
+//
+//   - It founds the cluster with the others: each of them has met every node, none has been admitted yet, and all name the
+//     same directory for every node. Two different sets of founders cannot both come about. Were p admitted with F and q
+//     with G, then q agreed to F while it named F, and p to G while it named G; p asked for agreement to F after it last
+//     named anything else, G included, so q agreed to F after p agreed to G; by the same reason p agreed to G after q
+//     agreed to F.
+//   - It is a founder that comes late: a node that was admitted names its directory among the founders. It has never
+//     taken part, so there is nothing that it has forgotten. The answer must be to what it named last: it may since have
+//     agreed to other founders, after the one that answered had been emptied.
+//   - The leader takes it in as a new node, through Raft's log (membership): the one it was is removed from the
+//     configuration, and it is added with its directory's identity, without a vote until it has caught up. To Raft the two
+//     are two servers: each node that counts its votes, or what it stored, has the entry in its log that names it.
+//
+// Safe for concurrent use.
+type admission struct {
+	self   session.Node
+	mine   raftnet.Directory
+	others []session.Node
+	// names returns the directory of a node in Raft's newest configuration, 0 when it names none.
+	names func(session.Node) raftnet.Directory
+
+	mu sync.Mutex
+	// founders are set when the node is admitted, and not changed then. guarded by mu
+	founders directories
+	// met are the directories of the nodes as this one last met them, its own included. guarded by mu
+	met directories
+	// view counts the changes of met. agreed are the others that named the same directories since the last. guarded by mu
+	view uint64
+	// changed is closed and replaced when met changes: the others should hear of it. guarded by mu
+	changed chan struct{}
+	agreed  map[session.Node]bool
+	// settling is set while founders are written to disk: what this node names does not change then. guarded by mu
+	settling bool
+	// waits is why a node does not let this one in. guarded by mu
+	waits map[session.Node]string
+	// asked are the nodes that met this one since it was admitted and are not, or have no vote. guarded by mu
+	asked map[session.Node]asking
+}
+
+// asking is a node that asks to be taken in.
+type asking struct {
+	directory raftnet.Directory
+	// applied is the newest entry that it has applied, at when it said so.
+	applied uint64
+	at      time.Time
+}
+
+// meeting is what two nodes say when they meet, as JSON.
+type meeting struct {
+	// Admitted says that who speaks takes part. Names are then the founders, else the directories it has met.
+	Admitted bool        `json:"admitted,omitempty"`
+	Names    directories `json:"names"`
+	// Member says, in an answer, that the newest configuration names who asked, with its directory.
+	Member bool `json:"member,omitempty"`
+	// Applied is the newest entry that who asks has applied.
+	Applied uint64 `json:"applied,omitempty"`
+}
+
+func newAdmission(self session.Node, mine raftnet.Directory, founders directories, others []session.Node) *admission {
+	return &admission{
+		self: self, mine: mine, others: others, founders: founders,
+		names:   func(session.Node) raftnet.Directory { return 0 },
+		changed: make(chan struct{}),
+		met:     directories{self: mine},
+		agreed:  map[session.Node]bool{},
+		waits:   map[session.Node]string{},
+		asked:   map[session.Node]asking{},
+	}
+}
+
+// admitted reports whether this node may take part.
+func (a *admission) admitted() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.founders != nil
+}
+
+// isFounder returns the cluster's founders if this node was admitted on the directory of one, else nil.
+func (a *admission) isFounder() directories {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.founders[a.self] != a.mine {
+		return nil
+	}
+	return a.founders
+}
+
+// answer is what this node says when it was met.
+func (a *admission) answer(from session.Node, directory raftnet.Directory, request []byte) []byte {
+	var m meeting
+	if from == a.self || json.Unmarshal(request, &m) != nil {
+		return nil
+	}
+	named := a.names(from)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.founders == nil {
+		a.meet(from, directory)
+	} else {
+		a.asked[from] = asking{directory, m.Applied, time.Now()}
+	}
+	return a.say(meeting{Member: named == directory && directory != 0})
+}
+
+// ask is what this node says when it meets another, and the view that it says it from.
+func (a *admission) ask(applied uint64) (request []byte, view uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.say(meeting{Applied: applied}), a.view
+}
+
+// say completes m. Called with mu held.
+func (a *admission) say(m meeting) []byte {
+	m.Admitted = a.founders != nil
+	if m.Names = a.founders; m.Names == nil {
+		m.Names = a.met
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic("node: what a node says when it meets another: " + err.Error()) // numbers and texts
+	}
+	return b
+}
+
+// meet notes the directory that a node runs on. Called with mu held.
+func (a *admission) meet(node session.Node, d raftnet.Directory) {
+	if a.settling || a.met[node] == d || !slices.Contains(a.others, node) {
+		return
+	}
+	a.met[node] = d
+	a.view++
+	clear(a.agreed)
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// news returns a channel that is closed when this node has met another for the first time.
+func (a *admission) news() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed
+}
+
+// learn takes what a node answered that was met in a view. It returns the cluster's founders when this node is to be
+// admitted: the caller writes them down, and then calls settled.
+func (a *admission) learn(met raftnet.Met, view uint64) directories {
+	from := met.Node
+	var m meeting
+	if err := json.Unmarshal(met.Answer, &m); err != nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.founders != nil || a.settling || !slices.Contains(a.others, from) {
+		return nil
+	}
+	a.meet(from, met.Directory)
+	delete(a.waits, from)
+	switch {
+	case view != a.view: // said to what this node named before: it may come from a node that is gone
+	case m.Admitted && m.Member && len(m.Names) > 0:
+		return a.settle(m.Names)
+	case m.Admitted && m.Names[a.self] == a.mine:
+		if !a.knows(m.Names) {
+			a.waits[from] = fmt.Sprintf("node %d has founded the cluster with nodes %v, and this node's peers are others: make them the same", from, slices.Sorted(maps.Keys(m.Names)))
+			return nil
+		}
+		return a.settle(m.Names)
+	case m.Admitted:
+		a.waits[from] = fmt.Sprintf("node %d knows node %d on another data directory (%v): this node takes part again once the leader has taken it in anew", from, a.self, m.Names[a.self])
+	case maps.Equal(m.Names, a.met):
+		a.agreed[from] = true
+		if len(a.agreed) == len(a.others) {
+			return a.settle(a.met)
+		}
+	}
+	return nil
+}
+
+// knows reports whether founders are this node and its peers, no more and no less.
+func (a *admission) knows(founders directories) bool {
+	return len(founders) == len(a.others)+1 && !slices.ContainsFunc(a.others, func(n session.Node) bool { return founders[n] == 0 })
+}
+
+// settle begins the writing down. Called with mu held.
+func (a *admission) settle(founders directories) directories {
+	a.settling = true
+	return maps.Clone(founders)
+}
+
+// alone returns the founders when there is no other node to agree with.
+func (a *admission) alone() directories {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.founders != nil || len(a.others) > 0 {
+		return nil
+	}
+	return a.settle(a.met)
+}
+
+// settled ends the writing down: the founders are on disk.
+func (a *admission) settled(founders directories) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.founders, a.settling = founders, false
+}
+
+// unreached notes that a node could not be met.
+func (a *admission) unreached(node session.Node, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waits[node] = fmt.Sprintf("node %d: %v", node, err)
+}
+
+// asks returns the nodes that have asked to be taken in since a moment.
+func (a *admission) asks(since time.Time) map[session.Node]asking {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.asked, func(_ session.Node, one asking) bool { return one.at.Before(since) })
+	return maps.Clone(a.asked)
+}
+
+// waitsError says that the node waits for its admission.
+type waitsError struct{ why []string }
+
+func (e *waitsError) Error() string {
+	text := "this node's data directory is new: it takes part once all nodes have met"
+	if len(e.why) > 0 {
+		text += ": " + strings.Join(e.why, "; ")
+	}
+	return text
+}
+
+// check returns nil when the node has been admitted, or a [waitsError].
+func (a *admission) check() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.founders != nil {
+		return nil
+	}
+	var why []string
+	for _, node := range slices.Sorted(maps.Keys(a.waits)) {
+		why = append(why, a.waits[node])
+	}
+	return &waitsError{why}
+}

@@ -1,0 +1,259 @@
+package node
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/transport/raftnet"
+)
+
+// hall is where nodes meet without a network.
+type hall struct {
+	t     *testing.T
+	size  int
+	nodes map[session.Node]*admission
+	// disk are the founders that each node's directory holds; identity that of the directory.
+	disk     map[session.Node]directories
+	identity map[session.Node]raftnet.Directory
+	next     raftnet.Directory
+	// config is Raft's newest configuration.
+	config directories
+}
+
+func newHall(t *testing.T, size int) *hall {
+	t.Helper()
+	h := &hall{t: t, size: size, nodes: map[session.Node]*admission{}, disk: map[session.Node]directories{}, identity: map[session.Node]raftnet.Directory{}, config: directories{}}
+	for i := range size {
+		h.empty(session.Node(i + 1))
+	}
+	return h
+}
+
+// empty gives a node a new directory, and starts it.
+func (h *hall) empty(node session.Node) {
+	h.next++
+	h.identity[node] = h.next
+	delete(h.disk, node)
+	h.start(node)
+}
+
+// start begins a life of a node on its directory.
+func (h *hall) start(node session.Node) {
+	var others []session.Node
+	for i := range h.size {
+		if other := session.Node(i + 1); other != node {
+			others = append(others, other)
+		}
+	}
+	h.nodes[node] = newAdmission(node, h.identity[node], h.disk[node], others)
+	h.nodes[node].names = func(of session.Node) raftnet.Directory { return h.config[of] }
+}
+
+// meets has a meet b, and writes down what follows.
+func (h *hall) meets(a, b session.Node) {
+	request, view := h.nodes[a].ask(7)
+	answer := h.nodes[b].answer(a, h.identity[a], request)
+	h.learns(a, b, h.identity[b], answer, view)
+}
+
+func (h *hall) learns(a, b session.Node, on raftnet.Directory, answer []byte, view uint64) {
+	if founders := h.nodes[a].learn(raftnet.Met{Node: b, Directory: on, Answer: answer}, view); founders != nil {
+		h.disk[a] = founders
+		h.nodes[a].settled(founders)
+	}
+}
+
+func (h *hall) admitted(want ...session.Node) {
+	h.t.Helper()
+	var got []session.Node
+	for i := range h.size {
+		if h.nodes[session.Node(i+1)].admitted() {
+			got = append(got, session.Node(i+1))
+		}
+	}
+	if !slices.Equal(got, want) {
+		h.t.Errorf("admitted are %v, want %v", got, want)
+	}
+}
+
+func TestNodesFoundACluster(t *testing.T) {
+	h := newHall(t, 3)
+	h.meets(1, 2)
+	h.meets(2, 1)
+	h.meets(1, 2)
+	h.admitted() // 3 has not been met
+	if err := h.nodes[1].check(); err == nil || !strings.Contains(err.Error(), "once all nodes have met") {
+		t.Errorf("check: %v", err)
+	}
+	h.nodes[1].unreached(3, errDisk)
+	if err := h.nodes[1].check(); err == nil || !strings.Contains(err.Error(), "node 3: "+errDisk.Error()) {
+		t.Errorf("check: %v, want which node is missing", err)
+	}
+	h.meets(3, 1)
+	h.meets(3, 2)
+	h.admitted() // 3 knows all, and has heard agreement of none
+	h.meets(3, 1)
+	h.admitted()
+	h.meets(3, 2)
+	h.admitted(3)
+	h.meets(1, 3) // a founder that comes late
+	h.admitted(1, 3)
+	h.start(2)
+	h.meets(2, 1) // whom it did not know
+	h.admitted(1, 3)
+	h.meets(2, 1)
+	h.admitted(1, 2, 3)
+	for node := range h.nodes {
+		if got := h.disk[node]; !maps.Equal(got, directories{1: 1, 2: 2, 3: 3}) || h.nodes[node].isFounder() == nil || h.nodes[node].check() != nil {
+			t.Errorf("node %d has the founders %v", node, got)
+		}
+	}
+	h.start(1) // it has been admitted for good
+	h.admitted(1, 2, 3)
+}
+
+func TestAnEmptiedNodeIsNoFounder(t *testing.T) {
+	h := newHall(t, 3)
+	for range 3 {
+		for _, pair := range [][2]session.Node{{1, 2}, {2, 3}, {3, 1}, {2, 1}, {3, 2}, {1, 3}} {
+			h.meets(pair[0], pair[1])
+		}
+	}
+	h.admitted(1, 2, 3)
+	h.empty(2)
+	for range 5 {
+		h.meets(2, 1)
+		h.meets(2, 3)
+	}
+	h.admitted(1, 3)
+	if err := h.nodes[2].check(); err == nil || !strings.Contains(err.Error(), "node 1 knows node 2 on another data directory") {
+		t.Errorf("check: %v, want why", err)
+	}
+	asks := h.nodes[1].asks(time.Now().Add(-time.Minute))
+	if got := asks[2]; got.directory != h.identity[2] || got.applied != 7 {
+		t.Errorf("node 1 remembers that %+v asked", got)
+	}
+	if asks = h.nodes[1].asks(time.Now().Add(time.Minute)); len(asks) != 0 {
+		t.Errorf("node 1 remembers %v for ever", asks)
+	}
+	h.config[2] = 99 // another one is taken in
+	h.meets(2, 1)
+	h.admitted(1, 3)
+	h.config[2] = h.identity[2]
+	h.meets(2, 1)
+	h.admitted(1, 2, 3)
+	if got := h.disk[2]; got[2] != 2 || h.nodes[2].isFounder() != nil {
+		t.Errorf("its founders are %v, want those of the cluster", got)
+	}
+	if h.nodes[2].answer(1, 1, []byte("garbage")) != nil || h.nodes[2].answer(2, 1, []byte("{}")) != nil {
+		t.Error("garbage, or a node of its own number, is answered")
+	}
+}
+
+// Nodes whose peers differ do not begin with different configurations: who knows of more nodes does not join those who founded with less.
+func TestFoundersArePeers(t *testing.T) {
+	h := newHall(t, 3)
+	h.nodes[1] = newAdmission(1, h.identity[1], nil, []session.Node{2}) // its peers are 1 and 2
+	h.meets(1, 2)
+	h.meets(2, 1)
+	h.meets(1, 2)
+	if founders := h.nodes[1].isFounder(); len(founders) != 2 {
+		t.Fatalf("node 1 has founded with %v; want that it could not know of node 3", founders)
+	}
+	h.meets(2, 1)
+	h.admitted(1)
+	if err := h.nodes[2].check(); err == nil || !strings.Contains(err.Error(), "founded the cluster with nodes [1 2]") {
+		t.Errorf("check: %v, want that the peers differ", err)
+	}
+	h.nodes[2] = newAdmission(2, h.identity[2], nil, []session.Node{1})
+	h.meets(2, 1)
+	h.meets(2, 1) // what it names now has been heard
+	if founders := h.nodes[2].isFounder(); len(founders) != 2 {
+		t.Errorf("with the same peers node 2 is admitted with %v, want the two", founders)
+	}
+}
+
+func TestANodeAloneFoundsItsCluster(t *testing.T) {
+	a := newAdmission(1, 5, nil, nil)
+	if got := a.alone(); !maps.Equal(got, directories{1: 5}) {
+		t.Errorf("got %v", got)
+	}
+	if newAdmission(1, 5, nil, []session.Node{2}).alone() != nil || newAdmission(1, 5, directories{1: 5}, nil).alone() != nil {
+		t.Error("a node that is not alone, or was admitted, founds a cluster")
+	}
+}
+
+// Whatever is emptied, restarted, delayed and lost while a cluster is founded, there are never two sets of founders, and no
+// node is admitted as a founder on a directory that is none.
+func TestThereIsOneSetOfFounders(t *testing.T) {
+	founded := 0
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		h := newHall(t, 2+int(seed%2))
+		// said are answers on their way; pending are founders that are being written down.
+		type said struct {
+			a, b     session.Node
+			on, mine raftnet.Directory
+			life     *admission
+			answer   []byte
+			view     uint64
+		}
+		var onTheirWay []said
+		pending := map[session.Node]directories{}
+		pick := func() session.Node { return session.Node(random.IntN(h.size) + 1) }
+		for range 400 {
+			a, b := pick(), pick()
+			switch random.IntN(40) {
+			case 0:
+				delete(pending, a)
+				h.empty(a)
+			case 1:
+				delete(pending, a)
+				h.start(a)
+			case 2, 3, 4:
+				if now := pending[a]; now != nil {
+					h.disk[a] = now
+					h.nodes[a].settled(now)
+					delete(pending, a)
+					if len(h.disk) == 1 {
+						founded++
+					}
+					for other, theirs := range h.disk { // with the last directory that knew of it a cluster is gone
+						if !maps.Equal(theirs, now) {
+							t.Fatalf("seed %d: node %d has the founders %v, node %d %v", seed, a, now, other, theirs)
+						}
+					}
+					if now[a] != h.identity[a] {
+						t.Fatalf("seed %d: node %d is admitted on directory %v, and the founders are %v", seed, a, h.identity[a], now)
+					}
+				}
+			case 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19:
+				if len(onTheirWay) == 0 {
+					break
+				}
+				i := random.IntN(min(len(onTheirWay), 6))
+				s := onTheirWay[i]
+				onTheirWay = append(onTheirWay[:i], onTheirWay[i+1:]...)
+				if h.nodes[s.a] != s.life {
+					break // its connection ended with it
+				}
+				if now := h.nodes[s.a].learn(raftnet.Met{Node: s.b, Directory: s.on, Answer: s.answer}, s.view); now != nil {
+					pending[s.a] = now
+				}
+			default:
+				if a != b {
+					request, view := h.nodes[a].ask(0)
+					onTheirWay = append(onTheirWay, said{a, b, h.identity[b], h.identity[a], h.nodes[a], h.nodes[b].answer(a, h.identity[a], request), view})
+				}
+			}
+		}
+	}
+	if t.Logf("%d clusters were founded", founded); founded < 100 {
+		t.Error("the test shows little")
+	}
+}

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Raft stops while nobody reads its NotifyCh: it is read whatever the role loop does, and what it says is "look again", once.
+// test/raft shows the trap itself.
+func TestLeadershipIsAlwaysRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeadership()
+		defer l.close()
+		for i := range 1000 { // nobody reads changed meanwhile
+			select {
+			case l.notify <- i%2 == 0:
+			case <-time.After(time.Minute):
+				t.Fatalf("change %d of leadership was not read", i)
+			}
+		}
+		synctest.Wait()
+		<-l.changed
+		select {
+		case <-l.changed:
+			t.Error("changes that were not looked at pile up")
+		default:
+		}
+	})
+}
+
+// Raft's Shutdown hands leadership to nobody, and Close of its transport leaves connections open. A node that is stopped hands
+// over first, so that another leads without an election timeout; it leaves no connection open; and it starts again on its
+// configuration, which Raft will not be bootstrapped with twice.
+func TestAnOrderedStopHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		former := c.leader(10 * time.Second)
+		time.Sleep(10 * time.Second)
+		begun := time.Now()
+		former.cancel()
+		next := c.leader(time.Minute, former)
+		if took := time.Since(begun); took >= former.cfg.RaftHeartbeatTimeout/2 {
+			t.Errorf("%s led after %v: nobody handed over to it", next.name, took)
+		}
+		<-former.ended
+		if former.err != nil {
+			t.Errorf("the ordered stop: %v", former.err)
+		}
+		c.start(former)
+		c.eventually("the stopped node to serve again", time.Minute, func() bool { return former.server.Ready() == nil })
+		c.mustOpen(former, 5*time.Second)
+		c.stop()
+		if n := c.Conns(); n != 0 {
+			t.Errorf("%d ends of connections are open after all nodes have stopped", n)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// reason is what a node stalls on.
+type reason int
+
+const (
+	// onDisk is a write to Raft's log or to its votes.
+	onDisk reason = iota
+	// onApply is the state machine's applying of an entry.
+	onApply
+	reasons
+)
+
+func (r reason) String() string { return [reasons]string{"disk", "apply"}[r] }
+
+// looksPerLimit is how often the watchdog looks while one limit passes.
+const looksPerLimit = 8
+
+// operation is something under way that must end soon.
+type operation struct {
+	number uint64
+	reason reason
+	doing  string
+	// began is when, on the watchdog's clock.
+	began time.Duration
+}
+
+// watchdog notices that this node stalls: a write or the applying of an entry lasts longer than a limit, or the process
+// itself does not run. Raft never does: a leader whose disk hangs goes on sending heartbeats and leads for ever, and a
+// follower whose disk hangs goes on answering them, so that a leader without a quorum of disks stays one.
+//
+// What it decides follows from what it is told and from the time it is given. Its clock leaves out the time in which its
+// own looks came late: a process that was paused in the middle of a write has not waited for the disk. Safe for concurrent
+// use.
+type watchdog struct {
+	limit, period time.Duration
+	now           func() time.Time
+	base          time.Time
+
+	mu sync.Mutex
+	// looked is the latest look, and late what its looks have been late by in all; looks come once it looks. guarded by mu
+	looked, late time.Duration
+	looks        bool
+	// under is what is under way, oldest first. guarded by mu
+	under []operation
+	// number is of the newest operation. guarded by mu
+	number uint64
+	// stalls is the operation of each reason that has lasted longer than the limit, as of the latest look; zero: none.
+	// guarded by mu
+	stalls [reasons]operation
+	// stalled counts the stalls, pauses the late looks. guarded by mu
+	stalled [reasons]uint64
+	pauses  uint64
+}
+
+// newWatchdog returns a watchdog that reads the time from now, whose moments must have a monotonic reading.
+func newWatchdog(limit time.Duration, now func() time.Time) *watchdog {
+	return &watchdog{limit: limit, period: limit / looksPerLimit, now: now, base: now()}
+}
+
+// moment is the time since the watchdog was made.
+func (w *watchdog) moment() time.Duration { return w.now().Sub(w.base) }
+
+// clock returns the watchdog's clock at a moment: a look that is late already counts as one, though it has not come. Called with mu held.
+func (w *watchdog) clock(moment time.Duration) time.Duration {
+	if w.looks {
+		moment = min(moment, w.looked+w.period)
+	}
+	return moment - w.late
+}
+
+// begin notes that an operation begins now, and returns its number for end.
+func (w *watchdog) begin(r reason, doing string) uint64 {
+	moment := w.moment()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.number++
+	w.under = append(w.under, operation{w.number, r, doing, w.clock(moment)})
+	return w.number
+}
+
+// end notes that an operation has ended.
+func (w *watchdog) end(number uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.under {
+		if w.under[i].number == number {
+			w.under = append(w.under[:i], w.under[i+1:]...)
+			return
+		}
+	}
+}
+
+// start notes that looks come each period from now on.
+func (w *watchdog) start() {
+	moment := w.moment()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looked, w.looks = moment, true
+}
+
+// finding is what a look has found to be new.
+type finding struct {
+	// began and ended are the operations that have become, or are no longer, a stall; lasted is how long each took so far.
+	began, ended []stall
+	// paused is by how much the look came late, when that is more than the limit.
+	paused time.Duration
+}
+
+type stall struct {
+	operation
+	lasted time.Duration
+}
+
+// look judges what is under way.
+func (w *watchdog) look() finding {
+	moment := w.moment()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var f finding
+	if late := moment - w.looked - w.period; late > 0 {
+		w.late += late
+		if late > w.limit {
+			w.pauses++
+			f.paused = late
+		}
+	}
+	w.looked = moment
+	for r := range reasons {
+		before, after := w.stalls[r], w.stalling(r, moment-w.late)
+		if before.number == after.number {
+			continue
+		}
+		w.stalls[r] = after
+		// A disk on which each write stalls is one stall for each write: nothing says that the next will be better.
+		if before.number != 0 {
+			f.ended = append(f.ended, stall{before, moment - w.late - before.began})
+		}
+		if after.number != 0 {
+			w.stalled[r]++
+			f.began = append(f.began, stall{after, moment - w.late - after.began})
+		}
+	}
+	return f
+}
+
+// stalling returns the oldest operation of a reason if it has lasted longer than the limit at now. Called with mu held.
+func (w *watchdog) stalling(r reason, now time.Duration) operation {
+	for _, o := range w.under {
+		if o.reason == r {
+			if now-o.began > w.limit {
+				return o
+			}
+			break
+		}
+	}
+	return operation{}
+}
+
+// stallError says that the node stalls.
+type stallError struct {
+	reason reason
+	doing  string
+	lasted time.Duration
+}
+
+func (e *stallError) Error() string {
+	return fmt.Sprintf("stalled: %s has lasted %v", e.doing, e.lasted.Round(time.Millisecond))
+}
+
+// check returns a [stallError] while the node stalls, as of the latest look.
+func (w *watchdog) check() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.stalls {
+		if o.number != 0 {
+			return &stallError{o.reason, o.doing, w.looked - w.late - o.began}
+		}
+	}
+	return nil
+}
+
+// waits returns how long the oldest operation under way has lasted.
+func (w *watchdog) waits() time.Duration {
+	moment := w.moment()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.under) == 0 {
+		return 0
+	}
+	return w.clock(moment) - w.under[0].began
+}
+
+// stallStats are figures of a [watchdog].
+type stallStats struct {
+	// stalls says which reasons stall now.
+	stalls [reasons]bool
+	// stalled counts stalls since the start, paused the times the process did not run.
+	stalled [reasons]uint64
+	paused  uint64
+}
+
+func (w *watchdog) stats() stallStats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := stallStats{stalled: w.stalled, paused: w.pauses}
+	for r, o := range w.stalls {
+		s.stalls[r] = o.number != 0
+	}
+	return s
+}
