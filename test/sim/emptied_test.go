@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/hex"
 	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +15,7 @@ import (
 func TestEmptiedDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
-		w := newWorld(t, 2, 3)
+		w := newWorld(t, newReport(2, 3))
 		for _, name := range w.names {
 			w.Start(name)
 		}
@@ -30,7 +29,7 @@ func TestEmptiedDirectory(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		w.Kill(victim)
 		<-w.life(victim).done
-		if err := os.RemoveAll(filepath.Join(w.dir, victim)); err != nil {
+		if err := os.RemoveAll(w.drives[victim].path()); err != nil {
 			t.Fatal(err)
 		}
 		w.Start(victim)
@@ -53,11 +52,4 @@ func TestEmptiedDirectory(t *testing.T) {
 		}
 		w.stop()
 	})
-}
-
-// life is the present or last process of a node.
-func (w *world) life(name string) *process {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lives[name]
 }

@@ -111,7 +111,9 @@ func (g *ghost) attach(
 	if err != nil {
 		return nil, err
 	}
-	g.w.record.Add(g.event(kind, s.Token(), asked, s.SafeUntil()))
+	e := g.event(kind, s.Token(), asked, s.SafeUntil())
+	e.Node = session.Node(node + 1)
+	g.w.record.Add(e)
 	return &grip{token: s.Token(), node: node, since: asked}, nil
 }
 
@@ -134,7 +136,7 @@ func (g *ghost) resume(ctx context.Context, h *grip) bool {
 		return x.Resume(ctx, h.token)
 	})
 	if err != nil {
-		g.refused(h, asked, "resume", err)
+		g.refused(h, node, asked, history.Resume, err)
 		return false
 	}
 	*h = *now
@@ -165,11 +167,13 @@ func (g *ghost) touch(ctx context.Context, h *grip) {
 		err = results[0].Err
 	}
 	if err != nil {
-		g.refused(h, asked, "touch", err)
+		g.refused(h, h.node, asked, history.Touch, err)
 		return
 	}
 	h.since = asked
-	g.w.record.Add(g.event(history.Touched, h.token, asked, results[0].SafeUntil))
+	e := g.event(history.Touched, h.token, asked, results[0].SafeUntil)
+	e.Node = session.Node(h.node + 1)
+	g.w.record.Add(e)
 }
 
 func (g *ghost) close(ctx context.Context, h *grip) {
@@ -177,7 +181,7 @@ func (g *ghost) close(ctx context.Context, h *grip) {
 	defer cancel()
 	asked := g.w.record.Now()
 	if err := g.touchers[h.node].CloseToken(ctx, h.token); err != nil {
-		g.refused(h, asked, "close", err)
+		g.refused(h, h.node, asked, history.Close, err)
 		return
 	}
 	g.w.record.Add(g.event(history.Closed, h.token, asked, time.Time{}))
@@ -192,14 +196,18 @@ func (g *ghost) event(k history.Kind, t session.Token, asked time.Duration, unti
 	return e
 }
 
-func (g *ghost) refused(h *grip, asked time.Duration, what string, err error) {
+// refused records that a request through a node was refused, or not answered.
+func (g *ghost) refused(h *grip, node int, asked time.Duration, op history.Op, err error) {
 	e := g.event(history.Refused, h.token, asked, time.Time{})
-	e.Text = what + " through " + g.w.names[h.node] + ": " + err.Error()
+	e.Op, e.Node, e.Text = op, session.Node(node+1), err.Error()
+	var expired *session.ExpiredError
 	switch {
 	case errors.Is(err, session.ErrMoved):
 		e.Kind = history.ToldMoved
-	case errors.Is(err, session.ErrExpired):
-		e.Kind = history.ToldGone
+	case errors.As(err, &expired):
+		e.Kind, e.Certificate = history.ToldGone, expired.Certificate
+	default:
+		e.Unknown = true
 	}
 	g.w.record.Add(e)
 }

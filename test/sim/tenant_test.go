@@ -13,8 +13,8 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// lookEvery is how often a session's promise is looked at: 20 times a second.
-const lookEvery = 50 * time.Millisecond
+// lookEvery is how often a session's promise is looked at: 10 times a second: no promise is made more often.
+const lookEvery = 100 * time.Millisecond
 
 // tenant is one client process that uses the SDK and records what it tells.
 type tenant struct {
@@ -49,7 +49,7 @@ func (x *tenant) start(host *simnet.Host) {
 // stop closes the client and waits for those who watch its sessions.
 func (x *tenant) stop() {
 	if err := x.client.Close(); err != nil {
-		x.w.t.Errorf("%s: close client: %v", x.name, err)
+		x.w.failf("%s: close client: %v", x.name, err)
 	}
 	x.watching.Wait()
 }
@@ -73,7 +73,7 @@ func (x *tenant) open(ctx context.Context, within time.Duration) *client.Session
 	asked := x.w.record.Now()
 	s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.between(4*time.Second, 10*time.Second)})
 	if err != nil {
-		x.w.record.Add(history.Event{Kind: history.Refused, Who: x.name, Asked: asked, Text: "open: " + err.Error()})
+		x.w.record.Add(history.Event{Kind: history.Refused, Who: x.name, Asked: asked, Op: history.Open, Unknown: true, Text: err.Error()})
 		return nil
 	}
 	x.w.record.Add(x.event(history.Opened, s, asked))
@@ -88,7 +88,9 @@ func (x *tenant) steal(ctx context.Context, t session.Token) {
 	asked := x.w.record.Now()
 	s, err := x.client.Resume(ctx, t)
 	if err != nil {
-		x.w.record.Add(history.Event{Kind: history.Refused, Who: x.name, ID: t.ID, Asked: asked, Text: "resume: " + err.Error()})
+		x.w.record.Add(history.Event{
+			Kind: history.Refused, Who: x.name, ID: t.ID, Asked: asked, Op: history.Resume, Unknown: true, Text: err.Error(),
+		})
 		return
 	}
 	x.w.record.Add(x.event(history.Resumed, s, asked))
@@ -106,7 +108,7 @@ func (x *tenant) close(ctx context.Context, s *client.Session) {
 	switch {
 	case err == nil:
 	case errors.Is(err, session.ErrMoved), errors.Is(err, session.ErrExpired):
-		e.Kind, e.Text = history.Refused, "close: "+err.Error()
+		e.Kind, e.Op, e.Text = history.Refused, history.Close, err.Error()
 	default:
 		e.Kind, e.Text = history.Silent, "close did not come through: "+err.Error()
 	}
@@ -191,7 +193,7 @@ func (x *tenant) ended(s *client.Session) {
 	case errors.Is(err, session.ErrClosed):
 		return
 	default:
-		x.w.t.Errorf("%s: session %s ended with %v", x.name, s.ID(), err)
+		x.w.failf("%s: session %s ended with %v", x.name, s.ID(), err)
 		return
 	}
 	x.w.record.Add(e)
@@ -202,6 +204,7 @@ func (x *tenant) live(ctx context.Context, others []*tenant) {
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
 		if s == nil {
+			sleep(ctx, 500*time.Millisecond) // it may have been refused at once
 			continue
 		}
 		sleep(ctx, x.between(time.Second, 12*time.Second))
@@ -239,7 +242,7 @@ func (x *tenant) die(ctx, patience context.Context) {
 		for range 2 {
 			x.open(ctx, 30*time.Second)
 		}
-		sleep(ctx, x.between(time.Second, 20*time.Second))
+		sleep(ctx, x.between(time.Second, 15*time.Second))
 		x.silence(func() {
 			for _, s := range x.all() {
 				x.w.record.Add(history.Event{Kind: history.Silent, Who: x.name, ID: s.ID(), Attachment: s.Token().Attachment})
@@ -289,7 +292,7 @@ func (x *tenant) testify(ctx context.Context) {
 		x.w.record.Add(x.event(history.Alive, s, 0))
 	}
 	if x.open(ctx, settle) == nil {
-		x.w.t.Errorf("%s: no session could be opened within %v, long after the last fault", x.name, settle)
+		x.w.failf("%s: no session could be opened within %v, long after the last fault", x.name, settle)
 	}
 }
 

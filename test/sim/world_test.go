@@ -1,19 +1,14 @@
 package sim
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"holdfast/node"
 	"holdfast/session"
@@ -30,43 +25,93 @@ type world struct {
 	record  *history.Recorder
 	names   []string
 	clients []string
+	drives  map[string]*drive
+	logs    *logs
+	report  *report
+	// eager nodes take snapshots and cut their logs often enough that followers are restored from snapshots. Set before any starts.
+	eager bool
+	// others are goroutines that outlive what started them: processes on their way out, supervisors.
+	others sync.WaitGroup
+	// closing is closed when the run ends: nothing is started any more.
+	closing chan struct{}
 
-	logs *logBuffer
-
-	mu    sync.Mutex
-	lives map[string]*process        // guarded by mu; the present or last process of a node
-	ended map[session.ID]struct{}    // guarded by mu; sessions whose end some node has applied
-	wake  chan struct{}              // guarded by mu; closed and replaced when ended grows
-	seen  map[string]map[uint64]bool // guarded by mu; indexes a node applied whose digest is not recorded yet
+	mu     sync.Mutex
+	lives  map[string]*process      // guarded by mu; the present or last process of a node
+	clocks map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
+	ahead  map[string]bool          // guarded by mu; nodes whose clock ever was
+	lost   bool                     // guarded by mu; a disk was emptied
+	looked map[string]int           // guarded by mu; how often a node has looked at a clock that is wrong
+	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end some node has applied
+	wake   chan struct{}            // guarded by mu; closed and replaced when ended grows
+	guests int                      // guarded by mu; counts hosts of clients that come and go
+	// suspects are sessions that something went wrong with, other than the checker found. guarded by mu
+	suspects []session.ID
 }
 
-// process is one life of a node.
-type process struct {
-	node   *node.Node
-	cancel context.CancelFunc
-	done   chan struct{}
-	killed bool
-}
-
-// newWorld makes a cluster of nodes nodes whose wiring is the production's, and does not start it.
-func newWorld(t *testing.T, seed uint64, nodes int) *world {
+// newWorld makes the cluster that r is about, whose wiring is the production's, and does not start it.
+func newWorld(t *testing.T, r *report) *world {
 	t.Helper()
 	w := &world{
-		Network: simnet.New(latencies(seed)),
+		Network: simnet.New(latencies(r.Seed)),
 		t:       t,
-		seed:    seed,
-		dir:     t.TempDir(),
+		seed:    r.Seed,
+		dir:     scratch(t),
 		record:  history.NewRecorder(),
-		logs:    &logBuffer{},
+		drives:  make(map[string]*drive),
+		logs:    newLogs(),
+		report:  r,
+		closing: make(chan struct{}),
 		lives:   make(map[string]*process),
+		clocks:  make(map[string]time.Duration),
+		ahead:   make(map[string]bool),
+		looked:  make(map[string]int),
 		ended:   make(map[session.ID]struct{}),
 		wake:    make(chan struct{}),
-		seen:    make(map[string]map[uint64]bool),
 	}
-	for i := range nodes {
-		w.names = append(w.names, fmt.Sprintf("n%d", i+1))
+	w.Seed(r.Seed)
+	for i := range r.Nodes {
+		name := fmt.Sprintf("n%d", i+1)
+		w.names = append(w.names, name)
+		w.drives[name] = &drive{dir: filepath.Join(w.dir, name), rand: w.stream("disk of " + name)}
 	}
 	return w
+}
+
+// failf records a finding that is not the checker's.
+func (w *world) failf(format string, args ...any) {
+	w.t.Helper()
+	text := fmt.Sprintf(format, args...)
+	w.report.fail(text)
+	w.t.Errorf("seed %d: %s", w.seed, text)
+}
+
+// failAbout is failf about a session, whose story is told.
+func (w *world) failAbout(id session.ID, format string, args ...any) {
+	w.t.Helper()
+	w.mu.Lock()
+	w.suspects = append(w.suspects, id)
+	w.mu.Unlock()
+	w.failf("session "+id.String()+": "+format, args...)
+}
+
+// memory is where Linux keeps files in memory.
+const memory = "/dev/shm"
+
+// scratch returns a directory for the disks of a run: in memory where there is some, unless TMPDIR says where. A sync takes no
+// time there; what it would keep is the business of drive.
+func scratch(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("TMPDIR") == "" {
+		if dir, err := os.MkdirTemp(memory, "holdfast-sim-"); err == nil { //nolint:usetesting // TMPDIR is for what is kept as well
+			t.Cleanup(func() {
+				if err := os.RemoveAll(dir); err != nil {
+					t.Error(err)
+				}
+			})
+			return dir
+		}
+	}
+	return t.TempDir()
 }
 
 // latencies gives each link a latency of its own, 0.1 to 3 ms.
@@ -89,10 +134,10 @@ func (w *world) stream(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(w.seed, h))
 }
 
-func (w *world) config(name string) node.Config {
+func (w *world) config(name, dir string) node.Config {
 	cfg := node.DefaultConfig()
 	cfg.ClusterID = "sim"
-	cfg.DataDir = filepath.Join(w.dir, name)
+	cfg.DataDir = dir
 	for i, n := range w.names {
 		cfg.Peers = append(cfg.Peers, node.Peer{Node: session.Node(i + 1), Raft: n + ":7401", Peer: n + ":7402", Client: n + ":7400"})
 		if n == name {
@@ -101,96 +146,28 @@ func (w *world) config(name string) node.Config {
 	}
 	// A killed node's network is gone, so nothing of its orderly stop gets out. Raft ends when its last dial has.
 	cfg.ShutdownTimeout = 5 * time.Second
-	// Odd seeds take snapshots often enough that followers are restored from them.
-	if w.seed%2 == 1 {
+	if w.eager {
 		cfg.SnapshotInterval, cfg.SnapshotThreshold, cfg.TrailingLogs = 5*time.Second, 20, 4
+		if w.seed%3 == 2 { // the log goes back to the snapshot before the newest: a node can do without that
+			cfg.TrailingLogs = 200
+		}
 	}
 	return cfg
 }
 
-// Start starts a node on its directory.
-func (w *world) Start(name string) {
-	w.mu.Lock()
-	former := w.lives[name]
-	w.mu.Unlock()
-	if former != nil {
-		<-former.done
+// commitTimeout is how soon a quiet leader tells followers of a commit: most of a quiet cluster's work. Every eighth seed has
+// production's.
+func (w *world) commitTimeout() time.Duration {
+	if w.seed%8 == 0 {
+		return 0
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{cancel: cancel, done: make(chan struct{})}
-	n, err := node.New(w.config(name), node.Options{
-		Logger:  w.logs.logger(name),
-		Network: w.Host(name),
-		Version: "sim",
-		Applied: func(index, term uint64, changes []session.Change) { w.applied(name, index, term, changes) },
-	})
-	if err != nil {
-		cancel()
-		close(p.done)
-		w.t.Errorf("start %s: %v", name, err)
-		return
-	}
-	p.node = n
-	w.mu.Lock()
-	w.lives[name] = p
-	w.mu.Unlock()
-	go func() {
-		defer close(p.done)
-		err := n.Run(ctx)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if err != nil && !p.killed {
-			w.t.Errorf("%s ended at %v: %v", name, w.record.Now(), err)
-		} else if errors.Is(err, context.DeadlineExceeded) {
-			w.t.Errorf("%s did not come to an end within %v: %v", name, w.config(name).ShutdownTimeout, err)
-		}
-	}()
+	return 50 * time.Millisecond
 }
 
-// Kill ends a node's process: first its network, so that nothing it does on its way out reaches anybody.
-func (w *world) Kill(name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p := w.lives[name]
-	if p == nil || p.killed {
-		return false
-	}
-	p.killed = true
-	w.Network.Kill(name)
-	p.cancel()
-	return true
-}
-
-// stop ends all nodes and waits for them.
-func (w *world) stop() {
-	w.mu.Lock()
-	var all []*process
-	for _, p := range w.lives {
-		p.killed = true // what goes wrong on the way out of a test is no finding
-		p.cancel()
-		all = append(all, p)
-	}
-	w.mu.Unlock()
-	for _, p := range all {
-		<-p.done
-	}
-}
-
-// Nodes, Clients and Leader implement faults.Cluster.
+// Nodes and Clients implement faults.Hosts.
 func (w *world) Nodes() []string { return w.names }
 
 func (w *world) Clients() []string { return w.clients }
-
-func (w *world) Leader() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, name := range w.names {
-		if p := w.lives[name]; p != nil && !p.killed && p.node.Leads() {
-			return name
-		}
-	}
-	return ""
-}
 
 // endpoints are the client addresses of all nodes.
 func (w *world) endpoints() []string {
@@ -201,30 +178,48 @@ func (w *world) endpoints() []string {
 	return addresses
 }
 
-// applied records what a node applied.
-func (w *world) applied(name string, index, term uint64, changes []session.Change) {
+// guest returns the name of a new host for clients that come and go.
+func (w *world) guest(kind string) string {
 	w.mu.Lock()
-	if w.seen[name] == nil {
-		w.seen[name] = make(map[uint64]bool)
+	defer w.mu.Unlock()
+	w.guests++
+	return fmt.Sprintf("%s%d", kind, w.guests)
+}
+
+// Reset implements faults.Weather.
+func (w *world) Reset(one, other string) int {
+	n := w.Network.Reset(one, other)
+	if n > 0 {
+		w.record.Add(history.Event{Kind: history.Reset, Who: one, Text: other})
 	}
-	w.seen[name][index] = true
-	w.mu.Unlock()
-	for _, c := range changes {
-		e := history.Event{
-			Who: name, ID: c.Session.ID, Attachment: c.Session.Attachment, Timeout: c.Session.Timeout, Index: index, Term: term,
-			Text: fmt.Sprintf("owner %d", c.Session.Owner),
+	return n
+}
+
+// SetClock implements faults.World.
+func (w *world) SetClock(name string, forward time.Duration) (undo func() bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clocks[name] += forward
+	w.ahead[name] = w.ahead[name] || forward > 0
+	before := w.looked[name]
+	return func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.clocks[name] -= forward
+		return w.looked[name] > before
+	}
+}
+
+// wallClock returns a node's clock.
+func (w *world) wallClock(name string) func() time.Time {
+	return func() time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		ahead := w.clocks[name]
+		if ahead != 0 {
+			w.looked[name]++
 		}
-		switch c.Kind {
-		case session.Opened:
-			e.Kind = history.AppliedOpen
-		case session.Moved:
-			e.Kind = history.AppliedMove
-		case session.Ended:
-			certificate := c.Certificate
-			e.Kind, e.Cause, e.Certificate = history.AppliedEnd, c.Certificate.Cause, &certificate
-			w.end(c.Session.ID)
-		}
-		w.record.Add(e)
+		return time.Now().Add(ahead)
 	}
 }
 
@@ -252,55 +247,4 @@ func (w *world) awaitEnd(ctx context.Context, id session.ID) bool {
 			return false
 		}
 	}
-}
-
-// sample records the digests of what the nodes have applied since the last time.
-func (w *world) sample() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, name := range w.names {
-		p := w.lives[name]
-		if p == nil || p.killed {
-			continue
-		}
-		for index := range w.seen[name] {
-			if digest, ok := p.node.Digest(index); ok {
-				w.record.Add(history.Event{Kind: history.Digest, Who: name, Index: index, Text: fmt.Sprintf("%x", digest)})
-			}
-		}
-		clear(w.seen[name])
-	}
-}
-
-// logBuffer keeps the logs of all nodes and clients for a run that fails.
-type logBuffer struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer // guarded by mu
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.String()
-}
-
-// logger returns the logger of a host. SIM_LOG sets the level; default info.
-func (b *logBuffer) logger(name string) hclog.Logger {
-	level := hclog.LevelFromString(os.Getenv("SIM_LOG"))
-	if level == hclog.NoLevel {
-		level = hclog.Info
-	}
-	return hclog.New(&hclog.LoggerOptions{Name: name, Level: level, Output: b, TimeFormat: "15:04:05.000"})
-}
-
-// tail returns the last lines of the logs.
-func (b *logBuffer) tail(lines int) string {
-	all := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-	return strings.Join(all[max(len(all)-lines, 0):], "\n")
 }

@@ -20,6 +20,11 @@ type Bounds struct {
 	Commit time.Duration
 	// Settle is how long after a fault a cluster counts as calm: elections, Raft's back-off, clients that find their way.
 	Settle time.Duration
+	// Interval is that of heartbeats, Quorum the number of voters that make a round good.
+	Interval time.Duration
+	Quorum   int
+	// Serve is how long after the last fault every client has to be served at the latest.
+	Serve time.Duration
 }
 
 // Violation is an invariant that did not hold.
@@ -45,13 +50,33 @@ type Result struct {
 	Checked map[string]int
 }
 
-// Check holds events, in the order of time, against I1 to I4, I6 and I7.
+// Marks returns the violations that concern session id as remarks of its story.
+func (r Result) Marks(id session.ID) []history.Mark {
+	var marks []history.Mark
+	for _, v := range r.Violations {
+		if v.ID == id {
+			marks = append(marks, history.Mark{At: v.At, Text: v.Invariant + " VIOLATED: " + v.Text})
+		}
+	}
+	return marks
+}
+
+// Check holds events, in the order of time, against I1 to I8, liveness after the last fault, and linearizability.
 func Check(events []history.Event, b Bounds) Result {
-	c := &checker{bounds: b, lives: make(map[session.ID]*life), result: Result{Checked: make(map[string]int)}}
+	c := &checker{
+		bounds: b, lives: make(map[session.ID]*life), result: Result{Checked: make(map[string]int)},
+		terms: make(map[uint64]*term), began: make(map[processTerm]time.Duration),
+		names: make(map[session.Node]string), started: make(map[string][]time.Duration), resets: make(map[link][]time.Duration),
+		trackers: make(map[uint64][]time.Duration),
+	}
 	for _, e := range events {
 		c.note(e)
 	}
+	for _, t := range c.terms {
+		t.settle(b.Interval)
+	}
 	c.replicas(events)
+	c.wanting(events)
 	for _, l := range c.sorted() {
 		c.promises(l)
 		c.early(l)
@@ -59,6 +84,7 @@ func Check(events []history.Event, b Bounds) Result {
 		c.served(l)
 		c.fenced(l)
 		c.told(l)
+		c.linear(l)
 	}
 	return c.result
 }
@@ -71,8 +97,10 @@ type life struct {
 	grants, touches, promises, closes []history.Event
 	moved, gone, contexts, alive      []history.Event
 	asked                             []history.Event // of its close
-	// moves are those that a node applied.
-	moves []history.Event
+	// attempts are the closes that were sent, voices what proves a client alive to the owner that answered.
+	attempts, voices []history.Event
+	// applied are the opens and moves that nodes applied, ends the ends, decided the decisions of leaders that it expires.
+	applied, ends, decided []history.Event
 	// silent is when it went silent for good, 0: never. A later grant is a new voice.
 	silent time.Duration
 	// end is the earliest time any node applied the end at.
@@ -86,12 +114,25 @@ type checker struct {
 
 	// disturbed are the times of faults; one that has not ended yet has no end.
 	disturbed []span
+	terms     map[uint64]*term
+	// began is when a node first applied an entry of a term.
+	began map[processTerm]time.Duration
+	// names are those of nodes, started when their processes began.
+	names   map[session.Node]string
+	started map[string][]time.Duration
+	// trackers are when those of a term began: a leader that stalls begins another (E1 starts anew).
+	trackers map[uint64][]time.Duration
+	// resets are when the connections between two hosts were reset, both ways round.
+	resets    map[link][]time.Duration
+	decisions int
 	// healed is when the last fault ended, finished when the run did.
 	healed, finished time.Duration
 }
 
+type link struct{ one, other string }
+
 type span struct {
-	what       string
+	what, who  string
 	from, till time.Duration
 	open       bool
 }
@@ -125,17 +166,37 @@ func (c *checker) sorted() []*life {
 func (c *checker) note(e history.Event) {
 	switch e.Kind {
 	case history.FaultBegan:
-		c.disturbed = append(c.disturbed, span{what: e.Text, from: e.At, open: true})
+		c.disturbed = append(c.disturbed, span{what: e.Text, who: e.Who, from: e.At, open: true})
 	case history.FaultEnded:
 		c.endFault(e)
 	case history.Healed:
 		c.healed = e.At
 	case history.Finished:
 		c.finished = e.At
-	case history.Digest, history.Refused:
+	case history.Digest, history.Wants, history.NodeStopped:
+	case history.NodeStarted:
+		c.names[e.Node] = e.Who
+		c.started[e.Who] = append(c.started[e.Who], e.At)
+	case history.AppliedTerm:
+		if at := (processTerm{e.Who, e.Term}); c.began[at] == 0 {
+			c.began[at] = e.At
+		}
+	case history.Heard:
+		c.listen(e)
+	case history.Leads:
+		c.trackers[e.Term] = append(c.trackers[e.Term], e.At)
+	case history.Reset:
+		c.resets[link{e.Who, e.Text}] = append(c.resets[link{e.Who, e.Text}], e.At)
+		c.resets[link{e.Text, e.Who}] = append(c.resets[link{e.Text, e.Who}], e.At)
+	case history.Decided:
+		c.decisions++
+		l := c.life(e.ID)
+		l.decided = append(l.decided, e)
 	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseAsked, history.Closed,
-		history.ToldMoved, history.ToldGone, history.ContextEnded, history.Silent, history.Alive:
-		c.life(e.ID).hear(e)
+		history.ToldMoved, history.ToldGone, history.ContextEnded, history.Silent, history.Alive, history.Refused:
+		if e.ID != 0 {
+			c.life(e.ID).hear(e)
+		}
 	case history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
 		c.life(e.ID).apply(e)
 	}
@@ -155,13 +216,20 @@ func (l *life) hear(e history.Event) {
 	if e.Until != 0 {
 		l.promises = append(l.promises, e)
 	}
+	if e.Op == history.Close || e.Kind == history.Closed {
+		l.attempts = append(l.attempts, e)
+	}
 	switch e.Kind { //nolint:exhaustive // note has sorted the rest out
 	case history.Opened, history.Resumed:
 		l.grants, l.silent = append(l.grants, e), 0
+		l.voices = append(l.voices, e)
 	case history.Touched:
 		l.touches = append(l.touches, e)
+		l.voices = append(l.voices, e)
 	case history.CloseAsked:
 		l.asked = append(l.asked, e)
+		e.Asked = e.At
+		l.attempts = append(l.attempts, e)
 	case history.Closed:
 		l.closes = append(l.closes, e)
 	case history.ToldMoved:
@@ -184,12 +252,24 @@ func (l *life) apply(e history.Event) {
 	if e.Timeout != 0 {
 		l.timeout = e.Timeout
 	}
-	switch {
-	case e.Kind == history.AppliedMove:
-		l.moves = append(l.moves, e)
-	case e.Kind == history.AppliedEnd && l.end == nil:
+	if e.Kind != history.AppliedEnd {
+		l.applied = append(l.applied, e)
+		return
+	}
+	l.ends = append(l.ends, e)
+	if l.end == nil {
 		l.end = &e
 	}
+}
+
+// made returns the first time that a node applied the open or the move that made an attachment.
+func (l *life) made(attachment uint64) (history.Event, bool) {
+	for _, a := range l.applied {
+		if a.Attachment == attachment {
+			return a, true
+		}
+	}
+	return history.Event{}, false
 }
 
 // expired returns when the session's expiry was first applied.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"time"
 
 	"holdfast/session"
 	"holdfast/test/sim/history"
@@ -28,6 +29,86 @@ func (c *checker) fenced(l *life) {
 		c.olderTouches(l, g)
 		c.olderCloses(l, g)
 	}
+	c.granted(l)
+	c.takers(l)
+	c.closedBy(l)
+}
+
+// granted checks that what was granted had been applied by some node (M3), and that no two clients were granted one attachment.
+func (c *checker) granted(l *life) {
+	first := make(map[uint64]history.Event)
+	for _, g := range l.grants {
+		c.checked("M3")
+		if !slices.ContainsFunc(l.applied, func(a history.Event) bool { return a.Attachment == g.Attachment && a.At <= g.At }) {
+			c.fail("I4", l, g.At, "%s was granted attachment %d, which no node had applied (M3)", g.Who, g.Attachment)
+		}
+		if f, ok := first[g.Attachment]; ok && f.Who != g.Who {
+			c.fail("I4", l, g.At, "attachment %d was granted to %s and to %s", g.Attachment, f.Who, g.Who)
+		} else if !ok {
+			first[g.Attachment] = g
+		}
+	}
+}
+
+// takers checks, in any weather, who takes touches of a session: only the owner of their attachment, and that only while it has applied
+// neither a newer attachment nor the end when the touch is sent (T2, M4). A process that was started since may not have come as far
+// again as the former one had, and may take them; they count for nothing (T5).
+func (c *checker) takers(l *life) {
+	for _, t := range l.touches {
+		made, ok := l.made(t.Attachment)
+		switch {
+		case !ok || made.At > t.At:
+			c.fail("I4", l, t.At, "a touch was taken through attachment %d, which no node had applied (M3): %s", t.Attachment, t)
+			continue
+		case t.Node != 0 && t.Node != made.Node:
+			c.fail("I4", l, t.At, "node %d took a touch through attachment %d of node %d: %s", t.Node, t.Attachment, made.Node, t)
+			continue
+		}
+		c.checked("T2")
+		owner := c.names[made.Node]
+		passed := func(a history.Event) bool {
+			return a.Who == owner && a.Attachment > t.Attachment && a.At < t.Asked && !c.startedWithin(owner, a.At, t.At)
+		}
+		if i := slices.IndexFunc(l.applied, passed); i >= 0 {
+			c.fail("I4", l, t.At, "%s had applied attachment %d, yet took a touch through an older one: %s", owner, l.applied[i].Attachment, t)
+		}
+		ended := func(a history.Event) bool {
+			return a.Who == owner && a.At < t.Asked && !c.startedWithin(owner, a.At, t.At)
+		}
+		if i := slices.IndexFunc(l.ends, ended); i >= 0 {
+			c.fail("I4", l, t.At, "%s had applied the session's end, yet took a touch: %s", owner, t)
+		}
+	}
+}
+
+// startedWithin reports whether a process of a node began between two moments.
+func (c *checker) startedWithin(who string, from, till time.Duration) bool {
+	return slices.ContainsFunc(c.started[who], func(s time.Duration) bool { return s >= from && s <= till })
+}
+
+// closedBy checks that a close that was answered as done ended the session, and did so through the attachment that it named, or through a
+// newer one that the same client's library had resumed meanwhile (M2); and that no session is closed whose close nobody asked for.
+func (c *checker) closedBy(l *life) {
+	for _, x := range l.closes {
+		c.checked("closes")
+		switch e := l.end; {
+		case e == nil || e.Cause != session.CauseClosed || e.At > x.At:
+			c.fail("I4", l, x.At, "a close was answered as done, and no node had applied one: %s", x)
+		case e.Attachment != x.Attachment && (x.Node != 0 || e.Attachment < x.Attachment || l.others(e.Attachment, x.Who)):
+			c.fail("I4", l, x.At, "a close through attachment %d ended the session with attachment %d: %s", x.Attachment, e.Attachment, x)
+		}
+	}
+	// A library closes by itself what it opened for somebody who does not wait any more: then nobody was granted it.
+	if e := l.end; e != nil && e.Cause == session.CauseClosed && len(l.grants) > 0 {
+		if !slices.ContainsFunc(l.attempts, func(a history.Event) bool { return a.Asked <= e.At && a.Attachment <= e.Attachment }) {
+			c.fail("I4", l, e.At, "closed with attachment %d, and nobody had asked for that", e.Attachment)
+		}
+	}
+}
+
+// others reports whether an attachment was granted to another client than who.
+func (l *life) others(attachment uint64, who string) bool {
+	return slices.ContainsFunc(l.grants, func(g history.Event) bool { return g.Attachment == attachment && g.Who != who })
 }
 
 func (c *checker) olderTouches(l *life, g history.Event) {
@@ -59,7 +140,7 @@ func (c *checker) told(l *life) {
 	}
 	for _, m := range l.moved {
 		c.checked("told moved")
-		if !slices.ContainsFunc(l.moves, func(a history.Event) bool { return a.Attachment > m.Attachment && a.At <= m.At }) {
+		if !slices.ContainsFunc(l.applied, func(a history.Event) bool { return a.Attachment > m.Attachment && a.At <= m.At }) {
 			c.fail("I4", l, m.At, "%s was told of a move that no node had applied", m.Who)
 		}
 	}
@@ -80,66 +161,4 @@ func newestGrant(l *life) history.Event {
 		}
 	}
 	return newest
-}
-
-// replicas checks I6 and I7: at one index all nodes have one digest and applied the same changes; an id is opened once and
-// ends once.
-func (c *checker) replicas(events []history.Event) {
-	digests := make(map[uint64]history.Event)
-	opened, ended := make(map[session.ID]history.Event), make(map[session.ID]history.Event)
-	moved := make(map[uint64]history.Event)
-	for _, e := range events {
-		switch e.Kind { //nolint:exhaustive // the others are no replica's
-		case history.Digest:
-			c.same("I6", digests, e.Index, e)
-		case history.AppliedOpen:
-			c.once("I7", opened, e.ID, e)
-		case history.AppliedEnd:
-			c.once("I6", ended, e.ID, e)
-		case history.AppliedMove:
-			c.attached(moved, e)
-		}
-	}
-}
-
-// same fails when e's digest is not that of the first event at its index.
-func (c *checker) same(invariant string, first map[uint64]history.Event, index uint64, e history.Event) {
-	f, ok := first[index]
-	if !ok {
-		first[index] = e
-		return
-	}
-	if f.Who != e.Who {
-		c.checked(invariant)
-	}
-	if f.Text != e.Text {
-		c.fail(invariant, &life{}, e.At, "at index %d %s has digest %s, %s has %s", index, f.Who, f.Text, e.Who, e.Text)
-	}
-}
-
-// once fails when what is done once in an id's life was done by two entries.
-func (c *checker) once(invariant string, first map[session.ID]history.Event, id session.ID, e history.Event) {
-	f, ok := first[id]
-	if !ok {
-		first[id] = e
-		return
-	}
-	if f.Who != e.Who {
-		c.checked(invariant)
-	}
-	if f.Index != e.Index || f.Term != e.Term || f.Attachment != e.Attachment || f.Cause != e.Cause {
-		c.fail(invariant, &life{id: id}, e.At, "%s by two entries: %s; and %s", e.Kind, f, e)
-	}
-}
-
-// attached fails when one attachment was given to two sessions or by two entries.
-func (c *checker) attached(first map[uint64]history.Event, e history.Event) {
-	f, ok := first[e.Attachment]
-	if !ok {
-		first[e.Attachment] = e
-		return
-	}
-	if f.ID != e.ID || f.Index != e.Index {
-		c.fail("I6", &life{id: e.ID}, e.At, "one attachment given twice: %s; and %s", f, e)
-	}
 }

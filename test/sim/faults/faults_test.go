@@ -11,25 +11,32 @@ import (
 	"time"
 )
 
+// slowness is how slow a way is.
+type slowness struct{ more, scatter time.Duration }
+
 // cluster counts what is broken, and remembers what ever was.
 type cluster struct {
-	mu           sync.Mutex
-	cuts         map[way]int
-	paused, dead map[string]int
-	ever         map[way]bool
-	began, ended map[Kind]int
-	killed       int
+	mu             sync.Mutex
+	cuts           map[way]int
+	slow           map[way]slowness
+	paused, broken map[string]int
+	dead           map[string]bool
+	ever           map[way]bool
+	began, ended   map[Kind]int
+	hit            map[Kind]int
+	did            map[string]int
 }
 
 func newCluster() *cluster {
 	return &cluster{
-		cuts: make(map[way]int), paused: make(map[string]int), dead: make(map[string]int), ever: make(map[way]bool),
-		began: make(map[Kind]int), ended: make(map[Kind]int),
+		cuts: make(map[way]int), slow: make(map[way]slowness), paused: make(map[string]int), broken: make(map[string]int),
+		dead: make(map[string]bool), ever: make(map[way]bool), began: make(map[Kind]int), ended: make(map[Kind]int),
+		hit: make(map[Kind]int), did: make(map[string]int),
 	}
 }
 
 func (c *cluster) Nodes() []string   { return []string{"n1", "n2", "n3", "n4", "n5"} }
-func (c *cluster) Clients() []string { return []string{"c1"} }
+func (c *cluster) Clients() []string { return []string{"c1", "c2"} }
 func (c *cluster) Leader() string    { return "n4" }
 
 func (c *cluster) with(f func()) {
@@ -38,29 +45,91 @@ func (c *cluster) with(f func()) {
 	f()
 }
 
+func (c *cluster) count(what string) { c.with(func() { c.did[what]++ }) }
+
 func (c *cluster) Cut(from, to string) {
 	c.with(func() { c.cuts[way{from, to}]++; c.ever[way{from, to}] = true })
 }
 func (c *cluster) Heal(from, to string) { c.with(func() { c.cuts[way{from, to}]-- }) }
 func (c *cluster) Pause(n string)       { c.with(func() { c.paused[n]++ }) }
 func (c *cluster) Resume(n string)      { c.with(func() { c.paused[n]-- }) }
-func (c *cluster) Start(n string)       { c.with(func() { c.dead[n]-- }) }
+func (c *cluster) Choke(a string)       { c.with(func() { c.paused["choked "+a]++; c.did["choke "+a]++ }) }
+func (c *cluster) Unchoke(a string)     { c.with(func() { c.paused["choked "+a]-- }) }
+func (c *cluster) Stick(n string)       { c.with(func() { c.paused["stuck "+n]++ }) }
+func (c *cluster) Unstick(n string)     { c.with(func() { c.paused["stuck "+n]-- }) }
 
-func (c *cluster) Kill(n string) (lived bool) {
-	c.with(func() {
-		if lived = c.dead[n] == 0; lived {
-			c.dead[n]++
-			c.killed++
-		}
-	})
-	return lived
+// Held grows with every look: whatever was broken was hit.
+func (c *cluster) Held(string, string) (n int) {
+	c.with(func() { c.did["look"]++; n = c.did["look"] })
+	return n
 }
 
-func (c *cluster) Began(k Kind, _ string) { c.with(func() { c.began[k]++ }) }
-func (c *cluster) Ended(k Kind, _ string) { c.with(func() { c.ended[k]++ }) }
+func (c *cluster) Slow(from, to string, more, scatter time.Duration) {
+	c.with(func() {
+		s := c.slow[way{from, to}]
+		c.slow[way{from, to}] = slowness{s.more + more, s.scatter + scatter}
+		c.ever[way{from, to}] = true
+	})
+}
+
+func (c *cluster) Reset(string, string) int { c.count("reset"); return 1 }
+
+func (c *cluster) Start(n string) { c.with(func() { c.dead[n] = false }) }
+func (c *cluster) Stop(n string) bool {
+	c.count("stop")
+	return c.Kill(n)
+}
+
+func (c *cluster) Kill(n string) (lived bool) {
+	c.with(func() { lived = !c.dead[n]; c.dead[n] = true })
+	return lived
+}
+func (c *cluster) HandOver(string) bool { c.count("hand over"); return true }
+
+func (c *cluster) Break(n string, d Damage, _ time.Duration) func() bool {
+	c.with(func() { c.broken[n]++; c.did[[]string{"", "slow", "full", "failing", "hung"}[d]]++ })
+	return func() bool { c.with(func() { c.broken[n]-- }); return true }
+}
+
+func (c *cluster) Tear(n string) func() bool {
+	c.count("tear")
+	return func() bool { c.Kill(n); return true }
+}
+func (c *cluster) Age(string) bool { c.count("age"); return true }
+func (c *cluster) Empty(string) bool {
+	c.count("empty")
+	return true
+}
+
+func (c *cluster) SetClock(n string, forward time.Duration) func() bool {
+	c.with(func() {
+		c.broken["clock of "+n]++
+		c.did["clock "+map[bool]string{true: "back", false: "forward"}[forward < 0]]++
+	})
+	return func() bool { c.with(func() { c.broken["clock of "+n]-- }); return true }
+}
+func (c *cluster) Flood(context.Context, int) int { c.count("flood"); return 1 }
+func (c *cluster) Double(context.Context) int     { c.count("double"); return 1 }
+
+func (c *cluster) Began(k Kind, _, _ string) {
+	c.with(func() {
+		c.began[k]++
+	})
+}
+
+func (c *cluster) Ended(k Kind, _, _ string, hit bool) { //nolint:revive // flag-parameter: it is counted
+	c.with(func() {
+		c.ended[k]++
+		if hit {
+			c.hit[k]++
+		}
+	})
+}
+
+func shape(count int) Shape { return Shape{Nodes: 5, Count: count, Calm: time.Minute} }
 
 func TestPlanFollowsTheSeed(t *testing.T) {
-	plan := func(seed uint64) []Fault { return Plan(rand.New(rand.NewPCG(seed, 0)), 5, 50, time.Minute) }
+	plan := func(seed uint64) []Fault { return Plan(rand.New(rand.NewPCG(seed, 0)), shape(50)) }
 	if !reflect.DeepEqual(plan(1), plan(1)) {
 		t.Error("one seed, two plans")
 	}
@@ -81,6 +150,28 @@ func TestPlanFollowsTheSeed(t *testing.T) {
 	}
 }
 
+// TestEveryKindIsDealt: plans of following numbers have every kind, however few faults each has, and not in one order only.
+func TestEveryKindIsDealt(t *testing.T) {
+	kinds := len(Kinds())
+	const count = 6
+	for first := range uint64(20) {
+		dealt := make(map[Kind]int)
+		for n := range uint64(2*kinds/count + 1) {
+			s := shape(count)
+			s.Deal = first + n
+			for _, f := range Plan(rand.New(rand.NewPCG(n, 0)), s) {
+				dealt[f.Kind]++
+			}
+		}
+		if len(dealt) != kinds {
+			t.Errorf("plans from %d on: %d of %d kinds", first, len(dealt), kinds)
+		}
+	}
+	if reflect.DeepEqual(deal(Shape{Count: kinds}), deal(Shape{Count: kinds, Deal: 1})) {
+		t.Error("two deals in one order")
+	}
+}
+
 // TestRunHealsAll runs long plans: every kind happens, and in the end nothing is broken, also when the run is cut short.
 func TestRunHealsAll(t *testing.T) {
 	for _, limit := range []time.Duration{24 * time.Hour, 3 * time.Minute} {
@@ -88,19 +179,21 @@ func TestRunHealsAll(t *testing.T) {
 			c := newCluster()
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			Run(ctx, Plan(rand.New(rand.NewPCG(7, 7)), 5, 100, time.Minute), c, c)
-			for w, n := range c.cuts {
-				if n != 0 {
-					t.Errorf("limit %v: %v has %d cuts left", limit, w, n)
+			Run(ctx, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), c, c)
+			for what, left := range map[string]bool{
+				"cuts": positive(c.cuts), "pauses": positive(c.paused), "broken disks or clocks": positive(c.broken),
+			} {
+				if left {
+					t.Errorf("limit %v: %s are left: %v %v %v", limit, what, c.cuts, c.paused, c.broken)
 				}
 			}
-			for n := range c.paused {
-				if c.paused[n] != 0 {
-					t.Errorf("limit %v: %s is left paused", limit, n)
+			for w, s := range c.slow {
+				if s != (slowness{}) {
+					t.Errorf("limit %v: %v is left slow: %v", limit, w, s)
 				}
 			}
-			for n := range c.dead {
-				if c.dead[n] != 0 {
+			for n, dead := range c.dead {
+				if dead {
 					t.Errorf("limit %v: %s is left dead", limit, n)
 				}
 			}
@@ -108,26 +201,49 @@ func TestRunHealsAll(t *testing.T) {
 				t.Errorf("limit %v: began %v, ended %v", limit, c.began, c.ended)
 			}
 			if limit > time.Hour {
-				for _, k := range Kinds() {
-					if c.began[k] == 0 {
-						t.Errorf("no %s in 100 faults", k)
-					}
-				}
+				c.complete(t)
 			}
 		})
 	}
 }
 
-// TestInject shows which links each kind of cut takes.
-func TestInject(t *testing.T) {
+func positive[K comparable](counts map[K]int) bool {
+	for _, n := range counts {
+		if n != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// complete checks that every kind was injected, hit, and reached the cluster.
+func (c *cluster) complete(t *testing.T) {
+	t.Helper()
+	for _, k := range Kinds() {
+		if c.hit[k] == 0 {
+			t.Errorf("no %s hit anything in 300 faults", k)
+		}
+	}
+	for _, what := range []string{
+		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty", "clock back", "clock forward", "flood", "double",
+	} {
+		if c.did[what] == 0 {
+			t.Errorf("the cluster was never told: %s", what)
+		}
+	}
+}
+
+// TestBegin shows which links each kind of cut takes.
+func TestBegin(t *testing.T) {
 	tests := []struct {
 		kind    Kind
 		cut     []way
 		not     []way
 		howMany int
 	}{
-		{Isolate, []way{{"n1", "n5"}, {"n5", "n1"}, {"n1", "c1"}, {"c1", "n1"}}, []way{{"n2", "n3"}}, 10},
+		{Isolate, []way{{"n1", "n5"}, {"n5", "n1"}, {"n1", "c1"}, {"c1", "n1"}}, []way{{"n2", "n3"}}, 12},
 		{Split, []way{{"n1", "n3"}, {"n5", "n2"}}, []way{{"n1", "n2"}, {"n3", "n4"}, {"c1", "n1"}}, 12},
+		{Partial, []way{{"n1", "n2"}, {"n2", "n1"}}, []way{{"n1", "n3"}, {"n3", "n2"}}, 2},
 		{LeaderOff, []way{{"n4", "n1"}, {"n5", "n4"}}, []way{{"c1", "n4"}, {"n4", "c1"}, {"n1", "n2"}}, 8},
 		{Deaf, []way{{"n2", "n1"}, {"n5", "n1"}}, []way{{"n1", "n2"}}, 4},
 		{Mute, []way{{"n1", "n2"}, {"n1", "n5"}}, []way{{"n2", "n1"}}, 4},
@@ -135,7 +251,7 @@ func TestInject(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := newCluster()
-		_, undo := inject(Fault{Kind: tt.kind, Nodes: []int{0, 1, 2, 3, 4}}, c)
+		b := begin(t.Context(), Fault{Kind: tt.kind, Nodes: []int{0, 1, 2, 3, 4}}, c)
 		for _, w := range tt.cut {
 			if c.cuts[w] != 1 {
 				t.Errorf("%s: %v is not cut", tt.kind, w)
@@ -149,11 +265,18 @@ func TestInject(t *testing.T) {
 		if len(c.ever) != tt.howMany {
 			t.Errorf("%s: %d links are cut, want %d", tt.kind, len(c.ever), tt.howMany)
 		}
-		undo()
-		for w, n := range c.cuts {
-			if n != 0 {
-				t.Errorf("%s: %v is left cut", tt.kind, w)
-			}
+		if !b.end() || positive(c.cuts) {
+			t.Errorf("%s: cuts are left, or hit nothing: %v", tt.kind, c.cuts)
 		}
+	}
+}
+
+func TestJumpGoesBothWaysByYears(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	if far, back := jump(0.499), jump(0.999); far < 10*year || back > -10*year {
+		t.Errorf("jumps of %v and %v, want years forward and back", far, back)
+	}
+	if near, back := jump(0), jump(0.5); near <= 0 || near > time.Minute || back >= 0 || back < -time.Minute {
+		t.Errorf("jumps of %v and %v, want seconds forward and back", near, back)
 	}
 }

@@ -7,48 +7,6 @@ import (
 	"time"
 )
 
-// Kind is what breaks.
-type Kind uint8
-
-// Kinds of fault.
-const (
-	// Isolate cuts a node off everybody, peers and clients, both ways.
-	Isolate Kind = iota + 1
-	// Split cuts a minority of the nodes off the others, both ways; clients reach all.
-	Split
-	// LeaderOff cuts the node that leads off its peers, both ways; clients reach it.
-	LeaderOff
-	// Deaf cuts what the peers send to a node, Mute what it sends to them.
-	Deaf
-	Mute
-	// OneWay cuts one direction between two nodes.
-	OneWay
-	// Kill ends a node's process, which later starts on the same directory.
-	Kill
-	// KillLeader is a Kill of the node that leads.
-	KillLeader
-	// KillAll kills every node at once.
-	KillAll
-	// Pause holds all traffic of a node back and delivers it later.
-	Pause
-)
-
-// Kinds returns all kinds.
-func Kinds() []Kind {
-	return []Kind{Isolate, Split, LeaderOff, Deaf, Mute, OneWay, Kill, KillLeader, KillAll, Pause}
-}
-
-// String returns the kind in words.
-func (k Kind) String() string {
-	names := [...]string{
-		"?", "isolate", "split", "cut leader off peers", "deaf", "mute", "one-way cut", "kill", "kill leader", "kill all", "pause",
-	}
-	if int(k) >= len(names) {
-		k = 0
-	}
-	return names[k]
-}
-
 // Fault is one entry of a plan.
 type Fault struct {
 	// After is how long after the former fault ended, or began if this one overlaps it, this one begins.
@@ -59,38 +17,85 @@ type Fault struct {
 	Kind     Kind
 	// Nodes are drawn indexes into the cluster's nodes, all different; a kind takes as many as it needs from the front.
 	Nodes []int
+	// Size is drawn from [0, 1): how much of it. What it means depends on the kind.
+	Size float64
+	// Leads says that a kind that takes one node takes the one that leads, if one does.
+	Leads bool
 }
 
 // String returns the fault as one line.
 func (f Fault) String() string {
-	from := "after"
+	from, who := "after", fmt.Sprint(f.Nodes)
 	if f.Overlaps {
 		from = "overlapping, after"
 	}
-	return fmt.Sprintf("%s %v: %s %v for %v", from, f.After, f.Kind, f.Nodes, f.Lasts)
+	if f.Leads {
+		who += " or who leads"
+	}
+	return fmt.Sprintf("%s %v: %s %s size %.2f for %v", from, f.After, f.Kind, who, f.Size, f.Lasts)
 }
 
-// Plan draws count faults for a cluster of nodes nodes. The same random source gives the same plan. Calm is how long a calm spell
-// between faults is; there is one after every few faults, so that what needs a calm cluster is checked as well.
-func Plan(r *rand.Rand, nodes, count int, calm time.Duration) []Fault {
-	plan := make([]Fault, 0, count)
-	kinds := Kinds()
-	for i := range count {
-		f := Fault{
-			Kind:  kinds[r.IntN(len(kinds))],
-			Nodes: r.Perm(nodes),
-			After: between(r, 200*time.Millisecond, 5*time.Second),
-			Lasts: between(r, 500*time.Millisecond, 15*time.Second),
+// Shape is how many faults a plan has, and how they lie.
+type Shape struct {
+	Nodes, Count int
+	// Calm is how long the calm spells between some faults are, for what only a calm cluster shows; 0: there are none.
+	Calm time.Duration
+	// Deal is a number that differs from plan to plan; plans with following numbers have every kind in turn, however few
+	// faults each has.
+	Deal uint64
+}
+
+// Bounds of a fault's length and of the time before it.
+const (
+	shortest, longest = 500 * time.Millisecond, 10 * time.Second
+	soonest, latest   = 200 * time.Millisecond, 4 * time.Second
+	// away is the least length of a LongKill.
+	away = 15 * time.Second
+)
+
+// Plan draws the faults of a shape. The same random source gives the same plan.
+func Plan(r *rand.Rand, s Shape) []Fault {
+	plan := make([]Fault, 0, s.Count)
+	kinds := deal(s)
+	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	for i, half := 0, len(kinds)/2; i < half; i++ {
+		if kinds[i] == OldSnapshot { // later: there have to be snapshots first
+			kinds[i], kinds[i+half] = kinds[i+half], kinds[i]
 		}
-		switch draw := r.IntN(4); {
-		case i == 0 || draw == 0:
-			f.After += calm
-		case draw == 1:
+	}
+	for i, k := range kinds {
+		f := Fault{
+			Kind:  k,
+			Nodes: r.Perm(s.Nodes),
+			After: between(r, soonest, latest),
+			Lasts: between(r, shortest, longest),
+			Size:  r.Float64(),
+			Leads: r.IntN(3) == 0,
+		}
+		if k == LongKill {
+			f.Lasts += away
+		}
+		switch draw := r.IntN(3); {
+		case i > 0 && draw == 0:
 			f.Overlaps = true
+		case s.Calm > 0 && (i == 0 || r.IntN(4) == 0):
+			f.After += s.Calm
 		}
 		plan = append(plan, f)
 	}
 	return plan
+}
+
+// deal returns the kinds of a plan: its share of an endless deal, in which every kind comes once before one comes again.
+func deal(s Shape) []Kind {
+	var dealt []Kind
+	deck := Kinds()
+	size := uint64(len(deck))
+	for at := s.Deal * uint64(s.Count); len(dealt) < s.Count; at++ {
+		shuffled := rand.New(rand.NewPCG(at/size, 0)).Perm(len(deck))
+		dealt = append(dealt, deck[shuffled[at%size]])
+	}
+	return dealt
 }
 
 func between(r *rand.Rand, low, high time.Duration) time.Duration {

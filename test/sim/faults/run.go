@@ -3,37 +3,101 @@ package faults
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
 
-// Wires are what connects a cluster; cuts of one direction and pauses of one node add up. A simnet.Network is one.
+// Wires are what connects a cluster; cuts of one direction and pauses of one host add up. A simnet.Network is one.
 type Wires interface {
 	Cut(from, to string)
 	Heal(from, to string)
-	Pause(node string)
-	Resume(node string)
+	Pause(host string)
+	Resume(host string)
+	// Held counts what faults have held back from from to to so far.
+	Held(from, to string) int
+}
+
+// Weather is what else can happen to a network. A simnet.Network has it.
+type Weather interface {
+	// Slow makes what from sends to to take more longer, and up to scatter besides; negative ones undo.
+	Slow(from, to string, more, scatter time.Duration)
+	// Reset resets the connections between two hosts, and returns how many there were.
+	Reset(one, other string) int
+	// Choke cuts what goes over connections to one "host:port".
+	Choke(address string)
+	Unchoke(address string)
+	Stick(host string)
+	Unstick(host string)
+}
+
+// Processes are the nodes' processes.
+type Processes interface {
+	// Leader returns the node that leads now, "" when none is known.
+	Leader() string
+	// Kill reports whether the node lived; so does Stop, which returns when its ordered stop is over. Start starts a node that
+	// does not live, on what its disk holds, and does nothing to one that does.
+	Kill(node string) bool
+	Stop(node string) bool
+	Start(node string)
+	// HandOver reports whether the node has handed leadership on.
+	HandOver(node string) bool
+}
+
+// Damage is what is wrong with a disk.
+type Damage uint8
+
+// Kinds of damage.
+const (
+	Slow Damage = iota + 1
+	Full
+	Failing
+	Hung
+)
+
+// Disks are the nodes' disks. Methods that return undo or similar are undone by calling it, which reports whether anything
+// was hit.
+type Disks interface {
+	// Break damages a disk; delay is what a write to a slow one takes.
+	Break(node string, d Damage, delay time.Duration) (undo func() bool)
+	// Tear kills the node at its next write. Torn reports whether that has happened.
+	Tear(node string) (torn func() bool)
+	// Age takes the newest snapshot of a node that is dead away, Empty all that it has; they report whether that was
+	// possible.
+	Age(node string) bool
+	Empty(node string) bool
+}
+
+// World is what surrounds nodes.
+type World interface {
+	// SetClock sets the wall clock of a node forward.
+	SetClock(node string, forward time.Duration) (undo func() bool)
+	// Flood opens sessions at once, for clients that vanish; it returns how many it has asked for.
+	Flood(ctx context.Context, sessions int) int
+	// Double sends requests twice until ctx ends, and returns how many.
+	Double(ctx context.Context) int
 }
 
 // Cluster is what faults are injected into. Its methods are called from several goroutines.
 type Cluster interface {
 	Wires
-	// Nodes and Clients are the names of hosts; a client's is never in Nodes.
-	Nodes() []string
-	Clients() []string
-	// Leader returns the node that leads now, "" when none is known.
-	Leader() string
-	// Kill reports whether the node lived; Start starts it again.
-	Kill(node string) bool
-	Start(node string)
+	Weather
+	Processes
+	Disks
+	World
+	Hosts
 }
 
-// Log hears of faults. The text of an end is that of its begin.
+// Hosts are names; a client's is never a node's.
+type Hosts interface {
+	Nodes() []string
+	Clients() []string
+}
+
+// Log hears of faults. The text of an end is that of its begin; hit says that something was really held back, killed or
+// damaged. Who is the only node that the fault concerns, "" when it concerns several.
 type Log interface {
-	Began(k Kind, text string)
-	Ended(k Kind, text string)
+	Began(k Kind, who, text string)
+	Ended(k Kind, who, text string, hit bool)
 }
 
 // Run injects plan into c and returns when every fault has ended; when ctx ends, it ends them at once.
@@ -48,112 +112,18 @@ func Run(ctx context.Context, plan []Fault, c Cluster, log Log) {
 			return
 		}
 		running.Go(func() {
-			text, undo := inject(f, c)
-			if undo == nil {
+			lasting, end := context.WithTimeout(ctx, f.Lasts)
+			defer end()
+			b := begin(lasting, f, c)
+			if b == nil {
 				return
 			}
-			text = fmt.Sprintf("%d: %s", i+1, text)
-			log.Began(f.Kind, text)
-			sleep(ctx, f.Lasts)
-			undo()
-			log.Ended(f.Kind, text)
+			text := fmt.Sprintf("%d: %s", i+1, b.text)
+			log.Began(f.Kind, b.who, text)
+			<-lasting.Done()
+			hit := b.end()
+			log.Ended(f.Kind, b.who, text, hit)
 		})
-	}
-}
-
-// inject begins f, and returns it in words and how to end it; nil when there is nothing to break now.
-func inject(f Fault, c Cluster) (text string, undo func()) {
-	nodes := pick(c.Nodes(), f.Nodes)
-	others, minority := nodes[1:], nodes[:(len(nodes)-1)/2]
-	switch f.Kind {
-	case Isolate:
-		rest := append(slices.Clone(others), c.Clients()...)
-		return "isolate " + nodes[0], cut(c, both(nodes[:1], rest))
-	case Split:
-		return "split off " + strings.Join(minority, " "), cut(c, both(minority, nodes[len(minority):]))
-	case LeaderOff:
-		leader := c.Leader()
-		if leader == "" {
-			return "", nil
-		}
-		return "cut leader " + leader + " off its peers", cut(c, both([]string{leader}, without(nodes, leader)))
-	case Deaf:
-		return "make " + nodes[0] + " deaf to its peers", cut(c, oneWay(others, nodes[:1]))
-	case Mute:
-		return "make " + nodes[0] + " mute to its peers", cut(c, oneWay(nodes[:1], others))
-	case OneWay:
-		return "cut " + nodes[0] + " to " + nodes[1], cut(c, oneWay(nodes[:1], nodes[1:2]))
-	case Kill:
-		return kill(c, nodes[:1])
-	case KillLeader:
-		leader := c.Leader()
-		if leader == "" {
-			return "", nil
-		}
-		return kill(c, []string{leader})
-	case KillAll:
-		return kill(c, nodes)
-	case Pause:
-		c.Pause(nodes[0])
-		return "pause " + nodes[0], func() { c.Resume(nodes[0]) }
-	}
-	return "", nil
-}
-
-// pick returns names in the order of indexes.
-func pick(names []string, indexes []int) []string {
-	picked := make([]string, len(indexes))
-	for i, at := range indexes {
-		picked[i] = names[at]
-	}
-	return picked
-}
-
-func without(names []string, name string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
-}
-
-// way is one direction between two hosts.
-type way struct{ from, to string }
-
-func oneWay(from, to []string) []way {
-	ways := make([]way, 0, len(from)*len(to))
-	for _, f := range from {
-		for _, t := range to {
-			ways = append(ways, way{f, t})
-		}
-	}
-	return ways
-}
-
-func both(some, others []string) []way { return append(oneWay(some, others), oneWay(others, some)...) }
-
-func cut(c Cluster, ways []way) (undo func()) {
-	for _, w := range ways {
-		c.Cut(w.from, w.to)
-	}
-	return func() {
-		for _, w := range ways {
-			c.Heal(w.from, w.to)
-		}
-	}
-}
-
-// kill kills those of nodes that live.
-func kill(c Cluster, nodes []string) (text string, undo func()) {
-	var killed []string
-	for _, n := range nodes {
-		if c.Kill(n) {
-			killed = append(killed, n)
-		}
-	}
-	if len(killed) == 0 {
-		return "", nil
-	}
-	return "kill " + strings.Join(killed, " "), func() {
-		for _, n := range killed {
-			c.Start(n)
-		}
 	}
 }
 

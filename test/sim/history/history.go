@@ -26,7 +26,8 @@ const (
 	Touched
 	// Promised: an SDK session's SafeUntil has changed to Until.
 	Promised
-	// Refused: a touch, close or resume was refused. Text says which and why.
+	// Refused: the request Op was refused, or its call ended without an answer; then Unknown is set unless it certainly had no
+	// effect. Text says why. Asked is when it was sent.
 	Refused
 	// CloseAsked: a client has sent a close, or has given the session back.
 	CloseAsked
@@ -42,6 +43,9 @@ const (
 	Silent
 	// Alive: at the end of the run the client holds the session to be alive, safe until Until.
 	Alive
+	// Wants: the client begins to try to be served and goes on until it is: until the next Opened, Resumed, Touched or
+	// Promised of Who with an Until ahead. Recorded when the last fault has ended, by every client that is not silent.
+	Wants
 
 	// AppliedOpen, AppliedMove and AppliedEnd: a node has applied a change.
 	AppliedOpen
@@ -49,6 +53,23 @@ const (
 	AppliedEnd
 	// Digest: a node's state at Index has the digest Text.
 	Digest
+	// AppliedTerm: a process of node Who has applied its first entry of Term, at Index; recorded from node.Options.Applied,
+	// also for entries without changes, before the entry's changes.
+	AppliedTerm
+	// NodeStarted: a process of node Who, whose number is Node, begins; recorded right before node.New.
+	NodeStarted
+	// NodeStopped: the process of node Who has ended or was killed; recorded once nothing it does reaches anybody any more.
+	NodeStopped
+	// Heard: the leader Who of Term has taken in the whole answer of Node to the heartbeat that it sent at Asked; recorded
+	// from node.Options.Heard.
+	Heard
+	// Decided: the leader Who of Term decides that the session ID expires with Attachment: pop and mark of E3, before it
+	// is proposed; recorded from node.Options.Expires.
+	Decided
+	// Leads: the leader Who of Term begins a tracker, not always the first of the term; recorded from node.Options.Leads.
+	Leads
+	// Reset: all connections between Who and the host Text were reset; what was under way is lost.
+	Reset
 
 	// FaultBegan and FaultEnded: Text names the fault, the same both times.
 	FaultBegan
@@ -63,7 +84,8 @@ const (
 func (k Kind) String() string {
 	names := [...]string{
 		"?", "opened", "resumed", "touched", "promised", "refused", "asks to close", "closed", "told: moved", "told: gone",
-		"context ended", "goes silent", "alive", "applied open", "applied move", "applied end", "digest",
+		"context ended", "goes silent", "alive", "wants to be served", "applied open", "applied move", "applied end", "digest",
+		"applied its first entry of", "starts", "stopped", "heard", "decides to end", "begins a tracker of", "connections reset",
 		"fault begins", "fault ends", "healed", "finished",
 	}
 	if int(k) >= len(names) {
@@ -72,16 +94,44 @@ func (k Kind) String() string {
 	return names[k]
 }
 
+// Op is what a client asks for.
+type Op uint8
+
+// Requests of clients.
+const (
+	Open Op = iota + 1
+	Resume
+	Touch
+	Close
+)
+
+// String returns the request in words.
+func (o Op) String() string {
+	names := [...]string{"?", "open", "resume", "touch", "close"}
+	if int(o) >= len(names) {
+		o = 0
+	}
+	return names[o]
+}
+
 // Event is one thing that happened. Times are since the run's start, on its one clock.
 type Event struct {
 	At   time.Duration
 	Kind Kind
-	// Who is the client, the node or the fault's target.
-	Who        string
+	// Who is the client or the node; of a fault the only node that it concerns, empty when it concerns several.
+	Who string
+	// Node is the owner that an open or a move made on AppliedOpen and AppliedMove, and the owner at the end on AppliedEnd; who
+	// was heard on Heard; the number of Who on NodeStarted; and on what a client was told the node that answered, 0 when the
+	// client does not know.
+	Node session.Node
+	// Op is the request that Refused, ToldMoved or ToldGone answers; 0: none, the client was told unasked. Unknown says of Refused
+	// that the request may have taken effect, or may do so yet.
+	Op         Op
+	Unknown    bool
 	ID         session.ID
 	Attachment uint64
 	Timeout    time.Duration
-	// Asked is when the client sent the request, Until when its promise ends; 0: none.
+	// Asked is when the request or heartbeat was sent, Until when the promise ends; 0: none.
 	Asked, Until time.Duration
 	// Index and Term are those of the entry that was applied.
 	Index, Term uint64
@@ -95,6 +145,15 @@ type Event struct {
 func (e Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%11.4fs %-4s %s", e.At.Seconds(), e.Who, e.Kind)
+	if e.Op != 0 {
+		fmt.Fprintf(&b, " %s", e.Op)
+	}
+	if e.Unknown {
+		b.WriteString(", outcome unknown")
+	}
+	if e.Node != 0 {
+		fmt.Fprintf(&b, " node %d", e.Node)
+	}
 	if e.ID != 0 {
 		fmt.Fprintf(&b, " %s", e.ID)
 	}
@@ -111,7 +170,10 @@ func (e Event) String() string {
 		fmt.Fprintf(&b, " safe until %.4fs", e.Until.Seconds())
 	}
 	if e.Index != 0 {
-		fmt.Fprintf(&b, " index %d term %d", e.Index, e.Term)
+		fmt.Fprintf(&b, " index %d", e.Index)
+	}
+	if e.Term != 0 {
+		fmt.Fprintf(&b, " term %d", e.Term)
 	}
 	if e.Cause != 0 {
 		fmt.Fprintf(&b, " %s", e.Cause)
@@ -157,16 +219,4 @@ func (r *Recorder) Events() []Event {
 	events := slices.Clone(r.events)
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return events
-}
-
-// Story returns the lines that concern the session id among the faults; id 0: the faults alone. Digests are left out.
-func Story(events []Event, id session.ID) string {
-	var b strings.Builder
-	for _, e := range events {
-		if e.Kind != Digest && (e.ID == 0 || e.ID == id) {
-			b.WriteString(e.String())
-			b.WriteByte('\n')
-		}
-	}
-	return b.String()
 }

@@ -8,18 +8,28 @@ import (
 	"time"
 )
 
-// window is how many bytes are on their way, or not read yet, before a writer waits.
-const window = 256 << 10
+const (
+	// window is how many bytes are on their way, or not read yet, before a writer waits.
+	window = 256 << 10
+	// stuckWindow is that of a reader that is stuck.
+	stuckWindow = 512
+)
 
 // pipe is one direction of a connection. Its fields after link are guarded by the network's mu.
 type pipe struct {
-	net      *Network
-	link     link
+	net  *Network
+	link link
+	// port is what the connection was made to.
+	port     string
 	segments []segment
 	size     int
 	// gone is set when the reading end was closed: what is written is lost.
 	gone bool
-	wake chan struct{}
+	// broken is set by a reset: both ends get it.
+	broken error
+	wake   chan struct{}
+	// awaited says that somebody has been given wake.
+	awaited bool
 }
 
 // segment is what one write sent. end, when set, is what the reader gets for ever after.
@@ -29,30 +39,59 @@ type segment struct {
 	end   error
 }
 
-func newPipe(n *Network, l link) *pipe { return &pipe{net: n, link: l, wake: make(chan struct{})} }
+func newPipe(n *Network, l link, port string) *pipe {
+	return &pipe{net: n, link: l, port: port, wake: make(chan struct{})}
+}
 
 // announce wakes the pipe's reader and writer. The caller holds mu.
 func (p *pipe) announce() {
+	if !p.awaited {
+		return
+	}
+	p.awaited = false
 	close(p.wake)
 	p.wake = make(chan struct{})
 }
 
+// wait returns what is closed when there is news. The caller holds mu.
+func (p *pipe) wait() <-chan struct{} {
+	p.awaited = true
+	return p.wake
+}
+
 // send appends a segment that arrives after the link's latency and after those before it. The caller holds mu.
 func (p *pipe) send(s segment) {
-	s.at = time.Now().Add(p.net.latency(p.link.from, p.link.to))
+	s.at = time.Now().Add(p.net.takes(p.link))
 	if last := len(p.segments) - 1; last >= 0 && p.segments[last].at.After(s.at) {
 		s.at = p.segments[last].at
 	}
 	p.segments = append(p.segments, s)
 	p.size += len(s.bytes)
-	p.net.hold(p.link)
+	p.net.hold(p.link, p.port)
 	p.announce()
+}
+
+// lose drops what is on its way, and ends the pipe for both ends. The caller holds mu.
+func (p *pipe) lose(why error) {
+	p.segments, p.size, p.broken = nil, 0, why
+	p.announce()
+}
+
+// room returns how much may be written now. The caller holds mu.
+func (p *pipe) room() int {
+	if p.net.stuck[p.link.to] > 0 {
+		return stuckWindow - p.size
+	}
+	return window - p.size
 }
 
 // take reads what has arrived into b: n bytes, or an error, or else how long until there may be something; 0: unknown.
 // The caller holds mu.
 func (p *pipe) take(b []byte) (n int, wait time.Duration, err error) {
-	if len(p.segments) == 0 || p.net.blocked(p.link) {
+	if p.broken != nil {
+		return 0, 0, p.broken
+	}
+	if len(p.segments) == 0 || p.net.blocked(p.link) || p.net.choked[p.port] > 0 || p.net.stuck[p.link.to] > 0 {
 		return 0, 0, nil
 	}
 	s := &p.segments[0]
@@ -116,7 +155,7 @@ func (c *conn) tryRead(b []byte) (n int, wake <-chan struct{}, wait time.Duratio
 	case n > 0 || len(b) == 0:
 		return n, nil, 0, nil
 	}
-	return 0, c.in.wake, sooner(wait, c.readBy), nil
+	return 0, c.in.wait(), sooner(wait, c.readBy), nil
 }
 
 // Write implements net.Conn.
@@ -139,15 +178,19 @@ func (c *conn) tryWrite(b []byte) (int, <-chan struct{}, error) {
 	if err := c.usable("write", c.sendBy); err != nil {
 		return 0, nil, err
 	}
+	if c.out.broken != nil {
+		return 0, nil, c.failed("write", c.out.broken)
+	}
 	if c.out.gone {
 		return len(b), nil, nil // as TCP takes it before it hears of the reset
 	}
-	n := min(len(b), window-c.out.size)
+	n := min(len(b), c.out.room())
 	if n <= 0 {
-		return 0, c.out.wake, nil
+		c.host.net.hold(c.out.link, c.out.port)
+		return 0, c.out.wait(), nil
 	}
 	c.out.send(segment{bytes: append([]byte(nil), b[:n]...)})
-	return n, c.out.wake, nil
+	return n, nil, nil
 }
 
 // usable reports why nothing more can be done on c. The caller holds mu.

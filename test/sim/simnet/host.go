@@ -45,8 +45,14 @@ func (h *Host) Listen(address string) (net.Listener, error) {
 	}
 	l := &listener{host: h, addr: Addr(at), wake: make(chan struct{})}
 	h.net.ports[at] = l
-	h.net.announce()
 	return l, nil
+}
+
+// trip is how long a connection takes to be made.
+func (h *Host) trip(to string) time.Duration {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	return h.net.takes(link{h.name, to}) + h.net.takes(link{to, h.name})
 }
 
 // Dial connects to host:port. It takes a round trip. It hangs until ctx ends while a cut or a pause is in the way of either
@@ -56,8 +62,7 @@ func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
-	trip := h.net.latency(h.name, to) + h.net.latency(to, h.name)
-	timer := time.NewTimer(trip)
+	timer := time.NewTimer(h.trip(to))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -93,9 +98,9 @@ func (h *Host) tryDial(address, to string, first bool) (net.Conn, <-chan struct{
 		return nil, nil, errDead
 	}
 	there, back := link{h.name, to}, link{to, h.name}
-	if n.blocked(there) || n.blocked(back) {
-		if first && !n.hold(there) {
-			n.hold(back)
+	if n.blocked(there) || n.blocked(back) || n.choked[address] > 0 {
+		if first && !n.hold(there, address) {
+			n.hold(back, address)
 		}
 		return nil, n.changed, nil
 	}
@@ -105,7 +110,7 @@ func (h *Host) tryDial(address, to string, first bool) (net.Conn, <-chan struct{
 	}
 	n.ephemeral++
 	from := ephemeral(h.name, firstEphemeralPort+n.ephemeral)
-	out, in := newPipe(n, there), newPipe(n, back)
+	out, in := newPipe(n, there, address), newPipe(n, back, address)
 	near := newConn(h, in, out, from, l.addr)
 	far := newConn(l.host, out, in, l.addr, from)
 	near.peer, far.peer = far, near

@@ -1,10 +1,12 @@
 // Package simnet is a network inside one process, for whole clusters in a testing/synctest bubble: hosts with names, TCP-like
 // connections between them, and faults. A link, from one host to another, can be cut: its bytes hang, as behind a firewall
-// that drops packets, and nobody is told. A host can be paused, or killed. It starts no goroutine, so it cannot leak one.
+// that drops packets, and nobody is told. It can be slow, or scatter what is sent over different connections in time. A host
+// can be paused, stuck, or killed. It starts no goroutine, so it cannot leak one.
 package simnet
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -17,7 +19,11 @@ type Network struct {
 	ports     map[string]*listener // guarded by mu; by "host:port"
 	conns     map[*conn]struct{}   // guarded by mu; ends that are not closed
 	cut       map[link]int         // guarded by mu; how many cuts lie on it
+	choked    map[string]int       // guarded by mu; how many times a "host:port" is
 	paused    map[string]int       // guarded by mu; how many pauses lie on it
+	stuck     map[string]int       // guarded by mu; how many times it is stuck
+	slow      map[link]slowness    // guarded by mu
+	rand      *rand.Rand           // guarded by mu; of what is scattered
 	lives     map[string]*Host     // guarded by mu; the present life of a host
 	ephemeral int                  // guarded by mu
 	held      map[link]int         // guarded by mu
@@ -26,6 +32,9 @@ type Network struct {
 
 // link is one direction between two hosts.
 type link struct{ from, to string }
+
+// slowness is what a link takes longer than its latency: each write by more, and by up to scatter.
+type slowness struct{ more, scatter time.Duration }
 
 // New returns a network whose links take latency(from, to) one way; nil is none.
 func New(latency func(from, to string) time.Duration) *Network {
@@ -37,7 +46,11 @@ func New(latency func(from, to string) time.Duration) *Network {
 		ports:   make(map[string]*listener),
 		conns:   make(map[*conn]struct{}),
 		cut:     make(map[link]int),
+		choked:  make(map[string]int),
 		paused:  make(map[string]int),
+		stuck:   make(map[string]int),
+		slow:    make(map[link]slowness),
+		rand:    rand.New(rand.NewPCG(1, 1)),
 		lives:   make(map[string]*Host),
 		held:    make(map[link]int),
 		changed: make(chan struct{}),
@@ -54,17 +67,81 @@ func (n *Network) Host(name string) *Host {
 	return h
 }
 
+// Seed seeds what is drawn for scattered links.
+func (n *Network) Seed(seed uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rand = rand.New(rand.NewPCG(seed, seed))
+}
+
 // Cut stops what from sends to to: it hangs until Heal. The other direction is another link. Cuts of one link add up.
-func (n *Network) Cut(from, to string) { n.set(func() { n.cut[link{from, to}]++ }) }
+func (n *Network) Cut(from, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut[link{from, to}]++
+}
 
 // Heal undoes one Cut; after the last one what hung is delivered.
-func (n *Network) Heal(from, to string) { n.set(func() { n.cut[link{from, to}]-- }) }
+func (n *Network) Heal(from, to string) { n.free(func() { n.cut[link{from, to}]-- }) }
+
+// Choke stops both directions of all connections to one port of a host, until Unchoke; what goes to its other ports passes.
+func (n *Network) Choke(address string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.choked[address]++
+}
+
+// Unchoke undoes one Choke.
+func (n *Network) Unchoke(address string) { n.free(func() { n.choked[address]-- }) }
 
 // Pause stops everything from and to a host, until Resume, which delivers it. What the host does by itself goes on.
-func (n *Network) Pause(host string) { n.set(func() { n.paused[host]++ }) }
+func (n *Network) Pause(host string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.paused[host]++
+}
 
 // Resume undoes one Pause.
-func (n *Network) Resume(host string) { n.set(func() { n.paused[host]-- }) }
+func (n *Network) Resume(host string) { n.free(func() { n.paused[host]-- }) }
+
+// Stick makes a host read nothing any more, and take little before who writes to it waits, until Unstick. What it sends goes
+// out.
+func (n *Network) Stick(host string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stuck[host]++
+}
+
+// Unstick undoes one Stick.
+func (n *Network) Unstick(host string) { n.free(func() { n.stuck[host]-- }) }
+
+// Slow makes each write from from to to take more longer, and up to scatter besides, drawn for each: what goes over one
+// connection stays in order, what goes over several does not. Slownesses of a link add up; negative ones undo.
+func (n *Network) Slow(from, to string, more, scatter time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := link{from, to}
+	s := n.slow[l]
+	n.slow[l] = slowness{s.more + more, s.scatter + scatter}
+}
+
+// Reset resets all connections between two hosts: both ends hear of it at once, and what was under way is lost. It returns
+// how many there were.
+func (n *Network) Reset(one, other string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	reset := 0
+	for c := range n.conns {
+		if c.in.broken != nil || c.out.link != (link{one, other}) && c.out.link != (link{other, one}) {
+			continue
+		}
+		reset++
+		for _, end := range []*conn{c, c.peer} {
+			end.in.lose(errReset)
+		}
+	}
+	return reset
+}
 
 // Kill ends a host's life: its listeners and connections close, and its Host is of no more use. Those on the other ends
 // hear of it as fast as their links allow.
@@ -90,8 +167,7 @@ func (n *Network) Kill(host string) {
 	n.announce()
 }
 
-// Held returns how many writes and dials a cut or a pause has held back on the link so far: the proof that a fault hit
-// something.
+// Held returns how many writes and dials a fault has held back on the link so far: the proof that it hit something.
 func (n *Network) Held(from, to string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,7 +192,7 @@ func (n *Network) Conns() int {
 	return len(n.conns)
 }
 
-func (n *Network) set(change func()) {
+func (n *Network) free(change func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	change()
@@ -138,13 +214,26 @@ func (n *Network) blocked(l link) bool {
 	return n.cut[l] > 0 || n.paused[l.from] > 0 || n.paused[l.to] > 0
 }
 
-// hold counts a write or a dial on a blocked link. The caller holds mu.
-func (n *Network) hold(l link) bool {
-	if !n.blocked(l) {
+// hold counts a write or a dial on a link, for a port, that is blocked, choked, slow, or leads to a host that is stuck. The caller
+// holds mu.
+func (n *Network) hold(l link, port string) bool {
+	if !n.blocked(l) && n.choked[port] == 0 && n.stuck[l.to] == 0 && n.slow[l] == (slowness{}) {
 		return false
 	}
 	n.held[l]++
 	return true
+}
+
+// takes returns how long a write on l takes now. The caller holds mu.
+func (n *Network) takes(l link) time.Duration {
+	d := n.latency(l.from, l.to)
+	if s := n.slow[l]; s != (slowness{}) {
+		d += s.more
+		if s.scatter > 0 {
+			d += time.Duration(n.rand.Int64N(int64(s.scatter)))
+		}
+	}
+	return d
 }
 
 // Addr is an address in a Network: "host:port".

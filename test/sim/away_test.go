@@ -1,0 +1,235 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+)
+
+// olden is a disk whose newest snapshot is taken away while its node is dead. What is left is what a crash just before that
+// snapshot was complete leaves, if the log still has what the snapshot had: the node must serve. If not, it must refuse.
+type olden struct {
+	// aside is where the snapshot is, "" when none is taken away.
+	aside string
+	serve bool
+}
+
+// refusal is what a node says that cannot start from what is left.
+const refusal = "if its snapshots or its log are corrupt or missing"
+
+// Age implements faults.Disks.
+func (w *world) Age(name string) bool {
+	d := w.drives[name]
+	dir := d.path()
+	all := snapshots(filepath.Join(dir, "snapshots"))
+	if len(all) == 0 || d.old.aside != "" {
+		return false
+	}
+	newest, before := all[len(all)-1], uint64(0)
+	if len(all) > 1 {
+		before = all[len(all)-2].index
+	}
+	last, whole, err := coverage(filepath.Join(dir, "raft.db"), before)
+	if err != nil {
+		w.failf("the disk of %s, killed: %v", name, err)
+		return false
+	}
+	if whole && last < newest.index || last == 0 {
+		return false // it installed the snapshot ahead of its log: nobody could know what is missing
+	}
+	aside := filepath.Join(d.dir, "aside")
+	if err := errors.Join(os.RemoveAll(aside), os.Rename(newest.path, aside)); err != nil {
+		w.failf("the disk of %s: %v", name, err)
+		return false
+	}
+	d.old = olden{aside: aside, serve: whole}
+	return true
+}
+
+// snapshot is a complete one on a disk.
+type snapshot struct {
+	path  string
+	index uint64
+}
+
+// snapshots returns those of a directory, the oldest first.
+func snapshots(dir string) []snapshot {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var all []snapshot
+	for _, e := range entries {
+		parts := strings.Split(e.Name(), "-")
+		if len(parts) != 3 {
+			continue
+		}
+		index, err := strconv.ParseUint(parts[1], 10, 64)
+		if err != nil || strings.HasSuffix(e.Name(), ".tmp") {
+			continue
+		}
+		all = append(all, snapshot{filepath.Join(dir, e.Name()), index})
+	}
+	slices.SortFunc(all, func(a, b snapshot) int { return cmp.Compare(a.index, b.index) })
+	return all
+}
+
+// coverage returns the last index of a Raft log, and whether it has all from after's successor to there.
+func coverage(file string, after uint64) (last uint64, whole bool, err error) {
+	store, err := raftboltdb.New(raftboltdb.Options{Path: file, BoltOptions: &bbolt.Options{ReadOnly: true}})
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if last, err = store.LastIndex(); err != nil {
+		return 0, false, err
+	}
+	for index := after + 1; index <= last; index++ {
+		var l raft.Log
+		if getErr := store.GetLog(index, &l); errors.Is(getErr, raft.ErrLogNotFound) {
+			return last, false, nil
+		} else if getErr != nil {
+			return last, false, getErr
+		}
+	}
+	return last, true, nil
+}
+
+// served is told that a node has started on the disk.
+func (o *olden) served(p *process) {
+	if o.aside != "" && !o.serve {
+		p.w.failf("%s has started although its newest snapshot is gone and its log does not go back to the one before", p.name)
+	}
+	if o.aside != "" {
+		p.w.report.count("older snapshot served", 1)
+	}
+	*o = olden{}
+}
+
+// refused reports whether err is the refusal of a disk that cannot be used any more; the snapshot is put back then, as the
+// message asks for.
+func (o *olden) refused(p *process, err error) bool {
+	if o.aside == "" || o.serve || !strings.Contains(err.Error(), refusal) {
+		return false
+	}
+	back := filepath.Join(p.w.drives[p.name].path(), "snapshots", backName(o.aside))
+	if err := os.Rename(o.aside, back); err != nil {
+		p.w.failf("the disk of %s: %v", p.name, err)
+	}
+	*o = olden{}
+	p.w.report.count("older snapshot refused", 1)
+	return true
+}
+
+// backName is the name that raft gave the snapshot, which its metadata has.
+func backName(path string) string {
+	b, err := os.ReadFile(filepath.Join(path, "meta.json"))
+	if err != nil {
+		return "1-0-0"
+	}
+	_, rest, _ := strings.Cut(string(b), `"ID":"`)
+	name, _, _ := strings.Cut(rest, `"`)
+	return name
+}
+
+// Empty implements faults.Disks. A node that has lost its disk has forgotten its votes and what it acknowledged: the others
+// take it in as a new one. A second disk is emptied only when that is done: what only lost disks knew is lost.
+func (w *world) Empty(name string) bool {
+	w.mu.Lock()
+	ahead, lost := w.ahead[name], w.lost
+	w.mu.Unlock()
+	if ahead { // its incarnations are ahead of the clock it would start with (T6)
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if lost && !w.agreed(ctx, name) {
+		return false
+	}
+	w.mu.Lock()
+	w.lost = true
+	w.mu.Unlock()
+	if err := os.RemoveAll(w.drives[name].path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.failf("the disk of %s: %v", name, err)
+	}
+	return true
+}
+
+// recovered checks that long after the last fault all nodes serve, and agree with the leader.
+func (w *world) recovered() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if !w.agree(ctx, "") {
+		w.failf("%v after the last fault the nodes do not all serve and agree: %s", settle, w.where())
+	}
+}
+
+// agree waits until all nodes but one, "" for none, serve and have applied what the leader has. It reports whether they did
+// before ctx ended.
+func (w *world) agree(ctx context.Context, but string) bool {
+	for ctx.Err() == nil {
+		if w.agreed(ctx, but) {
+			return true
+		}
+		sleep(ctx, 50*time.Millisecond)
+	}
+	return false
+}
+
+func (w *world) agreed(ctx context.Context, but string) bool {
+	leader := w.life(w.Leader()).alive()
+	if leader == nil {
+		return false
+	}
+	status, err := leader.Status(ctx)
+	if err != nil {
+		return false
+	}
+	for _, name := range w.names {
+		n := w.life(name).alive()
+		if name == but {
+			continue
+		}
+		if n == nil {
+			return false
+		}
+		select {
+		case <-n.Ready():
+		default:
+			return false
+		}
+		if _, ok := n.Digest(status.AppliedIndex); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// where says what each node has come to.
+func (w *world) where() string {
+	var all []string
+	for _, name := range w.names {
+		n := w.life(name).alive()
+		if n == nil {
+			all = append(all, name+" is dead")
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		status, err := n.Status(ctx)
+		cancel()
+		all = append(all, fmt.Sprintf("%s leads %v, applied %d, %v", name, n.Leads(), status.AppliedIndex, err))
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,134 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+)
+
+// hearing is one answer that a leader took in at at, to a heartbeat that it sent at sent.
+type hearing struct{ sent, at time.Duration }
+
+// term is what is known of the tracker of one term, by what it heard.
+type term struct {
+	number uint64
+	leader string
+	// The tracker's clock began after began, when its node applied an entry of the term (R5; 0 when that is not known), and not after
+	// first, when the first heartbeat was sent.
+	began, first time.Duration
+	// heard are the answers of each node, in the order of time.
+	heard map[session.Node][]hearing
+	// turns are the moments at which a newer round may have become good: of the newest answers of all nodes, the one that completes a
+	// quorum became newer. Not each turn is a good round, but each good round is a turn (R3).
+	turns []time.Duration
+	// stood are the spans in which the clock certainly stood (A1); the last is open.
+	stood []stand
+}
+
+type stand struct{ from, till time.Duration }
+
+// processTerm names what a node has applied of a term.
+type processTerm struct {
+	who  string
+	term uint64
+}
+
+// forever is later than any run.
+const forever = time.Duration(1<<63 - 1)
+
+// listen files what a leader heard.
+func (c *checker) listen(e history.Event) {
+	t := c.terms[e.Term]
+	if t == nil {
+		t = &term{
+			number: e.Term, leader: e.Who, first: e.Asked, heard: make(map[session.Node][]hearing),
+			began: c.began[processTerm{e.Who, e.Term}],
+		}
+		c.terms[e.Term] = t
+	}
+	if t.leader != e.Who {
+		c.fail("R3", &life{}, e.At, "term %d has two leaders, %s and %s", e.Term, t.leader, e.Who)
+		return
+	}
+	before := t.complete(c.bounds.Quorum)
+	t.first = min(t.first, e.Asked)
+	t.heard[e.Node] = append(t.heard[e.Node], hearing{e.Asked, e.At})
+	if t.complete(c.bounds.Quorum) > before {
+		t.turns = append(t.turns, e.At)
+	}
+}
+
+// complete returns the newest moment after which heartbeats were sent that a quorum has answered; negative: none.
+func (t *term) complete(quorum int) time.Duration {
+	newest := make([]time.Duration, 0, len(t.heard))
+	for _, h := range t.heard {
+		newest = append(newest, h[len(h)-1].sent)
+	}
+	if quorum == 0 || len(newest) < quorum {
+		return -1
+	}
+	slices.SortFunc(newest, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	return newest[quorum-1]
+}
+
+// settle finds out when the clock stood: it runs for two intervals from its start and from each good round (A1). A turn that was
+// none, and a start before the first heartbeat, only make it stand for longer.
+func (t *term) settle(interval time.Duration) {
+	from := t.first
+	for _, turn := range t.turns {
+		if turn > from+2*interval {
+			t.stood = append(t.stood, stand{from + 2*interval, turn})
+		}
+		from = turn
+	}
+	t.stood = append(t.stood, stand{from + 2*interval, forever})
+}
+
+// standing returns for how long at least the clock stood between two moments.
+func (t *term) standing(from, till time.Duration) time.Duration {
+	var sum time.Duration
+	for _, s := range t.stood {
+		sum += max(min(s.till, till)-max(s.from, from), 0)
+	}
+	return sum
+}
+
+// steady reports whether between two moments moments came at least every gap.
+func steady(moments []time.Duration, from, till, gap time.Duration) bool {
+	last := from
+	for _, m := range moments {
+		if m < from {
+			continue
+		}
+		if m > till {
+			break
+		}
+		if m > last+gap {
+			return false
+		}
+		last = m
+	}
+	return till <= last+gap
+}
+
+// before returns the answers of a node that were taken in before a moment.
+func (t *term) before(n session.Node, moment time.Duration) []hearing {
+	all := t.heard[n]
+	return all[:sort.Search(len(all), func(i int) bool { return all[i].at >= moment })]
+}
+
+// by returns the answers of a node that were taken in by a moment.
+func (t *term) by(n session.Node, moment time.Duration) []hearing { return t.before(n, moment+1) }
+
+// covering returns the first of hearings whose heartbeat was sent at or after a moment.
+func covering(hearings []hearing, moment time.Duration) (hearing, bool) {
+	i := sort.Search(len(hearings), func(i int) bool { return hearings[i].sent >= moment })
+	if i == len(hearings) {
+		return hearing{}, false
+	}
+	return hearings[i], true
+}

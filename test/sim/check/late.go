@@ -1,0 +1,178 @@
+package check
+
+import (
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+)
+
+// late checks I2: a silent session expires in time, at the latest after the last fault.
+func (c *checker) late(l *life) {
+	if l.silent == 0 || l.timeout == 0 || l.end != nil && l.end.At < l.silent {
+		return
+	}
+	// A touch made just before the silence travels, and its deadline is 1/200 longer than the timeout (T5).
+	due := l.extension() + c.bounds.ExpiryInterval + c.bounds.Commit
+	by := l.silent + due
+	if !c.calm(l.silent, by) {
+		by = max(l.silent, c.healed) + c.bounds.Settle + due
+	}
+	if by <= c.finished {
+		c.checked("I2")
+		if l.end == nil {
+			c.fail("I2", l, c.finished, "silent since %.4fs, it should have expired by %.4fs, and never did", l.silent.Seconds(), by.Seconds())
+		} else if l.end.At > by {
+			c.fail("I2", l, l.end.At, "silent since %.4fs, it should have expired by %.4fs", l.silent.Seconds(), by.Seconds())
+		}
+	}
+	c.lateInTerm(l)
+}
+
+// extension is by how much a touch moves the deadline (T5).
+func (l *life) extension() time.Duration { return l.timeout + l.timeout/200 }
+
+// lateInTerm checks I2 by what the leader that ended a session heard, whatever happened before: it decides within the extended timeout, an
+// expiry interval, a round and a commit of the latest of these moments:
+//
+//   - the silence began;
+//   - the term, or a later tracker of it, began ("fail-over"; and the end is applied within timeout + 2 s of it);
+//   - the owner's process began ("owner restarted", E1);
+//   - an interval after the leader last heard of an owner that it does not hear of any more ("owner lost": the heartbeat that it did not
+//     answer was sent by then, E1), or the last reset of the connections between the two ("owner lost" too: its stream has ended).
+//
+// It asks for rounds in time meanwhile, a quorum's and, if it is not lost, the owner's: else the clock stands (A1), or the owner's word is
+// missing (E2). And an end is applied within a commit of its decision when for long no fault has concerned a node but one that does
+// not lead.
+func (c *checker) lateInTerm(l *life) {
+	if _, ok := l.expired(); !ok || l.end.Certificate == nil {
+		return
+	}
+	t, made := c.terms[l.end.Certificate.Term], history.Event{}
+	first, last, ok := l.decision(l.end.Certificate.Term, l.end.Attachment)
+	if m, known := l.made(l.end.Attachment); known {
+		made = m
+	}
+	voice, known := c.lastVoice(l)
+	if t == nil || !ok || !known || made.Node == 0 || first.At < voice {
+		return
+	}
+	from, name, lost := c.situation(t, made.Node, voice, first.At, l.timeout)
+	by := from + l.extension() + c.bounds.ExpiryInterval + c.bounds.Commit
+	if c.heardInTime(t, made.Node, lost, from, max(by, first.At)) {
+		c.checked("I2 " + name)
+		if first.At > by {
+			c.fail("I2", l, first.At, "silent since %.4fs (%s since %.4fs), it was found expired only now, should have been by %.4fs",
+				voice.Seconds(), name, from.Seconds(), by.Seconds())
+		}
+		if two := from + l.timeout + 2*time.Second; name == "fail-over" && c.single(from, l.end.At, t.leader) && l.end.At > two {
+			c.fail("I2", l, l.end.At, "term %d began at %.4fs, and it should have expired by %.4fs", t.number, from.Seconds(), two.Seconds())
+		}
+	}
+	if c.single(last.At, l.end.At, t.leader) {
+		c.checked("I2 commit")
+		if l.end.At > last.At+c.bounds.Commit {
+			c.fail("I2", l, l.end.At, "found expired at %.4fs, its end was applied only now", last.At.Seconds())
+		}
+	}
+}
+
+// decision returns the first and the last decision of a term about an attachment by the time the session ended.
+func (l *life) decision(term, attachment uint64) (first, last history.Event, ok bool) {
+	for _, d := range l.decided {
+		if d.Term != term || d.Attachment != attachment || d.At > l.end.At {
+			continue
+		}
+		if !ok {
+			first = d
+		}
+		last, ok = d, true
+	}
+	return first, last, ok
+}
+
+// lastVoice returns from when on no node can have taken a touch of a silent session any more: what its clients had sent before may
+// have been held back by a fault. False: nobody knows.
+func (c *checker) lastVoice(l *life) (time.Duration, bool) {
+	const underWay = 3 * time.Second
+	voice := l.silent
+	for _, s := range c.disturbed {
+		if s.from > l.silent || !s.open && s.till < l.silent-underWay {
+			continue
+		}
+		if s.open {
+			return 0, false
+		}
+		voice = max(voice, s.till+underWay)
+	}
+	for _, a := range l.applied {
+		voice = max(voice, a.At)
+	}
+	return voice, true
+}
+
+// situation returns the moment from which a session's last timeout counts, and what made it so.
+func (c *checker) situation(
+	t *term, owner session.Node, voice, decided, timeout time.Duration,
+) (from time.Duration, name string, lost bool) {
+	from, name = voice, "silent"
+	for _, at := range append(c.trackers[t.number], t.first) {
+		if at > from && at < decided {
+			from, name = at, "fail-over"
+		}
+	}
+	for _, s := range c.started[c.names[owner]] {
+		if s > from && s < decided {
+			from, name = s, "owner restarted"
+		}
+	}
+	for _, at := range c.resets[link{t.leader, c.names[owner]}] {
+		if at > from && at < decided {
+			from, name = at, "owner lost"
+		}
+	}
+	heard := t.before(owner, decided)
+	if len(heard) == 0 {
+		return from, name, true
+	}
+	last := heard[len(heard)-1].at
+	if last+timeout > decided {
+		return from, name, false
+	}
+	if at := last + c.bounds.Interval; at > from {
+		from, name = at, "owner lost"
+	}
+	return from, name, true
+}
+
+// heardInTime reports whether rounds went on as they should between two moments.
+func (c *checker) heardInTime(t *term, owner session.Node, lost bool, from, till time.Duration) bool { //nolint:revive // flag-parameter: whose answers are awaited
+	gap := c.bounds.Interval * 3 / 2
+	if !steady(t.turns, from, till, gap) {
+		return false
+	}
+	if lost {
+		return true
+	}
+	var own []time.Duration
+	for _, h := range t.heard[owner] {
+		own = append(own, h.at)
+	}
+	return steady(own, from, till, gap)
+}
+
+// single reports whether from a while before from until till all faults concerned one node, and that does not lead.
+func (c *checker) single(from, till time.Duration, leader string) bool {
+	from -= c.bounds.Settle
+	one := ""
+	for _, s := range c.disturbed {
+		switch {
+		case s.from > till || !s.open && s.till < from:
+		case s.who == "" || s.who == leader || one != "" && s.who != one:
+			return false
+		default:
+			one = s.who
+		}
+	}
+	return from >= 0
+}

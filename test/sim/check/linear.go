@@ -1,0 +1,212 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+)
+
+// state is a session as a client may see it: absent, open with the newest attachment, or ended with the last one it had.
+type state struct {
+	phase      phase
+	attachment uint64
+	cause      session.Cause
+}
+
+type phase uint8
+
+const (
+	isAbsent phase = iota
+	isOpen
+	isEnded
+)
+
+// deed is an operation on one session, or what somebody was told of it.
+type deed struct {
+	kind       deedKind
+	attachment uint64
+	// cause is that of an end; 0 in what was told without one.
+	cause session.Cause
+}
+
+type deedKind uint8
+
+const (
+	// These change the session.
+	doOpen deedKind = iota
+	doMove
+	doEnd
+	// These are answers that say how it is: ended by this close; attached anew since; ended.
+	toldClosed
+	toldMoved
+	toldGone
+)
+
+// String returns the deed in words.
+func (d deed) String() string {
+	names := [...]string{"open", "move to", "end", "told: closed", "told: moved from", "told: gone"}
+	text := fmt.Sprintf("%s %d", names[d.kind], d.attachment)
+	if d.cause != 0 {
+		text += " " + d.cause.String()
+	}
+	return text
+}
+
+// step is the model: what a deed makes of a session, and whether it can be.
+func step(s state, d deed) (bool, state) {
+	switch d.kind {
+	case doOpen:
+		return s.phase == isAbsent, state{isOpen, d.attachment, 0}
+	case doMove:
+		return s.phase == isOpen && d.attachment > s.attachment, state{isOpen, d.attachment, 0}
+	case doEnd:
+		return s.phase == isOpen && d.attachment == s.attachment, state{isEnded, s.attachment, d.cause}
+	case toldClosed:
+		return s.phase == isEnded && s.cause == session.CauseClosed, s
+	case toldMoved:
+		return s.phase != isAbsent && s.attachment > d.attachment, s
+	case toldGone:
+		return s.phase == isEnded && (d.cause == 0 || s.cause == d.cause), s
+	}
+	return false, s
+}
+
+// limits of the search for an order. Virtual time does not pass in it, so it is bounded by steps, not by a clock alone.
+const (
+	maxSteps = 4_000_000
+	maxTime  = 5 * time.Second
+)
+
+// linear checks that there is one order of all that was done to a session, in which each open, resume and close takes effect between its
+// call and its answer, and which explains each answer. The log tells which of the calls without an answer took effect: what a node applied and
+// no answer accounts for is an operation whose call may be as old as the history, and which had taken effect when the first node applied
+// it. Calls without answer or effect constrain nothing; an expiry is such an operation without a call of anybody's.
+func (c *checker) linear(l *life) {
+	ops := l.operations()
+	if len(ops) == 0 {
+		return
+	}
+	c.checked("linear")
+	for _, o := range ops {
+		if o.Return < o.Call {
+			c.fail("linear", l, time.Duration(o.Return), "took effect before it was asked for at %.4fs: %s", time.Duration(o.Call).Seconds(), o.Input)
+			return
+		}
+	}
+	steps := 0
+	model := porcupine.Model{
+		Init: func() any { return state{} },
+		Step: func(s, d, _ any) (bool, any) {
+			if steps++; steps > maxSteps {
+				return false, s
+			}
+			return step(s.(state), d.(deed)) //nolint:errcheck // the model's own types
+		},
+	}
+	switch r := porcupine.CheckOperationsTimeout(model, ops, maxTime); {
+	case steps > maxSteps || r == porcupine.Unknown:
+		c.fail("linear", l, l.lastAt(), "whether there is an order of its %d operations was not found out in %d steps", len(ops), steps)
+	case r == porcupine.Illegal:
+		c.fail("linear", l, l.lastAt(), "no order of what was done explains what clients were told:%s", list(ops))
+	}
+}
+
+func list(ops []porcupine.Operation) string {
+	var text strings.Builder
+	for _, o := range ops {
+		fmt.Fprintf(&text, "\n  %11.4fs to %.4fs %s", time.Duration(o.Call).Seconds(), time.Duration(o.Return).Seconds(), o.Input)
+	}
+	return text.String()
+}
+
+// lastAt is when the session was last heard of.
+func (l *life) lastAt() time.Duration {
+	var at time.Duration
+	for _, all := range [][]history.Event{l.grants, l.closes, l.moved, l.gone, l.ends} {
+		for _, e := range all {
+			at = max(at, e.At)
+		}
+	}
+	return at
+}
+
+// operations are what was done to a session, and what clients were told of it.
+func (l *life) operations() []porcupine.Operation {
+	var ops []porcupine.Operation
+	add := func(d deed, call, answer time.Duration) {
+		ops = append(ops, porcupine.Operation{Input: d, Call: int64(call), Return: int64(answer)})
+	}
+	granted := make(map[uint64]bool)
+	for _, g := range l.grants {
+		if granted[g.Attachment] {
+			continue // the repeat of one attempt
+		}
+		granted[g.Attachment] = true
+		kind, answer := doMove, g.At
+		made, ok := l.made(g.Attachment)
+		// A client may be served through a move of its library's own before it hears that its open is done.
+		if ok && made.Kind == history.AppliedOpen || !ok && g.Kind == history.Opened {
+			kind = doOpen
+		}
+		if ok {
+			answer = min(answer, made.At)
+		}
+		add(deed{kind, g.Attachment, 0}, g.Asked, answer)
+	}
+	for _, a := range l.applied {
+		if granted[a.Attachment] {
+			continue
+		}
+		granted[a.Attachment] = true
+		kind := doMove
+		if a.Kind == history.AppliedOpen {
+			kind = doOpen
+		}
+		add(deed{kind, a.Attachment, 0}, 0, a.At)
+	}
+	l.endings(add)
+	return ops
+}
+
+// endings adds the end, and what was told of it and of moves.
+func (l *life) endings(add func(d deed, call, answer time.Duration)) {
+	if e := l.end; e != nil {
+		// Nobody asks for an expiry. A close was asked for by one of those who asked.
+		call := time.Duration(0)
+		if e.Cause == session.CauseClosed {
+			call = e.At
+			for _, a := range l.attempts {
+				if a.Attachment <= e.Attachment {
+					call = min(call, a.Asked)
+				}
+			}
+		}
+		add(deed{doEnd, e.Attachment, e.Cause}, call, e.At)
+	}
+	for _, x := range l.closes {
+		add(deed{toldClosed, x.Attachment, session.CauseClosed}, x.Asked, x.At)
+	}
+	for _, m := range l.moved {
+		add(deed{toldMoved, m.Attachment, 0}, since(m), m.At)
+	}
+	for _, g := range l.gone {
+		d := deed{toldGone, g.Attachment, 0}
+		if g.Certificate != nil {
+			d.cause = g.Certificate.Cause
+		}
+		add(d, since(g), g.At)
+	}
+}
+
+// since is when somebody asked for what he was told; of what he was told unasked it is the moment itself.
+func since(e history.Event) time.Duration {
+	if e.Asked == 0 {
+		return e.At
+	}
+	return e.Asked
+}

@@ -1,0 +1,205 @@
+package check
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+)
+
+// replicas checks what nodes applied.
+//
+//   - I5: the end of a session is one entry on every node: same index, term, cause, owner, attachment and certificate. (Ephemerals, whose removal
+//     belongs to that entry, do not exist yet; what nodes changed at one index, whatever it is, is compared as a whole for I6.)
+//   - I6: at one index all nodes have one digest, and have made the same changes in the same order; also a node that made none.
+//   - I7: an id is opened by one entry, and is given to one client; ids of one node rise in the order of the log, whatever
+//     restarts, snapshots and clocks do.
+func (c *checker) replicas(events []history.Event) {
+	digests := make(map[uint64]history.Event)
+	opened, ended := make(map[session.ID]history.Event), make(map[session.ID]history.Event)
+	given, attached := make(map[session.ID]history.Event), make(map[uint64]history.Event)
+	for _, e := range events {
+		switch e.Kind { //nolint:exhaustive // the others are no replica's
+		case history.Digest:
+			c.same("I6", digests, e.Index, e)
+		case history.AppliedOpen:
+			c.once("I7", opened, e.ID, e)
+			c.attached(attached, e)
+		case history.AppliedEnd:
+			c.once("I5", ended, e.ID, e)
+		case history.AppliedMove:
+			c.attached(attached, e)
+		case history.Opened:
+			// The repeat of one request is told what the first was (O2).
+			if g, ok := given[e.ID]; ok && (g.Who != e.Who || g.Asked != e.Asked) {
+				c.fail("I7", &life{id: e.ID}, e.At, "given to two opens: %s; and %s", g, e)
+			}
+			given[e.ID] = e
+		}
+	}
+	c.rising(opened)
+	c.changes(events)
+}
+
+// same fails when e's digest is not that of the first event at its index.
+func (c *checker) same(invariant string, first map[uint64]history.Event, index uint64, e history.Event) {
+	f, ok := first[index]
+	if !ok {
+		first[index] = e
+		return
+	}
+	if f.Who != e.Who {
+		c.checked(invariant)
+	}
+	if f.Text != e.Text {
+		c.fail(invariant, &life{}, e.At, "at index %d %s has digest %s, %s has %s", index, f.Who, f.Text, e.Who, e.Text)
+	}
+}
+
+// once fails when what is done once in an id's life was done by two entries, or otherwise on one node than on another.
+func (c *checker) once(invariant string, first map[session.ID]history.Event, id session.ID, e history.Event) {
+	f, ok := first[id]
+	if !ok {
+		first[id] = e
+		return
+	}
+	if f.Who != e.Who {
+		c.checked(invariant)
+	}
+	if !alike(f, e) {
+		c.fail(invariant, &life{id: id}, e.At, "%s twice, or not alike: %s; and %s", e.Kind, f, e)
+	}
+}
+
+// alike reports whether two nodes, or a node before and after a restart, made one change alike.
+func alike(a, b history.Event) bool {
+	if (a.Certificate == nil) != (b.Certificate == nil) || a.Certificate != nil && *a.Certificate != *b.Certificate {
+		return false
+	}
+	return a.Kind == b.Kind && a.ID == b.ID && a.Index == b.Index && a.Term == b.Term && a.Attachment == b.Attachment &&
+		a.Cause == b.Cause && a.Node == b.Node && a.Timeout == b.Timeout
+}
+
+// attached fails when one attachment was given to two sessions or by two entries.
+func (c *checker) attached(first map[uint64]history.Event, e history.Event) {
+	f, ok := first[e.Attachment]
+	if !ok {
+		first[e.Attachment] = e
+		return
+	}
+	if f.ID != e.ID || f.Index != e.Index {
+		c.fail("I6", &life{id: e.ID}, e.At, "one attachment given twice: %s; and %s", f, e)
+	}
+}
+
+// rising checks that the ids of each node rise in the order of the log, within an entry in the order of attachments, which is that of its commands.
+func (c *checker) rising(opened map[session.ID]history.Event) {
+	all := make([]history.Event, 0, len(opened))
+	for _, e := range opened {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b history.Event) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Attachment, b.Attachment))
+	})
+	newest := make(map[session.Node]history.Event)
+	for _, e := range all {
+		n := e.ID.Node()
+		if before, ok := newest[n]; ok {
+			c.checked("I7 order")
+			if e.ID <= before.ID {
+				c.fail("I7", &life{id: e.ID}, e.At, "opened after a session of the same node with the same or a higher id: %s", before)
+			}
+		}
+		newest[n] = e
+	}
+}
+
+// entry is what one process made of one entry.
+type entry struct {
+	who     string
+	changes []history.Event
+}
+
+// log is what all processes made of all entries.
+type log struct {
+	c *checker
+	// first is what the first process made of an index, made are all nodes that made something of it.
+	first map[uint64]entry
+	made  map[uint64][]string
+	// under are the entries that nodes may not be done with.
+	under map[string]*entry
+}
+
+// changes checks that all processes made the same of each entry.
+func (c *checker) changes(events []history.Event) {
+	l := log{c: c, first: make(map[uint64]entry), made: make(map[uint64][]string), under: make(map[string]*entry)}
+	for _, e := range events {
+		switch e.Kind { //nolint:exhaustive // the others are no changes
+		case history.NodeStarted, history.NodeStopped:
+			l.done(e.Who)
+		case history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
+			l.change(e)
+		}
+	}
+	for _, who := range slices.Sorted(maps.Keys(l.under)) {
+		l.done(who)
+	}
+	for _, e := range events {
+		if e.Kind == history.Digest {
+			l.idle(e)
+		}
+	}
+}
+
+// change takes a change of an entry.
+func (l *log) change(e history.Event) {
+	if u := l.under[e.Who]; u != nil && u.changes[0].Index != e.Index {
+		l.done(e.Who)
+	}
+	if l.under[e.Who] == nil {
+		l.under[e.Who] = &entry{who: e.Who}
+	}
+	u := l.under[e.Who]
+	u.changes = append(u.changes, e)
+}
+
+// done compares what a node has made of an entry.
+func (l *log) done(who string) {
+	e := l.under[who]
+	delete(l.under, who)
+	if e == nil {
+		return
+	}
+	index := e.changes[0].Index
+	l.made[index] = append(l.made[index], who)
+	f, ok := l.first[index]
+	if !ok {
+		l.first[index] = *e
+		return
+	}
+	l.c.checked("I6 changes")
+	if !slices.EqualFunc(f.changes, e.changes, alike) {
+		l.c.fail("I6", &life{id: e.changes[0].ID}, e.changes[0].At, "at index %d %s made\n%s\nand %s\n%s", index, f.who, f.lines(), who, e.lines())
+	}
+}
+
+// idle checks that a node that has applied an index, as its digest shows, made the changes of the others.
+func (l *log) idle(e history.Event) {
+	f, ok := l.first[e.Index]
+	if !ok || slices.Contains(l.made[e.Index], e.Who) {
+		return
+	}
+	l.made[e.Index] = append(l.made[e.Index], e.Who)
+	l.c.fail("I6", &life{id: f.changes[0].ID}, e.At, "%s changed nothing at index %d, where %s made\n%s", e.Who, e.Index, f.who, f.lines())
+}
+
+func (e *entry) lines() string {
+	all := make([]string, len(e.changes))
+	for i := range e.changes {
+		all[i] = e.changes[i].String()
+	}
+	return strings.Join(all, "\n")
+}

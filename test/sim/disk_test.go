@@ -1,0 +1,346 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/test/sim/faults"
+)
+
+// drive is the disk of one node, through all its lives. Each life writes on a directory of its own, which begins as what was
+// there when the former one ended: from a kill on nothing of a process reaches what its successor finds.
+type drive struct {
+	dir string // of all lives
+	// old belongs to the fault, and to the node's start: never at the same time.
+	old olden
+
+	mu   sync.Mutex
+	rand *rand.Rand // guarded by mu
+	life int        // guarded by mu; the number of the directory that the next life begins on
+	now  state      // guarded by mu
+	hits int        // guarded by mu; how many writes met a damage
+}
+
+// state is what is wrong with a drive, until when (closed then), and how long a write to a slow one takes.
+type state struct {
+	damage faults.Damage
+	mended chan struct{}
+	delay  time.Duration
+	// reaches says that a write that fails reaches the disk all the same.
+	reaches bool
+}
+
+var (
+	errGone = errors.New("the process is gone")
+	errIO   = fmt.Errorf("write to a broken disk: %w", syscall.EIO)
+	errFull = fmt.Errorf("write to a full disk: %w", syscall.ENOSPC)
+)
+
+// path returns the directory of the next or present life.
+func (d *drive) path() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return filepath.Join(d.dir, fmt.Sprint(d.life))
+}
+
+// breaks damages the drive until undo is called, which reports whether a write was hit. One damage at a time: false when
+// there is one already.
+func (d *drive) breaks(damage faults.Damage, delay time.Duration) (undo func() bool, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.now.damage != 0 {
+		return nil, false
+	}
+	d.now = state{damage: damage, delay: delay, mended: make(chan struct{})}
+	before := d.hits
+	return func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		close(d.now.mended)
+		d.now = state{}
+		return d.hits > before
+	}, true
+}
+
+// healthy returns a channel that is closed when nothing is wrong, nil when nothing is.
+func (d *drive) healthy() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now.mended
+}
+
+// look returns what a write meets now. Half of the failing writes reach the disk all the same.
+func (d *drive) look() state {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.now
+	if s.damage != 0 {
+		d.hits++
+		s.reaches = d.rand.IntN(2) == 0
+	}
+	return s
+}
+
+// platter is what one life of a node writes its log on.
+type platter struct {
+	drive *drive
+	dir   string
+	gone  chan struct{} // closed when it is sealed
+
+	mu     sync.Mutex
+	sealed bool // guarded by mu
+	// hurt is set when a write met a damage: that the node leaves is no finding then. guarded by mu
+	hurt bool
+	// failed, when set, is told of each write that failed. Set before the process begins.
+	failed func()
+	// tear, when set, kills the process at the next write. guarded by mu
+	tear func()
+	torn bool // guarded by mu
+}
+
+func (d *drive) platter() *platter {
+	return &platter{drive: d, dir: d.path(), gone: make(chan struct{})}
+}
+
+// wrap is node.Options.Disk.
+func (p *platter) wrap(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore) {
+	return &diskLogs{logs, p}, &diskStable{stable, p}
+}
+
+func (p *platter) wasHurt() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hurt
+}
+
+// write is what every write to the log goes through.
+func (p *platter) write(do func() error) error {
+	met := p.drive.look()
+	if met.damage != 0 {
+		p.mu.Lock()
+		p.hurt = true
+		p.mu.Unlock()
+	}
+	switch met.damage {
+	case faults.Slow:
+		if !p.wait(met.mended, met.delay) {
+			return errGone
+		}
+	case faults.Hung:
+		if !p.wait(met.mended, 0) {
+			return errGone
+		}
+	case faults.Full:
+		return p.fails(errFull)
+	case faults.Failing:
+		if met.reaches {
+			return p.fails(errors.Join(errIO, p.through(do)))
+		}
+		return p.fails(errIO)
+	}
+	return p.through(do)
+}
+
+func (p *platter) fails(err error) error {
+	if p.failed != nil {
+		p.failed()
+	}
+	return err
+}
+
+// wait waits until the disk is mended, at most for d, 0: for ever. It reports whether the process still lives then.
+func (p *platter) wait(mended <-chan struct{}, d time.Duration) bool {
+	var passed <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		passed = timer.C
+	}
+	select {
+	case <-mended:
+		return true
+	case <-passed:
+		return true
+	case <-p.gone:
+		return false
+	}
+}
+
+// through writes, or tears the write.
+func (p *platter) through(do func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sealed {
+		return errGone
+	}
+	if p.tear == nil {
+		return do()
+	}
+	file := filepath.Join(p.dir, "raft.db")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err = do(); err != nil {
+		return err
+	}
+	after, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	p.drive.mu.Lock()
+	image := torn(p.drive.rand, before, after)
+	p.drive.mu.Unlock()
+	if err = p.leave(image); err != nil {
+		panic(err) // the simulation's own disk is broken
+	}
+	p.torn = true
+	p.tear()
+	return errGone
+}
+
+// tearNext kills the process by f at its next write. The function that it returns reports whether that has happened.
+func (p *platter) tearNext(f func()) (happened func() bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tear = f
+	return func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.tear = nil
+		return p.torn
+	}
+}
+
+// seal ends what reaches the disk, which is what the next life finds.
+func (p *platter) seal() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leave(nil)
+}
+
+// leave copies what is on the disk for the next life, with log as the Raft log when it is set. The caller holds mu.
+func (p *platter) leave(log []byte) error {
+	if p.sealed {
+		return nil
+	}
+	p.sealed = true
+	close(p.gone)
+	p.drive.mu.Lock()
+	defer p.drive.mu.Unlock()
+	p.drive.life++
+	next := filepath.Join(p.drive.dir, fmt.Sprint(p.drive.life))
+	if err := copyDir(next, p.dir); err != nil || log == nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(next, "raft.db"), log, 0o600)
+}
+
+// copyDir copies a directory in which snapshots may come and go meanwhile: what has gone was no part of it.
+func copyDir(to, from string) error {
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		source, target := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		if e.IsDir() {
+			if err = copyDir(target, source); err != nil {
+				return err
+			}
+			continue
+		}
+		content, err := os.ReadFile(source)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err = os.WriteFile(target, content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	sector = 512
+	// metas is how long the two pages at the front of a bbolt file are, one of which a commit writes last, after a sync.
+	metaPages = 2
+)
+
+// torn returns what a power cut may leave of a bbolt commit that turns before into after: first the pages are written, in any
+// order, then synced, then a meta page, which is smaller than a sector.
+func torn(r *rand.Rand, before, after []byte) []byte {
+	metas := metaPages * os.Getpagesize()
+	image := bytes.Clone(before)
+	grow := func(size int) {
+		if size > len(image) {
+			image = append(image, make([]byte, size-len(image))...)
+		}
+	}
+	part := 1.0
+	if r.IntN(2) == 0 {
+		part = r.Float64() // the cut came before the first sync
+	}
+	if r.IntN(2) == 0 || part == 1 {
+		grow(len(after))
+	}
+	for at := metas; at < len(after); at += sector {
+		end := min(at+sector, len(after))
+		if part < 1 && r.Float64() > part {
+			continue
+		}
+		grow(end)
+		copy(image[at:end], after[at:end])
+	}
+	if part == 1 && r.IntN(2) == 0 {
+		copy(image[:metas], after[:metas])
+	}
+	return image
+}
+
+type diskLogs struct {
+	raft.LogStore
+	platter *platter
+}
+
+func (l *diskLogs) StoreLog(one *raft.Log) error { return l.StoreLogs([]*raft.Log{one}) }
+
+func (l *diskLogs) StoreLogs(all []*raft.Log) error {
+	return l.platter.write(func() error { return l.LogStore.StoreLogs(all) })
+}
+
+func (l *diskLogs) DeleteRange(first, last uint64) error {
+	return l.platter.write(func() error { return l.LogStore.DeleteRange(first, last) })
+}
+
+type diskStable struct {
+	raft.StableStore
+	platter *platter
+}
+
+func (s *diskStable) Set(key, value []byte) error {
+	return s.platter.write(func() error { return s.StableStore.Set(key, value) })
+}
+
+func (s *diskStable) SetUint64(key []byte, value uint64) error {
+	return s.platter.write(func() error { return s.StableStore.SetUint64(key, value) })
+}

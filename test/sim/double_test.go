@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which never sends twice on purpose
+	"holdfast/session"
+	"holdfast/test/sim/history"
+)
+
+// double is a client that speaks to nodes in its own words, and says everything twice.
+type double struct {
+	w        *world
+	name     string
+	rand     *rand.Rand
+	instance uint64
+	nodes    []holdfastv1.SessionServiceClient
+	conns    []*grpc.ClientConn
+	pairs    int
+}
+
+// Double implements faults.World.
+func (w *world) Double(ctx context.Context) int {
+	d := &double{w: w, name: w.guest("d")}
+	d.rand = w.stream(d.name)
+	d.instance = d.rand.Uint64() | 1
+	host := w.Host(d.name)
+	for _, address := range w.endpoints() {
+		cc, err := grpc.NewClient("passthrough:///"+address,
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return host.Dial(ctx, address) }),
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, MaxDelay: time.Second}, MinConnectTimeout: time.Second,
+			}))
+		if err != nil {
+			w.failf("%s: %v", d.name, err)
+			return 0
+		}
+		d.conns, d.nodes = append(d.conns, cc), append(d.nodes, holdfastv1.NewSessionServiceClient(cc))
+	}
+	for ctx.Err() == nil {
+		d.session(context.WithoutCancel(ctx))
+		sleep(ctx, 300*time.Millisecond)
+	}
+	for _, cc := range d.conns {
+		_ = cc.Close()
+	}
+	w.Network.Kill(d.name)
+	return d.pairs
+}
+
+// twice does something through two nodes, or twice through one, at the same time or one after the other, and returns the
+// answers and through whom.
+func twice[T any](
+	ctx context.Context, d *double, do func(context.Context, holdfastv1.SessionServiceClient) (T, error),
+) (got [2]T, through [2]int, errs [2]error) {
+	at := d.rand.IntN(len(d.nodes))
+	through = [2]int{at, (at + d.rand.IntN(len(d.nodes))) % len(d.nodes)}
+	gap := time.Duration(d.rand.IntN(3)) * time.Millisecond
+	var both sync.WaitGroup
+	for i, node := range through {
+		both.Go(func() {
+			bound, cancel := context.WithTimeout(ctx, callTimeout)
+			defer cancel()
+			sleep(bound, time.Duration(i)*gap)
+			got[i], errs[i] = do(bound, d.nodes[node])
+		})
+	}
+	both.Wait()
+	if errs[0] == nil && errs[1] == nil {
+		d.pairs++
+	}
+	return got, through, errs
+}
+
+// session opens a session twice, resumes it twice, sends a late resume, and closes it twice.
+func (d *double) session(ctx context.Context) {
+	var id session.RequestID
+	for i := range len(id) / 8 {
+		binary.LittleEndian.PutUint64(id[8*i:], d.rand.Uint64())
+	}
+	request := &holdfastv1.OpenSessionRequest{Timeout: durationpb.New(4 * time.Second), RequestId: id[:]}
+	asked := d.w.record.Now()
+	opened, through, errs := twice(ctx, d, func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.OpenSessionResponse, error) {
+		return c.OpenSession(ctx, request)
+	})
+	var token *holdfastv1.Token
+	for i, err := range errs {
+		if err != nil {
+			d.w.record.Add(history.Event{Kind: history.Refused, Who: d.name, Op: history.Open, Node: number(through[i]), Asked: asked, Unknown: true, Text: err.Error()})
+			continue
+		}
+		if token != nil && !same(token, opened[i].GetToken()) {
+			d.w.failAbout(session.ID(token.GetSessionId()), "O2: its request id has opened %v too", session.ID(opened[i].GetToken().GetSessionId()))
+		}
+		kind := history.Opened
+		if token != nil {
+			kind = history.Promised // the same session, opened once (O2)
+		}
+		token = opened[i].GetToken()
+		if kind == history.Opened || opened[i].GetSafeFor() != nil {
+			d.answered(kind, token, asked, opened[i].GetSafeFor(), through[i])
+		}
+	}
+	if token == nil {
+		return
+	}
+	for attempt := range uint64(2) {
+		if next := d.resume(ctx, token, attempt+1); next != nil {
+			token = next
+		}
+	}
+	if next := d.resume(ctx, token, 7); next != nil {
+		token = next
+		d.late(ctx, token, 6)
+	}
+	d.close(ctx, token)
+	d.w.record.Add(history.Event{Kind: history.Silent, Who: d.name, ID: session.ID(token.GetSessionId()), Attachment: token.GetAttachment()})
+}
+
+func number(at int) session.Node { return session.Node(at + 1) }
+
+func same(a, b *holdfastv1.Token) bool {
+	return a.GetSessionId() == b.GetSessionId() && string(a.GetCredential()) == string(b.GetCredential())
+}
+
+// answered records that an open or a resume was answered.
+func (d *double) answered(k history.Kind, t *holdfastv1.Token, asked time.Duration, safe *durationpb.Duration, through int) {
+	e := history.Event{Kind: k, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(), Asked: asked, Node: number(through)}
+	if safe != nil {
+		e.Until = asked + safe.AsDuration()
+	}
+	d.w.record.Add(e)
+}
+
+// resume makes one attempt twice, and returns the newest token that was answered.
+func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64) *holdfastv1.Token {
+	asked := d.w.record.Now()
+	request := &holdfastv1.ResumeSessionRequest{Token: t, Instance: d.instance, Attempt: attempt}
+	got, through, errs := twice(ctx, d, func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.ResumeSessionResponse, error) {
+		return c.ResumeSession(ctx, request)
+	})
+	var newest *holdfastv1.Token
+	for i, err := range errs {
+		if err != nil {
+			d.refused(history.Resume, t, asked, through[i], err)
+			continue
+		}
+		token := got[i].GetToken()
+		if !same(t, token) {
+			d.w.failAbout(session.ID(t.GetSessionId()), "its resume was answered with %v", session.ID(token.GetSessionId()))
+		}
+		d.answered(history.Resumed, token, asked, got[i].GetSafeFor(), through[i])
+		if through[0] == through[1] && errs[0] == nil && errs[1] == nil && got[0].GetToken().GetAttachment() != got[1].GetToken().GetAttachment() {
+			d.w.failAbout(session.ID(t.GetSessionId()), "M1: one attempt for one owner was answered with attachment %d and with %d",
+				got[0].GetToken().GetAttachment(), got[1].GetToken().GetAttachment())
+		}
+		if newest == nil || token.GetAttachment() > newest.GetAttachment() {
+			newest = token
+		}
+	}
+	return newest
+}
+
+// late sends an attempt below the newest that was answered: it must never take the session (M1).
+func (d *double) late(ctx context.Context, t *holdfastv1.Token, attempt uint64) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	asked, at := d.w.record.Now(), d.rand.IntN(len(d.nodes))
+	_, err := d.nodes[at].ResumeSession(ctx, &holdfastv1.ResumeSessionRequest{Token: t, Instance: d.instance, Attempt: attempt})
+	if err == nil {
+		d.w.failAbout(session.ID(t.GetSessionId()), "M1: attempt %d was answered after a later one was", attempt)
+		return
+	}
+	d.refused(history.Resume, t, asked, at, err)
+}
+
+// close closes a session twice.
+func (d *double) close(ctx context.Context, t *holdfastv1.Token) {
+	asked := d.w.record.Now()
+	d.w.record.Add(history.Event{Kind: history.CloseAsked, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment()})
+	_, through, errs := twice(ctx, d, func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.CloseSessionResponse, error) {
+		return c.CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: t})
+	})
+	for i, err := range errs {
+		if err != nil {
+			d.refused(history.Close, t, asked, through[i], err)
+			continue
+		}
+		d.w.record.Add(history.Event{
+			Kind: history.Closed, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(), Asked: asked, Node: number(through[i]),
+		})
+	}
+}
+
+// refused records what was refused, or not answered.
+func (d *double) refused(op history.Op, t *holdfastv1.Token, asked time.Duration, through int, err error) {
+	e := history.Event{
+		Kind: history.Refused, Who: d.name, Op: op, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(), Asked: asked,
+		Node: number(through), Unknown: true, Text: fmt.Sprint(err),
+	}
+	d.w.record.Add(e)
+}

@@ -1,0 +1,222 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/session"
+)
+
+// Mark is a remark that a story shows in its place, such as a violation.
+type Mark struct {
+	At   time.Duration
+	Text string
+}
+
+// Story returns the lines that explain the life of session id: its own events, and the faults, the ends and starts of nodes, the
+// changes of leader, and the silences of its owner that overlap its life. What replicas did with one entry is one line, and of a row of touches and promises the first and
+// the last are shown. Marks stand where they belong. Id 0: all that is no session's.
+func Story(events []Event, id session.ID, marks ...Mark) string {
+	t := teller{
+		id: id, from: -1, applied: make(map[deed]int), terms: make(map[uint64]bool), rows: make(map[string][]Event),
+		heard: make(map[session.Node]time.Duration),
+	}
+	t.span(events, marks)
+	for _, e := range events {
+		t.tell(e)
+	}
+	t.fold()
+	t.silence(t.till)
+	for _, m := range marks {
+		t.lines = append(t.lines, line{at: m.At, text: fmt.Sprintf("%11.4fs >>>> %s", m.At.Seconds(), m.Text)})
+	}
+	slices.SortStableFunc(t.lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	var b strings.Builder
+	for _, l := range t.lines {
+		b.WriteString(l.text)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// deed is what replicas do once each.
+type deed struct {
+	kind  Kind
+	index uint64
+}
+
+type line struct {
+	at   time.Duration
+	text string
+	// who has done it already.
+	who []string
+}
+
+// teller makes a story out of events that come in the order of time.
+type teller struct {
+	id session.ID
+	// from and till are the life of the session; from is negative for everything.
+	from, till time.Duration
+	lines      []line
+	// applied are the lines of deeds.
+	applied map[deed]int
+	terms   map[uint64]bool
+	// rows are touches and promises that nothing else of the session stands between.
+	rows map[string][]Event
+	// began are faults that may not have ended before the life began.
+	began []Event
+	told  bool
+	// owner is who owns the session, heard when a leader heard of each node last.
+	owner session.Node
+	heard map[session.Node]time.Duration
+}
+
+// silent is how long a leader does not hear of an owner before the story tells: three heartbeat intervals.
+const silent = 1500 * time.Millisecond
+
+// span finds when the life of the session began and ended. What nodes apply once more after a restart is not part of it.
+func (t *teller) span(events []Event, marks []Mark) {
+	if t.id == 0 {
+		return
+	}
+	ended := false
+	for _, e := range events {
+		if e.ID != t.id {
+			continue
+		}
+		if t.from < 0 {
+			t.from = e.At
+		}
+		replay := ended && (e.Kind == AppliedOpen || e.Kind == AppliedMove || e.Kind == AppliedEnd)
+		if !replay {
+			t.till = e.At
+		}
+		ended = ended || e.Kind == AppliedEnd
+	}
+	for _, m := range marks {
+		t.till = max(t.till, m.At)
+	}
+}
+
+// tell takes the next event.
+func (t *teller) tell(e Event) {
+	switch {
+	case e.Kind == Heard:
+		t.lead(e)
+		if e.Node == t.owner && e.At <= t.till {
+			t.silence(e.At)
+		}
+		t.heard[e.Node] = e.At
+	case t.id != 0 && e.ID == t.id:
+		t.own(e)
+	case e.ID != 0:
+	case t.from >= 0 && e.At < t.from:
+		t.before(e)
+	case t.from >= 0 && e.At > t.till:
+	case e.Kind == Digest || e.Kind == AppliedTerm || e.Kind == Leads || e.Kind == Wants || e.Kind == Refused:
+	default:
+		t.overture()
+		t.add(e)
+	}
+}
+
+// before remembers the faults that have not ended when the life begins.
+func (t *teller) before(e Event) {
+	switch e.Kind { //nolint:exhaustive // the others explain nothing later
+	case FaultBegan:
+		t.began = append(t.began, e)
+	case FaultEnded:
+		t.began = slices.DeleteFunc(t.began, func(b Event) bool { return b.Text == e.Text })
+	}
+}
+
+// overture tells of the faults that the session was born under.
+func (t *teller) overture() {
+	for _, b := range t.began {
+		t.lines = append(t.lines, line{at: b.At, text: b.String()})
+	}
+	t.began = nil
+}
+
+func (t *teller) add(e Event) { t.lines = append(t.lines, line{at: e.At, text: e.String()}) }
+
+// lead tells of the first that was heard of a new leader; of the one before the life began, too.
+func (t *teller) lead(e Event) {
+	if t.terms[e.Term] || t.from >= 0 && e.At > t.till {
+		return
+	}
+	t.terms[e.Term] = true
+	text := fmt.Sprintf("%11.4fs %-4s leads term %d", e.Asked.Seconds(), e.Who, e.Term)
+	if t.from >= 0 && e.At < t.from {
+		if n := len(t.lines); n == 1 && !t.told {
+			t.lines = t.lines[:0] // only the newest of those counts
+		}
+	} else {
+		t.told = true
+	}
+	t.lines = append(t.lines, line{at: e.Asked, text: text})
+}
+
+// silence tells of the owner's silence, if it was one, when it ended.
+func (t *teller) silence(till time.Duration) {
+	from, ok := t.heard[t.owner]
+	if from = max(from, t.from); ok && t.owner != 0 && till-from > silent {
+		t.lines = append(t.lines, line{at: from, text: fmt.Sprintf("%11.4fs      no leader hears of node %d until %.4fs", from.Seconds(), t.owner, till.Seconds())})
+	}
+}
+
+// own tells of an event of the session itself.
+func (t *teller) own(e Event) {
+	t.overture()
+	t.told = true
+	switch {
+	case e.Kind == Touched || e.Kind == Promised || e.Op == Touch:
+		row := fmt.Sprintf("%s %d %d", e.Who, e.Attachment, e.Kind)
+		t.rows[row] = append(t.rows[row], e)
+	case e.Kind == AppliedOpen || e.Kind == AppliedMove || e.Kind == AppliedEnd:
+		t.replicated(e)
+	default:
+		t.fold()
+		t.add(e)
+	}
+}
+
+// replicated tells of a deed once, with the moments at which the other replicas did it.
+func (t *teller) replicated(e Event) {
+	d := deed{e.Kind, e.Index}
+	at, ok := t.applied[d]
+	if !ok {
+		t.silence(e.At)
+		if t.owner = e.Node; e.Kind == AppliedEnd {
+			t.owner = 0
+		}
+		t.fold()
+		t.applied[d] = len(t.lines)
+		t.lines = append(t.lines, line{at: e.At, text: e.String(), who: []string{e.Who}})
+		return
+	}
+	if l := &t.lines[at]; !slices.Contains(l.who, e.Who) {
+		l.who = append(l.who, e.Who)
+		l.text += fmt.Sprintf(", %s at %.4fs", e.Who, e.At.Seconds())
+	}
+}
+
+// fold ends the rows of touches and promises: of each the first and the last are told.
+func (t *teller) fold() {
+	for _, name := range slices.Sorted(maps.Keys(t.rows)) {
+		row := t.rows[name]
+		for i, e := range row {
+			switch {
+			case i == 0 || i == len(row)-1:
+				t.add(e)
+			case i == 1:
+				t.lines = append(t.lines, line{at: e.At, text: fmt.Sprintf("%12s %-4s (%d more of the kind)", "...", e.Who, len(row)-2)})
+			}
+		}
+	}
+	clear(t.rows)
+}

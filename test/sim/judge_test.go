@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"holdfast/session"
+	"holdfast/test/sim/check"
+	"holdfast/test/sim/faults"
+	"holdfast/test/sim/history"
+	"holdfast/test/sim/tally"
+)
+
+// faultLog records faults, and counts those that really hit something.
+type faultLog struct{ w *world }
+
+// Began implements faults.Log.
+func (l faultLog) Began(_ faults.Kind, who, text string) {
+	l.w.record.Add(history.Event{Kind: history.FaultBegan, Who: who, Text: text})
+}
+
+// Ended implements faults.Log.
+func (l faultLog) Ended(k faults.Kind, who, text string, hit bool) {
+	l.w.record.Add(history.Event{Kind: history.FaultEnded, Who: who, Text: text})
+	l.w.report.fault(k, hit)
+}
+
+// storiesShown bounds how many sessions a run that failed tells of, linesShown how many lines of the logs it shows.
+const storiesShown, linesShown = 3, 40
+
+// judge checks the history, and tells the story of what went wrong.
+func (w *world) judge(plan []faults.Fault) {
+	w.t.Helper()
+	events := w.record.Events()
+	r := check.Check(events, bounds(len(w.names)))
+	w.report.lived(w.record.Now(), events, r)
+	w.report.count(tally.Installed, w.logs.count("Installed remote snapshot"))
+	told := make(map[session.ID]bool)
+	tell := func(id session.ID) {
+		if !told[id] && len(told) < storiesShown {
+			told[id] = true
+			w.t.Logf("the story of session %s and of what went on around it:\n%s", id, history.Story(events, id, r.Marks(id)...))
+		}
+	}
+	for _, v := range r.Violations {
+		w.report.fail(v.String())
+		w.t.Errorf("seed %d: %s", w.seed, v)
+		tell(v.ID)
+	}
+	for _, id := range w.suspects {
+		tell(id)
+	}
+	if w.t.Failed() || os.Getenv("SIM_LOG") != "" {
+		w.keep(plan, events)
+	}
+}
+
+// keep writes the whole history and the logs to where go test -artifacts keeps them, and prints the plan.
+func (w *world) keep(plan []faults.Fault, events []history.Event) {
+	var told strings.Builder
+	fmt.Fprintf(&told, "seed %d, %d nodes\n", w.seed, len(w.names))
+	for _, failure := range w.report.Failures {
+		fmt.Fprintf(&told, "failure: %s\n", failure)
+	}
+	for i, f := range plan {
+		fmt.Fprintf(&told, "  %d: %s\n", i+1, f)
+	}
+	w.t.Logf("SEED=%d repeats the plan:\n%s", w.seed, told.String())
+	var all strings.Builder
+	for _, e := range events {
+		all.WriteString(e.String() + "\n")
+	}
+	lines := w.logs.text()
+	dir := w.t.ArtifactDir()
+	w.report.Artifacts = dir
+	for name, text := range map[string]string{
+		"plan.txt": told.String(), "history.txt": all.String(), "log.txt": strings.Join(lines, "\n") + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			w.t.Errorf("keep %s: %v", name, err)
+		}
+	}
+	w.t.Logf("plan, history and logs are in %s; go test -artifacts keeps them. The logs end with:\n%s",
+		dir, strings.Join(lines[max(len(lines)-linesShown, 0):], "\n"))
+}

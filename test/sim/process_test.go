@@ -1,0 +1,340 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"holdfast/node"
+	"holdfast/session"
+	"holdfast/test/sim/faults"
+	"holdfast/test/sim/history"
+)
+
+// process is one life of a node.
+type process struct {
+	w       *world
+	name    string
+	platter *platter
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when nothing of it is left
+
+	mu sync.Mutex
+	// guarded by mu: the node once it is made; over is set when nothing it does counts any more: it was killed, or has ended.
+	node   *node.Node
+	over   bool
+	killed bool
+	// stopping says that it was told to stop in order.
+	stopping bool
+	// seen are indexes it has applied whose digest is not recorded yet. guarded by mu
+	seen map[uint64]bool
+	term uint64 // guarded by mu; the newest one it has applied an entry of
+}
+
+// alive returns the node while it is made and has not ended.
+func (p *process) alive() *node.Node {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return nil
+	}
+	return p.node
+}
+
+func (w *world) life(name string) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lives[name]
+}
+
+// Start starts a node on what its disk holds, unless it lives.
+func (w *world) Start(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.closing:
+		return
+	default:
+	}
+	if former := w.lives[name]; former != nil {
+		former.mu.Lock()
+		over := former.over
+		former.mu.Unlock()
+		if !over {
+			return
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{
+		w: w, name: name, platter: w.drives[name].platter(), cancel: cancel, done: make(chan struct{}), seen: make(map[uint64]bool),
+	}
+	p.platter.failed = p.mustLeave
+	w.lives[name] = p
+	w.others.Go(func() {
+		defer close(p.done)
+		p.live(ctx)
+	})
+}
+
+// live is the process's life.
+func (p *process) live(ctx context.Context) {
+	w := p.w
+	cfg := w.config(p.name, p.platter.dir)
+	w.record.Add(history.Event{Kind: history.NodeStarted, Who: p.name, Node: cfg.Node})
+	n, err := node.New(cfg, node.Options{
+		Logger:        w.logs.logger(p.name),
+		Network:       w.Host(p.name),
+		Version:       "sim",
+		Disk:          p.platter.wrap,
+		Clock:         w.wallClock(p.name),
+		CommitTimeout: w.commitTimeout(),
+		Applied:       p.applied,
+		Heard: func(term uint64, from session.Node, sent time.Time) {
+			p.note(history.Event{Kind: history.Heard, Who: p.name, Node: from, Term: term, Asked: w.record.Since(sent)})
+		},
+		Expires: p.expires,
+		Leads:   func(term uint64) { p.note(history.Event{Kind: history.Leads, Who: p.name, Term: term}) },
+	})
+	if err != nil {
+		p.end(fmt.Errorf("start: %w", err))
+		return
+	}
+	w.drives[p.name].old.served(p)
+	p.mu.Lock()
+	p.node = n
+	p.mu.Unlock()
+	p.end(n.Run(ctx))
+}
+
+// end is what remains to be done when a process has ended with err.
+func (p *process) end(err error) {
+	w := p.w
+	p.mu.Lock()
+	over, stopping := p.over, p.stopping
+	p.over = true
+	p.mu.Unlock()
+	if over { // it was killed: what is left of it reaches nobody
+		return
+	}
+	w.Network.Kill(p.name)
+	w.record.Add(history.Event{Kind: history.NodeStopped, Who: p.name})
+	p.seal()
+	switch {
+	case stopping && (err == nil || errors.Is(err, context.DeadlineExceeded)):
+		// A stop may run out of time: what Raft has on its way through a cut takes longer.
+	case stopping && errors.Is(err, errGone): // killed in the middle of a write of its stop
+	case p.platter.wasHurt():
+		w.others.Go(func() { p.supervise() })
+	case err == nil:
+		w.failf("%s has ended by itself", p.name)
+	case w.drives[p.name].old.refused(p, err):
+		w.others.Go(func() { p.supervise() })
+	default:
+		w.failf("%s ended at %v: %v", p.name, w.record.Now(), err)
+	}
+}
+
+// leaving is how long a node whose write failed may take to end: it stops in order, as far as that goes.
+const leaving = 10 * time.Second
+
+// mustLeave is told that a write failed: the node cannot know what is on its disk, and must not go on.
+func (p *process) mustLeave() {
+	time.AfterFunc(leaving, func() {
+		if p.alive() != nil {
+			p.w.failf("%s goes on %v after a write to its disk had failed", p.name, leaving)
+		}
+	})
+}
+
+// supervise starts the node again once its disk is healthy, as a supervisor would.
+func (p *process) supervise() {
+	const wait = 500 * time.Millisecond
+	for healthy := p.w.drives[p.name].healthy(); healthy != nil; healthy = p.w.drives[p.name].healthy() {
+		select {
+		case <-healthy:
+		case <-p.w.closing:
+			return
+		}
+	}
+	sleep(context.Background(), wait)
+	p.w.Start(p.name)
+}
+
+// Kill ends a node's process: first its network, so that nothing it does any more reaches anybody, then its disk.
+func (w *world) Kill(name string) bool {
+	p := w.life(name)
+	return p.kill(p.seal)
+}
+
+// seal ends what the process writes.
+func (p *process) seal() {
+	if err := p.platter.seal(); err != nil {
+		p.w.failf("the disk of %s: %v", p.name, err)
+	}
+}
+
+// kill kills the process if it lives. What it leaves on its disk is seal's business.
+func (p *process) kill(seal func()) bool {
+	if p.alive() == nil { // one that starts is not there yet
+		return false
+	}
+	p.mu.Lock()
+	if p.over || p.stopping {
+		p.mu.Unlock()
+		return false
+	}
+	p.over, p.killed = true, true
+	p.mu.Unlock()
+	p.w.Network.Kill(p.name)
+	p.w.record.Add(history.Event{Kind: history.NodeStopped, Who: p.name})
+	seal()
+	p.cancel()
+	return true
+}
+
+// Stop implements faults.Processes.
+func (w *world) Stop(name string) bool {
+	p := w.life(name)
+	if p.alive() == nil {
+		return false
+	}
+	p.mu.Lock()
+	if p.over || p.stopping {
+		p.mu.Unlock()
+		return false
+	}
+	p.stopping = true
+	p.mu.Unlock()
+	p.cancel()
+	<-p.done
+	return true
+}
+
+// HandOver implements faults.Processes.
+func (w *world) HandOver(name string) bool {
+	n := w.life(name).alive()
+	if n == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return n.HandOver(ctx) == nil
+}
+
+// Leader implements faults.Processes.
+func (w *world) Leader() string {
+	for _, name := range w.names {
+		if n := w.life(name).alive(); n != nil && n.Leads() {
+			return name
+		}
+	}
+	return ""
+}
+
+// Break implements faults.Disks.
+func (w *world) Break(name string, d faults.Damage, delay time.Duration) (undo func() bool) {
+	undo, ok := w.drives[name].breaks(d, delay)
+	if !ok {
+		return func() bool { return false }
+	}
+	return undo
+}
+
+// Tear implements faults.Disks.
+func (w *world) Tear(name string) (torn func() bool) {
+	p := w.life(name)
+	if p.alive() == nil {
+		return nil
+	}
+	return p.platter.tearNext(func() { p.kill(func() {}) })
+}
+
+// stop ends all nodes and waits for them.
+func (w *world) stop() {
+	w.mu.Lock()
+	close(w.closing)
+	for _, p := range w.lives {
+		p.mu.Lock()
+		p.over = true // what goes wrong on the way out of a run is no finding
+		p.mu.Unlock()
+		p.cancel()
+	}
+	w.mu.Unlock()
+	w.others.Wait()
+}
+
+// note records what a process does while it lives.
+func (p *process) note(e history.Event) {
+	p.mu.Lock()
+	over := p.over
+	p.mu.Unlock()
+	if !over {
+		p.w.record.Add(e)
+	}
+}
+
+// applied records what the node applied. It runs on the goroutine that applies.
+func (p *process) applied(index, term uint64, changes []session.Change) {
+	p.mu.Lock()
+	over, first := p.over, term > p.term
+	p.seen[index], p.term = true, max(p.term, term)
+	p.mu.Unlock()
+	if over {
+		return
+	}
+	w := p.w
+	if first {
+		w.record.Add(history.Event{Kind: history.AppliedTerm, Who: p.name, Index: index, Term: term})
+	}
+	for _, c := range changes {
+		e := history.Event{
+			Who: p.name, ID: c.Session.ID, Attachment: c.Session.Attachment, Timeout: c.Session.Timeout, Index: index, Term: term,
+			Node: c.Session.Owner,
+		}
+		switch c.Kind {
+		case session.Opened:
+			e.Kind = history.AppliedOpen
+		case session.Moved:
+			e.Kind = history.AppliedMove
+		case session.Ended:
+			certificate := c.Certificate
+			e.Kind, e.Cause, e.Certificate = history.AppliedEnd, c.Certificate.Cause, &certificate
+			w.end(c.Session.ID)
+		}
+		w.record.Add(e)
+	}
+}
+
+// expires records what a leader found expired.
+func (p *process) expires(term uint64, found []session.Closing) {
+	for _, c := range found {
+		p.note(history.Event{
+			Kind: history.Decided, Who: p.name, ID: c.ID, Attachment: c.Attachment, Term: term,
+			Text: fmt.Sprintf("last touched %v before", c.LastTouchAge),
+		})
+	}
+}
+
+// sample records the digests of what the nodes have applied since the last time.
+func (w *world) sample() {
+	for _, name := range w.names {
+		p := w.life(name)
+		n := p.alive()
+		if n == nil {
+			continue
+		}
+		p.mu.Lock()
+		for index := range p.seen {
+			if digest, ok := n.Digest(index); ok {
+				w.record.Add(history.Event{Kind: history.Digest, Who: name, Index: index, Text: fmt.Sprintf("%x", digest)})
+			}
+		}
+		clear(p.seen)
+		p.mu.Unlock()
+	}
+}

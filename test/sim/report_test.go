@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/sim/check"
+	"holdfast/test/sim/faults"
+	"holdfast/test/sim/history"
+	"holdfast/test/sim/tally"
+)
+
+// report is what one seed did and found, while it does.
+type report struct {
+	mu sync.Mutex
+	*tally.Report
+}
+
+func newReport(seed uint64, nodes int) *report { return &report{Report: tally.New(seed, nodes)} }
+
+func (r *report) fail(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Failures = append(r.Failures, text)
+}
+
+func (r *report) count(what string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Counts[what] += n
+}
+
+// fault counts one that has ended.
+func (r *report) fault(k faults.Kind, hit bool) { //nolint:revive // flag-parameter: it is counted
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Faults[k.String()]++
+	if hit {
+		r.Hit[k.String()]++
+	}
+}
+
+// lived counts what the history of a cluster shows.
+func (r *report) lived(d time.Duration, events []history.Event, result check.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Virtual = d
+	opened, moved, ended := make(map[session.ID]bool), make(map[uint64]bool), make(map[session.ID]bool)
+	for _, e := range events {
+		switch e.Kind { //nolint:exhaustive // the others are not counted
+		case history.AppliedOpen:
+			opened[e.ID] = true
+		case history.AppliedMove:
+			moved[e.Attachment] = true
+		case history.AppliedEnd:
+			if !ended[e.ID] {
+				ended[e.ID] = true
+				r.Counts["sessions ended: "+e.Cause.String()]++
+			}
+		case history.NodeStarted:
+			r.Counts["starts of nodes"]++
+		default:
+		}
+		if e.Until != 0 {
+			r.Counts["promises"]++
+		}
+	}
+	r.Counts["sessions opened"], r.Counts["sessions moved"] = len(opened), len(moved)
+	r.Counts["events"] = len(events)
+	for name, n := range result.Checked {
+		r.Checked[name] += n
+	}
+}
+
+// reportVariable names the file that reports are appended to; the soak sets it.
+const reportVariable = "SIM_REPORT"
+
+// begins says that the seed begins, to whoever wants reports; end appends the report itself.
+func (r *report) begins(t *testing.T) (end func()) {
+	t.Helper()
+	path := os.Getenv(reportVariable)
+	if path == "" {
+		return func() {}
+	}
+	begun := &tally.Report{Seed: r.Seed, Nodes: r.Nodes, Begun: true}
+	if err := begun.Append(path); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if t.Failed() && len(r.Failures) == 0 {
+			r.Failures = []string{"the test failed, and its output says why"}
+		}
+		if err := r.Append(path); err != nil {
+			t.Error(err)
+		}
+	}
+}

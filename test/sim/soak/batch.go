@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"holdfast/test/sim/tally"
+)
+
+// outcome is what one process did.
+type outcome struct {
+	// reports are those of the seeds that have ended, and of the one that the process was at when it crashed or hung.
+	reports []tally.Report
+	// next is the first seed that has not run.
+	next uint64
+	// cpu is the time it took.
+	cpu time.Duration
+}
+
+// grace bounds how much longer than its seeds' patience a process may live: the test binary ends itself before, with the stacks
+// of what hangs.
+const grace = 30 * time.Second
+
+// process runs the seeds from from up to, but not including, to, in one process.
+func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
+	name := fmt.Sprintf("seeds-%d-%d", from, to-1)
+	tmp, kept := filepath.Join(s.scratch, name), filepath.Join(s.o.artifacts, name)
+	if err := errors.Join(os.MkdirAll(tmp, 0o700), os.MkdirAll(kept, 0o755)); err != nil {
+		return outcome{}, err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	patience := time.Duration(to-from) * s.o.patience
+	bound, cancel := context.WithTimeout(ctx, patience+min(grace, patience))
+	defer cancel()
+	reports := filepath.Join(tmp, "reports")
+	cmd := exec.CommandContext(bound, s.o.binary, "-test.run", "^TestSim$", "-test.parallel", "1", "-test.timeout", patience.String(),
+		"-test.artifacts", "-test.outputdir", kept)
+	cmd.Dir = tmp
+	cmd.Env = append(os.Environ(),
+		fmt.Sprintf("FROM=%d", from), fmt.Sprintf("SEEDS=%d", to-from), "SEED=", "SIM_REPORT="+reports, "TMPDIR="+tmp,
+		"GOGC=400", "GOMEMLIMIT=2GiB")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = time.Second
+	output, err := os.Create(filepath.Join(kept, "output.txt"))
+	if err != nil {
+		return outcome{}, err
+	}
+	defer func() { _ = output.Close() }()
+	cmd.Stdout, cmd.Stderr = output, output
+	failed := cmd.Run()
+	if ctx.Err() != nil {
+		return outcome{}, errors.Join(ctx.Err(), os.RemoveAll(kept))
+	}
+	o := outcome{next: to}
+	if cmd.ProcessState != nil {
+		o.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	if failed == nil {
+		o.reports, _, err = read(reports)
+		return o, errors.Join(err, os.RemoveAll(kept))
+	}
+	return o, o.blame(reports, kept, failed)
+}
+
+// blame finds out which seeds made a process fail: those that say so, and the one it was at if it died.
+func (o *outcome) blame(reports, kept string, why error) error {
+	ended, begun, err := read(reports)
+	if err != nil {
+		return err
+	}
+	o.reports = ended
+	said := false
+	for _, r := range ended {
+		said = said || len(r.Failures) > 0
+	}
+	if len(begun) == 0 {
+		if said {
+			return nil
+		}
+		return fmt.Errorf("a process failed, and none of its seeds says why: see %s: %w", kept, why)
+	}
+	died := begun[len(begun)-1]
+	r := tally.New(died, 0)
+	r.Failures = []string{fmt.Sprintf("the process crashed or hung: %v: %s", why, reason(filepath.Join(kept, "output.txt")))}
+	r.Artifacts = kept
+	o.reports = append(o.reports, *r)
+	o.next = died + 1
+	return nil
+}
+
+func read(path string) (ended []tally.Report, begun []uint64, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return tally.Read(f)
+}
+
+// reason returns the line of a process's output that says what it died of.
+func reason(output string) string {
+	b, err := os.ReadFile(output)
+	if err != nil {
+		return err.Error()
+	}
+	for line := range strings.Lines(string(b)) {
+		for _, begin := range []string{"panic:", "fatal error:", "WARNING: DATA RACE"} {
+			if strings.HasPrefix(line, begin) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return "its output does not say"
+}

@@ -1,0 +1,124 @@
+// Soak runs many seeds of the simulation, in processes of a few dozen seeds each, one process per core, and says what they
+// did together:
+//
+//	go run ./test/sim/soak -seeds 20000 -from 1 -json bin/soak.json
+//
+// A process that crashes or hangs costs the seed it was at: that seed is a failure, and the rest of its batch runs again. It
+// exits with 1 when a seed failed, or when over many seeds a kind of fault never hit or an invariant was never put to the
+// test. Histories of seeds that failed are kept in the directory of -artifacts.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) //nolint:forbidigo // this is main
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1) //nolint:forbidigo // this is main
+	}
+}
+
+// options are what the command line says.
+type options struct {
+	from, seeds uint64
+	// workers run at the same time, each a batch of seeds in one process after the other.
+	workers int
+	batch   uint64
+	// patience is how long one seed may take.
+	patience  time.Duration
+	race      bool
+	json      string
+	artifacts string
+	// binary is the simulation's test binary; "" builds it.
+	binary string
+}
+
+var (
+	errFailed      = errors.New("failed")
+	errInterrupted = errors.New("interrupted")
+)
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("soak", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Uint64Var(&o.seeds, "seeds", 300, "number of `seeds`")
+	fs.Uint64Var(&o.from, "from", 1, "first `seed`")
+	fs.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "`processes` at a time")
+	fs.Uint64Var(&o.batch, "batch", 24, "`seeds` of one process")
+	fs.DurationVar(&o.patience, "patience", 3*time.Minute, "what one seed may take before it counts as hanging")
+	fs.BoolVar(&o.race, "race", false, "build with the race detector")
+	fs.StringVar(&o.json, "json", "", "write the summary to this `file` as JSON")
+	fs.StringVar(&o.artifacts, "artifacts", "soak-artifacts", "keep what failing seeds leave in this `directory`")
+	fs.StringVar(&o.binary, "binary", "", "run this test `binary` instead of building one")
+	if err := fs.Parse(args); err != nil {
+		return options{}, err
+	}
+	if o.seeds < 1 || o.from < 1 || o.workers < 1 || o.batch < 1 || o.patience <= 0 || fs.NArg() > 0 {
+		return options{}, errors.New("all numbers must be positive, and there are no arguments")
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp(memory(), "holdfast-soak-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	if o.artifacts, err = filepath.Abs(o.artifacts); err != nil {
+		return err
+	}
+	if o.binary == "" {
+		o.binary = filepath.Join(scratch, "sim.test")
+		if err := build(ctx, o, stderr); err != nil {
+			return err
+		}
+	}
+	s := newSoak(o, scratch, newProgress(stderr, o.seeds))
+	s.run(ctx)
+	if err := s.report(stdout); err != nil {
+		return err
+	}
+	return s.verdict(ctx)
+}
+
+// memory is where Linux keeps files in memory, "" where there is none.
+func memory() string {
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err == nil && info.IsDir() {
+		return shm
+	}
+	return ""
+}
+
+func build(ctx context.Context, o options, stderr io.Writer) error {
+	args := []string{"test", "-c", "-o", o.binary}
+	if o.race {
+		args = append(args, "-race")
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "holdfast/test/sim")...)
+	cmd.Stderr = stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build the simulation: %w", err)
+	}
+	return nil
+}

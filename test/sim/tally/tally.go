@@ -1,0 +1,142 @@
+// Package tally is what one seed of the simulation did and found, and what many did together.
+package tally
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Report is what one seed did and found.
+type Report struct {
+	Seed  uint64 `json:"seed"`
+	Nodes int    `json:"nodes"`
+	// Begun is set on a line that only says that the seed begins: one that is followed by no other crashed or hung.
+	Begun bool `json:"begun,omitempty"`
+	// Failures are what went wrong, one line each.
+	Failures []string `json:"failures,omitempty"`
+	// Artifacts is the directory with the history of a seed that failed.
+	Artifacts string `json:"artifacts,omitempty"`
+	// Virtual is how long the simulated cluster lived, Wall how long that took.
+	Virtual time.Duration `json:"virtual_ns,omitempty"`
+	Wall    time.Duration `json:"wall_ns,omitempty"`
+	// Faults counts faults by kind, Hit those that really hit something.
+	Faults map[string]int `json:"faults,omitempty"`
+	Hit    map[string]int `json:"hit,omitempty"`
+	// Counts are sessions opened, moved and ended by cause, promises, and what else is worth counting.
+	Counts map[string]int `json:"counts,omitempty"`
+	// Checked counts by invariant how often it was put to the test.
+	Checked map[string]int `json:"checked,omitempty"`
+}
+
+// New returns the report of a seed that has done nothing.
+func New(seed uint64, nodes int) *Report {
+	return &Report{
+		Seed: seed, Nodes: nodes,
+		Faults: make(map[string]int), Hit: make(map[string]int), Counts: make(map[string]int), Checked: make(map[string]int),
+	}
+}
+
+// Append appends the report as a line to the file at path.
+func (r *Report) Append(path string) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("append a report: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// Read returns the reports of a file, and of the seeds that have begun and not ended: whoever wrote it may have died in the
+// middle of a line.
+func Read(r io.Reader) (ended []Report, begun []uint64, err error) {
+	open := make(map[uint64]bool)
+	var order []uint64
+	for d := json.NewDecoder(r); ; {
+		var one Report
+		err = d.Decode(&one)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read reports: %w", err)
+		}
+		if one.Begun {
+			open[one.Seed] = true
+			order = append(order, one.Seed)
+			continue
+		}
+		delete(open, one.Seed)
+		ended = append(ended, one)
+	}
+	for _, seed := range order {
+		if open[seed] {
+			begun = append(begun, seed)
+		}
+	}
+	return ended, begun, nil
+}
+
+// Failure is a seed that failed, and why.
+type Failure struct {
+	Seed uint64   `json:"seed"`
+	Text []string `json:"text"`
+	// Artifacts is where its history is, "" for nowhere.
+	Artifacts string `json:"artifacts,omitempty"`
+}
+
+// Installed is the count of followers that a leader has sent a snapshot to.
+const Installed = "snapshots installed"
+
+// Sum is what many seeds did together.
+type Sum struct {
+	// Seeds are those that have ended, failed ones included, ByNodes by the size of their cluster.
+	Seeds   int         `json:"seeds"`
+	ByNodes map[int]int `json:"seeds_by_nodes"`
+	// Failures are in the order in which they were added.
+	Failures []Failure `json:"failures"`
+	// Virtual is the sum of the lives of clusters, Busy that of what they took.
+	Virtual time.Duration `json:"virtual_ns"`
+	Busy    time.Duration `json:"busy_ns"`
+	// Faults, Hit, Counts and Checked are the sums of those of the reports.
+	Faults  map[string]int `json:"faults"`
+	Hit     map[string]int `json:"hit"`
+	Counts  map[string]int `json:"counts"`
+	Checked map[string]int `json:"checked"`
+}
+
+// NewSum returns the sum of nothing.
+func NewSum() *Sum {
+	return &Sum{
+		ByNodes: make(map[int]int), Failures: []Failure{},
+		Faults: make(map[string]int), Hit: make(map[string]int), Counts: make(map[string]int), Checked: make(map[string]int),
+	}
+}
+
+// Add adds a report.
+func (s *Sum) Add(r *Report) {
+	s.Seeds++
+	s.ByNodes[r.Nodes]++
+	s.Virtual += r.Virtual
+	s.Busy += r.Wall
+	if len(r.Failures) > 0 {
+		s.Failures = append(s.Failures, Failure{Seed: r.Seed, Text: r.Failures, Artifacts: r.Artifacts})
+	}
+	add(s.Faults, r.Faults)
+	add(s.Hit, r.Hit)
+	add(s.Counts, r.Counts)
+	add(s.Checked, r.Checked)
+}
+
+func add(to, from map[string]int) {
+	for k, n := range from {
+		to[k] += n
+	}
+}
