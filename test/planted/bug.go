@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// bug is one planted bug: a file of bugs/. Its head says what it does in a paragraph, then
+//
+//	from: the defects of others and the rules of docs/protocol.md that it stands for
+//	breaks: the invariants that it breaks
+//	catch: ./package ^TestName$ [-flag ...] [VARIABLE=value,value,...]
+//	says: a regular expression
+//
+// with a pair of catch and says for each test that catches it, the fastest first, and then comes the patch.
+type bug struct {
+	name         string
+	what         string
+	from, breaks string
+	catchers     []catcher
+	changes      []change
+}
+
+// catcher is a test that fails when the bug is there.
+type catcher struct {
+	pkg, run string
+	// flags are more flags of the test's binary.
+	flags []string
+	// env are the settings of one variable that are tried one after the other until one catches; one nil string when
+	// there is no variable.
+	env []string
+	// says is what a line of the failing test's output must match: a test that fails for another reason catches nothing.
+	says *regexp.Regexp
+}
+
+// readBugs reads all bugs of a directory, in the order of their names.
+func readBugs(dir string) ([]bug, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.patch"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no bugs in %s", dir)
+	}
+	slices.Sort(files)
+	bugs := make([]bug, len(files))
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if bugs[i], err = parseBug(string(text)); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		bugs[i].name = strings.TrimSuffix(filepath.Base(file), ".patch")
+	}
+	return bugs, nil
+}
+
+func parseBug(text string) (bug, error) {
+	var b bug
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	begin := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "--- ") })
+	if begin < 0 {
+		return b, errors.New("no patch in it")
+	}
+	if err := b.parseHead(lines[:begin]); err != nil {
+		return b, err
+	}
+	changes, err := parsePatch(lines[begin:])
+	b.changes = changes
+	return b, err
+}
+
+func (b *bug) parseHead(lines []string) error {
+	end := slices.Index(lines, "")
+	if end < 1 {
+		return errors.New("it begins with no paragraph that says what it does")
+	}
+	b.what = strings.Join(lines[:end], " ")
+	for _, line := range lines[end+1:] {
+		if line == "" {
+			continue
+		}
+		if err := b.parseLine(line); err != nil {
+			return fmt.Errorf("%q: %w", line, err)
+		}
+	}
+	switch {
+	case b.from == "" || b.breaks == "":
+		return errors.New("from: or breaks: is missing")
+	case len(b.catchers) == 0:
+		return errors.New("nothing is said to catch it")
+	}
+	for _, c := range b.catchers {
+		if c.says == nil {
+			return fmt.Errorf("what %s says is missing", c.run)
+		}
+	}
+	return nil
+}
+
+func (b *bug) parseLine(line string) error {
+	key, value, _ := strings.Cut(line, ": ")
+	switch key {
+	case "from":
+		b.from = value
+	case "breaks":
+		b.breaks = value
+	case "catch":
+		c, err := parseCatcher(value)
+		if err != nil {
+			return err
+		}
+		b.catchers = append(b.catchers, c)
+	case "says":
+		if len(b.catchers) == 0 || b.catchers[len(b.catchers)-1].says != nil {
+			return errors.New("no catch: stands before it")
+		}
+		says, err := regexp.Compile(value)
+		if err != nil {
+			return err
+		}
+		b.catchers[len(b.catchers)-1].says = says
+	default:
+		return errors.New("neither from, breaks, catch nor says")
+	}
+	return nil
+}
+
+func parseCatcher(text string) (catcher, error) {
+	fields := strings.Fields(text)
+	if len(fields) < 2 || !strings.HasPrefix(fields[0], "./") {
+		return catcher{}, errors.New("it names no package and test")
+	}
+	c := catcher{pkg: fields[0], run: fields[1]}
+	for _, field := range fields[2:] {
+		variable, values, isVariable := strings.Cut(field, "=")
+		switch {
+		case strings.HasPrefix(field, "-"):
+			c.flags = append(c.flags, field)
+		case !isVariable || c.env != nil:
+			return catcher{}, fmt.Errorf("%s is no flag, and not the one variable", field)
+		default:
+			for value := range strings.SplitSeq(values, ",") {
+				c.env = append(c.env, variable+"="+value)
+			}
+		}
+	}
+	if c.env == nil {
+		c.env = []string{""}
+	}
+	return c, nil
+}
+
+// String names the test, and with which settings of its variable.
+func (c *catcher) String() string {
+	name := strings.NewReplacer("^", "", "$", "").Replace(c.run)
+	if c.env[0] == "" {
+		return c.pkg + " " + name
+	}
+	variable, _, _ := strings.Cut(c.env[0], "=")
+	values := make([]string, len(c.env))
+	for i, setting := range c.env {
+		values[i] = strings.TrimPrefix(setting, variable+"=")
+	}
+	return c.pkg + " " + name + " " + variable + "=" + strings.Join(values, ",")
+}

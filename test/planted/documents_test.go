@@ -1,0 +1,86 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/test/sim/check"
+)
+
+// TestGuaranteesNameWhatProvesThem: the tests, checks and bugs of docs/guarantees.md are there.
+func TestGuaranteesNameWhatProvesThem(t *testing.T) {
+	document, err := os.ReadFile("../../docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(document), "## What proves each")
+	if !found {
+		t.Fatal("there is no table of what proves each guarantee")
+	}
+	tests := testsOfTheModule(t)
+	checks := strings.Join(append(check.Names(), check.RareNames()...), "|")
+	named := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 6 || strings.Contains(cells[1], "---") || cells[2] == " checks " {
+			continue
+		}
+		for _, name := range quoted(cells[2]) {
+			if named++; !strings.Contains(checks, name) {
+				t.Errorf("%q is no check of test/sim/check", name)
+			}
+		}
+		for _, name := range quoted(cells[3]) {
+			if named++; !slices.Contains(tests, name) {
+				t.Errorf("%s is no test", name)
+			}
+		}
+		for _, name := range quoted(cells[4]) {
+			named++
+			if _, err := os.Stat(filepath.Join("bugs", name+".patch")); err != nil {
+				t.Errorf("planted bug: %v", err)
+			}
+		}
+	}
+	if named < 60 {
+		t.Errorf("only %d names were found in the table", named)
+	}
+}
+
+func quoted(text string) []string {
+	var names []string
+	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+func testsOfTheModule(t *testing.T) []string {
+	t.Helper()
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	var tests []string
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2, d.IsDir() && d.Name() == "bin":
+			return fs.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		for _, m := range function.FindAllSubmatch(b, -1) {
+			tests = append(tests, string(m[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests
+}

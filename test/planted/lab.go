@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// lab builds test binaries with a bug in them, and runs them. Nothing in the work tree is changed: go build's overlay puts
+// the patched files in the place of the real ones. Safe for concurrent use.
+type lab struct {
+	// root is the module's, scratch a directory for what is built.
+	root, scratch string
+	// limit bounds one run of one test.
+	limit time.Duration
+	// heard, when set, is told what a test says that catches.
+	heard func(c *catcher, output string)
+}
+
+// Outcomes of a run that catches nothing.
+var (
+	errPassed   = errors.New("uncaught: the test passes")
+	errOther    = errors.New("the test fails, and does not say what it must")
+	errNoTest   = errors.New("no such test")
+	errNotBuilt = errors.New("it does not build")
+)
+
+// overlay applies a bug's patch to copies of the files as they are now, and returns the file that tells go build of them.
+func (l *lab) overlay(b *bug) (string, error) {
+	dir, err := os.MkdirTemp(l.scratch, b.name+"-")
+	if err != nil {
+		return "", err
+	}
+	var replace struct{ Replace map[string]string }
+	replace.Replace = make(map[string]string)
+	for i := range b.changes {
+		original := filepath.Join(l.root, filepath.FromSlash(b.changes[i].file))
+		copied := filepath.Join(dir, fmt.Sprintf("%d_%s", i, filepath.Base(original)))
+		if err = b.changes[i].copy(original, copied); err != nil {
+			return "", fmt.Errorf("bugs/%s.patch does not apply any more: %w", b.name, err)
+		}
+		replace.Replace[original] = copied
+	}
+	text, err := json.Marshal(replace)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, text, 0o600)
+}
+
+// copy writes what the change makes of a file to another.
+func (c *change) copy(from, to string) error {
+	source, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	patched, err := c.apply(string(source))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, []byte(patched), 0o600)
+}
+
+// build returns the test binary of a package under an overlay; "" is none.
+func (l *lab) build(ctx context.Context, pkg, overlay string) (string, error) {
+	dir, err := os.MkdirTemp(l.scratch, "build-")
+	if err != nil {
+		return "", err
+	}
+	testdata := filepath.Join(l.root, filepath.FromSlash(pkg), "testdata")
+	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS(testdata)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	binary := filepath.Join(dir, "test")
+	args := []string{"test", "-c", "-o", binary}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	build := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	build.Dir = l.root
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %w:\n%s", errNotBuilt, err, tail(string(output)))
+	}
+	return binary, nil
+}
+
+// try runs a catcher under one setting of its variable. It returns nil when the test fails and says what it must.
+func (l *lab) try(ctx context.Context, binary string, c *catcher, setting string) error {
+	output, err := l.run(ctx, binary, c, setting)
+	var exit *exec.ExitError
+	switch {
+	case err == nil && strings.Contains(output, "no tests to run"):
+		return errNoTest
+	case err == nil:
+		return errPassed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.As(err, &exit):
+		return err
+	case !said(output, c.says):
+		return fmt.Errorf("%w: %s:\n%s", errOther, c.says, tail(output))
+	}
+	if l.heard != nil {
+		l.heard(c, output)
+	}
+	return nil
+}
+
+// passes runs a catcher without a bug.
+func (l *lab) passes(ctx context.Context, binary string, c *catcher, setting string) error {
+	output, err := l.run(ctx, binary, c, setting)
+	switch {
+	case err != nil:
+		return fmt.Errorf("it fails without any bug: %w:\n%s", err, tail(output))
+	case strings.Contains(output, "no tests to run"):
+		return errNoTest
+	}
+	return nil
+}
+
+// run runs a test beside a copy of its package's testdata: what a failing test leaves behind does not get into the work tree.
+func (l *lab) run(ctx context.Context, binary string, c *catcher, setting string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.limit+10*time.Second) // the test's own limit comes first, and says more
+	defer cancel()
+	args := append([]string{"-test.run", c.run, "-test.timeout", l.limit.String()}, c.flags...)
+	test := exec.CommandContext(ctx, binary, args...)
+	test.Dir = filepath.Dir(binary)
+	test.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(binary))
+	if setting != "" {
+		test.Env = append(test.Env, setting)
+	}
+	var output bytes.Buffer
+	test.Stdout, test.Stderr = &output, &output
+	test.WaitDelay = time.Second
+	err := test.Run()
+	return output.String(), err
+}
+
+// said reports whether a line of a failed test's output is what it must say. After a panic that has to be the panic's own
+// line: what a test says on its way to a nil pointer proves nothing.
+func said(output string, says *regexp.Regexp) bool {
+	panics := strings.Contains(output, "\npanic: ") || strings.HasPrefix(output, "panic: ")
+	for line := range strings.Lines(output) {
+		if (!panics || strings.HasPrefix(line, "panic: ")) && says.MatchString(strings.TrimRight(line, "\n")) {
+			return true
+		}
+	}
+	return false
+}
+
+// tail returns the last lines of an output.
+func tail(output string) string {
+	const lines = 30
+	all := strings.Split(strings.TrimRight(output, "\n"), "\n")
+	return strings.Join(all[max(len(all)-lines, 0):], "\n")
+}

@@ -1,0 +1,119 @@
+// Planted puts bugs into the production's code, one at a time, and runs the tests that must catch them. Each bug is a patch
+// of bugs/ that is applied to a copy: production has no switches for it. It fails when a bug goes uncaught, when a patch does
+// not apply to today's code, when a patched package does not build, and when a test fails without saying what it must. First
+// it runs the tests without any bug: one that always fails catches nothing.
+//
+//	go run ./test/planted                          each bug against the first of its catchers
+//	go run ./test/planted -all                     against all of them
+//	go run ./test/planted -bug 'observers' -times 10   how reliably it is caught
+//	go run ./test/planted -write                   bring the table in README.md up to date
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) //nolint:forbidigo // this is main
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "planted:", err)
+		os.Exit(1) //nolint:forbidigo // this is main
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("planted", flag.ContinueOnError)
+	which := flags.String("bug", "", "only bugs whose name matches")
+	through := flags.String("catcher", "", "only catchers whose package and test match; all of them, not only the first")
+	all := flags.Bool("all", false, "try all catchers of each bug, not only the first")
+	times := flags.Int("times", 1, "try each catcher that often; 9 of 10 times it must catch")
+	workers := flags.Int("workers", 2, "bugs at a time")
+	limit := flags.Duration("limit", 2*time.Minute, "for one run of one test")
+	show := flags.Bool("show", false, "print what the tests say that catch")
+	write := flags.Bool("write", false, "only write the table into README.md")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(root, "test", "planted")
+	bugs, err := readBugs(filepath.Join(dir, "bugs"))
+	if err != nil {
+		return err
+	}
+	if *write {
+		return writeTable(filepath.Join(dir, "README.md"), bugs)
+	}
+	chosen, err := choose(bugs, *which, *through, *all)
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "planted-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	s := &season{
+		lab: &lab{root: root, scratch: scratch, limit: *limit}, out: out, workers: *workers, times: *times,
+	}
+	if *show {
+		s.lab.heard = func(c *catcher, output string) { s.print("%s says:\n%s\n", c, output) }
+	}
+	return s.run(ctx, chosen)
+}
+
+// moduleRoot is where go.mod is.
+func moduleRoot(ctx context.Context) (string, error) {
+	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	return strings.TrimSpace(string(output)), nil
+}
+
+// choose returns the bugs that are asked for, each with the catchers that are asked for.
+func choose(bugs []bug, which, through string, all bool) ([]bug, error) { //nolint:revive // flag-parameter: it is one
+	name, err := regexp.Compile(which)
+	if err != nil {
+		return nil, err
+	}
+	catches, err := regexp.Compile(through)
+	if err != nil {
+		return nil, err
+	}
+	var chosen []bug
+	for _, b := range bugs {
+		var catchers []catcher
+		for _, c := range b.catchers {
+			if catches.MatchString(c.String()) {
+				catchers = append(catchers, c)
+			}
+		}
+		if !name.MatchString(b.name) || len(catchers) == 0 {
+			continue
+		}
+		if !all && through == "" {
+			catchers = catchers[:1]
+		}
+		b.catchers = catchers
+		chosen = append(chosen, b)
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no bug matches %q and %q", which, through)
+	}
+	return chosen, nil
+}

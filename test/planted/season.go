@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+// season is one run over many bugs.
+type season struct {
+	lab            *lab
+	workers, times int
+
+	mu     sync.Mutex
+	out    io.Writer // guarded by mu
+	failed []string  // guarded by mu; what did not go as it must, one name each
+}
+
+// run first has all catchers pass without a bug, and then catch theirs.
+func (s *season) run(ctx context.Context, bugs []bug) error {
+	began := time.Now()
+	if err := s.sound(ctx, bugs); err != nil {
+		return err
+	}
+	s.print("%-36s %-78s %8s\n", "bug", "caught by", "seconds")
+	s.each(len(bugs), func(i int) { s.plant(ctx, &bugs[i]) })
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(s.failed) > 0 {
+		slices.Sort(s.failed)
+		return fmt.Errorf("%d of %d bugs are not caught as they must be: %v", len(s.failed), len(bugs), s.failed)
+	}
+	s.print("all %d bugs are caught, in %.0f s\n", len(bugs), time.Since(began).Seconds())
+	return nil
+}
+
+// each does n things, a few at a time.
+func (s *season) each(n int, do func(i int)) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, s.workers)
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			do(i)
+			<-slots
+		})
+	}
+	all.Wait()
+}
+
+func (s *season) print(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = fmt.Fprintf(s.out, format, args...)
+}
+
+// fail notes once that name did not go as it must, and says why.
+func (s *season) fail(name, by string, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.failed, name) {
+		s.failed = append(s.failed, name)
+	}
+	_, _ = fmt.Fprintf(s.out, "%-36s %s\n*** %v\n\n", name, by, why)
+}
+
+// trial is one test as a catcher runs it.
+type trial struct {
+	catcher *catcher
+	setting string
+}
+
+// trials returns what the catchers of all bugs run, each once, by package.
+func trials(bugs []bug) (byPackage map[string][]trial, n int) {
+	byPackage = make(map[string][]trial)
+	known := make(map[string]bool)
+	for _, b := range bugs {
+		for i := range b.catchers {
+			c := &b.catchers[i]
+			for _, setting := range c.env {
+				if key := fmt.Sprint(c.pkg, c.run, c.flags, setting); !known[key] {
+					known[key] = true
+					byPackage[c.pkg] = append(byPackage[c.pkg], trial{c, setting})
+				}
+			}
+		}
+	}
+	return byPackage, len(known)
+}
+
+// sound runs the catchers of all bugs without any.
+func (s *season) sound(ctx context.Context, bugs []bug) error {
+	byPackage, n := trials(bugs)
+	began := time.Now()
+	for pkg, of := range byPackage {
+		binary, err := s.lab.build(ctx, pkg, "")
+		if err != nil {
+			return fmt.Errorf("%s without any bug: %w", pkg, err)
+		}
+		s.each(len(of), func(i int) {
+			if err := s.lab.passes(ctx, binary, of[i].catcher, of[i].setting); err != nil {
+				s.fail(of[i].catcher.String(), of[i].setting, err)
+			}
+		})
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(s.failed) > 0 {
+		return fmt.Errorf("these catch nothing: %v", s.failed)
+	}
+	s.print("%d tests that catch pass without a bug, in %.0f s\n", n, time.Since(began).Seconds())
+	return nil
+}
+
+// plant has one bug's catchers catch it.
+func (s *season) plant(ctx context.Context, b *bug) {
+	overlay, err := s.lab.overlay(b)
+	if err != nil {
+		s.fail(b.name, "", err)
+		return
+	}
+	for i := range b.catchers {
+		s.hunt(ctx, b, &b.catchers[i], overlay)
+	}
+}
+
+// hunt has one catcher catch a bug, as often as is asked for.
+func (s *season) hunt(ctx context.Context, b *bug, c *catcher, overlay string) {
+	began := time.Now()
+	binary, err := s.lab.build(ctx, c.pkg, overlay)
+	if err != nil {
+		s.fail(b.name, c.String(), err)
+		return
+	}
+	caught, tries := 0, 0
+	for range s.times {
+		n, why := s.catch(ctx, binary, c)
+		if tries += n; why != nil {
+			err = why
+			continue
+		}
+		caught++
+	}
+	if caught*10 < s.times*9 {
+		s.fail(b.name, c.String(), err)
+		if s.times > 1 {
+			s.print("*** caught %d of %d times\n", caught, s.times)
+		}
+		return
+	}
+	by := c.String()
+	if s.times > 1 {
+		by += fmt.Sprintf(", %d of %d times, %.1f runs each", caught, s.times, float64(tries)/float64(s.times))
+	}
+	s.print("%-36s %-78s %8.1f\n", b.name, by, time.Since(began).Seconds())
+}
+
+// catch tries one setting of the catcher's variable after the other, and returns how many it took, and when none caught
+// why: of a test that failed and of one that passed, the failure says more.
+func (s *season) catch(ctx context.Context, binary string, c *catcher) (tries int, why error) {
+	for _, setting := range c.env {
+		tries++
+		err := s.lab.try(ctx, binary, c, setting)
+		switch {
+		case err == nil:
+			return tries, nil
+		case !errors.Is(err, errPassed) && !errors.Is(err, errOther):
+			return tries, err
+		case why == nil || errors.Is(err, errOther):
+			why = err
+		}
+	}
+	return tries, why
+}

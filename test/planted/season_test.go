@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// module is a small module with one function, one test of it, and one that always fails.
+func module(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module planted.test\n\ngo 1.26\n",
+		"p/p.go": "package p\n\nfunc One() int {\n\treturn 1\n}\n",
+		"p/p_test.go": "package p\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" +
+			"func TestOne(t *testing.T) {\n\tif got := One(); got != 1 && os.Getenv(\"LOOK\") != \"no\" {\n" +
+			"\t\tt.Errorf(\"got %d, want 1\", got)\n\t}\n}\n\n" +
+			"func TestBroken(t *testing.T) { t.Error(\"always\") }\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// plant runs a season of bugs, each given by the line that takes the place of "return 1" or "return 7", its catcher and
+// what that must say. It returns what is printed.
+func plant(t *testing.T, root string, bugs map[string][4]string) (string, error) {
+	t.Helper()
+	var all []bug
+	for name, b := range bugs {
+		parsed, err := parseBug("What.\n\nfrom: x\nbreaks: y\ncatch: ./p " + b[2] + "\nsays: " + b[3] +
+			"\n--- a/p/p.go\n+++ b/p/p.go\n@@ -4 +4 @@\n-\t" + b[0] + "\n+\t" + b[1] + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed.name = name
+		all = append(all, parsed)
+	}
+	var out bytes.Buffer
+	s := &season{lab: &lab{root: root, scratch: t.TempDir(), limit: time.Minute}, out: &out, workers: 2, times: 1}
+	err := s.run(t.Context(), all)
+	return out.String(), err
+}
+
+func TestCaught(t *testing.T) {
+	out, err := plant(t, module(t), map[string][4]string{
+		"at once":         {"return 1", "return 2", "^TestOne$", "got 2, want 1"},
+		"at second sight": {"return 1", "return 2", "^TestOne$ LOOK=no,yes", "got 2, want 1"},
+		"by its panic":    {"return 1", `panic("got 2")`, "^TestOne$", "panic: got 2"},
+	})
+	if err != nil || !strings.Contains(out, "all 3 bugs are caught") {
+		t.Errorf("got %v, printed:\n%s", err, out)
+	}
+}
+
+// TestUncaught shows that nothing counts as a catch but a test that fails and says what it must.
+func TestUncaught(t *testing.T) {
+	bugs := map[string][4]string{
+		"passes":          {"return 1", "return 3 - 2", "^TestOne$", "got 2, want 1"},
+		"never-looks":     {"return 1", "return 2", "^TestOne$ LOOK=no", "got 2, want 1"},
+		"fails-otherwise": {"return 1", "return 3", "^TestOne$", "got 2, want 1"},
+		"panics":          {"return 1", `println("got 2, want 1"); panic("oh")`, "^TestOne$", "got 2, want 1"},
+		"does-not-build":  {"return 1", "return two", "^TestOne$", "got 2, want 1"},
+		"does-not-apply":  {"return 7", "return 2", "^TestOne$", "got 2, want 1"},
+	}
+	out, err := plant(t, module(t), bugs)
+	if err == nil {
+		t.Fatalf("no error, printed:\n%s", out)
+	}
+	for name := range bugs {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+	for _, want := range []string{
+		"uncaught", "does not say what it must", "undefined: two", "bugs/does-not-apply.patch does not apply any more",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not printed:\n%s", want, out)
+		}
+	}
+}
+
+// TestUnsound shows that tests which fail without a bug, or do not exist, catch nothing.
+func TestUnsound(t *testing.T) {
+	root := module(t)
+	for test, want := range map[string]string{"^TestBroken$": "fails without any bug", "^TestTwo$": "no such test"} {
+		out, err := plant(t, root, map[string][4]string{"it": {"return 1", "return 2", test, "always"}})
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: got %v, want %q printed:\n%s", test, err, want, out)
+		}
+	}
+}
