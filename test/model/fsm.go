@@ -1,0 +1,96 @@
+package model
+
+import "fmt"
+
+// apply1 is the state machine: it says whether the entry had an effect.
+func (x *step) apply1(f *fsm, e entry) bool {
+	s := &f.Session[e.Session]
+	switch e.Kind {
+	case opens:
+		f.Counter = 1
+		for i, owner := range x.scope.Owners {
+			f.Session[i] = session{Alive: 1, Owner: owner, Attachment: 1, Term: e.Term}
+		}
+		return true
+	case moves:
+		if s.Alive == 0 || x.obeys(M1Attempt) && e.Attempt < s.Attempt {
+			return false // M1: an attempt below the newest
+		}
+		f.Counter++
+		*s = session{Alive: 1, Owner: e.Node, Attachment: f.Counter, Attempt: e.Attempt, Term: e.Term}
+		return true
+	case closes:
+		if s.Alive == 0 || x.obeys(E3Attachment) && e.Attachment != s.Attachment || x.obeys(E3Term) && e.Decided != e.Term {
+			return false // E3
+		}
+		*s = session{}
+		return true
+	case writes:
+		return s.Alive == 1 && (!x.obeys(M2) || e.Attachment == s.Attachment)
+	}
+	return true
+}
+
+// committed is the onlooker's view of an entry the moment it is committed: what it does holds from now on.
+func (x *step) committed(e entry) {
+	before := x.Truth.FSM.Session[e.Session]
+	if taken := x.apply1(&x.Truth.FSM, e); !taken {
+		return
+	}
+	f := &x.Truth.Session[e.Session]
+	switch e.Kind {
+	case moves:
+		x.moved(f, e)
+	case closes:
+		x.expired(f, e, before)
+	case writes:
+		if e.Attachment != before.Attachment {
+			x.breaks(I4, "a write through attachment %d takes effect, the session has %d", e.Attachment, before.Attachment)
+		}
+	}
+}
+
+func (x *step) moved(f *fate, e entry) {
+	if e.Attempt < f.ServedAttempt {
+		x.breaks(I4, "attempt %d takes the session from the connection of attempt %d", e.Attempt, f.ServedAttempt)
+	}
+	f.Touched, f.Known = max(f.Touched, e.Ghost), max(f.Known, e.Ghost)
+	for l := range x.Link {
+		for m := range x.Link[l] {
+			k := &x.Link[l][m]
+			k.Quiet &^= 1 << e.Session
+			k.Wire.Quiet &^= 1 << e.Session
+			k.Old.Quiet &^= 1 << e.Session
+		}
+	}
+}
+
+// expired checks I1 and I3 where a session ends.
+func (x *step) expired(f *fate, e entry, before session) {
+	f.Ended = x.Now + 1
+	x.say("s%d has expired", e.Session+1)
+	if broke := Invariants(e.Ghost); broke != 0 {
+		x.breaks(broke, "this was decided too early")
+	}
+	if e.Attachment != before.Attachment && x.Now-f.Known < x.scope.Timeout {
+		x.breaks(I1, "attachment %d ended, a close of %d was decided", before.Attachment, e.Attachment)
+	}
+	if x.Now < f.Safe {
+		x.breaks(I3, "the client was promised to be safe until %d", f.Safe)
+	}
+}
+
+func describe(e entry) string {
+	text := "the first of its term"
+	switch e.Kind {
+	case opens:
+		text = "the opening of the sessions"
+	case moves:
+		text = fmt.Sprintf("move of s%d to n%d (attempt %d)", e.Session+1, e.Node+1, e.Attempt)
+	case closes:
+		text = fmt.Sprintf("close of s%d with attachment %d, decided in term %d", e.Session+1, e.Attachment, e.Decided)
+	case writes:
+		text = fmt.Sprintf("write for s%d with attachment %d", e.Session+1, e.Attachment)
+	}
+	return text + fmt.Sprintf(", of term %d", e.Term)
+}

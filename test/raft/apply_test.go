@@ -1,0 +1,60 @@
+package raft_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/fsm"
+	"holdfast/session"
+)
+
+// Apply's timeout covers only the way into Raft's queue, and a leader whose disk hangs stays leader for ever (raft#503, #666):
+// its future is not answered. The proposer answers by a deadline of its own. That the node then steps out is tested in package
+// node (TestALeaderWhoseDiskHangs).
+func TestAnEntryOnAHungDiskIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3})
+		defer c.stop()
+		leads := c.leader()
+		const timeout = 2 * time.Second
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		proposer := fsm.NewProposer(fsm.ProposerConfig{Logger: hclog.NewNullLogger(), Timeout: timeout}, leads.Raft)
+		go func() { ended <- proposer.Run(ctx) }()
+		hung := make(chan struct{})
+		leads.logs.onWrite(func([]*raft.Log) error {
+			<-hung
+			return nil
+		})
+		future := leads.Apply(entry(t, 1), timeout)
+		answered := make(chan error, 1)
+		go func() { answered <- future.Error() }()
+
+		begun := time.Now()
+		_, err := proposer.Propose(ctx, open(2))
+		if took := time.Since(begun); !errors.Is(err, session.ErrOutcomeUnknown) && !errors.Is(err, session.ErrNoLeader) || took > timeout {
+			t.Errorf("the proposer answered after %v with %v", took, err)
+		}
+		time.Sleep(10 * time.Second)
+		select {
+		case err := <-answered:
+			t.Errorf("Raft's future was answered with %v: the trap is gone", err)
+		default:
+		}
+		if leads.State() != raft.Leader {
+			t.Errorf("the leader is a %v: the trap is gone", leads.State())
+		}
+		close(hung)
+		<-answered
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,287 @@
+// Package raft_test shows that Holdfast falls into none of the traps of the Raft library that it stands on. Each trap is
+// first sprung, as a control: a test of a trap that is not there proves nothing. README.md lists traps and tests, also
+// those in other packages.
+package raft_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/fsm"
+	"holdfast/session"
+	"holdfast/test/sim/simnet"
+	"holdfast/transport/raftnet"
+)
+
+// Raft's times, as a node has them by default.
+const (
+	electionTimeout  = time.Second
+	leaseTimeout     = 500 * time.Millisecond
+	commitTimeout    = 10 * time.Millisecond
+	transportTimeout = 1500 * time.Millisecond
+)
+
+// cluster is Raft on Holdfast's transport and state, on a simulated network, in a bubble.
+type cluster struct {
+	*simnet.Network
+	t     *testing.T
+	peers []*peer
+}
+
+// peer is one server.
+type peer struct {
+	*raft.Raft
+	name      string
+	node      session.Node
+	host      *simnet.Host
+	state     *fsm.State
+	logs      *logs
+	snapshots *snapshots
+	layer     *raftnet.Layer
+	transport wire
+}
+
+// wire is a raft.NetworkTransport, or one with a change.
+type wire interface {
+	raft.Transport
+	CloseStreams()
+	Close() error
+}
+
+// options change what production has.
+type options struct {
+	// peers are the servers, the first voters of which vote; 0 is all.
+	peers, voters int
+	// transport makes Raft's transport over a layer; nil is production's.
+	transport func(*raftnet.Layer) wire
+	// prepare, when set, is called before a server starts.
+	prepare func(*peer, *raft.Config)
+}
+
+// start starts a cluster. The test defers stop: whatever is left running makes the bubble panic.
+func start(t *testing.T, o options) *cluster {
+	t.Helper()
+	c := &cluster{Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }), t: t}
+	var first raft.Configuration
+	for i := range o.peers {
+		p := &peer{name: fmt.Sprintf("n%d", i+1), node: session.Node(i + 1)}
+		p.host = c.Host(p.name)
+		c.peers = append(c.peers, p)
+		suffrage := raft.Voter
+		if o.voters > 0 && i >= o.voters {
+			suffrage = raft.Nonvoter
+		}
+		first.Servers = append(first.Servers, raft.Server{Suffrage: suffrage, ID: raft.ServerID(p.name), Address: p.address()})
+	}
+	for _, p := range c.peers {
+		if err := p.start(first, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func (p *peer) address() raft.ServerAddress { return raft.ServerAddress(p.name + ":7401") }
+
+// start starts a server as a node does.
+func (p *peer) start(first raft.Configuration, o options) error {
+	listener, err := p.host.Listen(string(p.address()))
+	if err != nil {
+		return err
+	}
+	p.layer = raftnet.New(raftnet.Config{
+		ClusterID: "c", Node: p.node, Advertise: string(p.address()), Listener: listener, Dial: p.host.Dial,
+	})
+	if o.transport != nil {
+		p.transport = o.transport(p.layer)
+	} else {
+		p.transport = raftnet.Transport(p.layer, transportTimeout)
+	}
+	p.state = fsm.New(fsm.Config{Logger: hclog.NewNullLogger(), Fatal: func(error) {}})
+	p.logs = &logs{InmemStore: raft.NewInmemStore()}
+	p.snapshots = &snapshots{InmemSnapshotStore: raft.NewInmemSnapshotStore()}
+	conf := raft.DefaultConfig()
+	conf.LocalID = raft.ServerID(p.name)
+	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = electionTimeout, electionTimeout, leaseTimeout
+	conf.CommitTimeout, conf.MaxAppendEntries = commitTimeout, 512
+	conf.Logger = hclog.NewNullLogger()
+	if o.prepare != nil {
+		o.prepare(p, conf)
+	}
+	if p.Raft, err = raft.NewRaft(conf, p.state, p.logs, p.logs, p.snapshots, p.transport); err != nil {
+		return err
+	}
+	if o.voters > 0 && int(p.node) > o.voters {
+		return nil // an observer hears of the configuration
+	}
+	return p.BootstrapCluster(first).Error()
+}
+
+func (p *peer) stop() error {
+	down := p.Shutdown().Error()
+	p.transport.CloseStreams()
+	return errors.Join(down, p.transport.Close(), p.layer.Close())
+}
+
+func (c *cluster) stop() {
+	c.t.Helper()
+	for _, p := range c.peers {
+		if err := p.stop(); err != nil {
+			c.t.Errorf("stop of %s: %v", p.name, err)
+		}
+	}
+	if n := c.Conns(); n != 0 {
+		c.t.Errorf("%d ends of connections are open after the end", n)
+	}
+}
+
+// leader waits for a leader other than those given.
+func (c *cluster) leader(but ...*peer) *peer {
+	c.t.Helper()
+	var leads *peer
+	c.eventually("a leader", time.Minute, func() bool {
+		for _, p := range c.peers {
+			if p.State() == raft.Leader && (len(but) == 0 || p != but[0]) {
+				leads = p
+				return true
+			}
+		}
+		return false
+	})
+	return leads
+}
+
+// others are the servers that p is not.
+func (c *cluster) others(p *peer) (others []*peer) {
+	for _, one := range c.peers {
+		if one != p {
+			others = append(others, one)
+		}
+	}
+	return others
+}
+
+// cut cuts two servers off from each other; heal undoes it.
+func (c *cluster) cut(a, b *peer)  { c.Cut(a.name, b.name); c.Cut(b.name, a.name) }
+func (c *cluster) heal(a, b *peer) { c.Heal(a.name, b.name); c.Heal(b.name, a.name) }
+
+// eventually waits until ok, and ends the test when it is not within the bound; it returns how long it took.
+func (c *cluster) eventually(what string, within time.Duration, ok func() bool) time.Duration {
+	c.t.Helper()
+	begun := time.Now()
+	for !ok() {
+		if time.Since(begun) > within {
+			c.t.Fatalf("%s: not within %v", what, within)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return time.Since(begun)
+}
+
+// entry is the payload of an entry that opens a session with request id n.
+func entry(t *testing.T, n uint64) []byte {
+	t.Helper()
+	data, err := fsm.EncodeEntry([]session.Command{open(n)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func open(n uint64) session.OpenSession {
+	return session.OpenSession{Node: 1, Timeout: 4 * time.Second, RequestID: session.RequestID{1, byte(n >> 16), byte(n >> 8), byte(n)}}
+}
+
+// logs is a log store in memory whose writes a test can make slow and fail. Safe for concurrent use.
+type logs struct {
+	*raft.InmemStore
+	mu sync.Mutex
+	// write, when set, is called before each write of entries; its error is the write's. Guarded by mu.
+	write func([]*raft.Log) error
+	// set, when not nil, is what each write of Raft's own state fails with. Guarded by mu.
+	set error
+}
+
+func (l *logs) onWrite(write func([]*raft.Log) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write = write
+}
+
+func (l *logs) failSet(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set = err
+}
+
+func (l *logs) SetUint64(key []byte, v uint64) error {
+	l.mu.Lock()
+	err := l.set
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return l.InmemStore.SetUint64(key, v)
+}
+
+func (l *logs) StoreLog(one *raft.Log) error { return l.StoreLogs([]*raft.Log{one}) }
+
+func (l *logs) StoreLogs(all []*raft.Log) error {
+	l.mu.Lock()
+	write := l.write
+	l.mu.Unlock()
+	if write != nil {
+		if err := write(all); err != nil {
+			return err
+		}
+	}
+	return l.InmemStore.StoreLogs(all)
+}
+
+// snapshots is a snapshot store in memory whose writes a test can make slow.
+type snapshots struct {
+	*raft.InmemSnapshotStore
+	// write, when set, is called before each write of a snapshot. Set before the server starts.
+	write func()
+}
+
+// Create is as raft.SnapshotStore has it.
+//
+//nolint:revive // argument-limit: the library's
+func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration, configurationIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.InmemSnapshotStore.Create(version, index, term, configuration, configurationIndex, trans)
+	if err != nil || s.write == nil {
+		return sink, err
+	}
+	return &slowSink{sink, s.write}, nil
+}
+
+type slowSink struct {
+	raft.SnapshotSink
+	write func()
+}
+
+func (s *slowSink) Write(b []byte) (int, error) {
+	s.write()
+	return s.SnapshotSink.Write(b)
+}
+
+// plain is Raft's own stream layer: what raftnet is used instead of.
+type plain struct {
+	net.Listener
+	dial func(context.Context, string) (net.Conn, error)
+}
+
+func (l plain) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return l.dial(ctx, string(address))
+}

@@ -1,0 +1,204 @@
+package raft_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/test/sim/simnet"
+	"holdfast/transport/raftnet"
+)
+
+// A NotifyCh that nobody reads stops Raft: a leader that was elected does nothing. That a node's is always read is tested in
+// package node (TestLeadershipIsAlwaysRead).
+func TestControlAnUnreadNotifyChStopsRaft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unread := make(chan bool)
+		c := start(t, options{peers: 1, prepare: func(_ *peer, conf *raft.Config) { conf.NotifyCh = unread }})
+		defer c.stop()
+		leads := c.leader()
+		answered := make(chan error, 1)
+		go func() { answered <- leads.Apply(entry(t, 1), 0).Error() }()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-answered:
+			t.Errorf("an entry was answered with %v while nobody read: the trap is gone", err)
+		default:
+		}
+		<-unread
+		if err := <-answered; err != nil {
+			t.Errorf("once it was read: %v", err)
+		}
+	})
+}
+
+// Shutdown transfers nothing: the others notice the silence of a leader and elect. That a node's ordered stop hands over first
+// is tested in package node (TestAnOrderedStopHandsOver).
+func TestControlShutdownTransfersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3})
+		defer c.stop()
+		leads := c.leader()
+		time.Sleep(10 * time.Second)
+		begun := time.Now()
+		if err := leads.Shutdown().Error(); err != nil {
+			t.Fatal(err)
+		}
+		c.leader(leads)
+		if got := time.Since(begun); got < electionTimeout-electionTimeout/10 {
+			t.Errorf("another led after %v: the trap is gone", got)
+		}
+	})
+}
+
+// Close of Raft's transport leaves what it accepted open: the other side's connection goes on for ever. Holdfast's stream layer
+// closes it.
+func TestAcceptedConnectionsAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := simnet.New(nil)
+		server, client := network.Host("n1"), network.Host("n2")
+		listen := func(address string) net.Listener {
+			t.Helper()
+			l, err := server.Listen(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+
+		bare := raft.NewNetworkTransport(plain{listen(":1"), server.Dial}, 3, transportTimeout, io.Discard)
+		conn, err := plain{dial: client.Dial}.Dial("n1:1", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = closed(t, bare, conn); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after Close of Raft's own layer reading says %v: the trap is gone", err)
+		}
+
+		ours := raftnet.Transport(raftnet.New(raftnet.Config{
+			ClusterID: "c", Node: 1, Advertise: "n1:2", Listener: listen(":2"), Dial: server.Dial,
+		}), 0)
+		theirs := raftnet.New(raftnet.Config{ClusterID: "c", Node: 2, Advertise: "n2:2", Listener: listen(":3"), Dial: client.Dial})
+		conn, err = theirs.Dial("n1:2", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = closed(t, ours, conn); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after Close of ours reading says %v, want the connection's end", err)
+		}
+		if err = theirs.Close(); err != nil || network.Conns() != 0 {
+			t.Errorf("%d ends of connections are left: %v", network.Conns(), err)
+		}
+	})
+}
+
+// closed closes a transport that has accepted conn, and returns what the other side reads within a minute.
+func closed(t *testing.T, accepted *raft.NetworkTransport, conn net.Conn) error {
+	t.Helper()
+	synctest.Wait()
+	if err := accepted.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := conn.Read(make([]byte, 1))
+	_ = conn.Close()
+	return err
+}
+
+// After a heal a follower hears entries only when the leader's back-off has passed: 10 ms doubled with each failure, at most
+// ten times, and one attempt that was under way. It is a bound, which does not grow with the isolation.
+func TestBackOffAfterAHealIsBounded(t *testing.T) {
+	const bound = 10*time.Millisecond<<10 + transportTimeout + 100*time.Millisecond
+	var longest time.Duration
+	for phase := range 7 { // where in its back-off the heal finds the leader
+		longest = max(longest, catchesUp(t, 2*time.Minute+time.Duration(phase)*1700*time.Millisecond, bound))
+	}
+	longest = max(longest, catchesUp(t, 5*time.Minute, bound))
+	if longest < bound/2 {
+		t.Errorf("all caught up within %v: the trap is gone", longest)
+	}
+	t.Logf("caught up within %v, bound %v", longest, bound)
+}
+
+// catchesUp returns how long after an isolation a follower takes to catch up.
+func catchesUp(t *testing.T, isolated, bound time.Duration) (took time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		// A follower that is cut off stands for no election here, so that it finds the leader it lost.
+		c := start(t, options{peers: 3, prepare: func(p *peer, conf *raft.Config) {
+			conf.CommitTimeout = time.Second // says nothing of the back-off, and 10 ms would be most of the work
+			if p.name == "n3" {
+				conf.HeartbeatTimeout, conf.ElectionTimeout = 2*time.Hour, 2*time.Hour
+			}
+		}})
+		defer c.stop()
+		leads, cut := c.leader(), c.peers[2]
+		c.cut(leads, cut)
+		time.Sleep(isolated)
+		if err := leads.Apply(entry(t, 1), time.Second).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if leads.State() != raft.Leader || cut.LastIndex() >= leads.LastIndex() {
+			t.Fatal("the follower was not cut off, or the leader has changed: the trap is not sprung")
+		}
+		c.heal(leads, cut)
+		took = c.eventually("the follower to catch up", bound, func() bool { return cut.LastIndex() >= leads.LastIndex() })
+	})
+	return took
+}
+
+// BootstrapCluster is called at every start of a node; on a server that has state it says ErrCantBootstrap, and no more than
+// that. That a node starts again regardless is tested in package node (TestServesAndKeepsItsState).
+func TestControlASecondBootstrapIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3})
+		defer c.stop()
+		leads := c.leader()
+		other := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(leads.name), Address: leads.address()}}}
+		if err := leads.BootstrapCluster(other).Error(); !errors.Is(err, raft.ErrCantBootstrap) {
+			t.Errorf("a second bootstrap: %v, want ErrCantBootstrap", err)
+		}
+		if got := leads.GetConfiguration().Configuration().Servers; len(got) != 3 {
+			t.Errorf("it left %v", got)
+		}
+	})
+}
+
+// childVariable makes a test do what ends its process.
+const childVariable = "HOLDFAST_RAFT_TRAP"
+
+// A leader whose disk fails steps down and then panics: alone, Raft takes the process with it. This test is its own child.
+// That a node ends in order instead is tested in package node (TestADiskThatFails, TestAFailedWriteEndsTheNode).
+func TestControlAFailingDiskMakesRaftPanic(t *testing.T) {
+	if os.Getenv(childVariable) == "" {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=60s")
+		child.Env = append(os.Environ(), childVariable+"=1")
+		out, err := child.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "failed to save current term") {
+			t.Errorf("the child ended with %v: the trap is gone\n%s", err, out)
+		}
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3})
+		leads := c.leader()
+		broken := errors.New("input/output error")
+		leads.logs.onWrite(func([]*raft.Log) error { return broken })
+		leads.logs.failSet(broken)
+		if err := leads.Apply(entry(t, 1), time.Second).Error(); !errors.Is(err, broken) {
+			t.Errorf("the entry: %v", err)
+		}
+		time.Sleep(time.Minute) // another leads, and this one must save its term
+		t.Error("still here")
+	})
+}

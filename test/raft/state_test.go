@@ -1,0 +1,194 @@
+package raft_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/fsm"
+	"holdfast/session"
+)
+
+// slow makes each entry take a while to be applied.
+type slow struct{ took time.Duration }
+
+func (s slow) Applied(uint64, uint64, []session.Change) { time.Sleep(s.took) }
+func (s slow) Restored()                                {}
+
+// raft.AppliedIndex says what was handed to the state, not what the state has applied. Holdfast waits for the state's own.
+func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3})
+		defer c.stop()
+		leads := c.leader()
+		const each = 20 * time.Millisecond
+		_, stop := leads.state.Observe(slow{each})
+		defer stop()
+		var last raft.ApplyFuture
+		for n := range uint64(20) {
+			last = leads.Apply(entry(t, n), time.Second)
+		}
+		index := leads.LastIndex()
+		c.eventually("Raft's word that it has applied all", time.Second, func() bool { return leads.AppliedIndex() >= index })
+		if got := leads.state.AppliedIndex(); got >= index {
+			t.Fatalf("the state has applied %d of %d too: the trap is not sprung", got, index)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := leads.state.WaitApplied(ctx, index); err != nil {
+			t.Fatal(err)
+		}
+		if sessions, got := leads.state.Sessions(), leads.state.AppliedIndex(); sessions != 20 || got != index {
+			t.Errorf("after the wait the state has %d sessions and index %d, want 20 and %d", sessions, got, index)
+		}
+		if err := last.Error(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A snapshot is of its index, and entries go on being applied while it is written, however slow the disk is.
+func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var writing, writes atomic.Int64
+		const took = 10 * time.Second
+		c := start(t, options{peers: 1, prepare: func(p *peer, conf *raft.Config) {
+			conf.SnapshotThreshold, conf.SnapshotInterval = 1<<20, time.Hour // only when asked
+			p.snapshots.write = func() {
+				writing.Store(1)
+				writes.Add(1)
+				time.Sleep(took)
+				writing.Store(0)
+			}
+		}})
+		defer c.stop()
+		leads := c.leader()
+		apply := func(n uint64) {
+			t.Helper()
+			if err := leads.Apply(entry(t, n), time.Second).Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := range uint64(10) {
+			apply(n)
+		}
+		index, digest := leads.state.Digest()
+		done := make(chan error, 1)
+		begun := time.Now()
+		go func() { done <- leads.Snapshot().Error() }()
+		c.eventually("the snapshot's first write", time.Second, func() bool { return writing.Load() == 1 })
+		for n := uint64(10); n < 30; n++ {
+			apply(n)
+		}
+		if writing.Load() != 1 || time.Since(begun) > time.Second {
+			t.Errorf("20 entries beside the snapshot took %v, and it is being written: %v", time.Since(begun), writing.Load() == 1)
+		}
+		if err := <-done; err != nil || writes.Load() == 0 || time.Since(begun) < took {
+			t.Fatalf("the snapshot took %v in %d writes: %v", time.Since(begun), writes.Load(), err)
+		}
+		got := restoreNewest(t, leads)
+		if i, d := got.Digest(); i != index || d != digest || got.Sessions() != 10 {
+			t.Errorf("the snapshot holds %d sessions at %d, want 10 at %d with the digest of then", got.Sessions(), i, index)
+		}
+		if leads.state.Sessions() != 30 {
+			t.Errorf("%d sessions, want 30", leads.state.Sessions())
+		}
+	})
+}
+
+// restoreNewest returns the state that a server's newest snapshot holds.
+func restoreNewest(t *testing.T, p *peer) *fsm.State {
+	t.Helper()
+	all, err := p.snapshots.List()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d snapshots, %v", len(all), err)
+	}
+	_, from, err := p.snapshots.Open(all[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(from)
+	if err = errors.Join(err, from.Close()); err != nil {
+		t.Fatal(err)
+	}
+	state := fsm.New(fsm.Config{Logger: hclog.NewNullLogger(), Fatal: func(err error) { t.Error(err) }})
+	if err := state.Restore(io.NopCloser(bytes.NewReader(b))); err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// Apply takes no term: what a leader decided in one term can be appended by the same node in a later one. The state ignores a
+// close whose term is not its entry's (E3); a close of the entry's own term is the control.
+func TestWhatWasDecidedInAFormerTermChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3})
+		defer c.stop()
+		leads := c.leader()
+		opened := leads.apply(t, open(1))
+		if opened.Err != nil {
+			t.Fatal(opened.Err)
+		}
+		decided := leads.CurrentTerm()
+		c.reelect(leads)
+		if now := leads.CurrentTerm(); now <= decided {
+			t.Fatalf("the term is %d and was %d: the trap is not sprung", now, decided)
+		}
+		closing := func(term uint64) session.CloseSessions {
+			return session.CloseSessions{Term: term, Cause: session.CauseExpired, Sessions: []session.Closing{{
+				ID: opened.Session.ID, Attachment: opened.Session.Attachment,
+			}}}
+		}
+		if got := leads.apply(t, closing(decided)); got.Term == decided || got.Closed[0] {
+			t.Errorf("a close of term %d, appended in term %d, ended the session: %v", decided, got.Term, got.Closed)
+		}
+		if _, lives := leads.state.Session(opened.Session.ID); !lives {
+			t.Error("the session has ended")
+		}
+		if got := leads.apply(t, closing(leads.CurrentTerm())); !got.Closed[0] {
+			t.Errorf("a close of the entry's own term ended nothing: %+v", got)
+		}
+	})
+}
+
+// apply applies one command through Raft.
+func (p *peer) apply(t *testing.T, c session.Command) session.Result {
+	t.Helper()
+	data, err := fsm.EncodeEntry([]session.Command{c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	future := p.Apply(data, time.Second)
+	if err := future.Error(); err != nil {
+		t.Fatal(err)
+	}
+	results, ok := future.Response().([]session.Result)
+	if !ok {
+		t.Fatalf("the state answered %v", future.Response())
+	}
+	return results[0]
+}
+
+// reelect takes leadership from p and gives it back.
+func (c *cluster) reelect(p *peer) {
+	c.t.Helper()
+	other := c.others(p)[0]
+	for _, to := range []*peer{other, p} {
+		from := c.leader()
+		if err := from.LeadershipTransferToServer(raft.ServerID(to.name), to.address()).Error(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.eventually(to.name+" to lead", time.Minute, func() bool { return to.State() == raft.Leader })
+		if err := to.Barrier(time.Second).Error(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package raft_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/fsm"
+	"holdfast/leader"
+	"holdfast/learner"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+const interval = 500 * time.Millisecond
+
+// VerifyLeader asks observers too. Three voters and an observer, the leader cut off from both other voters: VerifyLeader says
+// that it leads, while Holdfast's reads, which wait for a good round (R3, R4), are not answered. Before the cut they are, and
+// the other side's leader answers them, as controls.
+func TestReadsDoNotTrustVerifyLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 4, voters: 3})
+		defer c.stop()
+		leads := c.leader()
+		term := c.lead(leads)
+		defer term.stop()
+		if err := term.read(leads, 5*time.Second); err != nil {
+			t.Errorf("a read before the cut: %v", err)
+		}
+
+		observer := c.peers[3]
+		for _, p := range c.others(leads) {
+			if p != observer {
+				c.cut(leads, p)
+			}
+		}
+		// Answers to what was asked before the cut may still come.
+		time.Sleep(2 * time.Millisecond)
+		if err := leads.VerifyLeader().Error(); err != nil {
+			t.Fatalf("VerifyLeader says %v: the trap is gone", err)
+		}
+		if leads.State() != raft.Leader {
+			t.Fatal("the leader has stepped down already: the trap is not sprung")
+		}
+		for _, through := range []*peer{leads, observer} {
+			if err := term.read(through, 10*time.Second); err == nil {
+				t.Errorf("a read through %s was answered by a leader that reaches no other voter", through.name)
+			}
+		}
+
+		other := c.leader(leads)
+		next := c.lead(other)
+		defer next.stop()
+		if err := next.read(other, 5*time.Second); err != nil {
+			t.Errorf("a read on the other side: %v", err)
+		}
+	})
+}
+
+// rule is one leader's term: its tracker, and the servers of all nodes that reach it.
+type rule struct {
+	c       *cluster
+	cancel  context.CancelFunc
+	parts   sync.WaitGroup
+	tracker atomic.Pointer[leader.Tracker]
+	servers map[*peer]*learner.Server
+	port    *transport.PeerServer
+}
+
+// lead begins a term as a node does: with a command of its own (R5), a tracker, and a stream of each member.
+func (c *cluster) lead(p *peer) *rule {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &rule{c: c, cancel: cancel, servers: map[*peer]*learner.Server{}}
+	proposer := fsm.NewProposer(fsm.ProposerConfig{Logger: hclog.NewNullLogger()}, p.Raft)
+	r.parts.Go(func() { _ = proposer.Run(ctx) })
+	begun, err := proposer.Propose(ctx, session.Configure{Key: session.Key{1}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	tracker := leader.New(leader.Config{
+		Node: p.node, Term: begun.Term, Interval: interval, Limits: session.Limits{Min: time.Second, Max: time.Minute},
+	}, proposer, view{p})
+	frozen, _ := p.state.Observe(tracker)
+	r.tracker.Store(tracker)
+	r.parts.Go(func() { _ = tracker.Run(ctx, frozen) })
+
+	listener, err := p.host.Listen(p.peerAddress())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.port = transport.NewPeerServer(transport.PeerConfig{ClusterID: "c"}, r)
+	r.parts.Go(func() { _ = r.port.Serve(listener) })
+	for _, one := range c.peers {
+		server := learner.NewServer(learner.Config{
+			Node: one.node, Interval: interval, LaggingWait: time.Second, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
+		}, view{one})
+		one.state.Observe(server)
+		r.servers[one] = server
+		r.parts.Go(func() { _ = server.Run(ctx) })
+		r.parts.Go(func() { r.follow(ctx, one, p.peerAddress()) })
+	}
+	c.eventually("the leader's own relay", 10*time.Second, func() bool { return r.servers[p].Ready() == nil })
+	return r
+}
+
+// Follow gives the port's streams to the tracker.
+func (r *rule) Follow(ctx context.Context, h session.Hello, l transport.LeaderLink) error {
+	return r.tracker.Load().Follow(ctx, h, l)
+}
+
+// follow keeps a node on the leader until ctx ends.
+func (r *rule) follow(ctx context.Context, p *peer, address string) {
+	for stream := uint64(1); ctx.Err() == nil; stream++ {
+		link, err := transport.DialPeer(ctx, transport.PeerDialConfig{Address: address, ClusterID: "c", Dial: p.host.Dial},
+			session.Hello{Node: p.node, Incarnation: 1, Stream: stream})
+		if err == nil {
+			_ = r.servers[p].Follow(link) // why it ended is the test's own doing
+			_ = link.Close()
+		}
+		timer := time.NewTimer(interval)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// read lists sessions through a node, linearizably.
+func (r *rule) read(through *peer, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	_, err := r.servers[through].List(ctx, session.Query{Size: 10})
+	return err
+}
+
+func (r *rule) stop() {
+	r.c.t.Helper()
+	r.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := r.port.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		r.c.t.Errorf("stopping the peer port: %v", err)
+	}
+	r.parts.Wait()
+}
+
+func (p *peer) peerAddress() string { return p.name + ":7402" }
+
+// view is what a node's roles read, as in package node.
+type view struct{ *peer }
+
+func (v view) Session(id session.ID) (session.Session, bool)         { return v.state.Session(id) }
+func (v view) Certificate(id session.ID) (session.Certificate, bool) { return v.state.Certificate(id) }
+
+func (v view) Credential(id session.ID) (session.Credential, bool) { return v.state.Credential(id) }
+
+func (v view) Verify(id session.ID, c session.Credential) bool { return v.state.Verify(id, c) }
+func (v view) Attachment() uint64                              { return v.state.Attachment() }
+func (v view) Term() uint64                                    { return v.CurrentTerm() }
+func (v view) CommitIndex() uint64                             { return v.Raft.CommitIndex() }
+
+func (v view) WaitApplied(ctx context.Context, index uint64) error {
+	return v.state.WaitApplied(ctx, index)
+}
+
+func (v view) Ascend(after session.ID, yield func(session.Session) bool) {
+	v.state.Frozen().Ascend(after, yield)
+}
+
+func (v view) Members() []session.Member {
+	future := v.GetConfiguration()
+	if future.Error() != nil {
+		return nil
+	}
+	var members []session.Member
+	for i, s := range future.Configuration().Servers {
+		members = append(members, session.Member{Node: session.Node(i + 1), Voter: s.Suffrage == raft.Voter})
+	}
+	return members
+}
