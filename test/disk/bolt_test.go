@@ -1,0 +1,181 @@
+//go:build e2e
+
+package disk
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"holdfast/test/disk/faultfs"
+	"holdfast/test/disk/platter"
+)
+
+// writerVar and readerVar make the test's program write to a bbolt file, or inspect one: see TestMain.
+const (
+	writerVar = "HOLDFAST_DISK_TEST_WRITES_TO"
+	readerVar = "HOLDFAST_DISK_TEST_READS"
+)
+
+// writer commits one transaction after the other and says which ones have been committed.
+func writer(file string, told io.Writer) error {
+	db, err := bbolt.Open(file, 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: time.Second})
+	if err != nil {
+		return err
+	}
+	for {
+		var n uint64
+		err := db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists([]byte("b"))
+			if err != nil {
+				return err
+			}
+			n, err = b.NextSequence()
+			if err != nil {
+				return err
+			}
+			return b.Put(binary.BigEndian.AppendUint64(nil, n), make([]byte, 100+n%300))
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(told, n); err != nil {
+			return err
+		}
+	}
+}
+
+// writeUntilCut lets a process write until its disk loses power, and returns the last transaction that it said was committed.
+func writeUntilCut(d *device, file string, when faultfs.Freezing, how faultfs.Cutting) (uint64, platter.Loss, error) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), writerVar+"="+file)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, platter.Loss{}, err
+	}
+	if err = start(cmd); err != nil {
+		return 0, platter.Loss{}, err
+	}
+	var last uint64
+	read := make(chan error, 1)
+	go func() {
+		var bad error
+		for lines := bufio.NewScanner(stdout); lines.Scan() && bad == nil; {
+			_, bad = fmt.Sscan(lines.Text(), &last)
+		}
+		read <- bad
+	}()
+	loss, err := d.powerCut(when, how, cmd.Process.Kill, func() error {
+		bad := <-read
+		if end := cmd.Wait(); bad == nil && (end == nil || !strings.Contains(end.Error(), "killed")) {
+			bad = fmt.Errorf("the writer ended before it was killed: %w", end)
+		}
+		return bad
+	})
+	return last, loss, err
+}
+
+// inspect opens a bbolt file that nobody writes to, checks it, and says which transaction of a writer is the newest. bbolt panics in
+// goroutines of its own on a corrupt file, so this runs in a process of its own: see sound.
+func inspect(file string, to io.Writer) error {
+	if _, err := os.Stat(file); err != nil {
+		return err
+	}
+	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		return err
+	}
+	return db.View(func(tx *bbolt.Tx) error {
+		for err := range tx.Check() {
+			return err
+		}
+		newest := uint64(0)
+		if b := tx.Bucket([]byte("b")); b != nil {
+			newest = b.Sequence()
+			if keys := b.Stats().KeyN; keys != int(newest) {
+				return fmt.Errorf("transaction %d is the newest, and there are %d", newest, keys)
+			}
+		}
+		_, err := fmt.Fprint(to, newest)
+		return err
+	})
+}
+
+// sound returns what is wrong with a bbolt file, or the newest transaction of its writer. Give it a copy: bbolt reads page by
+// page, and each page would be a question to the disk.
+func sound(file string) (newest uint64, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Env = append(os.Environ(), readerVar+"="+file)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		line, _, _ := strings.Cut(stderr.String(), "\n")
+		return 0, fmt.Errorf("%s: %w: %s", filepath.Base(file), err, line)
+	}
+	_, err = fmt.Sscan(string(out), &newest)
+	return newest, err
+}
+
+// TestBoltOutlivesCuts cuts the power under a process that writes to a bbolt file: with honest fsyncs what was committed is there and
+// the file is sound; the same cuts with fsyncs that lie are all noticed, or the test could notice nothing.
+func TestBoltOutlivesCuts(t *testing.T) {
+	const cuts = 30
+	for _, lie := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lie=%v", lie), func(t *testing.T) {
+			d := newDevice(t)
+			d.set(faultfs.Faults{Lie: lie})
+			file := filepath.Join(d.dir, "bolt.db")
+			var total platter.Loss
+			committed, noticed := uint64(0), 0
+			for seed := range uint64(cuts) {
+				how := faultfs.Cutting{Seed: seed}
+				if lie { // what an earlier cut has spoilt is no evidence: each has a new file
+					committed, file, how.Tear = 0, filepath.Join(d.dir, fmt.Sprintf("bolt.%d", seed)), platter.TearHalf
+				}
+				after := 50 + rand.New(rand.NewPCG(seed, 1)).IntN(400)
+				last, loss, err := writeUntilCut(d, file, faultfs.Freezing{After: after, Bound: callTimeout / 2}, how)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				total.Add(loss)
+				committed = max(committed, last)
+				if committed == 0 {
+					t.Fatalf("seed %d: nothing was committed", seed)
+				}
+				image := t.TempDir()
+				if err = os.CopyFS(image, os.DirFS(d.dir)); err != nil {
+					t.Fatal(err)
+				}
+				newest, err := sound(filepath.Join(image, filepath.Base(file)))
+				switch {
+				case err == nil && newest >= committed:
+				case lie:
+					noticed++
+				default:
+					t.Fatalf("seed %d: transaction %d was committed; found %d, %v", seed, committed, newest, err)
+				}
+			}
+			t.Logf("%d cuts: %+v; %d transactions in the file; lost or corrupt: %d", cuts, total, committed, noticed)
+			if lie && noticed < cuts {
+				t.Errorf("loss or corruption was noticed on %d of %d lying disks, want all", noticed, cuts)
+			}
+			if total.Torn == 0 || total.Lost == 0 || total.Kept == 0 {
+				t.Errorf("got %+v, want that writes were torn, lost and kept", total)
+			}
+		})
+	}
+}

@@ -1,0 +1,321 @@
+//go:build e2e
+
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+	"holdfast/test/disk/faultfs"
+	"holdfast/test/disk/platter"
+)
+
+const (
+	// sessionTimeout is so long that no session expires: what is gone was lost.
+	sessionTimeout = time.Hour
+	// recoverWithin is how long the cluster may take to serve again with all nodes. Raft's back-off for a follower that was away is in it.
+	recoverWithin = 30 * time.Second
+	// leaderWithin is how long the others may take to elect when the leader's disk hangs or fails.
+	leaderWithin = 10 * time.Second
+	// exitWithin is how long a node may take to end when its disk fails: its orderly stop is bounded below that.
+	exitWithin = 15 * time.Second
+)
+
+// cluster is three nodes, each a process with a disk of its own.
+type cluster struct {
+	t     *testing.T
+	nodes []*server
+	peers string
+	// images holds copies of the disks as the last power cut left them.
+	images string
+	// asker is a client for questions, never for sessions.
+	asker *client.Client
+}
+
+// server is one node.
+type server struct {
+	number                   int
+	disk                     *device
+	clients, raft, peer, web string
+	log                      *os.File
+	cmd                      *exec.Cmd
+	// exited is closed when the process has ended, and err says how.
+	exited chan struct{}
+	err    error
+}
+
+// newCluster starts three nodes, and waits until all serve.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, images: t.TempDir()}
+	ports := freePorts(t, 12)
+	address := func() string {
+		a := fmt.Sprintf("127.0.0.1:%d", ports[0])
+		ports = ports[1:]
+		return a
+	}
+	var peers, endpoints []string
+	for n := 1; n <= 3; n++ {
+		s := &server{number: n, disk: newDevice(t), clients: address(), raft: address(), peer: address(), web: address()}
+		_, peer, _ := net.SplitHostPort(s.peer)
+		peers = append(peers, fmt.Sprintf("%d=%s:%s@%s", n, s.raft, peer, s.clients))
+		endpoints = append(endpoints, s.clients)
+		var err error
+		if s.log, err = os.Create(filepath.Join(t.TempDir(), fmt.Sprintf("n%d.log", n))); err != nil {
+			t.Fatal(err)
+		}
+		c.nodes = append(c.nodes, s)
+	}
+	c.peers = strings.Join(peers, ",")
+	t.Cleanup(c.down)
+	for _, s := range c.nodes {
+		c.start(s)
+	}
+	var err error
+	if c.asker, err = client.New(client.Config{Endpoints: endpoints}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.asker.Close() })
+	await(t, recoverWithin, "all nodes serve", c.serves)
+	return c
+}
+
+// freePorts returns ports below those that Linux gives out: a node that is away must find its own again.
+func freePorts(t *testing.T, count int) []int {
+	t.Helper()
+	for range 100 {
+		first := 10000 + rand.IntN(7000)
+		ports := make([]int, 0, count)
+		for port := first; port < first+count; port++ {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if err != nil {
+				break
+			}
+			l.Close()
+			ports = append(ports, port)
+		}
+		if len(ports) == count {
+			return ports
+		}
+	}
+	t.Fatal("no free ports between 10000 and 17000")
+	return nil
+}
+
+// start starts a node's process.
+func (c *cluster) start(s *server) {
+	c.t.Helper()
+	s.cmd = exec.Command(build(c.t).node, "run", "--node", fmt.Sprint(s.number), "--cluster-id", "disk",
+		"--data-dir", filepath.Join(s.disk.dir, "data"), "--peers", c.peers,
+		"--client-listen", s.clients, "--raft-listen", s.raft, "--peer-listen", s.peer, "--http-listen", s.web,
+		"--max-timeout", "2h", "--heartbeat-interval", "200ms", "--shutdown-timeout", "5s",
+		"--raft-heartbeat-timeout", "400ms", "--raft-election-timeout", "400ms", "--raft-lease-timeout", "300ms",
+		// Snapshots, and logs cut after them, all the time.
+		"--snapshot-threshold", "40", "--snapshot-interval", "300ms", "--trailing-logs", "20")
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	if err := start(s.cmd); err != nil {
+		c.t.Fatal(err)
+	}
+	cmd, exited := s.cmd, make(chan struct{})
+	s.exited = exited
+	go func() {
+		s.err = cmd.Wait()
+		close(exited)
+	}()
+}
+
+// down kills what runs; a test that failed keeps logs and data.
+func (c *cluster) down() {
+	for _, s := range c.nodes {
+		if s.cmd == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		_ = s.cmd.Process.Kill()
+		if err := s.disk.Set(ctx, faultfs.Faults{}); err != nil { // a killed process ends when nothing is held any more
+			c.t.Error(err)
+		}
+		cancel()
+		if err := bounded(callTimeout, "the end of a node", s.wait); err != nil {
+			c.t.Error(err)
+		}
+	}
+	if c.t.Failed() {
+		c.keep()
+	}
+	for _, s := range c.nodes {
+		s.log.Close()
+	}
+}
+
+// keep saves logs, disks as they are now, and disks as the last power cut left them.
+func (c *cluster) keep() {
+	dir := c.t.ArtifactDir()
+	for _, s := range c.nodes {
+		kept := filepath.Join(dir, fmt.Sprintf("n%d", s.number))
+		err := bounded(callTimeout, "copying a disk", func() error { return os.CopyFS(kept, os.DirFS(s.disk.dir)) })
+		if _, none := os.Stat(c.image(s)); none == nil {
+			err = errors.Join(err, os.CopyFS(kept+"-as-cut", os.DirFS(c.image(s))))
+		}
+		log, unread := os.ReadFile(s.log.Name())
+		if err = errors.Join(err, unread, os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%d.log", s.number)), log, 0o600)); err != nil {
+			c.t.Logf("keeping node %d: %v", s.number, err)
+		}
+		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+		c.t.Logf("node %d's log ends with:\n%s", s.number, strings.Join(lines[max(0, len(lines)-15):], "\n"))
+	}
+	c.t.Logf("logs and disks are in %s (kept with go test -artifacts)", dir)
+}
+
+func (s *server) wait() error {
+	<-s.exited
+	return nil
+}
+
+func (s *server) running() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// status asks one node.
+func (c *cluster) status(s *server) (client.Status, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return c.asker.Status(ctx, s.clients)
+}
+
+// serve reports whether some nodes serve, under one leader of theirs.
+func (c *cluster) serve(nodes ...*server) (bool, string) {
+	leader := session.Node(0)
+	for _, s := range nodes {
+		if !s.running() {
+			return false, fmt.Sprintf("node %d has ended: %v", s.number, s.err)
+		}
+		st, err := c.status(s)
+		switch {
+		case err != nil:
+			return false, fmt.Sprintf("node %d: %v", s.number, err)
+		case !st.Ready:
+			return false, fmt.Sprintf("node %d is not ready: %s", s.number, st.NotReadyBecause)
+		case leader != 0 && st.Leader != leader, !slices.ContainsFunc(nodes, func(s *server) bool { return s.number == int(st.Leader) }):
+			return false, fmt.Sprintf("node %d follows %d, another one %d", s.number, st.Leader, leader)
+		}
+		leader = st.Leader
+	}
+	return true, ""
+}
+
+func (c *cluster) serves() (bool, string) { return c.serve(c.nodes...) }
+
+// leader returns the node that leads, and the others.
+func (c *cluster) leader() (leads *server, others []*server) {
+	c.t.Helper()
+	await(c.t, recoverWithin, "all nodes serve", c.serves)
+	st, err := c.status(c.nodes[0])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	leads = c.nodes[st.Leader-1]
+	return leads, c.but(leads)
+}
+
+// but returns all nodes but one.
+func (c *cluster) but(one *server) []*server {
+	return slices.DeleteFunc(slices.Clone(c.nodes), func(s *server) bool { return s == one })
+}
+
+// powerCut cuts the power of victims at the same moment: when the first one's disk says so. The disks are rolled back; nothing is
+// started.
+func (c *cluster) powerCut(when faultfs.Freezing, how faultfs.Cutting, victims ...*server) (platter.Loss, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := victims[0].disk.Freeze(ctx, when); err != nil {
+		return platter.Loss{}, err
+	}
+	// The others' moment is the same: before any of them is killed.
+	if err := together(victims[1:], func(s *server) error { return s.disk.Freeze(ctx, faultfs.Freezing{}) }); err != nil {
+		return platter.Loss{}, err
+	}
+	var total platter.Loss
+	var mu sync.Mutex
+	err := together(victims, func(s *server) error {
+		loss, err := s.disk.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: how.Seed + uint64(s.number), Tear: how.Tear}, s.cmd.Process.Kill, s.wait)
+		mu.Lock()
+		defer mu.Unlock()
+		total.Add(loss)
+		return err
+	})
+	return total, err
+}
+
+func together(nodes []*server, do func(*server) error) error {
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, s := range nodes {
+		wg.Go(func() { errs[i] = do(s) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// corrupt returns what bbolt says of the logs of nodes that are down, and keeps an image of their disks until the next cut.
+func (c *cluster) corrupt(nodes ...*server) error {
+	return together(nodes, func(s *server) error {
+		image := c.image(s)
+		if err := errors.Join(os.RemoveAll(image), os.CopyFS(image, os.DirFS(s.disk.dir))); err != nil {
+			return err
+		}
+		file := filepath.Join(image, "data", "raft.db")
+		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+			return nil // the power went before it was made; what that means is for the ledger
+		}
+		if _, err := sound(file); err != nil {
+			return fmt.Errorf("node %d: %w", s.number, err)
+		}
+		return nil
+	})
+}
+
+func (c *cluster) image(s *server) string {
+	return filepath.Join(c.images, fmt.Sprintf("n%d", s.number))
+}
+
+// digests waits until all nodes have applied the same entries, and returns what is different then (I6).
+func (c *cluster) digests() error {
+	var diverged error
+	_, err := eventually(recoverWithin, "all nodes have applied the same entries", func() (bool, string) {
+		var all [3]client.Status
+		for i, s := range c.nodes {
+			st, err := c.status(s)
+			if err != nil {
+				return false, err.Error()
+			}
+			all[i] = st
+		}
+		if all[0].AppliedIndex != all[1].AppliedIndex || all[0].AppliedIndex != all[2].AppliedIndex {
+			return false, fmt.Sprintf("indexes %d, %d, %d", all[0].AppliedIndex, all[1].AppliedIndex, all[2].AppliedIndex)
+		}
+		if all[0].StateDigest != all[1].StateDigest || all[0].StateDigest != all[2].StateDigest {
+			diverged = fmt.Errorf("I6: at index %d the states are %s, %s, %s", all[0].AppliedIndex, all[0].StateDigest, all[1].StateDigest, all[2].StateDigest)
+		}
+		return true, ""
+	})
+	return errors.Join(err, diverged)
+}

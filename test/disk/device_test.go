@@ -1,0 +1,115 @@
+//go:build e2e
+
+package disk
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/test/disk/faultfs"
+	"holdfast/test/disk/platter"
+)
+
+// callTimeout bounds what a disk is told. A disk answers at once, but for the bound of a freeze.
+const callTimeout = 10 * time.Second
+
+// device is a mounted disk: a process of its own, which ends and unmounts with the test.
+type device struct {
+	t   *testing.T
+	dir string
+	*faultfs.Control
+}
+
+// newDevice mounts an empty disk.
+func newDevice(t *testing.T) *device {
+	t.Helper()
+	faultfs.Need(t)
+	program := build(t).faultd
+	base, err := os.MkdirTemp("", "holdfast-disk-") //nolint:usetesting // a path short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &device{t: t, dir: filepath.Join(base, "mnt")}
+	if err = os.Mkdir(d.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(base, "socket")
+	cmd := exec.Command(program, d.dir, socket)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close() // it unmounts and ends
+		if end := bounded(callTimeout, "the end of faultd", cmd.Wait); end != nil {
+			t.Error(end)
+			_ = cmd.Process.Kill()
+			_ = syscall.Unmount(d.dir, syscall.MNT_DETACH)
+		}
+		os.RemoveAll(base)
+	})
+	within(t, callTimeout, "the mount", func() error {
+		line, bad := bufio.NewReader(stdout).ReadString('\n')
+		if line != "mounted\n" {
+			bad = fmt.Errorf("faultd says %q: %w", line, bad)
+		}
+		return bad
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if d.Control, err = faultfs.Dial(ctx, socket); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// set replaces the disk's faults.
+func (d *device) set(f faultfs.Faults) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := d.Set(ctx, f); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *device) counts() faultfs.Counts {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	c, err := d.Stats(ctx)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return c
+}
+
+// powerCut cuts the power of a disk and of the processes that use it: end kills them, and gone returns when they have ended.
+func (d *device) powerCut(when faultfs.Freezing, how faultfs.Cutting, end, gone func() error) (platter.Loss, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*callTimeout)
+	defer cancel()
+	if err := errors.Join(d.Freeze(ctx, when), end(), d.Drop(ctx)); err != nil {
+		return platter.Loss{}, err
+	}
+	if err := bounded(callTimeout, "the end of a killed process", gone); err != nil {
+		return platter.Loss{}, err
+	}
+	return d.Cut(ctx, how)
+}

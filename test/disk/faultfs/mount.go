@@ -1,0 +1,108 @@
+// Package faultfs mounts a [platter.Disk] with FUSE and lets a test break it: operations fail, crawl or hang, the disk is
+// full, its fsyncs lie, its power goes. It needs /dev/fuse and root, and no fusermount.
+package faultfs
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"holdfast/test/disk/platter"
+)
+
+// FS is a mounted disk. Its exported methods with an error are served by net/rpc: see [Dial]. Safe for concurrent use.
+type FS struct {
+	at     string
+	on     *mounted
+	server *fuse.Server
+	unhook sync.Once
+}
+
+// Mount mounts an empty disk on a directory. The caller unmounts it.
+func Mount(dir string) (*FS, error) {
+	on := &mounted{disk: platter.New(), gate: newGate()}
+	never := time.Duration(0)
+	server, err := fs.Mount(dir, &node{on: on}, &fs.Options{
+		EntryTimeout: &never, AttrTimeout: &never, NegativeTimeout: &never,
+		MountOptions: fuse.MountOptions{
+			FsName: "faultfs", Name: "faultfs", DirectMountStrict: true, DisableXAttrs: true,
+			// Every byte must come through here.
+			DisabledCapabilities: fuse.CAP_PASSTHROUGH,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mount on %s: %w", dir, err)
+	}
+	return &FS{at: dir, on: on, server: server}, nil
+}
+
+// Unmount ends all operations with EIO and takes the mount away, also from programs that use it.
+func (f *FS) Unmount() error {
+	var err error
+	f.unhook.Do(func() {
+		f.on.gate.setPower(powerOff)
+		if err = syscall.Unmount(f.at, syscall.MNT_DETACH); err != nil {
+			err = fmt.Errorf("unmount %s: %w", f.at, err)
+		}
+	})
+	return err
+}
+
+// Freezing says when the power goes.
+type Freezing struct {
+	// After is which write, fsync or change of a name from now on is the first that has no effect; 0 is at once.
+	After int
+	// Bound is when it goes at the latest.
+	Bound time.Duration
+}
+
+// Freeze is the moment of a power cut, and returns when it has come: from then on no operation takes effect, and all are
+// held. Kill the programs that use the disk next, then call [FS.Drop].
+func (f *FS) Freeze(when Freezing, _ *struct{}) error {
+	f.on.gate.freeze(when.After, when.Bound)
+	return nil
+}
+
+// Drop answers what is held, and all that follows, with EIO. A killed program ends only then: call [FS.Cut] when it has.
+func (f *FS) Drop(struct{}, *struct{}) error {
+	if !f.on.gate.is(powerGoing) {
+		return errors.New("drop: the disk is not frozen")
+	}
+	f.on.gate.setPower(powerOff)
+	return nil
+}
+
+// Cutting says what becomes of what was not fsynced.
+type Cutting struct {
+	Seed uint64
+	Tear platter.Tear
+}
+
+// Cut rolls the disk back to what outlives the power cut, and gives it power again. Faults stay as they are.
+func (f *FS) Cut(how Cutting, loss *platter.Loss) error {
+	if !f.on.gate.is(powerOff) {
+		return errors.New("cut: the disk still has power")
+	}
+	*loss = f.on.disk.Cut(rand.New(rand.NewPCG(how.Seed, 0)), how.Tear)
+	f.on.gate.setPower(powerOn)
+	return nil
+}
+
+// Set replaces the faults. What was held looks again: it goes on, or meets with the new fault.
+func (f *FS) Set(faults Faults, _ *struct{}) error {
+	f.on.disk.SetFull(faults.Full)
+	f.on.gate.set(faults)
+	return nil
+}
+
+// Stats returns what has happened so far.
+func (f *FS) Stats(_ struct{}, counts *Counts) error {
+	*counts = f.on.gate.stats()
+	return nil
+}

@@ -1,0 +1,367 @@
+//go:build e2e
+
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+const (
+	// workers work side by side, each on sessions of its own.
+	workers = 4
+	// heldByWorker bounds the sessions of a worker.
+	heldByWorker = 8
+	// opTimeout is how long one open, move or close may take: a recovery with everything down is in it.
+	opTimeout = 2 * recoverWithin
+	// opLabel names the open of a session, so that one that was never answered is known too.
+	opLabel = "op"
+)
+
+// ledger records what the cluster has acknowledged, and holds the cluster to it.
+type ledger struct {
+	t       *testing.T
+	c       *cluster
+	clients [2 * workers]*client.Client
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	// quiet is held for reading while an operation is under way, for writing while the books are audited.
+	quiet sync.RWMutex
+
+	mu       sync.Mutex
+	accounts []*account         // guarded by mu
+	ids      map[session.ID]int // guarded by mu; the operation that each id was given to
+	counts   ledgerCounts       // guarded by mu
+	breaches []error            // guarded by mu
+}
+
+type ledgerCounts struct {
+	// Opened, Moved and Closed were acknowledged, Unknown were not answered in time. Stolen were moved back by a client that moved them
+	// from a lost node at the same time: the later one wins (M1).
+	Opened, Moved, Closed, Unknown, Stolen int
+	// Audits are comparisons of all books with the cluster, Checked the sessions and certificates in them.
+	Audits, Checked int
+}
+
+// account is one session. Its worker owns held and on; the rest is guarded by the ledger's mu.
+type account struct {
+	op   int
+	held *client.Session
+	on   int // the client that holds it
+
+	id    session.ID
+	token session.Token
+	// attachment is the newest one that was acknowledged or seen.
+	attachment uint64
+	// doubtful is one whose end was asked for and not acknowledged, or whose open was not answered: it may be there or not.
+	doubtful bool
+	// ended is one whose end was acknowledged or seen; certified, one whose certificate was seen too.
+	ended, certified bool
+}
+
+// newLedger starts the work on a cluster.
+func newLedger(c *cluster, seed uint64) *ledger {
+	c.t.Helper()
+	l := &ledger{t: c.t, c: c, ids: map[session.ID]int{}}
+	var endpoints []string
+	for _, s := range c.nodes {
+		endpoints = append(endpoints, s.clients)
+	}
+	for i := range l.clients {
+		x, err := client.New(client.Config{Endpoints: endpoints, MaxBackoff: 200 * time.Millisecond})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		l.clients[i] = x
+		c.t.Cleanup(func() { x.Close() })
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	for w := range workers {
+		dice := rand.New(rand.NewPCG(seed, uint64(w)))
+		l.running.Go(func() { l.work(ctx, w, dice) })
+	}
+	c.t.Cleanup(func() { l.stop(); l.running.Wait() }) // before the clients and the cluster go
+	return l
+}
+
+// breach books that the cluster did not keep what it had acknowledged.
+func (l *ledger) breach(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.breaches = append(l.breaches, fmt.Errorf(format, args...))
+}
+
+// work opens, moves and closes sessions until ctx ends.
+func (l *ledger) work(ctx context.Context, worker int, dice *rand.Rand) {
+	var mine []*account
+	for ctx.Err() == nil {
+		l.quiet.RLock()
+		op, cancel := context.WithTimeout(ctx, opTimeout)
+		switch n := dice.IntN(10); {
+		case len(mine) == 0, n < 4 && len(mine) < heldByWorker:
+			if a := l.open(op, 2*worker+dice.IntN(2)); a != nil {
+				mine = append(mine, a)
+			}
+		case n < 8:
+			i := dice.IntN(len(mine))
+			if !l.move(op, mine[i]) {
+				mine = append(mine[:i], mine[i+1:]...)
+			}
+		default:
+			i := dice.IntN(len(mine))
+			l.close(op, mine[i])
+			mine = append(mine[:i], mine[i+1:]...)
+		}
+		cancel()
+		l.quiet.RUnlock()
+		pause := time.NewTimer(time.Duration(dice.IntN(int(4 * time.Millisecond))))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+		pause.Stop()
+	}
+}
+
+// open opens a session, nil when the answer did not come in time.
+func (l *ledger) open(ctx context.Context, on int) *account {
+	l.mu.Lock()
+	a := &account{op: len(l.accounts), on: on, doubtful: true}
+	l.accounts = append(l.accounts, a)
+	l.mu.Unlock()
+	s, err := l.clients[on].Open(ctx, client.SessionOptions{Timeout: sessionTimeout, Labels: map[string]string{opLabel: strconv.Itoa(a.op)}})
+	if err != nil {
+		l.unanswered(ctx, err, "open %d", a.op)
+		return nil
+	}
+	l.mu.Lock()
+	other, again := l.ids[s.ID()]
+	l.ids[s.ID()] = a.op
+	a.held, a.id, a.doubtful = s, s.ID(), false
+	l.counts.Opened++
+	l.mu.Unlock()
+	l.attached(a, s.Token(), 0)
+	if again && other != a.op {
+		l.breach("I7: open %d was given the id %s, which open %d was given before", a.op, s.ID(), other)
+	}
+	return a
+}
+
+// attached books an attachment that was acknowledged: above is one that it must be above.
+func (l *ledger) attached(a *account, t session.Token, above uint64) {
+	if t.Attachment <= above {
+		l.breach("session %s (open %d) was given attachment %d after %d: a move was lost", a.id, a.op, t.Attachment, above)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.token, a.attachment = t, max(a.attachment, t.Attachment)
+}
+
+// move takes a session over with the worker's other client: false when that is not known to have worked.
+func (l *ledger) move(ctx context.Context, a *account) bool {
+	from := a.held.Token() // the client may have moved it meanwhile, from a node that was lost
+	s, err := l.clients[a.on^1].Resume(ctx, from)
+	if err != nil {
+		l.lost(ctx, a, err, "move")
+		return false
+	}
+	select {
+	case <-a.held.Done(): // it hears of that
+	case <-s.Done():
+	case <-ctx.Done():
+		l.breach("session %s (open %d) was moved, and who held it has not heard of that: %v", a.id, a.op, ctx.Err())
+	}
+	a.held, a.on = s, a.on^1
+	l.mu.Lock()
+	l.counts.Moved++
+	l.mu.Unlock()
+	l.attached(a, s.Token(), from.Attachment)
+	if s.Err() != nil {
+		l.lost(ctx, a, s.Err(), "move")
+		return false
+	}
+	return true
+}
+
+// close ends a session.
+func (l *ledger) close(ctx context.Context, a *account) {
+	l.mu.Lock()
+	a.doubtful = true
+	l.mu.Unlock()
+	if err := a.held.Close(ctx); err != nil {
+		l.lost(ctx, a, err, "close")
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.ended = true
+	l.counts.Closed++
+}
+
+// lost books what an operation on a session ran into. From then on nobody is known to hold it, and it must be there all the same.
+func (l *ledger) lost(ctx context.Context, a *account, err error, what string) {
+	a.held = nil
+	if errors.Is(err, session.ErrMoved) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.counts.Stolen++
+		return
+	}
+	l.unanswered(ctx, err, "%s of session %s (open %d)", what, a.id, a.op)
+}
+
+// unanswered books an operation without an answer. Anything but time running out is a breach: all the sessions it could be
+// about are there.
+func (l *ledger) unanswered(ctx context.Context, err error, format string, args ...any) {
+	if ctx.Err() == nil {
+		l.breach(format+": %w", append(args, err)...)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Unknown++
+}
+
+// still reports what sessions that are held have heard, and books the attachments of moves that clients made by themselves.
+func (l *ledger) still() {
+	l.mu.Lock()
+	accounts := append([]*account(nil), l.accounts...)
+	l.mu.Unlock()
+	for _, a := range accounts {
+		if a.held == nil || a.doubtful || a.ended {
+			continue
+		}
+		if err := a.held.Err(); err != nil {
+			if errors.Is(err, session.ErrMoved) {
+				continue // its worker will find out
+			}
+			l.breach("session %s (open %d) has ended for its client: %w", a.id, a.op, err)
+			continue
+		}
+		l.attached(a, a.held.Token(), 0)
+	}
+}
+
+// audit waits for the operations under way, and compares all that was acknowledged with what the cluster says, in linearizable
+// reads. Work goes on after it.
+func (l *ledger) audit(digests bool) error { //nolint:revive // flag-parameter: with all nodes up
+	l.quiet.Lock()
+	defer l.quiet.Unlock()
+	l.still()
+	ctx, cancel := context.WithTimeout(context.Background(), recoverWithin)
+	defer cancel()
+	found, err := l.list(ctx)
+	if err != nil {
+		return fmt.Errorf("reading all sessions: %w", err)
+	}
+	if err = l.compare(ctx, found); err != nil {
+		return err
+	}
+	if digests {
+		err = l.c.digests()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Audits++
+	return errors.Join(errors.Join(l.breaches...), err)
+}
+
+// list returns all sessions by the number of their open.
+func (l *ledger) list(ctx context.Context) (map[int]session.Session, error) {
+	found := map[int]session.Session{}
+	for token := ""; ; {
+		page, next, err := l.c.asker.List(ctx, client.ListOptions{PageSize: session.MaxPage, PageToken: token})
+		if err != nil {
+			return nil, err
+		}
+		for _, listed := range page {
+			s := listed.Session
+			op := -1
+			for _, label := range s.Labels {
+				if label.Key == opLabel {
+					op, err = strconv.Atoi(label.Value)
+				}
+			}
+			if twin, twice := found[op]; twice || op < 0 || err != nil {
+				l.breach("session %s carries the labels %v; so does %s", s.ID, s.Labels, twin.ID)
+			}
+			found[op] = s
+		}
+		if next == "" {
+			return found, nil
+		}
+		token = next
+	}
+}
+
+func (l *ledger) compare(ctx context.Context, found map[int]session.Session) error {
+	for op := range found {
+		if op >= len(l.accounts) {
+			l.breach("the cluster has a session of open %d, and there was none", op)
+		}
+	}
+	for _, a := range l.accounts {
+		s, there := found[a.op]
+		if a.certified && !there {
+			continue
+		}
+		if a.id != 0 || there {
+			l.mu.Lock()
+			l.counts.Checked++
+			l.mu.Unlock()
+		}
+		switch {
+		case there && a.ended:
+			l.breach("session %s (open %d) was closed, and is there again: %+v", s.ID, a.op, s)
+		case there && a.id != 0 && s.ID != a.id:
+			l.breach("open %d was answered with %s, and the cluster has it as %s", a.op, a.id, s.ID)
+		case there && s.Attachment < a.attachment:
+			l.breach("session %s (open %d) has attachment %d, and %d was acknowledged: a move was lost", s.ID, a.op, s.Attachment, a.attachment)
+		case there:
+			a.id, a.attachment = s.ID, max(a.attachment, s.Attachment)
+		case a.id == 0: // an open that was never answered, and was never there
+		case !a.ended && !a.doubtful:
+			l.breach("session %s (open %d) was acknowledged, and is lost", a.id, a.op)
+			a.ended, a.certified = true, true // said once
+		default:
+			if err := l.certificate(ctx, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// certificate shows that the end of a session was a close, and is known.
+func (l *ledger) certificate(ctx context.Context, a *account) error {
+	a.ended = true
+	got, err := l.c.asker.Get(ctx, a.id)
+	switch {
+	case errors.Is(err, session.ErrExpired):
+		l.breach("session %s (open %d) has ended, and its certificate is lost", a.id, a.op)
+	case err != nil:
+		return fmt.Errorf("reading the certificate of %s: %w", a.id, err)
+	case got.Certificate == nil || got.Certificate.Cause != session.CauseClosed:
+		l.breach("session %s (open %d) was closed, and the cluster says %+v", a.id, a.op, got)
+	}
+	a.certified = true
+	return nil
+}
+
+// tally returns the counts so far.
+func (l *ledger) tally() ledgerCounts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}

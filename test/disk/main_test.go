@@ -1,0 +1,149 @@
+//go:build e2e
+
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// commandTimeout bounds every command.
+const commandTimeout = 2 * time.Minute
+
+// programs are the binaries under test, built once.
+type programs struct{ dir, node, faultd string }
+
+var built struct {
+	sync.Mutex
+	programs
+}
+
+func TestMain(m *testing.M) {
+	for variable, work := range map[string]func(string, io.Writer) error{writerVar: writer, readerVar: inspect} {
+		file := os.Getenv(variable)
+		if file == "" {
+			continue
+		}
+		if err := work(file, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	go spawner()
+	code := m.Run()
+	os.RemoveAll(built.dir)
+	os.Exit(code)
+}
+
+// build builds the programs when they are first needed.
+func build(t *testing.T) programs {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if built.dir != "" {
+		return built.programs
+	}
+	dir, err := os.MkdirTemp("", "holdfast-disk-") //nolint:usetesting // all tests use it
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "holdfast/cmd/node", "holdfast/test/disk/faultd")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		os.RemoveAll(dir)
+		t.Fatalf("%v: %s", err, out)
+	}
+	built.programs = programs{dir, filepath.Join(dir, "node"), filepath.Join(dir, "faultd")}
+	return built.programs
+}
+
+// spawn starts processes from one thread that never ends: the kernel kills them with the thread that started them, so that
+// no node outlives a test that was killed.
+var spawn = make(chan func())
+
+func spawner() {
+	runtime.LockOSThread()
+	for start := range spawn {
+		start()
+	}
+}
+
+// start starts a process that dies with the test.
+func start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	spawn <- func() { started <- cmd.Start() }
+	return <-started
+}
+
+// number reads a number from the environment.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// within fails a test whose step hangs: a hung disk hangs what uses it.
+func within(t *testing.T, d time.Duration, what string, step func() error) {
+	t.Helper()
+	if err := bounded(d, what, step); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func bounded(d time.Duration, what string, step func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- step() }()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return errors.New(what + " hangs")
+	}
+}
+
+// await polls until ok says true, and fails the test with what it said last when that takes longer than d.
+func await(t *testing.T, d time.Duration, what string, ok func() (bool, string)) time.Duration {
+	t.Helper()
+	took, err := eventually(d, what, ok)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return took
+}
+
+func eventually(d time.Duration, what string, ok func() (bool, string)) (time.Duration, error) {
+	begin := time.Now()
+	for {
+		done, got := ok()
+		switch took := time.Since(begin); {
+		case done:
+			return took, nil
+		case took > d:
+			return took, fmt.Errorf("%s: not within %v; last: %s", what, d, got)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,265 @@
+package fuzz
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// The sessions that are there before the fuzzer's client comes. It has the token of the first; nobody but its own client
+// has that of the other.
+func given() (first, other session.OpenSession) {
+	first = session.OpenSession{Node: 1, MS: 1, Timeout: shortest, RequestID: session.RequestID{1}}
+	other = session.OpenSession{Node: 1, Timeout: shortest, RequestID: session.RequestID{2}}
+	return first, other
+}
+
+// FuzzConnect lets a client say anything on its connection to a node that leads, with the whole way behind it: gRPC, the
+// handler, learner, tracker, state. Every message is answered, once, within a minute; nobody else's session is touched by
+// it; and the node goes on serving.
+func FuzzConnect(f *testing.F) {
+	for _, script := range connectScripts() {
+		var b []byte
+		for _, m := range script {
+			b = appendMessage(f, b, m)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var script []*holdfastv1.ClientMessage
+		for _, part := range parts(b) {
+			m := &holdfastv1.ClientMessage{}
+			if proto.Unmarshal(part, m) == nil {
+				script = append(script, m)
+			}
+		}
+		ofMessages().Hold(t, len(b), func() {
+			synctest.Test(t, func(t *testing.T) { connect(t, script) })
+		})
+	})
+}
+
+// connectScripts are conversations that make sense, as far as the first message of each goes.
+func connectScripts() [][]*holdfastv1.ClientMessage {
+	open := func(seq uint64, request byte, labels map[string]string) *holdfastv1.ClientMessage {
+		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
+			Seq: seq, Timeout: durationpb.New(time.Second), RequestId: append(make([]byte, 15), request), Labels: labels,
+		}}}
+	}
+	first := session.Session{ID: 1<<56 | 1<<16, Attachment: 1}
+	token := transport.TokenProto(tokenOf(first))
+	resume := func(seq, instance, attempt uint64) *holdfastv1.ClientMessage {
+		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
+			Seq: seq, Token: token, Instance: instance, Attempt: attempt,
+		}}}
+	}
+	touch := func(seq uint64, ids ...uint64) *holdfastv1.ClientMessage {
+		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{Seq: seq, Ids: ids}}}
+	}
+	end := func(seq uint64) *holdfastv1.ClientMessage {
+		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Close{Close: &holdfastv1.Close{Seq: seq, Token: token}}}
+	}
+	id := uint64(first.ID)
+	return [][]*holdfastv1.ClientMessage{
+		{open(1, 9, map[string]string{"a": "b"}), open(2, 9, nil), touch(3), open(3, 1, nil)},
+		{resume(1, 5, 1), touch(2, id, id, id+1), resume(3, 5, 1), resume(4, 6, 1), resume(5, 5, 0), end(6), touch(7), resume(8, 5, 2)},
+		{end(1), end(1), touch(1, id), {}, touch(0), open(0, 0, nil)},
+		{touch(1, 0), touch(2, make([]uint64, 3000)...), open(1<<63, 200, map[string]string{"": "", "x": string(make([]byte, 2000))})},
+	}
+}
+
+func appendMessage(f *testing.F, to []byte, m proto.Message) []byte {
+	f.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return joined(to, b)
+}
+
+// connect is one life of a node with two clients: the fuzzer's, and an honest one.
+func connect(t *testing.T, script []*holdfastv1.ClientMessage) {
+	t.Helper()
+	first, other := given()
+	w := newWorld(t, 1, first)
+	defer w.stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server := w.learner(ctx, 1)
+	w.follow(ctx, 1, server)
+	network := newPipes()
+	port := transport.NewClientServer(transport.ClientConfig{Logger: w.alarms.logger()}, server, noCluster{})
+	w.ended.Go(func() { _ = port.Serve(network) })
+	defer func() {
+		t.Helper()
+		bounded, done := context.WithTimeout(context.Background(), 5*time.Second)
+		defer done()
+		if err := port.Stop(bounded); err != nil {
+			t.Errorf("the port did not stop: %v", err)
+		}
+		if got := port.Stats(); got.Panics != 0 || got.Connections != 0 || got.Streams != 0 || got.Sessions != 0 {
+			t.Errorf("left behind: %+v", got)
+		}
+	}()
+
+	sleep(3 * interval) // a good round, so that there is something to promise
+	honest := holds(t, server, other)
+	said := talk(t, network, script)
+	counted(t, script, said)
+	honest.stillHeld(t, w)
+}
+
+// talk says the script, and returns all that is answered until the node ends the stream.
+func talk(t *testing.T, network *pipes, script []*holdfastv1.ClientMessage) (said []*holdfastv1.ServerMessage) {
+	t.Helper()
+	conn, err := transport.DialClient("node", transport.DialOptions{Dial: network.dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := holdfastv1.NewSessionServiceClient(conn).Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for _, m := range script {
+			if stream.Send(m) != nil {
+				return // Recv says why
+			}
+			if m.GetTouch() == nil {
+				synctest.Wait() // what is asked one after the other is answered so
+			}
+		}
+		_ = stream.CloseSend()
+	}()
+	defer func() { <-sent }()
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return said
+		}
+		if err != nil {
+			t.Fatalf("after %d answers to %d messages the connection ended with %v", len(said), len(script), err)
+		}
+		said = append(said, m)
+	}
+}
+
+// counted fails unless each message was answered once, with its seq.
+func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv1.ServerMessage) {
+	t.Helper()
+	open := map[uint64]int{}
+	for _, m := range script {
+		open[m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()]++
+	}
+	for _, m := range said {
+		var seq uint64
+		switch a := m.GetMessage().(type) {
+		case *holdfastv1.ServerMessage_Opened:
+			seq = a.Opened.GetSeq()
+			granted(t, a.Opened.GetSession(), a.Opened.GetSafeFor())
+		case *holdfastv1.ServerMessage_Resumed:
+			seq = a.Resumed.GetSeq()
+			granted(t, a.Resumed.GetSession(), a.Resumed.GetSafeFor())
+		case *holdfastv1.ServerMessage_Touched:
+			seq = a.Touched.GetSeq()
+		case *holdfastv1.ServerMessage_Closed:
+			seq = a.Closed.GetSeq()
+		case *holdfastv1.ServerMessage_Failed:
+			seq = a.Failed.GetSeq()
+		default:
+			continue // an event
+		}
+		if open[seq]--; open[seq] < 0 {
+			t.Errorf("seq %d is answered more often than it was asked: %v", seq, m)
+		}
+	}
+	for seq, left := range open {
+		if left > 0 {
+			t.Errorf("seq %d is not answered %d times", seq, left)
+		}
+	}
+}
+
+// granted checks a session that was granted and its promise.
+func granted(t *testing.T, s *holdfastv1.Session, safe *durationpb.Duration) {
+	t.Helper()
+	timeout := s.GetTimeout().AsDuration()
+	if timeout < shortest || timeout > longest || s.GetOwner() != 1 || s.GetAttachment() == 0 || s.GetId()>>56 != 1 {
+		t.Errorf("granted is %v", s)
+	}
+	if safe != nil && safe.AsDuration() >= timeout {
+		t.Errorf("safe for %v with a timeout of %v", safe.AsDuration(), timeout)
+	}
+}
+
+// holder is an honest client with one session.
+type holder struct {
+	conn  session.Connection
+	grant session.Grant
+	done  chan struct{}
+	ended chan struct{}
+}
+
+// holds opens a session and touches it every second, until stillHeld.
+func holds(t *testing.T, server session.Service, open session.OpenSession) *holder {
+	t.Helper()
+	conn, err := server.Connect(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	h := &holder{conn: conn, done: make(chan struct{}), ended: make(chan struct{})}
+	h.grant, err = conn.Open(ctx, session.OpenRequest{RequestID: open.RequestID, Timeout: open.Timeout, MS: open.MS})
+	if err != nil {
+		t.Fatalf("the honest client's open: %v", err)
+	}
+	go func() {
+		defer close(h.ended)
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+			case <-h.done:
+				return
+			}
+			touching, cancel := context.WithTimeout(context.Background(), time.Minute)
+			_, err := conn.TouchToken(touching, h.grant.Token)
+			cancel()
+			if err != nil {
+				t.Errorf("the honest client's touch: %v", err)
+				<-h.done
+				return
+			}
+		}
+	}()
+	return h
+}
+
+// stillHeld ends the touching, and fails unless the session is as it was opened.
+func (h *holder) stillHeld(t *testing.T, w *world) {
+	t.Helper()
+	close(h.done)
+	<-h.ended
+	h.conn.Disconnect()
+	now, ok := w.state.Session(h.grant.Session.ID)
+	if !ok || now.Attachment != h.grant.Session.Attachment || now.Owner != h.grant.Session.Owner {
+		t.Errorf("the honest client's session is %+v, %v, and was %+v", now, ok, h.grant.Session)
+	}
+}
