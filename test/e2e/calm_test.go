@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestSteady(t *testing.T) {
 	l := c.newLedger()
 	var all []*account
 	for _, n := range c.all() {
-		_, opened := l.clientAt(n, 20, minTimeout)
+		_, opened := l.clientAt(n, 20, 2*minTimeout)
 		all = append(all, opened...)
 	}
 	leader := c.awaitServing(10*time.Second, c.all()...)
@@ -31,52 +32,59 @@ func TestSteady(t *testing.T) {
 	if before.Global != uint64(len(all)) {
 		t.Errorf("the leader knows %d sessions, want %d", before.Global, len(all))
 	}
-	const timeouts = 6
-	time.Sleep(timeouts * minTimeout)
+	const timeouts = 3
+	time.Sleep(timeouts * 2 * minTimeout)
 	l.noneEnded(all)
 	l.noneLapsed(all)
 	after, err := c.status(leader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wrote := after.CommitIndex - before.CommitIndex; wrote > timeouts {
+	// The leader forgets old requests now and then (O2), those of the cluster's former tests too; each session was touched nine times.
+	if wrote := after.CommitIndex - before.CommitIndex; wrote > uint64(len(all))/6 {
 		t.Errorf("%d entries were written while nothing happened but %d sessions being alive", wrote, len(all))
 	}
-	for _, a := range all {
-		if got := l.look(a).moves; len(got) != 1 {
-			t.Errorf("session %s was served by nodes %v, want one all the time", a.session.ID(), got)
-		}
-	}
+	l.stayed(all)
+	count(t, "entries written", "", int(after.CommitIndex-before.CommitIndex))
 }
 
-// TestExpiry silences a client: its session lives for the promise, ends in time, and the certificate says why.
+// TestExpiry silences a client of each node: its session lives for the promise, ends in time, and the certificate says why.
 func TestExpiry(t *testing.T) {
 	c := up(t, 3)
+	l := c.newLedger()
+	var clients []*client.Client
+	var opened []*account
 	for _, n := range c.all() {
-		l := c.newLedger()
-		x, opened := l.clientAt(n, 1, minTimeout)
-		a := opened[0]
-		time.Sleep(minTimeout) // so that a touch of its own keeps it alive, and not the open
-		owner := a.session.Owner()
-		token := a.session.Token()
-		x.Close()
-		silent := time.Now()
-		found := c.awaitEnd(a.session.ID(), silent.Add(minTimeout+minTimeout/200+250*time.Millisecond+2*time.Second))
+		x, one := l.clientAt(n, 1, minTimeout)
+		clients, opened = append(clients, x), append(opened, one...)
+	}
+	time.Sleep(minTimeout) // so that touches keep them alive, and not the opens
+	silent := make([]time.Time, len(opened))
+	tokens := make([]session.Token, len(opened))
+	for i, a := range opened {
+		tokens[i] = a.session.Token()
+		clients[i].Close()
+		silent[i] = time.Now()
+	}
+	for i, a := range opened {
+		found := c.awaitEnd(a.session.ID(), silent[i].Add(minTimeout+minTimeout/200+250*time.Millisecond+5*time.Second))
 		cert := *found.Certificate
 		l.kept(a, cert)
-		if cert.Cause != session.CauseExpired || cert.Owner != owner || cert.ID != a.session.ID() {
-			t.Errorf("certificate %+v, want expired, owner %d", cert, owner)
+		if cert.Cause != session.CauseExpired || cert.Owner != a.session.Owner() || cert.ID != a.session.ID() {
+			t.Errorf("certificate %+v, want expired, owner %d", cert, a.session.Owner())
 		}
 		if cert.LastTouchAge < minTimeout || cert.LastTouchAge > minTimeout+2*time.Second {
 			t.Errorf("the certificate says it was touched %v before, want a little more than %v", cert.LastTouchAge, minTimeout)
 		}
 		// A machine that stalls is credited (A1).
-		if took := cert.EndedAt.Sub(silent); took > minTimeout+2*time.Second+cert.Credited {
-			t.Errorf("it expired %v after its client fell silent, want about %v", took, minTimeout)
+		after := cert.EndedAt.Sub(silent[i])
+		if after > minTimeout+2*time.Second+cert.Credited {
+			t.Errorf("it expired %v after its client fell silent, want about %v", after, minTimeout)
 		}
+		took(t, fmt.Sprintf("expiry on node %d after", a.session.Owner()), after)
 		// Whoever comes back with the token is told the same.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		_, err := watcher(t, c.endpoints(c.all()...)...).Resume(ctx, token)
+		_, err := watcher(t, c.endpoints(c.all()...)...).Resume(ctx, tokens[i])
 		cancel()
 		expectEnd(t, err, cert)
 	}

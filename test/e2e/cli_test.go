@@ -41,8 +41,52 @@ func (c *cluster) cli(ctx context.Context, args ...string) *exec.Cmd {
 
 // shown is what "session hold -o json" prints: first the session, then its events.
 type shown struct {
-	ID, Token, Event string
-	Node             int
+	ID, Token, Event, Error string
+	Node                    int
+	SafeUntil               time.Time `json:"safe_until"`
+}
+
+// holder is the command line that holds a session, a process of its own.
+type holder struct {
+	c     *cluster
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+	// shown is all that it printed.
+	shown []shown
+}
+
+// hold starts to hold a new session; the process ends with the test.
+func (c *cluster) hold(args ...string) *holder {
+	c.t.Helper()
+	h := &holder{c: c, cmd: c.cli(c.t.Context(), append([]string{"session", "hold", "-o", "json"}, args...)...)}
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	h.lines = bufio.NewScanner(out)
+	if err := h.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	return h
+}
+
+// next reads what the holder prints until want is true.
+func (h *holder) next(want func(shown) bool) shown {
+	h.c.t.Helper()
+	late := time.AfterFunc(time.Minute, func() { _ = h.cmd.Process.Kill() }) // ends the reading
+	defer late.Stop()
+	for h.lines.Scan() {
+		var s shown
+		if err := json.Unmarshal(h.lines.Bytes(), &s); err != nil {
+			h.c.t.Fatalf("hold printed %q: %v", h.lines.Text(), err)
+		}
+		h.shown = append(h.shown, s)
+		if want(s) {
+			return s
+		}
+	}
+	h.c.t.Fatalf("hold ended before it printed what was waited for; it printed %+v", h.shown)
+	return shown{}
 }
 
 // TestCommandLine holds a session with the command line, kills the node that serves it, and sees it move. Another session
@@ -58,38 +102,14 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("touch: exit %d, %q", code, out)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	hold := c.cli(ctx, "session", "hold", "--timeout", "6s", "--label", "by=test", "-o", "json")
-	out, err := hold.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := hold.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	next := func(want func(shown) bool) shown {
-		t.Helper()
-		for lines.Scan() {
-			var s shown
-			if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
-				t.Fatalf("hold printed %q: %v", lines.Text(), err)
-			}
-			if want(s) {
-				return s
-			}
-		}
-		t.Fatal("hold ended before it printed what was waited for")
-		return shown{}
-	}
-	held := next(func(s shown) bool { return s.ID != "" })
-	served := next(func(s shown) bool { return s.Event == "connected" })
+	hold := c.hold("--timeout", "6s", "--label", "by=test")
+	held := hold.next(func(s shown) bool { return s.ID != "" })
+	served := hold.next(func(s shown) bool { return s.Event == "connected" })
 	c.kill(served.Node)
 	if c.state(served.Node) == "running" {
 		t.Errorf("node %d runs, and was killed", served.Node)
 	}
-	moved := next(func(s shown) bool { return s.Event == "connected" && s.Node != served.Node })
+	moved := hold.next(func(s shown) bool { return s.Event == "connected" && s.Node != served.Node })
 	t.Logf("session %s moved from node %d to node %d", held.ID, served.Node, moved.Node)
 
 	if list, code := c.holdfast("", "session", "ls", "--label", "by=test", "-o", "json"); code != 0 || !strings.Contains(list, held.ID) {
@@ -99,11 +119,11 @@ func TestCommandLine(t *testing.T) {
 		out, code := c.holdfast("", "session", "show", left.ID, "-o", "json")
 		return code == 0 && strings.Contains(out, `"expired"`), out
 	})
-	if err := hold.Process.Signal(os.Interrupt); err != nil {
+	if err := hold.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	next(func(s shown) bool { return s.Event == "ended" })
-	if err := hold.Wait(); err != nil {
+	hold.next(func(s shown) bool { return s.Event == "ended" })
+	if err := hold.cmd.Wait(); err != nil {
 		t.Errorf("hold after Ctrl-C: %v, want exit code 0", err)
 	}
 	if out, code := c.holdfast("", "session", "show", held.ID, "-o", "json"); code != 0 || !strings.Contains(out, `"closed"`) {
@@ -112,4 +132,6 @@ func TestCommandLine(t *testing.T) {
 	if out, code := c.holdfast(left.Token, "session", "close", "--token", "-"); code != 1 {
 		t.Errorf("close of the dead session: exit %d, %q; want 1", code, out)
 	}
+	c.start(served.Node)
+	c.awaitServing(healWithin, c.all()...)
 }

@@ -24,8 +24,35 @@ type cluster struct {
 	ports   int
 }
 
-// up starts a cluster of 3 or 5 nodes of its own, and waits until all of its nodes serve. It is removed at the end.
+// up returns a cluster of 3 or 5 nodes that all serve and hold no session, to a test that runs beside others. When the test
+// has passed, other tests go on with the cluster: it must leave all nodes running.
 func up(t *testing.T, nodes int) *cluster {
+	t.Helper()
+	t.Parallel()
+	return borrow(t, nodes)
+}
+
+// alone is up for a test that the machine is too small to run beside others.
+func alone(t *testing.T, nodes int) *cluster {
+	t.Helper()
+	return borrow(t, nodes)
+}
+
+func borrow(t *testing.T, nodes int) *cluster {
+	t.Helper()
+	c := clusters.take(nodes)
+	if c == nil {
+		c = create(t, nodes)
+	}
+	c.t = t
+	t.Cleanup(c.giveBack)
+	c.awaitServing(healWithin, c.all()...)
+	c.awaitNoSessions()
+	return c
+}
+
+// create starts a cluster; further compose files may change the nodes.
+func create(t *testing.T, nodes int, files ...string) *cluster {
 	t.Helper()
 	ports := freePorts(t)
 	c := &cluster{t: t, nodes: nodes, project: fmt.Sprintf("holdfast-e2e-%d-%d", os.Getpid(), ports), ports: ports}
@@ -33,17 +60,34 @@ func up(t *testing.T, nodes int) *cluster {
 	for _, n := range c.all() {
 		peers = append(peers, fmt.Sprintf("%d=%s.peers@%s", n, service(n), c.address(n)))
 	}
-	c.compose = append(composeCommand(t), "-f", "../../deploy/compose.yaml", "-p", c.project)
+	c.compose = append(composeCommand(t), "-f", "../../deploy/compose.yaml")
+	for _, f := range files {
+		c.compose = append(c.compose, "-f", f)
+	}
+	c.compose = append(c.compose, "-p", c.project)
 	if nodes == 5 {
 		c.compose = append(c.compose, "--profile", "five")
 	}
 	c.env = []string{fmt.Sprintf("PORTS=%d", ports), "HOLDFAST_PEERS=" + strings.Join(peers, ",")}
-	t.Cleanup(c.down)
-	if _, err := command(t, c.env, append(c.compose, "up", "-d")...); err != nil {
+	if _, err := command(c.env, append(c.compose, "up", "-d")...); err != nil {
+		c.down()
 		t.Fatal(err)
 	}
-	c.awaitServing(30*time.Second, c.all()...)
 	return c
+}
+
+// giveBack leaves the cluster to other tests, unless this one failed: then it is removed.
+func (c *cluster) giveBack() {
+	for _, n := range c.all() {
+		if got := c.state(n); got != "running" {
+			c.t.Errorf("node %d is %s after the test, want running", n, got)
+		}
+	}
+	if c.t.Failed() {
+		c.down()
+		return
+	}
+	clusters.give(c)
 }
 
 // down removes the cluster; a test that failed keeps the nodes' logs.
@@ -51,30 +95,40 @@ func (c *cluster) down() {
 	if c.t.Failed() {
 		c.keepLogs()
 	}
-	if _, err := command(c.t, c.env, append(c.compose, "down", "-v", "-t", "2")...); err != nil {
+	if err := c.remove(); err != nil {
 		c.t.Error(err)
 	}
+}
+
+func (c *cluster) remove() error {
+	_, err := command(c.env, append(c.compose, "down", "-v", "-t", "2")...)
+	return err
 }
 
 func (c *cluster) keepLogs() {
 	dir := c.t.ArtifactDir()
 	for _, n := range c.all() {
-		ids, err := command(c.t, nil, "docker", "ps", "-aq",
-			"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+service(n))
-		if err != nil || ids == "" {
-			c.t.Logf("no container of node %d: %v", n, err)
-			continue
-		}
-		// docker logs writes the node's stderr to its own.
-		logs, err := command(c.t, nil, "sh", "-c", "docker logs "+strings.Fields(ids)[0]+" 2>&1")
-		if err != nil {
-			c.t.Logf("logs of node %d: %v", n, err)
-		}
+		logs := c.logs(n)
 		if err := os.WriteFile(filepath.Join(dir, service(n)+".log"), []byte(logs), 0o600); err != nil {
 			c.t.Logf("keep logs of node %d: %v", n, err)
 		}
 		c.t.Logf("node %d's log ends with (all of it: go test -artifacts):\n%s", n, tail(logs, 30))
 	}
+}
+
+// logs is what node n has logged, in all of its processes, or why that is not known.
+func (c *cluster) logs(n int) string {
+	ids, err := command(nil, "docker", "ps", "-aq",
+		"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+service(n))
+	if err != nil || ids == "" {
+		return fmt.Sprintf("no container: %v", err)
+	}
+	// docker logs writes the node's stderr to its own.
+	logs, err := command(nil, "sh", "-c", "docker logs "+strings.Fields(ids)[0]+" 2>&1")
+	if err != nil {
+		return fmt.Sprintf("%s\n%v", logs, err)
+	}
+	return logs
 }
 
 // all are the numbers of the nodes.
@@ -108,7 +162,7 @@ func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 100 {
 		prefix := 180 + rand.IntN(140)
-		if allFree(prefix) {
+		if allFree(prefix) && clusters.claim(prefix) {
 			return prefix
 		}
 	}

@@ -18,8 +18,7 @@ import (
 const commandTimeout = time.Minute
 
 // command runs a program and returns what it wrote to stdout, without the last newline.
-func command(t *testing.T, env []string, args ...string) (string, error) {
-	t.Helper()
+func command(env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -36,7 +35,7 @@ func command(t *testing.T, env []string, args ...string) (string, error) {
 // must is command for what may not fail.
 func must(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := command(t, nil, args...)
+	out, err := command(nil, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +48,7 @@ func composeCommand(t *testing.T) []string {
 	if c := os.Getenv("COMPOSE"); c != "" {
 		return strings.Fields(c)
 	}
-	if _, err := command(t, nil, "docker", "compose", "version"); err == nil {
+	if _, err := command(nil, "docker", "compose", "version"); err == nil {
 		return []string{"docker", "compose"}
 	}
 	return []string{"docker-compose"}
@@ -138,53 +137,6 @@ func (c *cluster) addresses(n int) []string {
 		c.t.Fatalf("node %d has no address", n)
 	}
 	return found
-}
-
-// partition is packets being dropped around some nodes.
-type partition struct {
-	c     *cluster
-	nodes []int
-}
-
-// cut drops all packets between some nodes and others, both ways; connections hang. Clients reach all of them.
-func (c *cluster) cut(some, others []int) *partition {
-	c.t.Helper()
-	for _, n := range some {
-		args := []string{"cut"}
-		for _, other := range others {
-			args = append(args, c.addresses(other)...)
-		}
-		if _, err := c.cutter(n, args...); err != nil {
-			c.t.Fatal(err)
-		}
-	}
-	return &partition{c: c, nodes: some}
-}
-
-// cutter runs the packet cutter in node n's network.
-func (c *cluster) cutter(n int, args ...string) (string, error) {
-	c.t.Helper()
-	return command(c.t, nil, append([]string{
-		"docker", "run", "--rm", "--network", "container:" + c.container(n), "--cap-add", "NET_ADMIN", "holdfast-cut",
-	}, args...)...)
-}
-
-// heal ends the partition and shows that it really dropped packets around each node.
-func (p *partition) heal() {
-	p.c.t.Helper()
-	for _, n := range p.nodes {
-		dropped, err := p.c.cutter(n, "counter")
-		if err != nil {
-			p.c.t.Fatal(err)
-		}
-		if dropped == "" || dropped == "0" {
-			p.c.t.Errorf("the partition dropped %q packets at node %d: it was none", dropped, n)
-		}
-		p.c.t.Logf("the partition dropped %s packets at node %d", dropped, n)
-		if _, err := p.c.cutter(n, "heal"); err != nil {
-			p.c.t.Fatal(err)
-		}
-	}
 }
 
 // tail returns the last lines of s.

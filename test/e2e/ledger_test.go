@@ -14,31 +14,53 @@ import (
 	"holdfast/session"
 )
 
+const (
+	// sweepEvery is how often the promises of all sessions are read.
+	sweepEvery = 20 * time.Millisecond
+	// openers and closers bound how many sessions are opened or closed at the same time.
+	openers = 256
+	// auditTime bounds the closing of all sessions.
+	auditTime = 30 * time.Second
+)
+
 // ledger holds sessions and every promise that was given for them, and shows at the end that none was broken.
 type ledger struct {
 	c       *cluster
 	clients []*client.Client
+	cancel  context.CancelFunc
+	expired int // sessions that no client heard of any more
 
 	watching sync.WaitGroup
 	mu       sync.Mutex
 	accounts []*account // guarded by mu
+	promises int        // that were seen; guarded by mu
 }
 
-// account is one session and what was promised for it. Its fields after session are guarded by the ledger's mu.
+// account is one session and what was promised for it. Its fields after gone are guarded by the ledger's mu.
 type account struct {
 	session *client.Session
+	timeout time.Duration
+	gone    bool // with its client; used by the test's goroutine only
 	// safe is the latest promise, lapses how often the context ended, moves the events in which a node began to serve it.
 	safe   time.Time
 	lapses int
-	moves  []session.Node
+	moves  []move
 	// ended is when the client heard of the end, err why.
 	ended time.Time
 	err   error
 }
 
+// move is a node's beginning to serve a session.
+type move struct {
+	to session.Node
+	at time.Time
+}
+
 // newLedger checks all promises when the test ends, before the cluster goes.
 func (c *cluster) newLedger() *ledger {
-	l := &ledger{c: c}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &ledger{c: c, cancel: cancel}
+	l.watching.Go(func() { l.sweep(ctx) })
 	c.t.Cleanup(l.audit)
 	return l
 }
@@ -86,68 +108,102 @@ func (l *ledger) forget(a *account) {
 // open opens count sessions at x and watches them.
 func (l *ledger) open(x *client.Client, count int, timeout time.Duration) []*account {
 	l.c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	var opened []*account
-	for range count {
+	opened := make([]*account, count)
+	errs := make([]error, count)
+	each(count, openers, func(i int) {
 		s, err := x.Open(ctx, client.SessionOptions{Timeout: timeout, Labels: map[string]string{"test": "e2e"}})
 		if err != nil {
-			l.c.t.Fatal(err)
+			errs[i] = err
+			return
 		}
-		a := &account{session: s}
-		l.mu.Lock()
-		l.accounts = append(l.accounts, a)
-		l.mu.Unlock()
-		l.watching.Go(func() { l.watch(a) })
-		opened = append(opened, a)
+		opened[i] = l.hold(s)
+	})
+	if err := errors.Join(errs...); err != nil {
+		l.c.t.Fatal(err)
 	}
 	return opened
 }
 
-// watch books what happens to a until its end.
-func (l *ledger) watch(a *account) {
-	ticker := time.NewTicker(20 * time.Millisecond)
+// hold watches a session from now on.
+func (l *ledger) hold(s *client.Session) *account {
+	a := &account{session: s, timeout: s.Timeout()}
+	l.mu.Lock()
+	l.accounts = append(l.accounts, a)
+	l.mu.Unlock()
+	l.watching.Go(func() { l.watch(a) })
+	return a
+}
+
+// each does something for 0 to n-1, at most some at a time.
+func each(n, some int, do func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(n, some) {
+		wg.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// sweep books the promises of all sessions, again and again.
+func (l *ledger) sweep(ctx context.Context) {
+	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
-	events := a.session.Events()
-	for {
-		l.book(a)
+	for ctx.Err() == nil {
+		for _, a := range l.all() {
+			l.book(a, a.session.SafeUntil())
+		}
 		select {
 		case <-ticker.C:
-		case e, ok := <-events:
-			if !ok {
-				events = nil
-				continue
-			}
-			l.event(a, e)
-		case <-a.session.Done():
-			l.mu.Lock()
-			a.ended, a.err = time.Now(), a.session.Err()
-			l.mu.Unlock()
-			return
+		case <-ctx.Done():
 		}
 	}
 }
 
-func (l *ledger) book(a *account) {
-	until := a.session.SafeUntil()
+func (l *ledger) all() []*account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.accounts)
+}
+
+func (l *ledger) book(a *account, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if until.After(a.safe) {
 		a.safe = until
+		l.promises++
 	}
 }
 
-func (l *ledger) event(a *account, e client.Event) {
+// watch books what happens to a until its end.
+func (l *ledger) watch(a *account) {
+	for e := range a.session.Events() { // closed after the end
+		l.event(a, e)
+	}
+	<-a.session.Done()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e.SafeUntil.After(a.safe) {
-		a.safe = e.SafeUntil
-	}
+	a.ended, a.err = time.Now(), a.session.Err()
+}
+
+func (l *ledger) event(a *account, e client.Event) {
+	l.book(a, e.SafeUntil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch e.Kind { //nolint:exhaustive // the others are not counted
 	case client.Lapsed:
 		a.lapses++
 	case client.Connected:
-		a.moves = append(a.moves, e.Node)
+		a.moves = append(a.moves, move{e.Node, e.At})
 	}
 }
 
@@ -155,39 +211,7 @@ func (l *ledger) event(a *account, e client.Event) {
 func (l *ledger) look(a *account) account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return account{session: a.session, safe: a.safe, lapses: a.lapses, moves: a.moves, ended: a.ended, err: a.err}
-}
-
-// audit shows that no session ended before a promise for it did, by the client's clock and by the certificate's. All
-// containers share this machine's clocks.
-func (l *ledger) audit() {
-	for _, x := range l.clients {
-		x.Close()
-	}
-	l.watching.Wait()
-	for _, a := range l.accounts {
-		var expired *session.ExpiredError
-		if !errors.As(a.err, &expired) {
-			continue
-		}
-		if expired.Certificate == nil {
-			l.c.t.Errorf("session %s ended without a certificate", a.session.ID())
-			continue
-		}
-		l.kept(a, *expired.Certificate)
-		if a.ended.Before(a.safe) {
-			l.c.t.Errorf("I3: session %s was heard to have ended %v before a promise did", a.session.ID(), a.safe.Sub(a.ended))
-		}
-	}
-}
-
-// kept shows that a certificate breaks no promise.
-func (l *ledger) kept(a *account, cert session.Certificate) {
-	l.c.t.Helper()
-	// The certificate's time is cut to milliseconds.
-	if early := a.safe.Round(0).Sub(cert.EndedAt); cert.Cause == session.CauseExpired && early > time.Millisecond {
-		l.c.t.Errorf("I3: session %s expired %v before the end of a promise: %+v", a.session.ID(), early, cert)
-	}
+	return account{session: a.session, timeout: a.timeout, safe: a.safe, lapses: a.lapses, moves: a.moves, ended: a.ended, err: a.err}
 }
 
 // noneEnded fails for each session that has ended.
@@ -225,4 +249,65 @@ func (l *ledger) noneLapsed(accounts []*account) {
 			l.c.t.Errorf("session %s lapsed %d times; it was served by nodes %v", a.session.ID(), a.lapses, a.moves)
 		}
 	}
+}
+
+// unsafe fails for each session that has a promise, where there is nobody to keep it.
+func (l *ledger) unsafe(accounts []*account) {
+	l.c.t.Helper()
+	for _, a := range accounts {
+		if !a.session.SafeUntil().IsZero() || a.session.Context().Err() == nil {
+			l.c.t.Errorf("session %s has a promise of nobody", a.session.ID())
+		}
+	}
+}
+
+// ownedBy are the sessions that one of nodes served last before a moment.
+func (l *ledger) ownedBy(accounts []*account, before time.Time, nodes ...int) []*account {
+	return slices.DeleteFunc(slices.Clone(accounts), func(a *account) bool {
+		var owner session.Node
+		for _, m := range l.look(a).moves {
+			if m.at.Before(before) {
+				owner = m.to
+			}
+		}
+		return !slices.Contains(nodes, int(owner))
+	})
+}
+
+// stayed fails for each session that was served by more than one node, or more than once.
+func (l *ledger) stayed(accounts []*account) {
+	l.c.t.Helper()
+	for _, a := range accounts {
+		if got := l.look(a).moves; len(got) != 1 {
+			l.c.t.Errorf("session %s was served by nodes %v, want one all the time", a.session.ID(), got)
+		}
+	}
+}
+
+// moved logs how long after a fault the first and the last of some sessions was served again, by one of nodes.
+func (l *ledger) moved(since time.Time, accounts []*account, nodes ...int) {
+	l.c.t.Helper()
+	if len(accounts) == 0 {
+		l.c.t.Error("the fault hit no session")
+	}
+	var first, last time.Duration
+	for i, a := range accounts {
+		again := time.Duration(-1)
+		for _, m := range l.look(a).moves {
+			if m.at.After(since) && slices.Contains(nodes, int(m.to)) {
+				again = m.at.Sub(since)
+				break
+			}
+		}
+		if again < 0 {
+			l.c.t.Errorf("session %s was not served by nodes %v after the fault: %v", a.session.ID(), nodes, l.look(a).moves)
+			return
+		}
+		if i == 0 || again < first {
+			first = again
+		}
+		last = max(last, again)
+	}
+	took(l.c.t, "first served", first)
+	took(l.c.t, "all served", last)
 }

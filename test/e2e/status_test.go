@@ -3,9 +3,13 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +90,43 @@ func (c *cluster) awaitLeader(d time.Duration, nodes ...int) (leader int) {
 		return false, last
 	})
 	return leader
+}
+
+// awaitNoSessions waits until all that a former test has left has expired.
+func (c *cluster) awaitNoSessions() {
+	c.t.Helper()
+	c.await(time.Minute, "no session is left", func() (bool, string) {
+		s, err := c.status(1)
+		return err == nil && s.Global == 0, fmt.Sprintf("%d sessions, %v", s.Global, err)
+	})
+}
+
+// metric returns a figure that node n shows of itself.
+func (c *cluster) metric(n int, name string) float64 {
+	c.t.Helper()
+	address := fmt.Sprintf("http://127.0.0.1:%d%d3/metrics", c.ports, n)
+	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, address, http.NoBody)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	request.Close = true // a connection that is kept would be one to a node that may have been killed
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			value, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			return value
+		}
+	}
+	c.t.Fatalf("node %d shows no %s", n, name)
+	return 0
 }
 
 // find returns what the cluster knows of a session, from any of nodes.

@@ -78,7 +78,8 @@ func (s *stubborn) touch(ctx context.Context, toucher *client.Client, token sess
 	}
 }
 
-// promisedNothing shows that the node promised something once, and nothing to what it was sent a timeout after it was cut off.
+// promisedNothing shows that the node promised something once, and nothing to what it was sent a timeout after a moment: that
+// from which on it had heard no leader.
 func (s *stubborn) promisedNothing(since time.Time) {
 	s.c.t.Helper()
 	s.mu.Lock()
@@ -87,9 +88,12 @@ func (s *stubborn) promisedNothing(since time.Time) {
 		s.c.t.Errorf("node %d never promised anything, not even before it was cut off", s.node)
 	}
 	if late := s.promised.Sub(since); late > minTimeout {
-		s.c.t.Errorf("node %d made a promise to a touch that was sent %v after it was cut off", s.node, late)
+		s.c.t.Errorf("node %d made a promise to a touch that was sent %v after it had heard a leader", s.node, late)
 	}
-	s.c.t.Logf("node %d: last promise %v after the cut, last touch without one %v after it", s.node, s.promised.Sub(since), s.taken.Sub(since))
+	if s.taken.Before(since) {
+		s.c.t.Errorf("node %d took no touch without a promise: there was nobody to promise anything to", s.node)
+	}
+	took(s.c.t, "last promise of a node without a leader", s.promised.Sub(since))
 }
 
 // audit shows that the session expired, if it did, after the last promise.

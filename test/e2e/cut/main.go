@@ -1,12 +1,19 @@
-// Cut drops packets between the container whose network it joins and others, as a partition does: connections hang, nobody is
-// told. It runs in a container of its own, with NET_ADMIN, and needs no rights on the host:
+// Cut breaks what is around a node, from a container of its own. It joins the node's network and drops packets, as a
+// partition does: connections hang, nobody is told. That needs NET_ADMIN, and no rights on the host:
 //
 //	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut cut 172.18.0.3 n2.peers
-//	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut cut --direction=in n2.peers
+//	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut cut --direction=in --port=7401 --loss=20 n2.peers
 //	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut counter
 //	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut heal
 //
-// Counter prints how many packets were dropped so far: the proof that the fault hit something. IPv4 only.
+// Counter prints how many packets were dropped so far: the proof that the fault hit something. IPv4 only. Or it mounts the
+// node's volume, while the node has stopped or beside it:
+//
+//	docker run --rm -v VOLUME:/data holdfast-cut fill /data        (until nothing fits in)
+//	docker run --rm -v VOLUME:/data holdfast-cut free /data
+//	docker run --rm -v VOLUME:/data holdfast-cut tear --garble=16384 /data/raft.db
+//	docker run --rm -v VOLUME:/data holdfast-cut empty /data
+//	docker run -d -v VOLUME:/data holdfast-cut hold                (keeps a volume in memory when the node stops)
 package main
 
 import (
@@ -15,35 +22,59 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/google/nftables"
 )
 
+// timeout bounds every command but hold.
+const timeout = 30 * time.Second
+
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) //nolint:forbidigo // this is main
-	defer cancel()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) //nolint:forbidigo // this is main
+	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "cut:", err)
 		os.Exit(1) //nolint:forbidigo // this is main
 	}
 }
 
-var errUsage = errors.New("usage: cut [--direction=both|in|out] NAME-OR-IP...; counter; heal")
+var errUsage = errors.New("usage: cut [--direction=both|in|out] [--port=PORT] [--loss=PERCENT] NAME-OR-IP...; counter; heal; " +
+	"fill DIR; free DIR; tear [--garble=BYTES] [--cut=BYTES] FILE; empty DIR; hold")
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errUsage
 	}
+	if args[0] == "hold" {
+		<-ctx.Done()
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	switch args[0] {
+	case "cut", "counter", "heal":
+		return runNetwork(ctx, args[0], args[1:], out)
+	case "fill", "free", "tear", "empty":
+		return runDisk(ctx, args[0], args[1:], out)
+	default:
+		return errUsage
+	}
+}
+
+func runNetwork(ctx context.Context, name string, args []string, out io.Writer) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("open netlink: %w", err)
 	}
-	switch args[0] {
+	switch name {
 	case "cut":
-		return runCut(ctx, conn, args[1:])
+		return runCut(ctx, conn, args)
 	case "counter":
 		dropped, err := counter(conn)
 		if err != nil {
@@ -51,16 +82,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		_, err = fmt.Fprintln(out, dropped)
 		return err
-	case "heal":
-		return heal(conn)
 	default:
-		return errUsage
+		return heal(conn)
 	}
 }
 
 func runCut(ctx context.Context, conn *nftables.Conn, args []string) error {
 	flags := flag.NewFlagSet("cut", flag.ContinueOnError)
 	direction := flags.String("direction", "both", "both, in or out")
+	port := flags.Uint("port", 0, "TCP port of either side; 0 is all that is sent")
+	loss := flags.Uint("loss", everything, "percentage of the packets that is dropped, at random")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -68,11 +99,14 @@ func runCut(ctx context.Context, conn *nftables.Conn, args []string) error {
 	if err != nil {
 		return err
 	}
+	if *port > math.MaxUint16 || *loss == 0 || *loss > everything {
+		return errUsage
+	}
 	ips, err := resolve(ctx, flags.Args())
 	if err != nil {
 		return err
 	}
-	return cut(conn, ways, ips)
+	return cut(conn, fault{ways: ways, ips: ips, port: uint16(*port), loss: uint32(*loss)})
 }
 
 // resolve returns the IPv4 addresses of names, before any packet of the resolver is dropped.

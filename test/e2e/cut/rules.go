@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
+	"syscall"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -39,15 +41,41 @@ func directions(name string) ([]way, error) {
 	}
 }
 
+// everything is the loss of a link that is cut.
+const everything = 100
+
+// fault says which packets are dropped: those from or to ips, of one port only unless it is 0, and of those a percentage.
+type fault struct {
+	ways []way
+	ips  []net.IP
+	port uint16
+	loss uint32
+}
+
+// Where a TCP header has its ports.
+const (
+	sourcePortOffset      = 0
+	destinationPortOffset = 2
+	portLen               = 2
+)
+
+// numgenRandom is the kernel's NFT_NG_RANDOM.
+const numgenRandom = 1
+
 // cut adds rules that count and drop. Cuts add up until heal.
-func cut(conn *nftables.Conn, ways []way, ips []net.IP) error {
+func cut(conn *nftables.Conn, f fault) error {
 	table := conn.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName})
-	for _, w := range ways {
+	for _, w := range f.ways {
 		chain := conn.AddChain(&nftables.Chain{
 			Name: w.name, Table: table, Type: nftables.ChainTypeFilter, Hooknum: w.hook, Priority: nftables.ChainPriorityFilter,
 		})
-		for _, ip := range ips {
-			conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: drop(w.offset, ip)})
+		for _, ip := range f.ips {
+			for _, match := range f.ports() {
+				exprs := append(address(w.offset, ip), match...)
+				exprs = append(exprs, f.some()...)
+				exprs = append(exprs, &expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop})
+				conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: exprs})
+			}
 		}
 	}
 	if err := conn.Flush(); err != nil {
@@ -56,13 +84,41 @@ func cut(conn *nftables.Conn, ways []way, ips []net.IP) error {
 	return nil
 }
 
-// drop matches one address, counts and drops.
-func drop(offset uint32, ip net.IP) []expr.Any {
+// address matches one address.
+func address(offset uint32, ip net.IP) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: addressLen},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: ip.To4()},
-		&expr.Counter{},
-		&expr.Verdict{Kind: expr.VerdictDrop},
+	}
+}
+
+// ports matches the port on either side, each by a rule of its own: the node may have dialed, or accepted.
+func (f fault) ports() [][]expr.Any {
+	if f.port == 0 {
+		return [][]expr.Any{nil}
+	}
+	var both [][]expr.Any
+	for _, offset := range []uint32{sourcePortOffset, destinationPortOffset} {
+		both = append(both, []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{syscall.IPPROTO_TCP}},
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: portLen},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, f.port)},
+		})
+	}
+	return both
+}
+
+// some matches a share of the packets at random.
+func (f fault) some() []expr.Any {
+	if f.loss == everything {
+		return nil
+	}
+	return []expr.Any{
+		&expr.Numgen{Register: 1, Modulus: everything, Type: numgenRandom},
+		// Order is compared on bytes.
+		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: addressLen, Size: addressLen},
+		&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binary.BigEndian.AppendUint32(nil, f.loss)},
 	}
 }
 

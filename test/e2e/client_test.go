@@ -1,0 +1,201 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+// TestClientPaused stops a client's process, first for less than its session's timeout and then for longer. The first time it
+// goes on; the second time it comes back dead, and must know that before it does anything else.
+func TestClientPaused(t *testing.T) {
+	c := up(t, 3)
+	h := c.hold("--timeout", minTimeout.String())
+	held := h.next(func(s shown) bool { return s.ID != "" })
+	h.next(func(s shown) bool { return s.Event == "connected" })
+	id, err := session.ParseID(held.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	h.stop()
+	time.Sleep(minTimeout / 4)
+	h.signal(syscall.SIGCONT)
+	time.Sleep(2 * minTimeout)
+	if found, err := c.find(id, c.all()...); err != nil || found.Certificate != nil {
+		t.Fatalf("after a short pause: %+v, %v; want that the session lives", found, err)
+	}
+
+	h.stop()
+	stopped := time.Now()
+	cert := *c.awaitEnd(id, stopped.Add(minTimeout+healWithin)).Certificate
+	took(t, "expiry of a stopped client after", cert.EndedAt.Sub(stopped))
+	printed := len(h.shown)
+	h.signal(syscall.SIGCONT)
+	h.next(func(s shown) bool { return s.Event == "ended" })
+	for _, breach := range broken(time.Time{}, minTimeout, cert) {
+		t.Error(breach)
+	}
+	for _, s := range h.shown {
+		if s.SafeUntil.After(cert.EndedAt) {
+			t.Errorf("I3: the client was promised %v by %+v, and its session ended %v", s.SafeUntil, s, cert.EndedAt)
+		}
+	}
+	if first := h.shown[printed]; first.Event != "lapsed" {
+		t.Errorf("the first thing the client said when it came back was %+v, want that its promise has run out", first)
+	}
+	var exit *exec.ExitError
+	if err := h.cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("hold of the dead session: %v, want exit code 1", err)
+	}
+}
+
+func (h *holder) signal(s os.Signal) {
+	h.c.t.Helper()
+	if err := h.cmd.Process.Signal(s); err != nil {
+		h.c.t.Fatal(err)
+	}
+}
+
+// stop freezes the process, and shows that it did.
+func (h *holder) stop() {
+	h.c.t.Helper()
+	h.signal(syscall.SIGSTOP)
+	h.c.await(10*time.Second, "the client has stopped", func() (bool, string) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.cmd.Process.Pid))
+		if err != nil {
+			return false, err.Error()
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		return strings.HasPrefix(rest, "T"), rest
+	})
+}
+
+// TestTokenStolen has clients at all nodes take one session from each other, again and again, while a node is killed and comes back. Each
+// loser is told so, the session never ends, and whoever lost it can do nothing with the token that it had (I4).
+func TestTokenStolen(t *testing.T) {
+	lasts := 10 * time.Second
+	if full {
+		lasts = time.Minute
+	}
+	c := up(t, 3)
+	l := c.newLedger()
+	var thieves []*client.Client
+	for _, n := range c.all() {
+		x, _ := l.clientAt(n, 1, minTimeout)
+		thieves = append(thieves, x)
+	}
+	first := l.open(thieves[0], 1, minTimeout)[0]
+	id, token := first.session.ID(), first.session.Token()
+
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	var fight sync.WaitGroup
+	stolen := make([][]*account, len(thieves))
+	for i, x := range thieves {
+		fight.Go(func() {
+			if i == 0 {
+				<-first.session.Done()
+			}
+			for ctx.Err() == nil {
+				s, err := x.Resume(ctx, token) // the token of the open is as good as the newest
+				switch {
+				case ctx.Err() != nil && err != nil:
+					return
+				case errors.Is(err, session.ErrMoved): // stolen again before it was here
+					continue
+				case err != nil:
+					t.Errorf("steal session %s: %v", id, err)
+					return
+				}
+				stolen[i] = append(stolen[i], l.hold(s))
+				select {
+				case <-s.Done():
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	time.Sleep(lasts / 4)
+	victim := 1
+	c.kill(victim)
+	time.Sleep(lasts / 4)
+	c.start(victim)
+	fight.Wait()
+
+	c.awaitServing(healWithin, c.all()...)
+	resume, done := context.WithTimeout(t.Context(), healWithin)
+	defer done()
+	last, err := thieves[1].Resume(resume, token)
+	switch {
+	case err == nil:
+		stolen[1] = append(stolen[1], l.hold(last))
+	case !errors.Is(err, client.ErrHeld): // it has it already
+		t.Fatal(err)
+	}
+	var holds *account
+	thefts := 0
+	c.await(healWithin, "one client holds the session", func() (bool, string) {
+		var holders []*account
+		thefts = 0
+		for _, mine := range stolen {
+			thefts += len(mine)
+			for _, a := range mine {
+				if a.session.Err() == nil {
+					holders = append(holders, a)
+				}
+			}
+		}
+		if len(holders) != 1 || holders[0].session.SafeUntil().IsZero() {
+			return false, fmt.Sprintf("%d clients hold it", len(holders))
+		}
+		holds = holders[0]
+		return true, ""
+	})
+	count(t, "thefts", "", thefts)
+	if thefts < 2*len(thieves) {
+		t.Errorf("the session was stolen %d times: that was no fight", thefts)
+	}
+	w := watcher(t, c.endpoints(c.all()...)...)
+	const tried = 20 // of the thefts of each
+	for _, mine := range stolen {
+		for _, a := range mine[max(len(mine)-tried, 0):] {
+			if a != holds {
+				l.powerless(w, a, token)
+			}
+		}
+	}
+	l.noneEnded([]*account{holds})
+	l.awaitOwners(healWithin, []*account{holds}, c.all()...)
+}
+
+// powerless shows that the client of a session that was stolen was told so, and that its token touches and closes nothing.
+func (l *ledger) powerless(w *client.Client, a *account, first session.Token) {
+	l.c.t.Helper()
+	ctx, cancel := context.WithTimeout(l.c.t.Context(), 20*time.Second)
+	defer cancel()
+	if err := a.session.Err(); !errors.Is(err, session.ErrMoved) {
+		l.c.t.Errorf("session %s ended for the client that lost it with %v, want %v", a.session.ID(), err, session.ErrMoved)
+	}
+	for _, token := range []session.Token{a.session.Token(), first} {
+		if err := w.CloseToken(ctx, token); !errors.Is(err, session.ErrMoved) {
+			l.c.t.Errorf("a close with attachment %d, which was lost: %v, want %v", token.Attachment, err, session.ErrMoved)
+		}
+		results, err := w.Touch(ctx, []session.Token{token})
+		if err != nil || !errors.Is(results[0].Err, session.ErrMoved) || !results[0].SafeUntil.IsZero() {
+			l.c.t.Errorf("a touch with attachment %d, which was lost: %+v, %v, want %v", token.Attachment, results, err, session.ErrMoved)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// figure is one thing that a test has measured. Its value is a number.
+type figure struct {
+	Test  string  `json:"test"`
+	Name  string  `json:"figure"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// report collects figures of all tests.
+type report struct {
+	mu      sync.Mutex
+	figures []figure // guarded by mu
+}
+
+var results report
+
+// count logs and keeps how many of something there were.
+func count(t *testing.T, name, unit string, n int) {
+	t.Helper()
+	results.add(t, name, unit, float64(n))
+}
+
+// took logs and keeps how long something took.
+func took(t *testing.T, name string, d time.Duration) {
+	t.Helper()
+	results.add(t, name, "s", float64(d.Milliseconds())/1000)
+}
+
+func (r *report) add(t *testing.T, name, unit string, value float64) {
+	t.Helper()
+	f := figure{Test: strings.TrimPrefix(t.Name(), "Test"), Name: name, Value: value, Unit: unit}
+	t.Logf("figure: %s %s %s", name, f.text(), unit)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.figures = append(r.figures, f)
+}
+
+func (f figure) text() string { return strconv.FormatFloat(f.Value, 'f', -1, 64) }
+
+// write puts the figures into a file.md, a line for each test, and beside it into file.jsonl, one a line. An empty name writes
+// nothing.
+func (r *report) write(file string) error {
+	if file == "" || len(r.figures) == 0 {
+		return nil
+	}
+	base := strings.TrimSuffix(file, ".md")
+	var lines strings.Builder
+	for _, f := range r.figures {
+		line, err := json.Marshal(f)
+		if err != nil {
+			return err
+		}
+		lines.Write(append(line, '\n'))
+	}
+	if err := os.WriteFile(base+".jsonl", []byte(lines.String()), 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(base+".md", []byte(r.table()), 0o600)
+}
+
+// columns are the figures that most tests have. All others go into the last column.
+var columns = []string{"sessions", "promises", "moves", "lapses", "expired", "broken", "leads", "first served", "all served"}
+
+// table is the figures in Markdown.
+func (r *report) table() string {
+	var tests []string
+	cells := make(map[string]map[string]string)
+	for _, f := range r.figures {
+		if cells[f.Test] == nil {
+			tests, cells[f.Test] = append(tests, f.Test), make(map[string]string)
+		}
+		row := cells[f.Test]
+		switch text := strings.TrimSpace(f.text() + " " + f.Unit); {
+		case slices.Contains(columns, f.Name):
+			row[f.Name] = text
+		case row[""] != "":
+			row[""] += ", " + f.Name + " " + text
+		default:
+			row[""] = f.Name + " " + text
+		}
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "| test | %s | fault |\n|---|%s---|\n", strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
+	for _, test := range tests {
+		fmt.Fprintf(&out, "| %s ", test)
+		for _, name := range columns {
+			fmt.Fprintf(&out, "| %s ", cells[test][name])
+		}
+		fmt.Fprintf(&out, "| %s |\n", cells[test][""])
+	}
+	return out.String()
+}

@@ -1,0 +1,230 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+// TestPartition drops packets around one node, in each way that a network or a firewall may. Clients reach all nodes, so a node that
+// cannot serve must say so: its sessions move and none ends, while it promises nothing any more, not even to a client that stays.
+func TestPartition(t *testing.T) {
+	t.Parallel()
+	for _, p := range []struct {
+		name  string
+		nodes int
+		// leads: the victim is the leader; fromLeader: only the leader is out of its reach.
+		leads, fromLeader bool
+		flags             []string
+		full              bool
+	}{
+		{name: "learner", nodes: 3},
+		{name: "learner hears nobody", nodes: 3, flags: []string{direction("in")}},
+		{name: "learner reaches nobody", nodes: 3, flags: []string{direction("out")}},
+		{name: "learner without its leader", nodes: 3, fromLeader: true},
+		{name: "learner without its leader, hears not", nodes: 3, fromLeader: true, flags: []string{direction("in")}, full: true},
+		{name: "learner without its leader, reaches not", nodes: 3, fromLeader: true, flags: []string{direction("out")}, full: true},
+		{name: "learner, Raft port", nodes: 3, flags: []string{port(raftPort)}},
+		{name: "learner, peer port", nodes: 3, flags: []string{port(peerPort)}},
+		{name: "leader", nodes: 3, leads: true},
+		{name: "leader of five", nodes: 5, leads: true, full: true},
+		{name: "leader hears nobody", nodes: 3, leads: true, flags: []string{direction("in")}},
+		{name: "leader reaches nobody", nodes: 3, leads: true, flags: []string{direction("out")}},
+		{name: "leader, Raft port", nodes: 3, leads: true, flags: []string{port(raftPort)}},
+		{name: "leader hears nobody, Raft port", nodes: 3, leads: true, flags: []string{port(raftPort), direction("in")}, full: true},
+		{name: "leader reaches nobody, Raft port", nodes: 3, leads: true, flags: []string{port(raftPort), direction("out")}, full: true},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			if p.full && !full {
+				t.Skip("left to E2E=full")
+			}
+			c := up(t, p.nodes)
+			l := c.newLedger()
+			leader := c.awaitServing(healWithin, c.all()...)
+			victim, from := c.follower(leader), []int{leader}
+			if p.leads {
+				victim = leader
+			}
+			if !p.fromLeader {
+				from = c.but(victim)
+			}
+			moving, staying := l.settled(10, minTimeout, victim), l.settled(10, minTimeout, c.but(victim)...)
+			calm := l.settled(5, 2*minTimeout, c.all()...)
+			stubborn := c.stubborn(victim)
+			time.Sleep(minTimeout)
+
+			cut := c.cut([]int{victim}, from, p.flags...)
+			since := time.Now()
+			if p.leads {
+				c.awaitLeader(moveWithin, c.but(victim)...)
+				took(t, "leads", time.Since(since))
+			}
+			l.awaitOwners(moveWithin, moving, c.but(victim)...)
+			l.moved(since, moving, c.but(victim)...)
+			away := time.Now() // a node without Raft alone hears of a leader until it stands for election
+			time.Sleep(2 * minTimeout)
+			stubborn.promisedNothing(away)
+			l.noneEnded(append(moving, staying...))
+			if !p.leads { // a new leader must first hear from everybody; a node that is lost costs nobody a promise
+				l.noneLapsed(calm)
+			}
+			if s, err := c.status(victim); err != nil || s.Ready || s.Role == "leader" {
+				t.Errorf("the node that is cut off says %+v, %v; want an answer that it is not ready and does not lead", s, err)
+			}
+			cut.heal()
+
+			c.awaitServing(healWithin, c.all()...)
+			l.servesOn(victim)
+		})
+	}
+}
+
+// TestPeerPortOfLeader lets Raft through, and nothing else, so that nobody else is elected and no round is good. Touches count nowhere and no
+// node is ready; but entries are committed, so that sessions live from move to move, and none ends. The time is not held even against a
+// client that has gone (I8): its session expires when rounds are good again, and has what was left of its timeout until then.
+func TestPeerPortOfLeader(t *testing.T) {
+	c := up(t, 3)
+	l := c.newLedger()
+	leader := c.awaitServing(healWithin, c.all()...)
+	all := l.settled(10, minTimeout, c.all()...)
+	stubborn := c.stubborn(leader)
+	time.Sleep(minTimeout)
+	const long = 4 * minTimeout
+	x, opened := l.client(), time.Now()
+	gone := l.open(x, 1, long)[0]
+	x.Close()
+
+	cut := c.cut([]int{leader}, c.but(leader), port(peerPort))
+	since := time.Now()
+	time.Sleep(long)
+	for _, n := range c.all() {
+		if s, err := c.status(n); err != nil || s.Ready || s.Leader != session.Node(leader) {
+			t.Errorf("node %d says %+v, %v; want that it is not ready, and node %d leads", n, s, err, leader)
+		}
+	}
+	stubborn.promisedNothing(since)
+	l.noneEnded(all)
+	healed := time.Now()
+	cut.heal()
+
+	// The leader's clock stands two intervals, a second, after the last good round.
+	cert := *c.awaitEnd(gone.session.ID(), healed.Add(long+healWithin)).Certificate
+	l.kept(gone, cert)
+	want := long - since.Sub(opened) - time.Second - 500*time.Millisecond
+	if after := cert.EndedAt.Sub(healed); after < want {
+		t.Errorf("I8: it expired %v after rounds were good again, want no sooner than %v: %+v", after, want, cert)
+	}
+	took(t, "expiry of the dead after", cert.EndedAt.Sub(healed))
+	c.awaitServing(healWithin, c.all()...)
+	l.servesOn(c.all()...)
+}
+
+// TestDisconnected takes a node's interface to its peers away, and gives it back.
+func TestDisconnected(t *testing.T) {
+	c := up(t, 3)
+	l := c.newLedger()
+	leader := c.awaitServing(healWithin, c.all()...)
+	victim := c.follower(leader)
+	moving := l.settled(10, 2*minTimeout, victim)
+
+	c.disconnect(victim)
+	since := time.Now()
+	l.awaitOwners(moveWithin, moving, c.but(victim)...)
+	l.moved(since, moving, c.but(victim)...)
+	time.Sleep(minTimeout)
+	l.noneLapsed(moving)
+	c.connect(victim)
+
+	c.awaitServing(healWithin, c.all()...)
+	l.servesOn(victim)
+}
+
+// TestMinorityCutOff drops all packets between two nodes, one of them the leader, and the other three.
+func TestMinorityCutOff(t *testing.T) {
+	c := up(t, 5)
+	l := c.newLedger()
+	old := c.awaitServing(healWithin, c.all()...)
+	minority := []int{old, c.follower(old)}
+	majority := c.but(minority...)
+	all := l.settled(5, minTimeout, c.all()...)
+
+	cut := c.cut(minority, majority)
+	since := time.Now()
+	c.awaitLeader(moveWithin, majority...)
+	took(t, "leads", time.Since(since))
+	l.awaitOwners(moveWithin, all, majority...)
+	time.Sleep(2 * minTimeout)
+	l.noneEnded(all)
+	for _, n := range minority {
+		if s, err := c.status(n); err != nil || s.Ready {
+			t.Errorf("node %d of the minority says %+v, %v; want an answer that it is not ready", n, s, err)
+		}
+	}
+	cut.heal()
+
+	c.awaitServing(healWithin, c.all()...)
+	l.servesOn(minority...)
+}
+
+// TestBridge cuts five nodes into two pairs that only the fifth node connects. The pair without the leader has a quorum of voters in
+// sight of nobody; the other one goes on.
+func TestBridge(t *testing.T) {
+	if !full {
+		t.Skip("E2E=full runs it: the matrix of TestPartition has the same cuts in three nodes")
+	}
+	c := up(t, 5)
+	l := c.newLedger()
+	leader := c.awaitServing(healWithin, c.all()...)
+	others := c.but(leader)
+	far := others[2:]
+	all := l.settled(5, minTimeout, c.all()...)
+
+	cut := c.cut(far, []int{leader, others[0]})
+	l.awaitOwners(moveWithin, all, c.but(far...)...)
+	time.Sleep(2 * minTimeout)
+	l.noneEnded(all)
+	if now := c.awaitLeader(moveWithin, c.but(far...)...); now != leader {
+		t.Errorf("node %d leads, want that node %d still does: it has a quorum", now, leader)
+	}
+	cut.heal()
+
+	c.awaitServing(healWithin, c.all()...)
+	l.servesOn(far...)
+}
+
+// TestLossy drops a share of all packets between all nodes at random. Sessions are held, and open, all the while.
+func TestLossy(t *testing.T) {
+	t.Parallel()
+	rates := map[int]time.Duration{10: 15 * time.Second}
+	if full {
+		rates = map[int]time.Duration{1: 30 * time.Second, 5: 30 * time.Second, 10: time.Minute, 20: time.Minute, 40: time.Minute}
+	}
+	// Above it, connections of TCP come to a stand: nothing but the promises can be relied on.
+	const bearable = 20
+	for rate, lasts := range rates {
+		t.Run(fmt.Sprintf("percent=%d", rate), func(t *testing.T) {
+			c := up(t, 3)
+			l := c.newLedger()
+			c.awaitServing(healWithin, c.all()...)
+			all := l.settled(20, 2*minTimeout, c.all()...)
+			cut := &partition{c: c}
+			for _, n := range c.all() {
+				cut.add(n, c.but(n), loss(rate), direction("in"))
+			}
+			if rate <= bearable {
+				l.open(l.client(), 5, 2*minTimeout)
+			}
+			time.Sleep(lasts)
+			cut.heal()
+			c.awaitServing(2*healWithin, c.all()...)
+			if rate <= bearable {
+				l.noneEnded(all)
+				l.servesOn(c.all()...)
+			}
+		})
+	}
+}
