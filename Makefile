@@ -7,8 +7,13 @@ MAKEFLAGS += --no-print-directory
 NODES ?= 3
 PORTS ?= 174
 COUNT ?= 5
-# The number of seeds of the simulation; its tests have a default of their own.
+# The number of seeds of the simulation, and the first one. make sim alone has a default of its own.
 SEEDS ?=
+FROM ?= 1
+# Power cuts of make disks; how long make fuzz is at each target, and make model at each search; states of one search at most.
+CUTS ?= 40
+TIME ?=
+STATES ?=
 
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
@@ -37,8 +42,9 @@ images: build ## Build the container images of the node and of the tests' packet
 # ---- test
 
 .PHONY: test
-test: ## Run all tests under the race detector; those with containers too, where docker runs
+test: ## Run all tests: unit and simulation under -race, planted bugs, soak, model; with docker and FUSE where they are
 	go test -race -timeout 15m ./...
+	$(MAKE) soak model planted disks
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \
 	elif [ -n "$${CI:-}" ]; then \
@@ -48,12 +54,53 @@ test: ## Run all tests under the race detector; those with containers too, where
 	fi
 
 .PHONY: sim
-sim: ## Run the simulation of whole clusters; SEEDS=n runs n seeds
+sim: ## Run the simulation of whole clusters under -race; SEEDS=n runs n seeds
 	SEEDS='$(SEEDS)' go test -race -count=1 -timeout 60m ./test/sim/...
 
+.PHONY: soak
+soak: ## Run SEEDS=300 seeds of the simulation, FROM=1, a process per core, and sum up what they did; RACE=1: under -race
+	@mkdir -p bin
+	go run ./test/sim/soak -seeds '$(or $(SEEDS),300)' -from '$(FROM)' -json bin/soak.json -artifacts bin/soak $(if $(RACE),-race)
+
+.PHONY: planted
+planted: ## Plant known bugs, one at a time, and demand that a test catches each; ALL=1 tries every catcher
+	go run ./test/planted $(if $(ALL),-all)
+
+.PHONY: model
+model: ## Search the model of the session protocol; TIME=10m for each search, STATES=n at most in one
+	@TIME='$(or $(TIME),1500ms)' STATES='$(STATES)' go test -count=1 -v -timeout 0 ./test/model | grep -v '^=== '
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for TIME=30s each, until one finds something
+	test/fuzz/run '$(or $(TIME),30s)'
+
+.PHONY: disks
+disks: ## Run nodes on disks that fail, hang, lie and lose power, CUTS=40 times; needs /dev/fuse and root
+	@mkdir -p bin
+	@if [ -w /dev/fuse ] && [ "$$(id -u)" = 0 ]; then \
+		CUTS='$(CUTS)' go test -tags e2e -count=1 -timeout 2h -artifacts -outputdir $(CURDIR)/bin ./test/disk/...; \
+	elif [ -n "$${CI:-}" ]; then \
+		echo 'make disks: needs /dev/fuse and root, and CI must run it' >&2; exit 1; \
+	else \
+		echo; echo '*** The tests of failing disks did NOT run: they need /dev/fuse and root.'; \
+	fi
+
 .PHONY: e2e
-e2e: images ## Run the tests with containers: real processes, disks and partitions
-	COMPOSE='$(COMPOSE)' go test -tags e2e -count=1 -timeout 15m ./test/e2e/...
+e2e: images ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
+	@mkdir -p bin
+	COMPOSE='$(COMPOSE)' E2E='$(E2E)' E2E_FIGURES="$$PWD/bin/e2e-figures.md" go test -tags e2e -count=1 -parallel 4 -timeout 2h ./test/e2e/...
+	@cat bin/e2e-figures.md
+
+.PHONY: proof
+proof: ## Run everything, long: 20,000 seeds, 1,000 power cuts, all catchers of planted bugs, fuzzing; takes most of a day
+	go test -race -count=1 -timeout 30m ./...
+	$(MAKE) sim SEEDS=100
+	$(MAKE) model TIME=2m STATES=40000000
+	$(MAKE) planted ALL=1
+	$(MAKE) e2e E2E=full
+	$(MAKE) disks CUTS=1000
+	$(MAKE) fuzz TIME=5m
+	$(MAKE) soak SEEDS=20000
 
 .PHONY: bench
 bench: .bin/benchstat ## Run all benchmarks, COUNT=5 times, and summarise them
