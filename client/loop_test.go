@@ -3,13 +3,13 @@ package client
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 	"holdfast/transport"
 )
 
@@ -73,7 +73,7 @@ func TestWindowBoundsWhatIsOut(t *testing.T) {
 
 // The loop may be late, callers are told the truth all the same.
 func TestContextEndsWithThePromiseWithoutTheLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, _, h := staged(t)
 		h.s.promise(time.Now().Add(time.Second), 0)
 		ctx := h.s.Context()
@@ -89,7 +89,7 @@ func TestContextEndsWithThePromiseWithoutTheLoop(t *testing.T) {
 
 // A session that somebody else closed is no wish of this client's.
 func TestClosedBySomebodyElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		var cert session.Certificate

@@ -12,10 +12,11 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestMovesWhenTheConnectionIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 		first := c.node(int(a.Owner()))
@@ -39,7 +40,7 @@ func TestMovesWhenTheConnectionIsLost(t *testing.T) {
 }
 
 func TestMovesOnJeopardyToALearntAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		time.Sleep(time.Second)
@@ -54,7 +55,7 @@ func TestMovesOnJeopardyToALearntAddress(t *testing.T) {
 }
 
 func TestStaysAndTouchesWhileNoOtherNodeServes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -91,7 +92,7 @@ func TestStaysAndTouchesWhileNoOtherNodeServes(t *testing.T) {
 }
 
 func TestMovesWhenHalfOfThePromiseIsUsedUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -110,7 +111,7 @@ func TestMovesWhenHalfOfThePromiseIsUsedUp(t *testing.T) {
 }
 
 func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		for _, n := range []int{1, 2} {
 			c.set(func() {
@@ -131,7 +132,7 @@ func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
 }
 
 func TestConnectAttemptIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
 		for i := range 3 {
@@ -152,7 +153,7 @@ func TestConnectAttemptIsBounded(t *testing.T) {
 }
 
 func TestBackOffBetweenRounds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		for i := range 3 {
 			c.node(i + 1).down()
@@ -178,7 +179,7 @@ func TestBackOffBetweenRounds(t *testing.T) {
 func TestNodesThatRefuseAreNotAskedInATightLoop(t *testing.T) {
 	for _, err := range []error{session.ErrNoLeader, session.ErrStopping, session.ErrReadOnly, &session.NotLeaderError{Leader: 2, Address: "n2:7400"}} {
 		t.Run(err.Error(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				for i := range 2 {
 					c.set(func() { c.node(i + 1).script = func(string) error { return err } })
@@ -205,7 +206,7 @@ func errSentinel(err error) error {
 }
 
 func TestGoesToTheLeaderItIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 1)
 		c.set(func() {
 			c.node(1).script = func(string) error { return &session.NotLeaderError{Leader: 2, Address: c.node(2).address} }
@@ -234,7 +235,7 @@ func TestResumeAfterAMoveByReason(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.err.Error(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				s := mustOpen(t, cl, 30*time.Second)
 				n := c.node(1)
@@ -275,7 +276,7 @@ func TestResumeAfterAMoveByReason(t *testing.T) {
 // A resume whose outcome was never heard may take effect late, and take the session from the connection that serves it.
 // The Moved that tells so does not end the session: the client resumes again (M1).
 func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -302,7 +303,7 @@ func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 func TestPromisesAreSoundUnderFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 30).Draw(rt, "steps")
-		synctest.Test(t, func(t *testing.T) {
+		bubbles.Test(t, func(t *testing.T) {
 			c := newFakeCluster(t, 3)
 			c.promises = make(map[session.ID]time.Time)
 			cl := newTestClient(t, c, c.endpoints(1, 3))

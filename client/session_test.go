@@ -10,6 +10,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func wantStrings(t *testing.T, got []string, want ...string) {
@@ -49,7 +50,7 @@ func kinds(s *Session) []string {
 }
 
 func TestTouchesEveryThirdOfTheTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		wantSafe(t, c, s, promised(12*time.Second))
@@ -63,7 +64,7 @@ func TestTouchesEveryThirdOfTheTimeout(t *testing.T) {
 }
 
 func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		n := c.node(1)
@@ -91,7 +92,7 @@ func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
 }
 
 func TestContextEndsWithThePromiseToTheNanosecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		ctx := s.Context()
@@ -132,7 +133,7 @@ func TestContextEndsWithThePromiseToTheNanosecond(t *testing.T) {
 }
 
 func TestContextCarriesValuesButNotTheEndOfTheCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		type key struct{}
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
@@ -151,7 +152,7 @@ func TestContextCarriesValuesButNotTheEndOfTheCall(t *testing.T) {
 }
 
 func TestOpenWithoutAPromiseHasNoContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		other := mustOpen(t, cl, 10*time.Second)
 		tok := other.Token()
@@ -179,7 +180,7 @@ func TestOpenWithoutAPromiseHasNoContext(t *testing.T) {
 }
 
 func TestS5SuspensionDropsPromisesAndTouchesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		var ahead time.Duration
 		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
@@ -208,7 +209,7 @@ func TestS5SuspensionDropsPromisesAndTouchesAtOnce(t *testing.T) {
 }
 
 func TestS5AnswerFromBeforeASuspensionPromisesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		var ahead time.Duration
 		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
@@ -226,7 +227,7 @@ func TestS5AnswerFromBeforeASuspensionPromisesNothing(t *testing.T) {
 }
 
 func TestDifferentTimeoutsAreTouchedByID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		short, long := mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 30*time.Second)
 		c.node(1).record()
@@ -252,7 +253,7 @@ func TestTouchFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.err.Error(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				s, other := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 				c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): tt.err} })
@@ -278,7 +279,7 @@ func TestTouchFailures(t *testing.T) {
 }
 
 func TestGoneEndsTheSessionWithItsCertificate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		ctx := s.Context()
@@ -298,7 +299,7 @@ func TestGoneEndsTheSessionWithItsCertificate(t *testing.T) {
 }
 
 func TestMovedEndsTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 10*time.Second)
 		thief, err := New(Config{Endpoints: c.endpoints(2, 2), Dial: c.dial})
@@ -322,7 +323,7 @@ func TestMovedEndsTheSession(t *testing.T) {
 }
 
 func TestEventsDropTheOldest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Hour)
 		for range 50 {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 	"holdfast/transport"
 )
 
@@ -103,7 +103,7 @@ func (n *fakeNode) ListMembers(context.Context, *holdfastv1.ListMembersRequest) 
 }
 
 func TestGet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 10*time.Second)
 		f, err := cl.Get(t.Context(), s.ID())
@@ -128,7 +128,7 @@ func TestUnaryCallsGoOnToAnotherNode(t *testing.T) {
 		"no leader": func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return session.ErrNoLeader } }) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				sick(c.node(1))
 				for range 2 {
@@ -149,7 +149,7 @@ func TestUnaryCallsGoOnToAnotherNode(t *testing.T) {
 }
 
 func TestUnaryCallsEndWithTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		c.node(1).down()
 		c.node(2).down()
@@ -170,7 +170,7 @@ func TestUnaryCallsEndWithTheContext(t *testing.T) {
 }
 
 func TestListAndStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		page, next, err := cl.List(t.Context(), ListOptions{Owner: 1, PageToken: "a"})
@@ -188,7 +188,7 @@ func TestListAndStatus(t *testing.T) {
 }
 
 func TestTouchAsksTheOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 1)
 		here := mustOpen(t, cl, 10*time.Second)
 		far := newTestClient(t, c, c.endpoints(3, 3)) // an endpoint that cl does not know
@@ -212,7 +212,7 @@ func TestTouchAsksTheOwner(t *testing.T) {
 }
 
 func TestCloseTokenThatIsRepeatedSucceeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 10*time.Second)
 		tok := s.Token()
@@ -241,7 +241,7 @@ func TestCloseTokenThatIsRepeatedSucceeds(t *testing.T) {
 
 // A touch whose answer comes after a suspension promises nothing: the monotonic clock stood (S5).
 func TestS5UnaryTouchOverASuspension(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		token := mustOpen(t, cl, 10*time.Second).Token()
 		other := newTestClient(t, c, c.endpoints(1, 1))

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // fakeRaft takes entries, and answers each when and how the test says.
@@ -169,7 +170,7 @@ func marksOf(f *fakeFuture) []uint64 {
 
 func bubble(t *testing.T, cfg ProposerConfig, f func(b *bench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		b := startProposer(t, cfg)
 		defer b.close(t)
 		f(b)

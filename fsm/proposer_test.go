@@ -8,12 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestProposeAnswersWithTheResult(t *testing.T) {
@@ -315,7 +315,7 @@ func TestUnknownOutcomesAreCountedOnce(t *testing.T) {
 }
 
 func TestStopAnswersEverybody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		b := startProposer(t, ProposerConfig{})
 		sent, queued := b.propose(t.Context(), marked(1)), b.propose(t.Context(), marked(2))
 		b.stop()
@@ -335,7 +335,7 @@ func TestStopAnswersEverybody(t *testing.T) {
 }
 
 func TestStopWaitsNoLongerThanTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		b := startProposer(t, ProposerConfig{Timeout: time.Second})
 		sent := b.propose(t.Context(), marked(1))
 		b.stop()

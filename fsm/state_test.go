@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // recorder is an Observer that writes down what it is told, and runs a hook meanwhile.
@@ -98,7 +99,7 @@ func (changeKeeper) Restored() {}
 
 // What an observer does on hearing of an entry is done before anybody can see that the entry was applied (M3, T1).
 func TestObserversRunBeforeTheIndexShows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		r := newReplica()
 		first := r.open(t, opening(1))
 		o := observe(r)
@@ -136,7 +137,7 @@ func TestObserversRunBeforeTheIndexShows(t *testing.T) {
 }
 
 func TestWaitApplied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		r := newReplica()
 		r.open(t, opening(1))
 		if err := r.WaitApplied(t.Context(), 1); err != nil {

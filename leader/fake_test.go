@@ -11,6 +11,7 @@ import (
 
 	"holdfast/leader"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 const (
@@ -236,7 +237,7 @@ func voters(nodes ...session.Node) []session.Member {
 // bubble runs test in a bubble with a tracker on node 1 that is not running yet.
 func bubble(t *testing.T, members []session.Member, test func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(newWorld(t, members)) })
+	bubbles.Test(t, func(t *testing.T) { test(newWorld(t, members)) })
 }
 
 func newWorld(t *testing.T, members []session.Member) *world {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // solo runs a leader that is its own quorum.
@@ -68,7 +69,7 @@ func TestOpen(t *testing.T) {
 
 // O1: an open from a clock more than a minute ahead of the leader's is refused.
 func TestO1ClockAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().Add(48 * time.Hour)))
 		w := newWorld(t, voters(1))
 		defer w.run()()

@@ -47,6 +47,13 @@ func (t *Tracker) Newest() uint64 {
 	return max(t.rounds.newest.number(), t.cfg.After)
 }
 
+// Good returns the number of the newest good round, 0 before the first (R3).
+func (t *Tracker) Good() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rounds.good.number()
+}
+
 // Stats returns the tracker's numbers as they are now.
 func (t *Tracker) Stats() Stats {
 	s := Stats{

@@ -3,14 +3,14 @@ package learner
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestM3ServesOnlyWhatItHasApplied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
@@ -34,7 +34,7 @@ func TestM3ServesOnlyWhatItHasApplied(t *testing.T) {
 }
 
 func TestM3ARestartedOwnerWaitsForTheLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 4})
 		touch := func() error {
@@ -60,7 +60,7 @@ func TestM3ARestartedOwnerWaitsForTheLeader(t *testing.T) {
 }
 
 func TestM3ANewLeaderHasToApplyItToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 4})
 		w.follow().beat(session.Heartbeat{Attachment: 4})
@@ -72,7 +72,7 @@ func TestM3ANewLeaderHasToApplyItToo(t *testing.T) {
 }
 
 func TestM5AnUnknownIDIsNotCalledExpired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		if got := w.conn.Touch([]session.ID{77}).Failures; len(got) != 1 || !errors.Is(got[0].Err, session.ErrMoved) {
@@ -86,7 +86,7 @@ func TestM5AnUnknownIDIsNotCalledExpired(t *testing.T) {
 }
 
 func TestConnectionsForgetWhatHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		w.open(1, 1)
@@ -99,7 +99,7 @@ func TestConnectionsForgetWhatHasEnded(t *testing.T) {
 }
 
 func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		for id := session.ID(1); id <= 4; id++ {
@@ -126,7 +126,7 @@ func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
 }
 
 func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		done := make(chan error)
@@ -147,7 +147,7 @@ func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
 }
 
 func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		begin := time.Now()
@@ -170,7 +170,7 @@ func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
 }
 
 func TestM5AnEndIsExplainedOnceThisNodeHasAppliedIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		done := make(chan error)
@@ -190,7 +190,7 @@ func TestM5AnEndIsExplainedOnceThisNodeHasAppliedIt(t *testing.T) {
 }
 
 func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		done := make(chan session.Grant)

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // promised is what S3 makes of a touch received when another one, so much older, is the newest confirmed.
@@ -17,7 +18,7 @@ func promised(older time.Duration) time.Duration {
 }
 
 func TestS1ConfirmsWhatWasReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -37,7 +38,7 @@ func TestS1ConfirmsWhatWasReported(t *testing.T) {
 }
 
 func TestS1NotTakenIsNotConfirmed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -57,7 +58,7 @@ func TestS1NotTakenIsNotConfirmed(t *testing.T) {
 }
 
 func TestS1AnEndedStreamConfirmsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -80,7 +81,7 @@ func TestS1AnEndedStreamConfirmsNothing(t *testing.T) {
 }
 
 func TestS1ConfirmedBeforeTheStreamEndedStaysConfirmed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -98,7 +99,7 @@ func TestS1ConfirmedBeforeTheStreamEndedStaysConfirmed(t *testing.T) {
 }
 
 func TestS2OpensAreConfirmedByTheirCommit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		if got, want := w.open(1, 1).SafeFor, promised(0); got != want {
@@ -112,7 +113,7 @@ func TestS2OpensAreConfirmedByTheirCommit(t *testing.T) {
 }
 
 func TestS2ARepeatConfirmsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
@@ -133,7 +134,7 @@ func TestS2ARepeatConfirmsNothing(t *testing.T) {
 }
 
 func TestS3TheSmallestPromiseAnswersForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		w.open(1, 1)
@@ -150,7 +151,7 @@ func TestS3TheSmallestPromiseAnswersForAll(t *testing.T) {
 }
 
 func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		begin := time.Now()
@@ -179,7 +180,7 @@ func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
 }
 
 func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		time.Sleep(5 * interval)
 		e := &events{}
@@ -196,7 +197,7 @@ func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
 }
 
 func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -242,7 +243,7 @@ func TestS5NobodyGetsPastTheDrop(t *testing.T) {
 }
 
 func TestS5AnOpenOverASuspensionPromisesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		for _, term := range []uint64{1, 1, 4} {
@@ -28,7 +28,7 @@ func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
 }
 
 func TestT1HIsReadAfterTheTableIsTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -52,7 +52,7 @@ func TestT1HIsReadAfterTheTableIsTaken(t *testing.T) {
 }
 
 func TestT1LeavesOutWhatMovedByH(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -70,7 +70,7 @@ func TestT1LeavesOutWhatMovedByH(t *testing.T) {
 }
 
 func TestT2RefusesOtherAttachments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 3)
@@ -94,7 +94,7 @@ func TestT2RefusesOtherAttachments(t *testing.T) {
 }
 
 func TestT2AnEndedSessionFailsOnceInATouchOfAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		w.open(1, 1)
@@ -111,7 +111,7 @@ func TestT2AnEndedSessionFailsOnceInATouchOfAll(t *testing.T) {
 }
 
 func TestT2NeedsTheCredential(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -128,7 +128,7 @@ func TestT2NeedsTheCredential(t *testing.T) {
 }
 
 func TestT3FirstAnswerOfAStreamIsCompleteAndTouchesGoOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -149,7 +149,7 @@ func TestT3FirstAnswerOfAStreamIsCompleteAndTouchesGoOnce(t *testing.T) {
 }
 
 func TestT4AgesCountFromTheTouchOrTheBeginOfServing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -166,7 +166,7 @@ func TestT4AgesCountFromTheTouchOrTheBeginOfServing(t *testing.T) {
 
 // The answer is slow on its way out: what it says of its time is as of the taking of the table.
 func TestT4AgesCountToTheTakingOfTheTable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -198,7 +198,7 @@ func TestE1VouchesSinceTheLastStall(t *testing.T) {
 }
 
 func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		time.Sleep(20 * interval)
@@ -215,7 +215,7 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 }
 
 func TestRequestsEndWithTheStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := w.conn.Open(t.Context(), session.OpenRequest{}); !errors.Is(err, session.ErrNoLeader) {
 			t.Errorf("open without a leader: %v, want ErrNoLeader", err)
@@ -246,7 +246,7 @@ func TestRequestsEndWithTheStream(t *testing.T) {
 }
 
 func TestReadyOnceCaughtUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		if err := w.server.Ready(); !errors.Is(err, session.ErrNoLeader) {
 			t.Errorf("without a leader: %v, want ErrNoLeader", err)
@@ -278,7 +278,7 @@ func TestReadyOnceCaughtUp(t *testing.T) {
 }
 
 func TestStopRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		w.server.Stop()

@@ -139,10 +139,10 @@ func FuzzParsePeers(f *testing.F) {
 
 // FuzzIdentity: whatever the identity file holds, it is this node's and counts on, or it is refused and left as it is.
 func FuzzIdentity(f *testing.F) {
-	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"}}`))
+	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"}}`))
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"new":{}}`))
-	f.Add([]byte(`{"format":1,"cluster_id":"c","node":257,"incarnation":18446744073709551615}`))
-	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":18446744073709551615}`))
+	f.Add([]byte(`{"format":2,"cluster_id":"c","node":257,"incarnation":18446744073709551615}`))
+	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":18446744073709551615}`))
 	f.Add([]byte(``))
 	f.Add([]byte(strings.Repeat("[", 20_000)))
 	dir := f.TempDir()

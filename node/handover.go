@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"holdfast/leader"
 	"holdfast/session"
 )
 
@@ -47,6 +48,39 @@ func (n *Node) HandOver(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// fruitless is how many intervals at least a leader waits for a good round: as many as it waits for a node (E1).
+const fruitless = 3
+
+// yieldUnanswered hands leadership over when no round has been good for longer than the stall limit, until ctx ends. Raft's port is open,
+// or this node would not lead, but the others do not reach it at the peer port: as long as it leads, no touch counts and nobody is ready. A
+// next leader that fares no better hands over too. Time in which this process did not run is not counted.
+func (n *Node) yieldUnanswered(ctx context.Context, tracker *leader.Tracker) {
+	interval := n.cfg.HeartbeatInterval
+	limit := max(n.dog.limit, fruitless*interval)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	good, unanswered := tracker.Good(), time.Duration(0)
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		unanswered += interval
+		if now := tracker.Good(); now != good {
+			good, unanswered = now, 0
+		}
+		if unanswered <= limit {
+			continue
+		}
+		n.logger.Warn("handing leadership over, as no round has been good", "for", unanswered, "limit", limit)
+		if err := n.HandOver(ctx); err != nil && ctx.Err() == nil {
+			n.logger.Warn("leadership was not handed over", "error", err)
+		}
+		unanswered = 0
+	}
 }
 
 // votesAlone reports whether this node is the only voter.

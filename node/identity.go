@@ -23,8 +23,9 @@ import (
 const (
 	identityFile = "identity"
 	lockFile     = "lock"
-	// identityFormat is the version of the identity file, and of what else a data directory holds.
-	identityFormat = 1
+	// identityFormat is the version of the identity file, and of what else a data directory holds. Before 2, directories had no
+	// identities, and Raft's servers did not name them.
+	identityFormat = 2
 )
 
 // identityRecord is the identity file: one line of JSON, replaced as a whole at every start.
@@ -175,6 +176,9 @@ func errDamaged(path string) error {
 
 func (r identityRecord) check(want identityRecord) error {
 	switch {
+	case r.Format < identityFormat:
+		return fmt.Errorf("it was written by an older version (format %d, this version knows %d): use that version, or begin a new cluster "+
+			"with empty directories on all nodes", r.Format, identityFormat)
 	case r.Format > identityFormat:
 		return fmt.Errorf("it was written by a newer version (format %d, this version knows %d): use that version", r.Format, identityFormat)
 	case r.ClusterID != want.ClusterID:

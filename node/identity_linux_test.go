@@ -1,8 +1,10 @@
 package node
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 )
@@ -20,6 +22,34 @@ func mounted(t *testing.T, options string) string {
 		}
 	})
 	return path
+}
+
+// unprivileged takes this thread's rights to files away, if it is root's, until the test ends.
+func unprivileged(t *testing.T) {
+	t.Helper()
+	const nobody = 65534
+	if os.Getuid() != 0 {
+		return
+	}
+	runtime.LockOSThread() // and never unlocks it: the thread ends with the test
+	if err := syscall.Setfsuid(nobody); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setfsuid(0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOpenDirRefusesWithoutPermission(t *testing.T) {
+	path := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(path), 0o755), os.Chmod(path, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	unprivileged(t)
+	refused(t, path, "let this user read and write it")
+	refused(t, filepath.Join(path, "below"), "let this user read and write it")
 }
 
 func TestOpenDirRefusesAFullDisk(t *testing.T) {

@@ -97,6 +97,7 @@ func (n *Node) lead(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { n.followSelf(ctx, tracker) })
 	wg.Go(func() { n.takeIn(ctx, tracker) })
+	wg.Go(func() { n.yieldUnanswered(ctx, tracker) })
 	wg.Go(func() {
 		n.watchLeadership(ctx)
 		cancel()

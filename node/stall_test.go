@@ -10,12 +10,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 	"holdfast/transport"
 )
 
@@ -111,7 +111,7 @@ func (c *testCluster) recovers(n *testNode) {
 
 // A leader whose disk hangs leads for ever, if Raft is left alone (hashicorp/raft#503).
 func TestALeaderWhoseDiskHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		old := c.leader(within)
@@ -146,7 +146,7 @@ func TestALeaderWhoseDiskHangs(t *testing.T) {
 
 // While Raft's loop hangs its heartbeats are still answered: a leader would count a follower that stores nothing.
 func TestAFollowerWhoseDiskHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -175,7 +175,7 @@ func TestAFollowerWhoseDiskHangs(t *testing.T) {
 
 // A leader whose only follower left has a disk that hangs has no quorum, and finds out.
 func TestAFollowerWhoseDiskHangsIsNoQuorum(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -196,7 +196,7 @@ func TestAFollowerWhoseDiskHangsIsNoQuorum(t *testing.T) {
 }
 
 func TestASlowDiskIsNoStall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -220,7 +220,7 @@ func TestASlowDiskIsNoStall(t *testing.T) {
 // A state machine that stops applying, on the leader and on a follower.
 func TestAStateMachineThatHangs(t *testing.T) {
 	for _, leader := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbles.Test(t, func(t *testing.T) {
 			c := newTestCluster(t, 0, nil)
 			c.add(3)
 			var hangs atomic.Pointer[testNode]
@@ -259,7 +259,7 @@ func TestAStateMachineThatHangs(t *testing.T) {
 
 // A process that did not run for longer than the limit hands leadership over, and stays a member.
 func TestAProcessThatDidNotRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 0, nil)
 		c.add(3)
 		for _, n := range c.nodes {
@@ -297,7 +297,7 @@ func TestAProcessThatDidNotRun(t *testing.T) {
 func TestStopOfALeaderWhoseDiskHangs(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"before it is found out": time.Second, "after it has stepped out": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 3, nil)
 				defer c.stop()
 				old := c.leader(within)
@@ -324,7 +324,7 @@ func TestStopOfALeaderWhoseDiskHangs(t *testing.T) {
 
 // A node that stalls on two things comes back when both are over.
 func TestTwoStalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 0, nil)
 		c.add(3)
 		victim := c.nodes[0]
@@ -370,7 +370,7 @@ func TestTwoStalls(t *testing.T) {
 func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 	for _, size := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d nodes", size), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, size, nil)
 				defer c.stop()
 				old := c.leader(within)

@@ -4,12 +4,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holdfast/test/bubbles"
 )
 
 // Raft stops while nobody reads its NotifyCh: it is read whatever the role loop does, and what it says is "look again", once.
 // test/raft shows the trap itself.
 func TestLeadershipIsAlwaysRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		l := newLeadership()
 		defer l.close()
 		for i := range 1000 { // nobody reads changed meanwhile
@@ -33,7 +35,7 @@ func TestLeadershipIsAlwaysRead(t *testing.T) {
 // over first, so that another leads without an election timeout; it leaves no connection open; and it starts again on its
 // configuration, which Raft will not be bootstrapped with twice.
 func TestAnOrderedStopHandsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		former := c.leader(10 * time.Second)
 		time.Sleep(10 * time.Second)

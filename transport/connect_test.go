@@ -15,6 +15,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestConnectServesEachRequest(t *testing.T) {
@@ -28,7 +29,7 @@ func TestConnectServesEachRequest(t *testing.T) {
 			return session.Touched{SafeFor: 2 * time.Second, Failures: []session.TouchFailure{{ID: ids[1], Err: session.ErrMoved}}}
 		},
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -74,7 +75,7 @@ func TestConnectAnswersWhatIsUnderWayAfterTheClientsLastWord(t *testing.T) {
 	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
 		return grant(7), sleep(ctx, time.Second)
 	}}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -110,7 +111,7 @@ func TestConnectCancelsRequestsWithTheStream(t *testing.T) {
 		cancelled <- ctx.Err()
 		return session.Grant{}, ctx.Err()
 	}}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -135,7 +136,7 @@ func TestTouchesAreServedInOrderWhileOpensWait(t *testing.T) {
 	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
 		return grant(7), sleep(ctx, time.Second)
 	}}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -165,7 +166,7 @@ func TestConnectLimits(t *testing.T) {
 		}
 	}
 	t.Run("requests", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbles.Test(t, func(t *testing.T) {
 			_, network, stop := clientPort(t, ClientConfig{MaxRequests: 2}, service)
 			defer stop()
 			stream := connected(t, network)
@@ -188,7 +189,7 @@ func TestConnectLimits(t *testing.T) {
 		})
 	})
 	t.Run("sessions", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbles.Test(t, func(t *testing.T) {
 			_, network, stop := clientPort(t, ClientConfig{MaxSessions: 2}, service)
 			defer stop()
 			stream := connected(t, network)
@@ -223,7 +224,7 @@ func TestAPlaceIsGivenBackBeforeTheAnswer(t *testing.T) {
 		service.newest().Moved(8) // which is looked into after the answer
 		return grant(8), nil
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{MaxRequests: 1}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -243,7 +244,7 @@ func TestAPlaceIsGivenBackBeforeTheAnswer(t *testing.T) {
 
 func TestEventsAreBatchedInOrder(t *testing.T) {
 	service := &fakeService{}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		stalled := newStall()
@@ -305,7 +306,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 	service := &fakeService{}
 	var current error
 	service.touchToken = func(context.Context, session.Token) (time.Duration, error) { return 0, current }
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -359,7 +360,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 
 func TestAnEventWaitsForNoLaterOpen(t *testing.T) {
 	service := &fakeService{}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		slow := true

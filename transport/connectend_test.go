@@ -17,11 +17,12 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestASlowReaderLosesItsStream(t *testing.T) {
 	service := &fakeService{}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{MaxOutgoing: 50}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -90,7 +91,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 		touch: func([]session.ID) session.Touched { panic("secret") },
 		find:  func(context.Context, session.ID) (session.Listed, error) { panic("secret") },
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -136,7 +137,7 @@ func TestGarbageMessagesEndTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{MaxMessageBytes: 1000}, service)
 		defer stop()
 		for name, tt := range map[string]struct {
@@ -173,7 +174,7 @@ func TestStopEndsStreams(t *testing.T) {
 	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
 		return grant(7), sleep(ctx, 300*time.Millisecond)
 	}}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -208,7 +209,7 @@ func TestStopIsBounded(t *testing.T) {
 		<-release // a request that does not look at its context
 		return grant(7), nil
 	}}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
 		network := newPipes()
 		s := NewClientServer(ClientConfig{}, service, fakeCluster{})

@@ -17,12 +17,13 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 	var log logBuffer
 	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{MaxConnections: 2, Logger: logger}, &fakeService{})
 		defer stop()
 		one, two := connected(t, network), connected(t, network)
@@ -51,7 +52,7 @@ func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 }
 
 func TestStreamsAboveTheLimitWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{MaxStreams: 2}, &fakeService{})
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -81,7 +82,7 @@ func TestStreamsAboveTheLimitWait(t *testing.T) {
 
 // TestKeepaliveEveryTenSecondsIsAllowed: gRPC's own default would end the connection after two pings.
 func TestKeepaliveEveryTenSecondsIsAllowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
 		defer stop()
 		stream := connected(t, network)
@@ -99,7 +100,7 @@ func TestKeepaliveEveryTenSecondsIsAllowed(t *testing.T) {
 
 func TestAClientThatHangsIsNoticed(t *testing.T) {
 	service := &fakeService{}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		stalled := newStall()
@@ -133,7 +134,7 @@ func TestGarbageOnThePort(t *testing.T) {
 		noise[i] = byte(random.Uint32())
 	}
 	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
 		defer stop()
 		for _, garbage := range [][]byte{nil, noise, []byte("GET / HTTP/1.1\r\n\r\n"), []byte(preface), append([]byte(preface), noise...)} {
@@ -187,7 +188,7 @@ func (l brokenListener) Addr() net.Addr            { return &net.UnixAddr{} }
 
 func TestServiceThatIsStopping(t *testing.T) {
 	service := &fakeService{connect: func(session.Events) error { return session.ErrStopping }}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		if _, err := connected(t, network).Recv(); !errors.Is(Domain(err), session.ErrStopping) {

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -17,6 +16,7 @@ import (
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // followFunc is a Follower.
@@ -126,7 +126,7 @@ func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
 		}
 		return &session.NotLeaderError{Leader: 3, Address: "n3"}
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network
@@ -173,7 +173,7 @@ func TestPeersOfOthersAreRefused(t *testing.T) {
 		t.Error("a refused peer was followed")
 		return nil
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network
@@ -202,7 +202,7 @@ func TestPeersOfOthersAreRefused(t *testing.T) {
 }
 
 func TestHelloIsAwaitedFiveSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		p := peerPort(t, nil)
 		defer p.stop(t)
 		network := p.network
@@ -235,7 +235,7 @@ func TestASilentLeaderIsGivenUp(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network
@@ -266,7 +266,7 @@ func TestALeaderThatDoesNotWelcome(t *testing.T) {
 	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
 		return l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Round: 1}})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network
@@ -296,7 +296,7 @@ func TestBadPeerMessagesEndTheStream(t *testing.T) {
 		return request(&peerv1.Request{Body: &peerv1.Request_Open{Open: o}})
 	}
 	id, second := make([]byte, 16), PromiseProto(time.Second)
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network

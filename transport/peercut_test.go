@@ -18,6 +18,7 @@ import (
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestStreamsEndWithTheirContext(t *testing.T) {
@@ -44,7 +45,7 @@ func TestStreamsEndWithTheirContext(t *testing.T) {
 		return err
 	}
 	t.Run("learner's", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbles.Test(t, func(t *testing.T) {
 			p := peerPort(t, follow)
 			defer p.stop(t)
 			network := p.network
@@ -73,7 +74,7 @@ func TestStreamsEndWithTheirContext(t *testing.T) {
 		})
 	})
 	t.Run("leader's", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbles.Test(t, func(t *testing.T) {
 			p := peerPort(t, follow)
 			defer p.stop(t)
 			network := p.network
@@ -112,7 +113,7 @@ func TestACutPeerIsNoticedByBothSides(t *testing.T) {
 		ended.Add(1)
 		return err
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network
@@ -228,7 +229,7 @@ func TestTheLastMessageIsWritten(t *testing.T) {
 		"hung": {time.Hour, flushWait},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				h := &peerHandler{
 					cfg:  PeerConfig{ClusterID: "c", HelloTimeout: time.Second},
 					port: &port{logger: hclog.NewNullLogger(), stopping: make(chan struct{})},

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -17,6 +16,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestUnaryCalls(t *testing.T) {
@@ -38,7 +38,7 @@ func TestUnaryCalls(t *testing.T) {
 			return nil
 		},
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -79,7 +79,7 @@ func TestTouchSessions(t *testing.T) {
 			return 0, ctx.Err()
 		}
 	}}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -146,7 +146,7 @@ func TestGetSession(t *testing.T) {
 			return session.Listed{}, &session.ExpiredError{ID: id}
 		}
 	}}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -176,7 +176,7 @@ func TestListSessions(t *testing.T) {
 		asked = q
 		return page, nil
 	}}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -219,7 +219,7 @@ func TestListSessions(t *testing.T) {
 }
 
 func TestClusterHealthAndReflection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
 		defer stop()
 		conn := dialPipes(t, network)

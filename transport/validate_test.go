@@ -7,7 +7,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -15,6 +14,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // invalid is one field out of its range: a request on a connection, or a unary one.
@@ -195,7 +195,7 @@ func TestEveryFieldHasARange(t *testing.T) {
 			return 0, nil
 		},
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, untouched)
 		defer stop()
 		client := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -225,7 +225,7 @@ func TestEveryFieldHasARange(t *testing.T) {
 }
 
 func TestMessagesWithoutSeqAreAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
 		defer stop()
 		stream := connected(t, network)

@@ -13,6 +13,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 	"holdfast/transport"
 )
 
@@ -44,7 +45,7 @@ func FuzzConnect(f *testing.F) {
 			}
 		}
 		ofMessages().Hold(t, len(b), func() {
-			synctest.Test(t, func(t *testing.T) { connect(t, script) })
+			bubbles.Test(t, func(t *testing.T) { connect(t, script) })
 		})
 	})
 }

@@ -15,6 +15,7 @@ import (
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 	"holdfast/transport"
 )
 
@@ -41,7 +42,7 @@ func FuzzLeaderStream(f *testing.F) {
 			}
 		}
 		ofMessages().Hold(t, len(b), func() {
-			synctest.Test(t, func(t *testing.T) { hearLeader(t, script) })
+			bubbles.Test(t, func(t *testing.T) { hearLeader(t, script) })
 		})
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 	"holdfast/transport"
 )
 
@@ -48,7 +49,7 @@ func FuzzLearnerStream(f *testing.F) {
 			}
 		}
 		ofMessages().Hold(t, len(b), func() {
-			synctest.Test(t, func(t *testing.T) { hearLearner(t, script) })
+			bubbles.Test(t, func(t *testing.T) { hearLearner(t, script) })
 		})
 	})
 }
@@ -77,7 +78,7 @@ func FuzzTouchBatch(f *testing.F) {
 			}
 		}
 		ofMessages().Hold(t, len(batch), func() {
-			synctest.Test(t, func(t *testing.T) { hearLearner(t, script) })
+			bubbles.Test(t, func(t *testing.T) { hearLearner(t, script) })
 		})
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,6 +14,7 @@ import (
 
 	"holdfast/fsm"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // slow makes each entry take a while to be applied.
@@ -25,7 +25,7 @@ func (s slow) Restored()                                {}
 
 // raft.AppliedIndex says what was handed to the state, not what the state has applied. Holdfast waits for the state's own.
 func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
 		defer c.stop()
 		leads := c.leader()
@@ -57,7 +57,7 @@ func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
 
 // A snapshot is of its index, and entries go on being applied while it is written, however slow the disk is.
 func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		var writing, writes atomic.Int64
 		const took = 10 * time.Second
 		c := start(t, options{peers: 1, prepare: func(p *peer, conf *raft.Config) {
@@ -129,7 +129,7 @@ func restoreNewest(t *testing.T, p *peer) *fsm.State {
 // Apply takes no term: what a leader decided in one term can be appended by the same node in a later one. The state ignores a
 // close whose term is not its entry's (E3); a close of the entry's own term is the control.
 func TestWhatWasDecidedInAFormerTermChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
 		defer c.stop()
 		leads := c.leader()

@@ -4,16 +4,16 @@ import (
 	"encoding/hex"
 	"os"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // TestEmptiedDirectory restarts a node that does not lead, empties its directory, and starts it again: within the term it
 // fetches a copy and serves (T6), as the messages about damaged disks say.
 func TestEmptiedDirectory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
 		w := newWorld(t, newReport(2, 3))
 		for _, name := range w.names {

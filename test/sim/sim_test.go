@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 	"holdfast/test/sim/check"
 	"holdfast/test/sim/faults"
 	"holdfast/test/sim/history"
@@ -120,7 +120,7 @@ func runSeed(t *testing.T, seed uint64, sum *totals) {
 	r := newReport(seed, nodes)
 	end := r.begins(t)
 	defer end()
-	synctest.Test(t, func(t *testing.T) { run(t, r) })
+	bubbles.Test(t, func(t *testing.T) { run(t, r) })
 	r.Wall = time.Since(began)
 	sum.add(r)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 	"holdfast/test/fuzz/bound"
 )
 
@@ -93,7 +94,7 @@ func FuzzRaftPort(f *testing.F) {
 	f.Add([]byte("\x00\x81\xa6Leader\xc6\x7f\xff\xff\xff"))  // 2^31 bytes
 	f.Fuzz(func(t *testing.T, b []byte) {
 		bound.Cost{PerByte: 1 << 10, Fixed: 2 << 20}.Hold(t, len(b), func() {
-			synctest.Test(t, func(t *testing.T) { sayToRaft(t, b) })
+			bubbles.Test(t, func(t *testing.T) { sayToRaft(t, b) })
 		})
 	})
 }

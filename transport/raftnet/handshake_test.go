@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 func TestStrangersAreRefused(t *testing.T) {
@@ -23,7 +24,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		"the same number": {"c", 1, "node number 1 meets node 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				network := pipes{}
 				a, aLog := network.layer(t, "a", "c", 1)
 				b, bLog := network.layer(t, "b", tt.cluster, tt.node)
@@ -60,7 +61,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		"a refusal":       {greeting{version: version, code: codeOther, node: 2, text: "go away"}, "go away"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				network := pipes{}
 				a, _ := network.layer(t, "a", "c", 1)
 				l := network.listen("b")
@@ -84,7 +85,7 @@ func TestAnswersAreChecked(t *testing.T) {
 }
 
 func TestASilentDiallerHoldsNobodyUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, log := network.layer(t, "b", "c", 2)
@@ -136,7 +137,7 @@ func TestASilentDiallerHoldsNobodyUp(t *testing.T) {
 }
 
 func TestGarbageIsClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		b, log := network.layer(t, "b", "c", 2)
 		accepted := accepting(b)

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // pipes is a network of net.Pipe: listeners by address. It is not safe to change while it is used.
@@ -127,7 +128,7 @@ func closeAll(t *testing.T, layers ...*Layer) {
 }
 
 func TestRaftSpeaksOverTheLayer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "n1.peers:7401", "c", 1)
 		b, _ := network.layer(t, "n2.peers:7401", "c", 2)
@@ -168,7 +169,7 @@ func TestRaftSpeaksOverTheLayer(t *testing.T) {
 }
 
 func TestCloseClosesWhatWasAcceptedAndDialled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
@@ -217,7 +218,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func TestConnectionsThatAreClosedAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
@@ -240,7 +241,7 @@ func TestConnectionsThatAreClosedAreForgotten(t *testing.T) {
 }
 
 func TestASilentNodeIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		l := network.listen("silent")
@@ -286,7 +287,7 @@ func isTimeout(err error) bool {
 }
 
 func TestCloseWithHandshakesUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
@@ -323,7 +324,7 @@ func TestCloseWithHandshakesUnderWay(t *testing.T) {
 }
 
 func TestAcceptGoesOnAfterErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, log := network.layer(t, "b", "c", 2)
@@ -347,7 +348,7 @@ func TestAcceptGoesOnAfterErrors(t *testing.T) {
 }
 
 func TestSuspendCutsOffAndResumeLetsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
@@ -403,7 +404,7 @@ func TestSuspendCutsOffAndResumeLetsBack(t *testing.T) {
 
 // A dial, and a handshake, that are under way when the layer is suspended do not get through.
 func TestSuspendInTheMiddle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)

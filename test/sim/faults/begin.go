@@ -68,7 +68,14 @@ func beginCut(f Fault, c Cluster, nodes []string) *broken {
 		}
 		return cut(c, leader, "cut leader "+leader+" off its peers", both([]string{leader}, without(nodes, leader)))
 	case NoRounds:
-		return choke(c, c.Leader(), nodes)
+		leader := c.Leader()
+		switch {
+		case f.Size < 0.5:
+			return choke(c, "", "cut the peer ports of all nodes", nodes, nodes)
+		case leader == "":
+			return nil
+		}
+		return choke(c, leader, "cut the peer port of leader "+leader, []string{leader}, nodes)
 	case Deaf:
 		return cut(c, nodes[0], "make "+nodes[0]+" deaf to its peers", oneWay(others, nodes[:1]))
 	case Mute:

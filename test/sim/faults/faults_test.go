@@ -7,8 +7,9 @@ import (
 	"reflect"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"holdfast/test/bubbles"
 )
 
 // slowness is how slow a way is.
@@ -175,7 +176,7 @@ func TestEveryKindIsDealt(t *testing.T) {
 // TestRunHealsAll runs long plans: every kind happens, and in the end nothing is broken, also when the run is cut short.
 func TestRunHealsAll(t *testing.T) {
 	for _, limit := range []time.Duration{24 * time.Hour, 3 * time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbles.Test(t, func(t *testing.T) {
 			c := newCluster()
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()

@@ -18,8 +18,8 @@ const (
 	Mute
 	// OneWay cuts one direction between two nodes.
 	OneWay
-	// NoRounds cuts what goes over the peer port of the node that leads: no round is good any more, while Raft goes on and the
-	// node leads (I8).
+	// NoRounds cuts what goes over the peer port of the node that leads, or of all: no round is good any more, while Raft goes on. The leader hands
+	// over after a while, in vain in the second case (I8).
 	NoRounds
 	// Lag makes the links between a node and its peers slow, one of them very.
 	Lag

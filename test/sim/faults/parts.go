@@ -50,16 +50,17 @@ func cut(c Cluster, who, text string, ways []way) *broken {
 // peerPort is that of all nodes.
 const peerPort = ":7402"
 
-// choke cuts what goes over the peer port of the node that leads, if one does.
-func choke(c Cluster, leader string, nodes []string) *broken {
-	if leader == "" {
-		return nil
-	}
-	links := both([]string{leader}, without(nodes, leader))
+// choke cuts what goes over the peer ports of some nodes to the others.
+func choke(c Cluster, who, text string, some, nodes []string) *broken {
+	links := both(some, nodes)
 	before := held(c, links)
-	c.Choke(leader + peerPort)
-	return &broken{leader, "cut the peer port of leader " + leader, func() bool {
-		c.Unchoke(leader + peerPort)
+	for _, n := range some {
+		c.Choke(n + peerPort)
+	}
+	return &broken{who, text, func() bool {
+		for _, n := range some {
+			c.Unchoke(n + peerPort)
+		}
 		return held(c, links) > before
 	}}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holdfast/test/bubbles"
 )
 
 const latency = 3 * time.Millisecond
@@ -51,7 +53,7 @@ func read(t *testing.T, c net.Conn, d time.Duration) (string, time.Duration, err
 }
 
 func TestBytesTakeTheLatency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		write(t, a, "hello ")
 		write(t, a, "there")
@@ -66,7 +68,7 @@ func TestBytesTakeTheLatency(t *testing.T) {
 }
 
 func TestDeadlineEndsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, _, b := pair(t)
 		_, after, err := read(t, b, time.Second)
 		if !errors.Is(err, os.ErrDeadlineExceeded) || after != time.Second {
@@ -80,7 +82,7 @@ func TestDeadlineEndsRead(t *testing.T) {
 }
 
 func TestCutHangsOneDirectionAndHealDelivers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Cut("a", "b")
 		write(t, a, "late")
@@ -102,7 +104,7 @@ func TestCutHangsOneDirectionAndHealDelivers(t *testing.T) {
 }
 
 func TestCutHidesAClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Cut("a", "b")
 		if err := a.Close(); err != nil {
@@ -121,7 +123,7 @@ func TestCutHidesAClose(t *testing.T) {
 func TestDialHangsWhileCut(t *testing.T) {
 	for _, c := range []link{{"a", "b"}, {"b", "a"}} {
 		t.Run(c.from+c.to, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				n := New(nil)
 				if _, err := n.Host("b").Listen(":1"); err != nil {
 					t.Fatal(err)
@@ -147,7 +149,7 @@ func TestDialHangsWhileCut(t *testing.T) {
 }
 
 func TestPauseHoldsBothDirections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Pause("b")
 		write(t, a, "to")
@@ -168,7 +170,7 @@ func TestPauseHoldsBothDirections(t *testing.T) {
 }
 
 func TestKillResetsAndRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		n := New(nil)
 		life := n.Host("b")
 		l, err := life.Listen(":1")
@@ -207,7 +209,7 @@ func TestKillResetsAndRefuses(t *testing.T) {
 }
 
 func TestWindowHoldsTheWriter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		data := bytes.Repeat([]byte("0123456789abcdef"), window/8)
 		if err := a.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
@@ -231,7 +233,7 @@ func TestWindowHoldsTheWriter(t *testing.T) {
 }
 
 func TestClosedEndsFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		_, a, _ := pair(t)
 		done := make(chan error)
 		go func() {
@@ -255,7 +257,7 @@ func TestClosedEndsFail(t *testing.T) {
 }
 
 func TestASlowLinkTakesLongerAndHealsInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Slow("a", "b", 50*time.Millisecond, 0)
 		write(t, a, "slow")
@@ -277,7 +279,7 @@ func TestASlowLinkTakesLongerAndHealsInOrder(t *testing.T) {
 }
 
 func TestScatteredConnectionsOvertakeEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		n := New(func(string, string) time.Duration { return latency })
 		l, err := n.Host("b").Listen(":1")
 		if err != nil {
@@ -314,7 +316,7 @@ func TestScatteredConnectionsOvertakeEachOther(t *testing.T) {
 }
 
 func TestAResetLosesWhatIsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		write(t, a, "lost")
 		if got := n.Reset("b", "a"); got != 1 {
@@ -336,7 +338,7 @@ func TestAResetLosesWhatIsUnderWay(t *testing.T) {
 }
 
 func TestAChokedPortHoldsBothWaysAndNoOtherPort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Choke("b:2")
 		write(t, a, "passes")
@@ -371,7 +373,7 @@ func TestAChokedPortHoldsBothWaysAndNoOtherPort(t *testing.T) {
 }
 
 func TestAStuckHostReadsNothingAndTakesLittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Stick("b")
 		write(t, a, "waits")

@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// choked runs a cluster of three with somebody on it, and hands it to do when it serves.
+func choked(t *testing.T, seed uint64, do func(ctx context.Context, w *world)) {
+	t.Helper()
+	bubbles.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
+		w := newWorld(t, newReport(seed, 3))
+		for _, name := range w.names {
+			w.Start(name)
+		}
+		p := w.population()
+		w.clients = p.names()
+		running, stop := context.WithCancel(context.Background())
+		p.begin(running)
+		sleep(running, settle)
+		do(running, w)
+		sleep(running, settle)
+		p.testify(running)
+		stop()
+		p.wait()
+		p.stop()
+		w.stop()
+		w.judge(nil)
+	})
+}
+
+// serving returns the nodes that promise something.
+func (w *world) serving() []string {
+	var names []string
+	for _, name := range w.names {
+		if s, err := w.life(name).node.Status(w.t.Context()); err == nil && s.Ready {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestPeerPortOfLeader cuts the leader's peer port, and nothing else: Raft alone would have it lead for ever, and nobody would be ready.
+func TestPeerPortOfLeader(t *testing.T) {
+	choked(t, 11, func(ctx context.Context, w *world) {
+		old := w.Leader()
+		w.Choke(old + ":7402")
+		limit := w.config(old, "").StallLimit
+		sleep(ctx, limit/2)
+		if now := w.Leader(); now != old {
+			t.Errorf("%q led, and %q leads %v after its peer port was cut: want that it waits for %v", old, now, limit/2, limit)
+		}
+		sleep(ctx, limit/2+3*time.Second)
+		// The others' peer ports are open to the one that led.
+		if now, serving := w.Leader(), w.serving(); now == old || !slices.Equal(serving, w.names) {
+			t.Errorf("%q leads, and %v serve, 3 s after the stall limit: want another leader than %q, and all nodes", now, serving, old)
+		}
+		w.Unchoke(old + ":7402")
+	})
+}
+
+// TestPeerPortsOfAll cuts all of them: leadership goes round, and nobody who lives loses a session.
+func TestPeerPortsOfAll(t *testing.T) {
+	choked(t, 12, func(ctx context.Context, w *world) {
+		for _, name := range w.names {
+			w.Choke(name + ":7402")
+		}
+		led := make(map[string]bool)
+		for range 20 {
+			sleep(ctx, time.Second)
+			if leads := w.Leader(); leads != "" {
+				led[leads] = true
+			}
+			if serving := w.serving(); len(led) > 1 && len(serving) > 0 {
+				t.Errorf("%v serve, though no round can be good; %v led", serving, led)
+			}
+		}
+		if len(led) < 2 {
+			t.Errorf("only %v led in 20 s without a good round", led)
+		}
+		for _, name := range w.names {
+			w.Unchoke(name + ":7402")
+		}
+	})
+}
