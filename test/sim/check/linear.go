@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +32,8 @@ const (
 type deed struct {
 	kind       deedKind
 	attachment uint64
+	// former is the attachment that a move supersedes: the newest older one of those that are known to have been.
+	former uint64
 	// cause is that of an end; 0 in what was told without one.
 	cause session.Cause
 }
@@ -57,13 +61,15 @@ func (d deed) String() string {
 	return text
 }
 
-// step is the model: what a deed makes of a session, and whether it can be.
+// step is the model: what a deed makes of a session, and whether it can be. Attachments rise. All moves have to find their place in the
+// order, so that none may overtake an older one: to say so in so many words spares the search the orders in which one never finds its place,
+// whose number doubles with each move.
 func step(s state, d deed) (bool, state) {
 	switch d.kind {
 	case doOpen:
 		return s.phase == isAbsent, state{isOpen, d.attachment, 0}
 	case doMove:
-		return s.phase == isOpen && d.attachment > s.attachment, state{isOpen, d.attachment, 0}
+		return s.phase == isOpen && d.former == s.attachment, state{isOpen, d.attachment, 0}
 	case doEnd:
 		return s.phase == isOpen && d.attachment == s.attachment, state{isEnded, s.attachment, d.cause}
 	case toldClosed:
@@ -156,7 +162,7 @@ func (l *life) operations() []porcupine.Operation {
 		if ok {
 			answer = min(answer, made.At)
 		}
-		add(deed{kind, g.Attachment, 0}, g.Asked, answer)
+		add(deed{kind: kind, attachment: g.Attachment}, g.Asked, answer)
 	}
 	for _, a := range l.applied {
 		if granted[a.Attachment] {
@@ -167,13 +173,28 @@ func (l *life) operations() []porcupine.Operation {
 		if a.Kind == history.AppliedOpen {
 			kind = doOpen
 		}
-		add(deed{kind, a.Attachment, 0}, 0, a.At)
+		add(deed{kind: kind, attachment: a.Attachment}, 0, a.At)
 	}
+	rank(ops)
 	l.endings(add)
 	return ops
 }
 
-// endings adds the end, and what was told of it and of moves.
+// rank tells each move which attachment it supersedes.
+func rank(ops []porcupine.Operation) {
+	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(attachment(a), attachment(b)) })
+	var former uint64
+	for i := range ops {
+		d := ops[i].Input.(deed) //nolint:errcheck // operations made it
+		d.former, former = former, d.attachment
+		ops[i].Input = d
+	}
+}
+
+func attachment(o porcupine.Operation) uint64 { return o.Input.(deed).attachment } //nolint:errcheck // operations made it
+
+// endings adds the end, and what was told of it and of moves. That a session was moved on, or has ended, is true for ever once it is, so that
+// what somebody was told fits when he was told it if it fits at all since he asked: the search need not look for a place.
 func (l *life) endings(add func(d deed, call, answer time.Duration)) {
 	if e := l.end; e != nil {
 		// Nobody asks for an expiry. A close was asked for by one of those who asked.
@@ -186,27 +207,19 @@ func (l *life) endings(add func(d deed, call, answer time.Duration)) {
 				}
 			}
 		}
-		add(deed{doEnd, e.Attachment, e.Cause}, call, e.At)
+		add(deed{kind: doEnd, attachment: e.Attachment, cause: e.Cause}, call, e.At)
 	}
 	for _, x := range l.closes {
-		add(deed{toldClosed, x.Attachment, session.CauseClosed}, x.Asked, x.At)
+		add(deed{kind: toldClosed, attachment: x.Attachment, cause: session.CauseClosed}, x.At, x.At)
 	}
 	for _, m := range l.moved {
-		add(deed{toldMoved, m.Attachment, 0}, since(m), m.At)
+		add(deed{kind: toldMoved, attachment: m.Attachment}, m.At, m.At)
 	}
 	for _, g := range l.gone {
-		d := deed{toldGone, g.Attachment, 0}
+		d := deed{kind: toldGone, attachment: g.Attachment}
 		if g.Certificate != nil {
 			d.cause = g.Certificate.Cause
 		}
-		add(d, since(g), g.At)
+		add(d, g.At, g.At)
 	}
-}
-
-// since is when somebody asked for what he was told; of what he was told unasked it is the moment itself.
-func since(e history.Event) time.Duration {
-	if e.Asked == 0 {
-		return e.At
-	}
-	return e.Asked
 }

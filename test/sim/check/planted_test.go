@@ -177,19 +177,20 @@ func TestAnswersWithoutOrderAreFound(t *testing.T) {
 	})
 }
 
-// TestSearchIsBounded has more orders than the search may try.
-func TestSearchIsBounded(t *testing.T) {
+// TestSearchIsShort has more orders than any search could try: as many moves and answers as a session sees that is fought over for minutes, all asked for
+// at one moment. Which of them can be is plain all the same.
+func TestSearchIsShort(t *testing.T) {
 	h := []history.Event{{At: second, Kind: history.AppliedOpen, Who: "n1", ID: id, Attachment: 1, Index: 1, Term: 1, Timeout: timeout}}
-	for i := range 40 {
-		n := uint64(i)
+	for i := range 200 {
+		n, at := uint64(i), minute+time.Duration(i)*time.Millisecond
 		h = append(h,
-			history.Event{At: minute, Kind: history.AppliedMove, Who: "n1", ID: id, Attachment: 2 + n, Index: 2 + n, Term: 1},
-			history.Event{At: minute, Kind: history.ToldMoved, Who: "c1", ID: id, Attachment: n, Asked: 2 * second})
+			history.Event{At: at, Kind: history.AppliedMove, Who: "n1", ID: id, Attachment: 2 + n, Index: 2 + n, Term: 1},
+			history.Event{At: at, Kind: history.ToldMoved, Who: "c1", ID: id, Attachment: n, Asked: 2 * second})
 	}
-	h = append(h, history.Event{At: 2 * minute, Kind: history.ToldGone, Who: "c1", ID: id, Attachment: 41})
-	began := time.Now()
-	mustFind(t, h, "linear", "was not found out")
-	if took := time.Since(began); took > 30*second {
-		t.Errorf("it took %v", took)
+	for _, v := range Check(sorted(h), bounds()).Violations {
+		if v.Invariant == "linear" {
+			t.Errorf("found %v in what can be", v)
+		}
 	}
+	mustFind(t, append(h, history.Event{At: 2 * minute, Kind: history.ToldGone, Who: "c1", ID: id, Attachment: 201}), "linear", "no order")
 }
