@@ -29,6 +29,9 @@ type outcome struct {
 // of what hangs.
 const grace = 30 * time.Second
 
+// parallel is one in how many processes has all processors.
+const parallel = 4
+
 // process runs the seeds from from up to, but not including, to, in one process.
 func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	name := fmt.Sprintf("seeds-%d-%d", from, to-1)
@@ -47,6 +50,10 @@ func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	cmd.Env = append(os.Environ(),
 		fmt.Sprintf("FROM=%d", from), fmt.Sprintf("SEEDS=%d", to-from), "SEED=", "SIM_REPORT="+reports, "TMPDIR="+tmp,
 		"GOGC=400", "GOMEMLIMIT=2GiB")
+	// With all workers busy, a processor each costs the least. Now and then one has all, for goroutines that really run at the same time.
+	if from/s.o.batch%parallel != 0 {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
 	output, err := os.Create(filepath.Join(kept, "output.txt"))
