@@ -52,6 +52,37 @@ func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 	}
 }
 
+// TestTestingNamesWhatIsThere: the tests and bugs that docs/testing.md says keep what was found from coming back are there.
+func TestTestingNamesWhatIsThere(t *testing.T) {
+	document, err := os.ReadFile("../../docs/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(document), "kept from coming back by |")
+	if !found {
+		t.Fatal("there is no table of what was found")
+	}
+	tests := testsOfTheModule(t)
+	named := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 {
+			continue
+		}
+		bug := strings.Contains(cells[3], "planted bug ")
+		for i, name := range quoted(cells[3]) {
+			_, missing := os.Stat(filepath.Join("bugs", name+".patch"))
+			_, noPackage := os.Stat(filepath.Join("..", "..", name))
+			if named++; !slices.Contains(tests, name) && (i > 0 || !bug || missing != nil) && noPackage != nil {
+				t.Errorf("%s is neither a test, nor a planted bug, nor a package", name)
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d names were found in the table", named)
+	}
+}
+
 func quoted(text string) []string {
 	var names []string
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
@@ -62,7 +93,7 @@ func quoted(text string) []string {
 
 func testsOfTheModule(t *testing.T) []string {
 	t.Helper()
-	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	var tests []string
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
