@@ -180,7 +180,9 @@ func (l *ledger) move(ctx context.Context, a *account) bool {
 	case <-a.held.Done(): // it hears of that
 	case <-s.Done():
 	case <-ctx.Done():
-		l.breach("session %s (open %d) was moved, and who held it has not heard of that: %v", a.id, a.op, ctx.Err())
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // or the work is over
+			l.breach("session %s (open %d) was moved, and who held it has not heard of that in time", a.id, a.op)
+		}
 	}
 	a.held, a.on = s, a.on^1
 	l.mu.Lock()
