@@ -101,7 +101,14 @@ func TestPeerPorts(t *testing.T) {
 	next := c.follower(leader)
 	cut.add(next, c.but(next), port(peerPort))
 	since := time.Now()
-	c.awaitLeader(moveWithin, c.but(leader)...)
+	before, err := c.status(leader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.await(moveWithin, "leadership is handed over", func() (bool, string) {
+		s, err := c.status(leader)
+		return err == nil && s.Term > before.Term, fmt.Sprintf("%+v %v", s, err)
+	})
 	time.Sleep(time.Until(since.Add(long)))
 	for _, n := range c.all() {
 		if s, err := c.status(n); err != nil || s.Ready {
