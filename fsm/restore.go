@@ -14,9 +14,14 @@ import (
 	"holdfast/session"
 )
 
+// errOlderSnapshot keeps the state from going back.
+var errOlderSnapshot = errors.New("the snapshot is older than the state")
+
 // Restore replaces the state by a snapshot, and closes it. The snapshot is read to its end and checked before anything is
 // replaced: one that is cut short, corrupt or of a newer version leaves the state as it was, tells [Config.Fatal], and is
-// returned as an error.
+// returned as an error. One that is older than the state is returned as an error too: Raft installs whatever its leader sends, a
+// copy that was delayed as well, and would go back to where its log may have been cut since. A leader that has nothing newer sends it
+// again until it has.
 func (s *State) Restore(from io.ReadCloser) error {
 	v, err := readSnapshot(from)
 	if closeErr := from.Close(); err == nil && closeErr != nil {
@@ -31,6 +36,10 @@ func (s *State) Restore(from io.ReadCloser) error {
 	if s.halted != nil {
 		defer s.mu.Unlock()
 		return s.halted
+	}
+	if v.index < s.index {
+		defer s.mu.Unlock()
+		return fmt.Errorf("%w: it is of index %d, and %d has been applied", errOlderSnapshot, v.index, s.index)
 	}
 	s.tables, s.index, s.term = &v.tables, v.index, v.term
 	s.digests = [digestRing]digestAt{}

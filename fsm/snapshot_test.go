@@ -135,6 +135,26 @@ func TestRestoreReplacesEverythingAndTellsObservers(t *testing.T) {
 	same(t, r, from)
 }
 
+// TestRestoreDoesNotGoBack: what has been applied stays applied, whatever Raft installs.
+func TestRestoreDoesNotGoBack(t *testing.T) {
+	r := newReplica()
+	r.open(t, opening(1))
+	older := r.snapshot(t)
+	if err := r.restore(older); err != nil {
+		t.Errorf("a snapshot of the state as it is: %v", err)
+	}
+	r.open(t, opening(2))
+	o := observe(r)
+	index, digest := r.Digest()
+	if err := r.restore(older); !errors.Is(err, errOlderSnapshot) {
+		t.Errorf("got %v, want that the snapshot is older", err)
+	}
+	if i, d := r.Digest(); i != index || d != digest || len(o.events) != 0 {
+		t.Errorf("the state is at %d with digest %x, and told %v; want %d, %x and nothing", i, d, o.events, index, digest)
+	}
+	r.open(t, opening(3)) // nothing has halted it
+}
+
 func TestPersistReportsAFailingDisk(t *testing.T) {
 	snap, err := newReplica().Snapshot()
 	if err != nil {

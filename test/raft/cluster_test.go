@@ -64,6 +64,8 @@ type options struct {
 	transport func(*raftnet.Layer) wire
 	// prepare, when set, is called before a server starts.
 	prepare func(*peer, *raft.Config)
+	// machine, when set, makes what Raft has for a state machine.
+	machine func(*fsm.State) raft.FSM
 }
 
 // start starts a cluster. The test defers stop: whatever is left running makes the bubble panic.
@@ -116,7 +118,11 @@ func (p *peer) start(first raft.Configuration, o options) error {
 	if o.prepare != nil {
 		o.prepare(p, conf)
 	}
-	if p.Raft, err = raft.NewRaft(conf, p.state, p.logs, p.logs, p.snapshots, p.transport); err != nil {
+	var machine raft.FSM = p.state
+	if o.machine != nil {
+		machine = o.machine(p.state)
+	}
+	if p.Raft, err = raft.NewRaft(conf, machine, p.logs, p.logs, p.snapshots, p.transport); err != nil {
 		return err
 	}
 	if o.voters > 0 && int(p.node) > o.voters {

@@ -104,6 +104,80 @@ func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
 	})
 }
 
+// A follower installs whatever snapshot its leader sends, also one that is older than what it has applied: a copy that was delayed, or the newest
+// of a leader that it is ahead of. It goes back, and to where its log may have been cut: then it panics at the next entry.
+func TestControlAnOlderSnapshotIsInstalled(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3, machine: func(s *fsm.State) raft.FSM { return credulous{s} }})
+		defer c.stop()
+		before, err := c.installOlder(c.leader())
+		if after := c.others(c.leader())[0].AppliedIndex(); err != nil || after >= before {
+			t.Errorf("index %d was applied, and is %d after an older snapshot, %v: the trap is gone", before, after, err)
+		}
+	})
+}
+
+// The state takes no older snapshot, and goes on from where it is.
+func TestAnOlderSnapshotIsRefused(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3})
+		defer c.stop()
+		leads := c.leader()
+		follower := c.others(leads)[0]
+		before, err := c.installOlder(leads)
+		if err == nil || follower.AppliedIndex() != before || follower.state.Sessions() != 30 {
+			t.Errorf("the follower is at %d with %d sessions, %v; want an error, %d and 30",
+				follower.AppliedIndex(), follower.state.Sessions(), err, before)
+		}
+		if r := leads.apply(t, open(99)); r.Err != nil {
+			t.Error(r.Err)
+		}
+		c.eventually("the next entry", 10*time.Second, func() bool { return follower.state.Sessions() == 31 })
+	})
+}
+
+// credulous is a state machine that takes any snapshot.
+type credulous struct{ *fsm.State }
+
+func (credulous) Restore(from io.ReadCloser) error {
+	_, err := io.Copy(io.Discard, from)
+	return errors.Join(err, from.Close())
+}
+
+// installOlder has the leader send a follower a snapshot that is 20 entries older than what the follower has applied. It returns the index that
+// was applied before.
+func (c *cluster) installOlder(leads *peer) (before uint64, err error) {
+	c.t.Helper()
+	follower := c.others(leads)[0]
+	for n := range uint64(10) {
+		leads.apply(c.t, open(n))
+	}
+	if err = leads.Snapshot().Error(); err != nil {
+		c.t.Fatal(err)
+	}
+	all, err := leads.snapshots.List()
+	if err != nil || len(all) == 0 {
+		c.t.Fatalf("%d snapshots, %v", len(all), err)
+	}
+	for n := range uint64(20) {
+		leads.apply(c.t, open(10+n))
+	}
+	index := leads.LastIndex()
+	c.eventually("all entries", 10*time.Second, func() bool { return follower.AppliedIndex() == index && follower.state.Sessions() == 30 })
+	meta, from, err := leads.snapshots.Open(all[0].ID)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer from.Close()
+	var answer raft.InstallSnapshotResponse
+	err = leads.transport.InstallSnapshot(raft.ServerID(follower.name), follower.address(), &raft.InstallSnapshotRequest{
+		RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(leads.name), Addr: []byte(leads.address())},
+		SnapshotVersion: meta.Version, Term: leads.CurrentTerm(), LastLogIndex: meta.Index, LastLogTerm: meta.Term,
+		Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex, Size: meta.Size,
+	}, &answer, from)
+	return index, err
+}
+
 // restoreNewest returns the state that a server's newest snapshot holds.
 func restoreNewest(t *testing.T, p *peer) *fsm.State {
 	t.Helper()
