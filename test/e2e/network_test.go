@@ -56,8 +56,8 @@ func TestPartition(t *testing.T) {
 			stubborn := c.stubborn(victim)
 			time.Sleep(minTimeout)
 
+			since := time.Now() // the cut is there before the container that makes it has gone
 			cut := c.cut([]int{victim}, from, p.flags...)
-			since := time.Now()
 			if p.leads {
 				c.awaitLeader(moveWithin, c.but(victim)...)
 				took(t, "leads", time.Since(since))
@@ -140,8 +140,8 @@ func TestDisconnected(t *testing.T) {
 	victim := c.follower(leader)
 	moving := l.settled(10, 2*minTimeout, victim)
 
-	c.disconnect(victim)
 	since := time.Now()
+	c.disconnect(victim)
 	l.awaitOwners(moveWithin, moving, c.but(victim)...)
 	l.moved(since, moving, c.but(victim)...)
 	time.Sleep(minTimeout)
