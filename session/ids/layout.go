@@ -1,0 +1,169 @@
+package ids
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/session"
+)
+
+// Field is a run of bits of an id with a meaning.
+type Field struct {
+	// Name is what errors and the command line call it.
+	Name string
+	// Shift is how many bits are below the field, Bits how wide it is.
+	Shift, Bits uint
+	// Min and Max are the range that Encode takes. Decode shows whatever the bits hold.
+	Min, Max uint64
+	// Meaning is for people.
+	Meaning string
+}
+
+func (f Field) of(id uint64) uint64 { return id >> f.Shift & (1<<f.Bits - 1) }
+
+func (f Field) check(v uint64) error {
+	if v < f.Min || v > f.Max {
+		return &session.FieldError{Field: f.Name, Limit: fmt.Sprintf("%d to %d", f.Min, f.Max)}
+	}
+	return nil
+}
+
+// The field of milliseconds, which every layout has.
+const fieldMS = "ms"
+
+// Layout says what the bits of an id mean. It does not change, and is safe for concurrent use. The zero Layout has no
+// fields.
+type Layout struct {
+	name string
+	// fields are ordered from the high bits to the low ones, without gaps. Bits above the first are 0 in every id.
+	fields []Field
+	// epoch is what ms counts from; zero when that is not known.
+	epoch time.Time
+	// usual is the text form that people know ids of this layout in.
+	usual Form
+	// notes are what else there is to say of an id; nil for nothing.
+	notes func(id uint64) []string
+}
+
+// Name is holdfast, zookeeper or snowflake.
+func (l Layout) Name() string { return l.name }
+
+// Fields returns the fields from the high bits to the low ones. The slice is the caller's.
+func (l Layout) Fields() []Field { return slices.Clone(l.fields) }
+
+// Epoch is the moment ms counts from: zero when the layout does not say (ZooKeeper's counts from the machine's start).
+func (l Layout) Epoch() time.Time { return l.epoch }
+
+// Usual is the text form that people know ids of this layout in.
+func (l Layout) Usual() Form { return l.usual }
+
+// Value is a field of an id and what the id holds there.
+type Value struct {
+	Field
+
+	Value uint64
+}
+
+// Decoded is an id taken apart.
+type Decoded struct {
+	ID uint64
+	// Values are in the order of the layout's fields.
+	Values []Value
+	// Time is the moment in the id, zero when the layout has no wall-clock time; Elapsed is then what the clock of the
+	// id's maker had counted.
+	Time    time.Time
+	Elapsed time.Duration
+	// Notes are for people: which other readings the id has, and whether it can be an id at all.
+	Notes []string
+}
+
+// Value returns what the id holds in the field with this name, 0 when the layout has none.
+func (d Decoded) Value(name string) uint64 {
+	for _, v := range d.Values {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	return 0
+}
+
+// Decode takes id apart. It fails with a [session.FieldError] when id has bits above the layout's highest field.
+func (l Layout) Decode(id uint64) (Decoded, error) {
+	if top := l.bits(); top < 64 && id>>top != 0 {
+		return Decoded{}, &session.FieldError{Field: "id", Limit: fmt.Sprintf("%d bits in layout %s", top, l.name)}
+	}
+	d := Decoded{ID: id, Values: make([]Value, 0, len(l.fields))}
+	for _, f := range l.fields {
+		d.Values = append(d.Values, Value{f, f.of(id)})
+	}
+	// No field of milliseconds has more than 41 bits, so that this does not overflow.
+	elapsed := time.Duration(d.Value(fieldMS)) * time.Millisecond
+	if l.epoch.IsZero() {
+		d.Elapsed = elapsed
+	} else {
+		d.Time = l.epoch.Add(elapsed)
+	}
+	if l.notes != nil {
+		d.Notes = l.notes(id)
+	}
+	return d, nil
+}
+
+// Encode puts an id together of the fields that are named; the others are 0. A field that the layout has not, or whose
+// value is out of its range, is a [session.FieldError], the highest field's first.
+func (l Layout) Encode(values map[string]uint64) (uint64, error) {
+	var id uint64
+	for _, f := range l.fields {
+		v := values[f.Name]
+		if err := f.check(v); err != nil {
+			return 0, err
+		}
+		id |= v << f.Shift
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(l.names(), name) {
+			return 0, &session.FieldError{Field: name, Limit: "layout " + l.name + " has " + strings.Join(l.names(), ", ")}
+		}
+	}
+	return id, nil
+}
+
+// MS returns the milliseconds from the layout's epoch to t. It fails with a [session.FieldError] when an id of the layout
+// cannot hold t, or has no wall-clock time.
+func (l Layout) MS(t time.Time) (uint64, error) {
+	i := slices.IndexFunc(l.fields, func(f Field) bool { return f.Name == fieldMS })
+	if l.epoch.IsZero() || i < 0 {
+		return 0, &session.FieldError{Field: "time", Limit: "layout " + l.name + " has no wall-clock time, only " + fieldMS}
+	}
+	last := l.epoch.Add(time.Duration(l.fields[i].Max) * time.Millisecond)
+	if t.Before(l.epoch) || t.After(last) {
+		return 0, &session.FieldError{
+			Field: "time", Limit: l.epoch.Format(time.RFC3339Nano) + " to " + last.Format(time.RFC3339Nano),
+		}
+	}
+	return uint64(t.Sub(l.epoch).Milliseconds()), nil
+}
+
+// bits is how many bits ids have.
+func (l Layout) bits() uint {
+	if len(l.fields) == 0 {
+		return 0
+	}
+	return l.fields[0].Shift + l.fields[0].Bits
+}
+
+func (l Layout) names() []string {
+	names := make([]string, 0, len(l.fields))
+	for _, f := range l.fields {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// field returns the field of these bits, which takes every value they hold.
+func field(name string, shift, width uint, meaning string) Field {
+	return Field{Name: name, Shift: shift, Bits: width, Max: 1<<width - 1, Meaning: meaning}
+}
