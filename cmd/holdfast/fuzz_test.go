@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/session"
 	"holdfast/test/fuzz/bound"
@@ -70,7 +71,7 @@ func FuzzIDDecode(f *testing.F) {
 			}
 			return
 		}
-		var views []idView
+		var views []sessionIDView
 		if err := json.Unmarshal([]byte(out), &views); err != nil || len(views) != len(words) {
 			t.Fatalf("%q: %v, %d views: %s", words, err, len(views), out)
 		}
@@ -78,8 +79,17 @@ func FuzzIDDecode(f *testing.F) {
 	})
 }
 
+// sessionIDView is a session id as decode has shown it since its first version: scripts read it.
+type sessionIDView struct {
+	ID      idText       `json:"id"`
+	Node    session.Node `json:"node"`
+	MS      uint64       `json:"ms"`
+	Time    time.Time    `json:"time"`
+	Counter uint16       `json:"counter"`
+}
+
 // encodeAgain puts the ids that decode showed together, one by one.
-func encodeAgain(t *testing.T, words []string, views []idView) {
+func encodeAgain(t *testing.T, words []string, views []sessionIDView) {
 	t.Helper()
 	for i, v := range views[:min(len(views), 4)] {
 		want, _ := session.ParseID(words[i])
@@ -94,11 +104,56 @@ func encodeAgain(t *testing.T, words []string, views []idView) {
 			}
 			continue
 		}
-		var made []idView
+		var made []sessionIDView
 		if err := json.Unmarshal([]byte(out), &made); err != nil || len(made) != 1 || made[0] != v {
 			t.Errorf("encode makes %s (%d, %s) of %+v", out, code, errOut, v)
 		}
 	}
+}
+
+// FuzzIDLayouts: in every layout and form "id decode" shows an id that "id encode" makes again of what was shown, as the same text,
+// or refuses one of the words.
+func FuzzIDLayouts(f *testing.F) {
+	f.Add("1541815603606036480", "snowflake", "", "", uint8(0))
+	f.Add("175928847299117063", "snowflake", "decimal", "1420070400000", uint8(2))
+	f.Add("0x10000295bb80000", "zookeeper", "", "", uint8(0))
+	f.Add("05K1WLnfyEB", "holdfast", "base62", "", uint8(0))
+	f.Add("LygHa16AHYF", "snowflake", "base62", "", uint8(0))
+	f.Add("3w5e11264sgsf", "zookeeper", "base36", "", uint8(0))
+	f.Add("0x1", "snowflake", "", "2015-01-01T00:00:00.0005Z", uint8(9))
+	f.Add("", "twitter", "base64", "yesterday", uint8(1))
+	f.Fuzz(func(t *testing.T, word, layout, form, epoch string, rollbackBits uint8) {
+		flags := []string{"-o", "json", "--layout=" + layout, "--form=" + form, "--epoch=" + epoch, "--rollback-bits=" + strconv.Itoa(int(rollbackBits))}
+		code, out, errOut := runFuzzed(t, slices.Concat([]string{"id", "decode"}, flags, []string{"--", word})...)
+		if code != exitDone {
+			if code != exitUsage || errOut == "" || out != "" {
+				t.Errorf("%q, %q: exit code %d, %q, %q, want a refusal", word, flags, code, out, errOut)
+			}
+			return
+		}
+		var shown []map[string]any
+		decoder := json.NewDecoder(strings.NewReader(out))
+		decoder.UseNumber()
+		if err := decoder.Decode(&shown); err != nil || len(shown) != 1 {
+			t.Fatalf("%q, %q: %v in %s", word, flags, err, out)
+		}
+		again := slices.Concat([]string{"id", "encode"}, flags)
+		for name, v := range shown[0] {
+			if n, ok := v.(json.Number); ok {
+				again = append(again, "--"+name, n.String())
+			}
+		}
+		code, made, errOut := runFuzzed(t, again...)
+		if node, ok := shown[0]["node"].(json.Number); ok && (node == "0" || node == "255") {
+			if code != exitUsage {
+				t.Errorf("an id of node %s was made: %s", node, made)
+			}
+			return
+		}
+		if code != exitDone || made != out {
+			t.Errorf("encode makes %s (%d, %s) of %s", made, code, errOut, out)
+		}
+	})
 }
 
 // FuzzArguments gives the program any arguments, one a line, after its user has pressed Ctrl-C: it ends at once with one of
@@ -108,6 +163,8 @@ func FuzzArguments(f *testing.F) {
 		"id\nencode\n--node\n1\n--time\n2026-11-21T12:00:00Z", "id\nencode\n--node\n255\n--ms\n18446744073709551615", "session\nopen\n--label\na=b\n--label\na=c",
 		"session\nshow\n0x1", "session\nclose\n--token\n" + tokenText, "session\ntouch\n--token=-", "session\nls\n--owner\n255\n--min-age\n-1h", "session\nhold\n--timeout=0s",
 		"cluster\nmembers\n-o\njson\n--endpoints\n,,:,[", "__complete\nsession\n", "--version", "", "help\nid", "session\nhold\n--\n-x",
+		"id\nnew\n--layout\nsnowflake\n--datacenter=1\n--worker=31\n--count=100000\n-o\njson", "id\nzxid\n--term=4294967296\n--index=1", "id\nzxid\n0x300000010",
+		"id\nnew\n--layout=snowflake\n--policy=switch-worker\n--spares=1,1\n--datacenter=0\n--worker=0", "id\nencode\n--layout=zookeeper\n--server=256",
 	} {
 		f.Add(s)
 	}

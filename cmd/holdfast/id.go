@@ -1,78 +1,292 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/session"
+	"holdfast/session/ids"
 )
 
+// layoutFlags are the flags that say what ids are like, and how they are written.
+type layoutFlags struct {
+	name, form, epoch string
+	rollbackBits      int
+}
+
+// layout is what the flags say.
+type layout struct {
+	ids.Layout
+
+	// form is how ids are written, and read when the user has chosen it.
+	form   ids.Form
+	chosen bool
+}
+
+func (f *layoutFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.name, "layout", ids.HoldfastLayout().Name(), "what the bits of the ids mean: holdfast, zookeeper or snowflake")
+	flags.StringVar(&f.form, "form", "", fmt.Sprintf("text form of the ids, one of %v (default: 0x, decimal for snowflakes; then 0x... is read too)", ids.Forms()))
+	flags.StringVar(&f.epoch, "epoch", "", "snowflakes: the time, or the Unix milliseconds, that they count from (default: Twitter's, 2010-11-04T01:42:54.657Z)")
+	flags.IntVar(&f.rollbackBits, "rollback-bits", 0, fmt.Sprintf("snowflakes: how many bits of the sequence count rollbacks of the clock, 0 to %d", ids.MaxRollbackBits))
+	completeWords(cmd, "layout", "holdfast", "zookeeper", "snowflake")
+	forms := make([]string, 0, len(ids.Forms()))
+	for _, form := range ids.Forms() {
+		forms = append(forms, form.String())
+	}
+	completeWords(cmd, "form", forms...)
+}
+
+// layout reads the flags.
+func (f *layoutFlags) layout() (layout, error) {
+	var l layout
+	switch f.name {
+	case "holdfast":
+		l.Layout = ids.HoldfastLayout()
+	case "zookeeper":
+		l.Layout = ids.ZooKeeperLayout()
+	case "snowflake":
+		epoch, err := f.epochTime()
+		if err != nil {
+			return layout{}, err
+		}
+		if l.Layout, err = ids.SnowflakeLayout(epoch, f.rollbackBits); err != nil {
+			return layout{}, flagError(err)
+		}
+	default:
+		return layout{}, usage("--layout %q: want holdfast, zookeeper or snowflake", f.name)
+	}
+	if f.name != "snowflake" && (f.epoch != "" || f.rollbackBits != 0) {
+		return layout{}, usage("--epoch and --rollback-bits: only snowflakes have them")
+	}
+	l.form, l.chosen = l.Usual(), f.form != ""
+	if !l.chosen {
+		return l, nil
+	}
+	form, err := ids.ParseForm(f.form)
+	l.form = form
+	return l, flagError(err)
+}
+
+// epochTime is the zero time unless the user has chosen one.
+func (f *layoutFlags) epochTime() (time.Time, error) {
+	if f.epoch == "" {
+		return time.Time{}, nil
+	}
+	if ms, err := strconv.ParseInt(f.epoch, 10, 64); err == nil {
+		return time.UnixMilli(ms), nil
+	}
+	t, err := time.Parse(time.RFC3339, f.epoch)
+	if err != nil {
+		return time.Time{}, usage("--epoch %q: want a time such as 2015-01-01T00:00:00Z, or Unix milliseconds", f.epoch)
+	}
+	return t, nil
+}
+
+// flagError makes a refused field the usage error of the flag of its name.
+func flagError(err error) error {
+	if field, ok := errors.AsType[*session.FieldError](err); ok {
+		return usage("--%s: want %s", strings.ReplaceAll(field.Field, "_", "-"), field.Limit)
+	}
+	return err
+}
+
+// read reads the text of an id. Where the user has not said which form it has, 0x says that it is hexadecimal.
+func (l layout) read(text string) (uint64, error) {
+	if l.chosen || l.Usual() != ids.Hex0x && !strings.HasPrefix(strings.ToLower(text), "0x") {
+		return l.form.Parse(text)
+	}
+	id, err := session.ParseID(text)
+	return uint64(id), err
+}
+
 func (c *cli) idDecode() *cobra.Command {
-	return &cobra.Command{
-		Use: "decode ID...", Short: "Show the node, the time and the counter in session ids", Args: cobra.MinimumNArgs(1),
-		Example: "  holdfast id decode 0x0100000000010000",
+	var flags layoutFlags
+	cmd := &cobra.Command{
+		Use: "decode ID...", Short: "Show what is in ids: who made them, when, and which of many", Args: cobra.MinimumNArgs(1),
+		Example: `  holdfast id decode 0x0100000000010000
+  holdfast id decode --layout zookeeper 0x10000295bb80000
+  holdfast id decode --layout snowflake 1541815603606036480`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			ids := make([]session.ID, 0, len(args))
+			l, err := flags.layout()
+			if err != nil {
+				return err
+			}
+			views := make([]idView, 0, len(args))
 			for _, arg := range args {
-				id, err := session.ParseID(arg)
+				id, err := l.read(arg)
 				if err != nil {
 					return usage("%q: %w", arg, err)
 				}
-				ids = append(ids, id)
+				view, err := l.view(id)
+				if err != nil {
+					return usage("%q: %w", arg, err)
+				}
+				views = append(views, view)
 			}
-			return c.printIDs(ids)
+			return c.print(views, func() string { return l.table(views) })
 		},
 	}
+	flags.register(cmd)
+	return cmd
 }
 
 func (c *cli) idEncode() *cobra.Command {
-	var node, counter uint16
-	var ms uint64
+	var flags layoutFlags
 	var at string
+	values := map[string]*uint64{}
 	cmd := &cobra.Command{
-		Use: "encode", Short: "Make a session id of a node, a time and a counter", Args: cobra.NoArgs,
-		Example: "  holdfast id encode --node 1 --time 2026-11-21T12:00:00Z --counter 7",
-		RunE: func(*cobra.Command, []string) error {
-			if node < 1 || node > uint16(session.MaxNode) {
-				return usage("--node: want 1 to %d", session.MaxNode)
+		Use: "encode", Short: "Make an id of its parts", Args: cobra.NoArgs,
+		Long: `Make an id of its parts. Those that are not given are 0. Such an id is for reading logs and for tests: nothing makes it unique.`,
+		Example: `  holdfast id encode --node 1 --time 2026-11-21T12:00:00Z --counter 7
+  holdfast id encode --layout snowflake --time 2022-06-28T16:07:40.105Z --datacenter 11 --worker 26`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := flags.layout()
+			if err != nil {
+				return err
 			}
+			given := changed(cmd, values)
 			if at != "" {
-				t, err := time.Parse(time.RFC3339, at)
-				if err != nil || t.Before(session.Epoch()) {
-					return usage("--time %q: want a time such as 2026-11-21T12:00:00Z, not before %s", at, session.Epoch().Format(time.RFC3339))
+				if given["ms"], err = l.ms(at); err != nil {
+					return err
 				}
-				ms = session.MS(t)
 			}
-			if ms > session.MaxMS {
-				return usage("time: want at most %d milliseconds since %s", uint64(session.MaxMS), session.Epoch().Format(time.RFC3339))
+			id, err := l.Encode(given)
+			if err != nil {
+				return flagError(err)
 			}
-			return c.printIDs([]session.ID{session.ID(node)<<56 | session.ID(ms)<<16 | session.ID(counter)})
+			view, err := l.view(id)
+			if err != nil {
+				return err
+			}
+			return c.print([]idView{view}, func() string { return l.table([]idView{view}) })
 		},
 	}
-	cmd.Flags().Uint16Var(&node, "node", 0, fmt.Sprintf("number of the node, 1 to %d", session.MaxNode))
-	cmd.Flags().Uint64Var(&ms, "ms", 0, "milliseconds since 2026-01-01 UTC")
-	cmd.Flags().StringVar(&at, "time", "", "the time instead of --ms, as in 2026-11-21T12:00:00Z")
-	cmd.Flags().Uint16Var(&counter, "counter", 0, "counter, 0 to 65535")
+	flags.register(cmd)
+	registerFields(cmd, values)
+	cmd.Flags().StringVar(&at, "time", "", "holdfast, snowflake: the time instead of --ms, as in 2026-11-21T12:00:00Z")
 	cmd.MarkFlagsMutuallyExclusive("ms", "time")
 	return cmd
 }
 
-type idView struct {
-	ID      idText       `json:"id"`
-	Node    session.Node `json:"node"`
-	MS      uint64       `json:"ms"`
-	Time    time.Time    `json:"time"`
-	Counter uint16       `json:"counter"`
+// registerFields makes a flag of every field that a layout has, and puts where its value will be into values.
+func registerFields(cmd *cobra.Command, values map[string]*uint64) {
+	snowflake, err := ids.SnowflakeLayout(time.Time{}, 1)
+	if err != nil {
+		panic(err) // one rollback bit is in range
+	}
+	meanings := map[string]string{}
+	for _, l := range []ids.Layout{ids.HoldfastLayout(), ids.ZooKeeperLayout(), snowflake} {
+		for _, f := range l.Fields() {
+			if meanings[f.Name] != "" {
+				meanings[f.Name] += "; "
+			}
+			meanings[f.Name] += l.Name() + ": " + f.Meaning
+		}
+	}
+	for name, meaning := range meanings {
+		values[name] = cmd.Flags().Uint64(name, 0, meaning)
+	}
 }
 
-func (c *cli) printIDs(ids []session.ID) error {
-	views := make([]idView, 0, len(ids))
-	rows := make([][]string, 0, len(ids))
-	for _, id := range ids {
-		views = append(views, idView{idText(id), id.Node(), id.MS(), id.Time(), id.Counter()})
-		rows = append(rows, []string{id.String(), number(id.Node()), timeText(id.Time()), number(uint64(id.Counter()))})
+// changed returns the values of the flags that the user has given.
+func changed(cmd *cobra.Command, values map[string]*uint64) map[string]uint64 {
+	given := map[string]uint64{}
+	for name, v := range values {
+		if cmd.Flags().Changed(name) {
+			given[name] = *v
+		}
 	}
-	return c.print(views, func() string { return columns([]string{"ID", "NODE", "TIME", "COUNTER"}, rows) })
+	return given
+}
+
+// ms reads a time as milliseconds of the layout.
+func (l layout) ms(at string) (uint64, error) {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return 0, usage("--time %q: want a time such as 2026-11-21T12:00:00Z", at)
+	}
+	ms, err := l.MS(t)
+	return ms, flagError(err)
+}
+
+// idView is an id taken apart. In JSON it is an object of the id's text and its fields by name, a time beside ms where the
+// layout has one, and notes if there are any.
+type idView struct {
+	ids.Decoded
+
+	text string
+}
+
+func (l layout) view(id uint64) (idView, error) {
+	d, err := l.Decode(id)
+	return idView{d, l.form.Format(id)}, err
+}
+
+// MarshalJSON keeps the order of the fields.
+func (v idView) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	member := func(name string, value any) error {
+		text, err := json.Marshal(value)
+		if err == nil {
+			_, err = fmt.Fprintf(&b, ",%q:%s", name, text)
+		}
+		return err
+	}
+	err := member("id", v.text)
+	for _, f := range v.Values {
+		err = errors.Join(err, member(f.Name, f.Value))
+		if f.Name == "ms" && !v.Time.IsZero() {
+			err = errors.Join(err, member("time", v.Time))
+		}
+	}
+	if len(v.Notes) > 0 {
+		err = errors.Join(err, member("notes", v.Notes))
+	}
+	b.WriteByte('}')
+	text := b.Bytes()
+	text[0] = '{' // for the first comma
+	return text, err
+}
+
+// table lays out views of the layout's ids, with their notes below.
+func (l layout) table(views []idView) string {
+	headers := []string{"ID"}
+	for _, f := range l.Fields() {
+		switch {
+		case f.Name != "ms":
+			headers = append(headers, strings.ToUpper(f.Name))
+		case l.Epoch().IsZero():
+			headers = append(headers, "CLOCK")
+		default:
+			headers = append(headers, "TIME")
+		}
+	}
+	rows := make([][]string, 0, len(views))
+	var notes strings.Builder
+	for _, v := range views {
+		row := []string{v.text}
+		for _, f := range v.Values {
+			switch {
+			case f.Name != "ms":
+				row = append(row, number(f.Value))
+			case v.Time.IsZero():
+				row = append(row, spanText(v.Elapsed))
+			default:
+				row = append(row, timeText(v.Time))
+			}
+		}
+		rows = append(rows, row)
+		for _, note := range v.Notes {
+			notes.WriteString("\n" + v.text + ": " + note)
+		}
+	}
+	return columns(headers, rows) + notes.String()
 }

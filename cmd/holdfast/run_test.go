@@ -239,6 +239,7 @@ func TestHelpSaysWhatMatters(t *testing.T) {
 		"session open --help":  {"A token is a secret", "--timeout", "expires"},
 		"session hold --help":  {"A token is a secret", "--keep", "Ctrl-C", "--token-file"},
 		"session touch --help": {"A token is a secret", "standard input"},
+		"id new --help":        {"unique", "--datacenter", "--policy", "refuses"},
 		"session close --help": {"A token is a secret"},
 		"completion bash":      {"bash completion"},
 	} {

@@ -125,7 +125,7 @@ func (l Layout) Encode(values map[string]uint64) (uint64, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(l.names(), name) {
-			return 0, &session.FieldError{Field: name, Limit: "layout " + l.name + " has " + strings.Join(l.names(), ", ")}
+			return 0, &session.FieldError{Field: name, Limit: "a field of layout " + l.name + ": " + strings.Join(l.names(), ", ")}
 		}
 	}
 	return id, nil
@@ -136,7 +136,7 @@ func (l Layout) Encode(values map[string]uint64) (uint64, error) {
 func (l Layout) MS(t time.Time) (uint64, error) {
 	i := slices.IndexFunc(l.fields, func(f Field) bool { return f.Name == fieldMS })
 	if l.epoch.IsZero() || i < 0 {
-		return 0, &session.FieldError{Field: "time", Limit: "layout " + l.name + " has no wall-clock time, only " + fieldMS}
+		return 0, &session.FieldError{Field: "time", Limit: "none: layout " + l.name + " has no wall-clock time, only " + fieldMS}
 	}
 	last := l.epoch.Add(time.Duration(l.fields[i].Max) * time.Millisecond)
 	if t.Before(l.epoch) || t.After(last) {

@@ -202,13 +202,13 @@ func TestLayoutsRefuse(t *testing.T) {
 		{ids.HoldfastLayout(), map[string]uint64{"node": 255}, "node", "1 to 254"},
 		{ids.HoldfastLayout(), map[string]uint64{"node": 1, "ms": 1 << 40}, "ms", "0 to 1099511627775"},
 		{ids.HoldfastLayout(), map[string]uint64{"node": 1, "counter": 1 << 16}, "counter", "0 to 65535"},
-		{ids.HoldfastLayout(), map[string]uint64{"node": 1, "worker": 0}, "worker", "layout holdfast has node, ms, counter"},
+		{ids.HoldfastLayout(), map[string]uint64{"node": 1, "worker": 0}, "worker", "a field of layout holdfast: node, ms, counter"},
 		{ids.ZooKeeperLayout(), map[string]uint64{"server": 256}, "server", "0 to 255"},
 		{twitter, map[string]uint64{"ms": 1 << 41}, "ms", "0 to 2199023255551"},
 		{twitter, map[string]uint64{"datacenter": 32}, "datacenter", "0 to 31"},
 		{twitter, map[string]uint64{"worker": 32}, "worker", "0 to 31"},
 		{twitter, map[string]uint64{"sequence": 4096}, "sequence", "0 to 4095"},
-		{twitter, map[string]uint64{"rollback": 1}, "rollback", "layout snowflake has ms, datacenter, worker, sequence"},
+		{twitter, map[string]uint64{"rollback": 1}, "rollback", "a field of layout snowflake: ms, datacenter, worker, sequence"},
 		{snowflake(t, twitterEpoch, 2), map[string]uint64{"sequence": 1024}, "sequence", "0 to 1023"},
 	} {
 		id, err := tt.layout.Encode(tt.values)

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/session/ids"
+)
+
+// maxNewIDs bounds what one call makes.
+const maxNewIDs = 100_000
+
+// newFlags are the flags of id new.
+type newFlags struct {
+	layoutFlags
+
+	machine ids.Machine
+	// derived: the machine's numbers are of the MAC address and the process id, and not of the user.
+	derived bool
+	policy  string
+	spares  []uint
+	count   int
+}
+
+func (c *cli) idNew() *cobra.Command {
+	var f newFlags
+	cmd := &cobra.Command{
+		Use: "new", Short: "Make snowflakes here, without a cluster", Args: cobra.NoArgs,
+		Long: `Make snowflakes here, without a cluster. They are unique on the terms that are written to standard error, or with -o json
+beside the ids: nobody else may make ids with the same datacenter and worker. Without --datacenter and --worker these are derived of the MAC address
+and the process id, the way well-known Java libraries do it, and nothing makes them unique.
+
+Ids of the layouts holdfast and zookeeper are unique because a cluster makes them: this command refuses to make one.`,
+		Example: `  holdfast id new --layout snowflake --datacenter 3 --worker 7
+  holdfast id new --layout snowflake --datacenter 3 --worker 7 --count 1000 --form base62 --policy wait`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.derived = !cmd.Flags().Changed("worker")
+			made, l, err := f.make(cmd.Context())
+			if err != nil {
+				return err
+			}
+			view := newView{IDs: make([]idView, 0, len(made)), Datacenter: f.machine.Datacenter, Worker: f.machine.Worker, Derived: f.derived, Terms: f.terms()}
+			for _, id := range made {
+				one, err := l.view(id)
+				if err != nil {
+					return err
+				}
+				view.IDs = append(view.IDs, one)
+			}
+			if c.output != "json" {
+				complain(cmd.ErrOrStderr(), "%s\n", view.Terms)
+			}
+			return c.print(view, view.text)
+		},
+	}
+	f.register(cmd)
+	flags := cmd.Flags()
+	flags.Uint64Var(&f.machine.Datacenter, "datacenter", 0, fmt.Sprintf("high part of this machine's number, 0 to %d", ids.MaxMachine))
+	flags.Uint64Var(&f.machine.Worker, "worker", 0, fmt.Sprintf("low part of this machine's number, 0 to %d", ids.MaxMachine))
+	flags.StringVar(&f.policy, "policy", ids.Wait.String(), fmt.Sprintf("answer to a clock that is set back meanwhile, one of %v", ids.Policies()))
+	flags.UintSliceVar(&f.spares, "spares", nil, "switch-worker: other workers that are this machine's alone")
+	flags.IntVar(&f.count, "count", 1, fmt.Sprintf("how many, 1 to %d", maxNewIDs))
+	cmd.MarkFlagsRequiredTogether("datacenter", "worker")
+	policies := make([]string, 0, len(ids.Policies()))
+	for _, p := range ids.Policies() {
+		policies = append(policies, p.String())
+	}
+	completeWords(cmd, "policy", policies...)
+	return cmd
+}
+
+// make makes the ids, and settles the machine's numbers.
+func (f *newFlags) make(ctx context.Context) ([]uint64, layout, error) {
+	l, err := f.layout()
+	if err != nil {
+		return nil, layout{}, err
+	}
+	switch l.Name() {
+	case "holdfast":
+		return nil, layout{}, usage("--layout holdfast: a session id is unique because the cluster gives it out: open a session, as with %q; only snowflakes are made here", "holdfast session open")
+	case "zookeeper":
+		return nil, layout{}, usage("--layout zookeeper: only a ZooKeeper server knows which ids it has given out; only snowflakes are made here")
+	}
+	if f.count < 1 || f.count > maxNewIDs {
+		return nil, layout{}, usage("--count: want 1 to %d", maxNewIDs)
+	}
+	g, err := f.generator(l)
+	if err != nil {
+		return nil, layout{}, err
+	}
+	made := make([]uint64, 0, f.count)
+	for range f.count {
+		id, err := g.Next(ctx)
+		if err != nil {
+			return nil, layout{}, fmt.Errorf("making ids: %w", err)
+		}
+		made = append(made, id)
+	}
+	return made, l, nil
+}
+
+func (f *newFlags) generator(l layout) (*ids.Snowflake, error) {
+	policy, err := ids.ParsePolicy(f.policy)
+	if err != nil {
+		return nil, flagError(err)
+	}
+	if f.derived {
+		if f.machine, err = deriveMachine(); err != nil {
+			return nil, err
+		}
+	}
+	spares := make([]uint64, 0, len(f.spares))
+	for _, worker := range f.spares {
+		spares = append(spares, uint64(worker))
+	}
+	g, err := ids.NewSnowflake(ids.SnowflakeConfig{
+		Epoch: l.Epoch(), Machine: f.machine, Policy: policy, Spares: spares, RollbackBits: f.rollbackBits,
+	})
+	return g, flagError(err)
+}
+
+// deriveMachine is of this machine and this process.
+func deriveMachine() (ids.Machine, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return ids.Machine{}, fmt.Errorf("looking for a MAC address: %w", err)
+	}
+	mac, err := ids.HardwareAddress(interfaces)
+	if err != nil {
+		return ids.Machine{}, usage("there is no MAC address to derive them of: want --datacenter and --worker")
+	}
+	return ids.DeriveMachine(mac, os.Getpid())
+}
+
+// terms says when the ids are unique.
+func (f *newFlags) terms() string {
+	who := f.machine.String()
+	if len(f.spares) > 0 {
+		who += fmt.Sprintf(" and the spares %v", f.spares)
+	}
+	if f.derived {
+		return "Unique only if no other process has " + who + ", which were derived of the MAC address and the process id: " +
+			"nothing makes sure of that, --datacenter and --worker of a configuration can. The clock must not be set back between two runs."
+	}
+	return "Unique as long as no other process has " + who + " at the same time, and the clock is not set back between two runs."
+}
+
+// newView is what id new says in JSON.
+type newView struct {
+	IDs        []idView `json:"ids"`
+	Datacenter uint64   `json:"datacenter"`
+	Worker     uint64   `json:"worker"`
+	Derived    bool     `json:"derived"`
+	Terms      string   `json:"terms"`
+}
+
+// text is the ids alone, one a line, for scripts.
+func (v newView) text() string {
+	var lines []byte
+	for i, id := range v.IDs {
+		if i > 0 {
+			lines = append(lines, '\n')
+		}
+		lines = append(lines, id.text...)
+	}
+	return string(lines)
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/session/ids"
+)
+
+func (c *cli) idZXID() *cobra.Command {
+	var term, index uint64
+	cmd := &cobra.Command{
+		Use: "zxid [ZXID...]", Short: "Show a place in Raft's log the way ZooKeeper shows its transactions",
+		Long: `Show a place in Raft's log the way ZooKeeper shows its transactions: the term where ZooKeeper has its epoch, and the low 32
+bits of the index where it has its counter, with the share of the counter that is used. ZooKeeper holds an election when it is used up; Raft's index
+has 64 bits and goes on. Terms and indexes are in "holdfast cluster status".`,
+		Example: `  holdfast id zxid --term 3 --index 16
+  holdfast id zxid 0x300000010`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if given := cmd.Flags().Changed("index"); given != (len(args) == 0) {
+				return usage("want --term and --index, or ZXIDs")
+			}
+			var views []zxidView
+			if len(args) == 0 {
+				z, err := ids.NewZXID(term, index)
+				if err != nil {
+					return flagError(err)
+				}
+				views = append(views, viewZXID(z))
+				views[0].Index = &index
+			}
+			for _, arg := range args {
+				z, err := ids.ParseZXID(arg)
+				if err != nil {
+					return usage("%q: %w", arg, err)
+				}
+				views = append(views, viewZXID(z))
+			}
+			return c.print(views, func() string { return zxidTable(views) })
+		},
+	}
+	cmd.Flags().Uint64Var(&term, "term", 0, "Raft's term, 0 to 2^32 - 1")
+	cmd.Flags().Uint64Var(&index, "index", 0, "Raft's index")
+	cmd.MarkFlagsRequiredTogether("term", "index")
+	return cmd
+}
+
+// zxidView is a zxid in JSON.
+type zxidView struct {
+	ZXID string `json:"zxid"`
+	Term uint32 `json:"term"`
+	// Index is absent when only its low 32 bits are known, the counter.
+	Index   *uint64 `json:"index,omitempty"`
+	Counter uint32  `json:"counter"`
+	// Used is the share of the counter, 0 to 1.
+	Used float64 `json:"used"`
+}
+
+func viewZXID(z ids.ZXID) zxidView {
+	return zxidView{ZXID: z.String(), Term: z.Term(), Counter: z.Counter(), Used: z.Used()}
+}
+
+func zxidTable(views []zxidView) string {
+	rows := make([][]string, 0, len(views))
+	for _, v := range views {
+		rows = append(rows, []string{v.ZXID, number(uint64(v.Term)), number(uint64(v.Counter)), fmt.Sprintf("%.4g %%", 100*v.Used)})
+	}
+	return columns([]string{"ZXID", "TERM", "COUNTER", "USED"}, rows)
+}
