@@ -19,7 +19,7 @@ type newFlags struct {
 	layoutFlags
 
 	machine ids.Machine
-	// derived: the machine's numbers are of the MAC address and the process id, and not of the user.
+	// derived: the machine's numbers are derived from the MAC address and the process id, and not of the user.
 	derived bool
 	policy  string
 	spares  []uint
@@ -31,7 +31,7 @@ func (c *cli) idNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "new", Short: "Make snowflakes here, without a cluster", Args: cobra.NoArgs,
 		Long: `Make snowflakes here, without a cluster. They are unique on the terms that are written to standard error, or with -o json
-beside the ids: nobody else may make ids with the same datacenter and worker. Without --datacenter and --worker these are derived of the MAC address
+beside the ids: nobody else may make ids with the same datacenter and worker. Without --datacenter and --worker these are derived from the MAC address
 and the process id, the way well-known Java libraries do it, and nothing makes them unique.
 
 Ids of the layouts holdfast and zookeeper are unique because a cluster makes them: this command refuses to make one.`,
@@ -131,7 +131,7 @@ func deriveMachine() (ids.Machine, error) {
 	}
 	mac, err := ids.HardwareAddress(interfaces)
 	if err != nil {
-		return ids.Machine{}, usage("there is no MAC address to derive them of: want --datacenter and --worker")
+		return ids.Machine{}, usage("there is no MAC address to derive them from: want --datacenter and --worker")
 	}
 	return ids.DeriveMachine(mac, os.Getpid())
 }
@@ -143,7 +143,7 @@ func (f *newFlags) terms() string {
 		who += fmt.Sprintf(" and the spares %v", f.spares)
 	}
 	if f.derived {
-		return "Unique only if no other process has " + who + ", which were derived of the MAC address and the process id: " +
+		return "Unique only if no other process has " + who + ", which were derived from the MAC address and the process id: " +
 			"nothing makes sure of that, --datacenter and --worker of a configuration can. The clock must not be set back between two runs."
 	}
 	return "Unique as long as no other process has " + who + " at the same time, and the clock is not set back between two runs."

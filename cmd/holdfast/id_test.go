@@ -33,11 +33,11 @@ ID                TIME                      DATACENTER  WORKER  SEQUENCE
 		{"id decode --layout zookeeper 0x10000295bb80000", `
 ID                  SERVER  CLOCK       COUNTER
 0x010000295bb80000  1       45m10.456s  0
-0x010000295bb80000: made before 3.5, its server started at 2004-11-03T20:38:58.232Z`},
+0x010000295bb80000: by a server before 3.5, which used wall time, that started at 2004-11-03T20:38:58.232Z`},
 		{"id encode --layout zookeeper --server 1 --ms 2710456 --counter 3", `
 ID                  SERVER  CLOCK       COUNTER
 0x010000295bb80003  1       45m10.456s  3
-0x010000295bb80003: made before 3.5, its server started at 2004-11-03T20:38:58.232Z`},
+0x010000295bb80003: by a server before 3.5, which used wall time, that started at 2004-11-03T20:38:58.232Z`},
 		{"id zxid --term 3 --index 16", `
 ZXID         TERM  COUNTER  USED
 0x300000010  3     16       3.725e-07 %`},
@@ -58,7 +58,7 @@ func TestIDJSON(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"id decode --layout snowflake 1541815603606036480", `[{"id":"1541815603606036480","ms":367597485448,"time":"2022-06-28T16:07:40.105Z",
 			"datacenter":11,"worker":26,"sequence":0}]`},
-		{"id encode --layout zookeeper --server 128", `[{"id":"0x8000000000000000","server":128,"ms":0,"counter":0,"notes":["the marker of containers, no session (I-30)"]}]`},
+		{"id encode --layout zookeeper --server 128", `[{"id":"0x8000000000000000","server":128,"ms":0,"counter":0,"notes":["marks a container, no session"]}]`},
 		{"id zxid --term 3 --index 4294967312", `[{"zxid":"0x300000010","term":3,"index":4294967312,"counter":16,"used":3.725290298461914e-09}]`},
 	} {
 		code, stdout, stderr := execute(t, "", append(strings.Fields(tt.args), "-o", "json")...)

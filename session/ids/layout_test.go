@@ -275,10 +275,10 @@ func TestZooKeeperSeeds(t *testing.T) {
 func TestZooKeeperNotes(t *testing.T) {
 	for id, want := range map[uint64][]string{
 		0:                   {"no session"},
-		ids.ContainerMarker: {"containers"},
+		ids.ContainerMarker: {"container"},
 		0x017EDDBEB1B90000:  {"2022-02-09T09:09:29.145Z"},
 		0xFF00000000000001:  {"2004-11-03T19:53:47.776Z", "TTL"},
-		0xFF80000000000000:  {"2022-04-06T17:50:41.664Z", "TTL", "I-14"},
+		0xFF80000000000000:  {"2022-04-06T17:50:41.664Z", "TTL", "ZOOKEEPER-1622"},
 	} {
 		d, err := ids.ZooKeeperLayout().Decode(id)
 		if err != nil || len(d.Notes) != len(want) {

@@ -37,9 +37,10 @@ func ZooKeeperLayout() Layout {
 	return Layout{
 		name: "zookeeper", usual: Hex0x, notes: zooKeeperNotes,
 		fields: []Field{
-			field("server", zooKeeperShift, 8, "number of the server modulo 256 (I-05)"),
+			// I-05: the number's other bits are shifted out. I-10: the counter is never set back to 0.
+			field("server", zooKeeperShift, 8, "number of the server modulo 256"),
 			field(fieldMS, zooKeeperShift-zooKeeperMS, zooKeeperMS, "the server's clock when it started, its low 40 bits"),
-			field("counter", 0, 16, "carries into the milliseconds (I-10)"),
+			field("counter", 0, 16, "carries into the milliseconds"),
 		},
 	}
 }
@@ -49,15 +50,15 @@ func zooKeeperNotes(id uint64) []string {
 	case 0:
 		return []string{"0 is no session"}
 	case ContainerMarker:
-		return []string{"the marker of containers, no session (I-30)"}
+		return []string{"marks a container, no session"}
 	}
 	// The milliseconds of wall time lost their multiple of 2^40, which was 1 from 2004 to 2039: while ZooKeeper used wall time.
 	ms := id>>(zooKeeperShift-zooKeeperMS)&(1<<zooKeeperMS-1) | 1<<zooKeeperMS
-	notes := []string{"made before 3.5, its server started at " + time.UnixMilli(int64(ms)).UTC().Format("2006-01-02T15:04:05.000Z")}
-	if id>>zooKeeperShift == 0xff {
-		notes = append(notes, "0xff: the server is 255 modulo 256, or this is the owner of a TTL node and no session (I-31)")
+	notes := []string{"by a server before 3.5, which used wall time, that started at " + time.UnixMilli(int64(ms)).UTC().Format("2006-01-02T15:04:05.000Z")}
+	if id>>zooKeeperShift == 0xff { // I-31, I-14
+		notes = append(notes, "of server 255 modulo 256, or the owner of a TTL node and no session")
 		if id>>(zooKeeperShift-1)&1 == 1 {
-			notes = append(notes, "made by 3.4.5 or older it says 0xff whichever server made it: its shift copied bit 39 of the clock (I-14)")
+			notes = append(notes, "by 3.4.5 or older, of any server: its shift copied bit 39 of the clock over the number (ZOOKEEPER-1622)")
 		}
 	}
 	return notes

@@ -30,7 +30,7 @@ func (m Machine) check() error {
 
 func machineLimit() string { return fmt.Sprintf("0 to %d", MaxMachine) }
 
-// DeriveMachine makes a machine's number of a MAC address and a process id the way MyBatis-Plus and Hutool do:
+// DeriveMachine derives a machine's number from a MAC address and a process id the way MyBatis-Plus and Hutool do:
 //
 //   - The datacenter is (second last byte | last byte << 8) >> 6, modulo 32: its two low bits are the two high bits of the
 //     second last byte of the MAC, its three high bits the three low bits of the last byte. The other 43 bits do not count.
