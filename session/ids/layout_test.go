@@ -37,10 +37,11 @@ func wantField(t *testing.T, err error, field string) {
 }
 
 func layouts(t interface{ Fatal(...any) }) []ids.Layout {
-	return []ids.Layout{
-		ids.HoldfastLayout(), ids.ZooKeeperLayout(), snowflake(t, twitterEpoch, 0), snowflake(t, discordEpoch, 2),
-		snowflake(t, twitterEpoch, ids.MaxRollbackBits),
+	all := []ids.Layout{ids.HoldfastLayout(), ids.ZooKeeperLayout(), snowflake(t, discordEpoch, 0)}
+	for rollbackBits := range ids.MaxRollbackBits + 1 {
+		all = append(all, snowflake(t, twitterEpoch, rollbackBits))
 	}
+	return all
 }
 
 // Ids that others have published: a post of Wikipedia's from June 2022; the one that Discord's reference takes apart (its worker
