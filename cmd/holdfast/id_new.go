@@ -95,6 +95,9 @@ func (f *newFlags) make(ctx context.Context) ([]uint64, layout, error) {
 	made := make([]uint64, 0, f.count)
 	for range f.count {
 		id, err := g.Next(ctx)
+		if err == nil {
+			err = context.Cause(ctx) // Next looks at it when it has to wait
+		}
 		if err != nil {
 			return nil, layout{}, fmt.Errorf("making ids: %w", err)
 		}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -156,6 +158,17 @@ func TestIDNewSaysOnWhichTerms(t *testing.T) {
 			!strings.HasPrefix(stderr, "Unique as long as ") || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit code %d, %q, %q", args, code, stdout, stderr)
 		}
+	}
+}
+
+// Ctrl-C ends it also when no id has to wait for the next millisecond.
+func TestIDNewEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, strings.Fields("id new --layout snowflake --datacenter 1 --worker 1 --count 100000"), nil, &stdout, &stderr)
+	if code != exitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), context.Canceled.Error()) {
+		t.Errorf("exit code %d, %d bytes, %s", code, stdout.Len(), stderr.String())
 	}
 }
 
