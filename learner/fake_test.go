@@ -230,6 +230,8 @@ type events struct {
 	mu    sync.Mutex
 	gone  []session.Certificate
 	moved []session.ID
+	// to are the attachments that those were moved to.
+	to []uint64
 	// jeopardy holds true for each begin and false for each end.
 	jeopardy []bool
 	at       []time.Time
@@ -242,10 +244,10 @@ func (e *events) Gone(c session.Certificate) {
 	e.gone = append(e.gone, c)
 }
 
-func (e *events) Moved(id session.ID) {
+func (e *events) Moved(id session.ID, attachment uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.moved = append(e.moved, id)
+	e.moved, e.to = append(e.moved, id), append(e.to, attachment)
 }
 
 func (e *events) Jeopardy(_ time.Time, try []string) {

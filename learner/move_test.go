@@ -2,6 +2,7 @@ package learner
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -113,8 +114,8 @@ func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
 		w.view.put(session.Session{ID: 3, Owner: 2, Attachment: 11})
 		w.view.drop(session.Certificate{ID: 4, Cause: session.CauseClosed})
 		w.server.Restored()
-		if got := w.events.moved; len(got) != 2 || got[0] != 1 || got[1] != 3 {
-			t.Errorf("told that %v moved, want 1 and 3", got)
+		if got := w.events.moved; len(got) != 2 || got[0] != 1 || got[1] != 3 || !slices.Equal(w.events.to, []uint64{10, 11}) {
+			t.Errorf("told that %v moved to %v, want 1 and 3 to 10 and 11", got, w.events.to)
 		}
 		if got := w.events.gone; len(got) != 2 || got[0] != ended || got[1].Cause != session.CauseClosed {
 			t.Errorf("told that %v are gone, want 2, expired, and 4, closed", got)

@@ -266,7 +266,7 @@ func (e endings) forget() {
 	}
 }
 
-// end stops serving a session whose attachment is not keep, and tells its connection: Gone with a certificate, Moved
+// end stops serving a session whose attachment is not keep, and tells its connection: Gone with a certificate, Moved to keep
 // without.
 func (s *Server) end(ended endings, id session.ID, keep uint64, why error, certificate *session.Certificate) {
 	c, ok := s.table.end(id, keep, why)
@@ -276,7 +276,7 @@ func (s *Server) end(ended endings, id session.ID, keep uint64, why error, certi
 	if certificate != nil {
 		c.events.Gone(*certificate)
 	} else {
-		c.events.Moved(id)
+		c.events.Moved(id, keep)
 	}
 	ended[c] = append(ended[c], id)
 }

@@ -22,8 +22,9 @@ type Service interface {
 type Events interface {
 	// Gone says that a session has ended.
 	Gone(c Certificate)
-	// Moved says that a session was resumed through another connection.
-	Moved(id ID)
+	// Moved says that a session was resumed with a newer attachment: through another connection, or once more through this one, which then learns
+	// of the attachment from the answer to its resume.
+	Moved(id ID, attachment uint64)
 	// Jeopardy says that touches may not count since a moment, and which client addresses to try instead.
 	Jeopardy(since time.Time, try []string)
 	// JeopardyEnded says that touches count again.

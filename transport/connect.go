@@ -161,8 +161,8 @@ func (c *connection) Gone(certificate session.Certificate) {
 }
 
 // Moved is told by the node; it does not block.
-func (c *connection) Moved(id session.ID) {
-	if e := (event{id: id}); c.roster.happened(e) {
+func (c *connection) Moved(id session.ID, attachment uint64) {
+	if e := (event{id: id, attachment: attachment}); c.roster.happened(e) {
 		c.tell(e)
 	}
 }

@@ -204,7 +204,7 @@ func TestConnectLimits(t *testing.T) {
 				t.Error("resuming a session of the connection was refused")
 			}
 			receive(t, stream) // the open
-			service.newest().Moved(5)
+			service.newest().Moved(5, 10)
 			receive(t, stream)
 			send(t, stream, resumeMessage(6, 6))
 			if receive(t, stream).GetResumed().GetSeq() != 6 {
@@ -215,29 +215,22 @@ func TestConnectLimits(t *testing.T) {
 }
 
 // TestAPlaceIsGivenBackBeforeTheAnswer: a client that keeps as many requests under way as it may sends the next one as
-// soon as it has an answer, whatever the node still does about the one before.
+// soon as it has an answer.
 func TestAPlaceIsGivenBackBeforeTheAnswer(t *testing.T) {
-	service := &fakeService{touchToken: func(ctx context.Context, _ session.Token) (time.Duration, error) {
-		return time.Second, sleep(ctx, time.Minute)
-	}}
-	service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
-		service.newest().Moved(8) // which is looked into after the answer
-		return grant(8), nil
-	}
+	service := &fakeService{}
 	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{MaxRequests: 1}, service)
 		defer stop()
 		stream := connected(t, network)
-		send(t, stream, resumeMessage(1, 8))
-		if receive(t, stream).GetResumed() == nil {
-			t.Error("want the answer")
-		}
-		send(t, stream, openMessage(2))
-		if m := receive(t, stream); m.GetOpened() == nil {
-			t.Errorf("the next request was answered %v", m)
-		}
-		if err := sleep(t.Context(), time.Hour); err != nil {
-			t.Fatal(err)
+		for seq := uint64(1); seq < 200; seq += 2 {
+			send(t, stream, resumeMessage(seq, 8))
+			if receive(t, stream).GetResumed() == nil {
+				t.Fatal("want the answer")
+			}
+			send(t, stream, openMessage(seq+1))
+			if m := receive(t, stream); m.GetOpened() == nil {
+				t.Fatalf("the next request was answered %v", m)
+			}
 		}
 	})
 }
@@ -266,8 +259,8 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 		closed := certificate(9001)
 		closed.Cause = session.CauseClosed
 		events.Gone(closed)
-		events.Moved(9002)
-		events.Moved(9003)
+		events.Moved(9002, 10)
+		events.Moved(9003, 10)
 		events.JeopardyEnded()
 		stalled.release()
 		for range 2000 {
@@ -304,8 +297,6 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 // goroutine, and of an event, which does not.
 func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 	service := &fakeService{}
-	var current error
-	service.touchToken = func(context.Context, session.Token) (time.Duration, error) { return 0, current }
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
@@ -315,7 +306,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 		events := service.newest()
 
 		service.open = func(context.Context, session.OpenRequest) (session.Grant, error) {
-			events.Moved(7)
+			events.Moved(7, 10)
 			events.Gone(certificate(7)) // the end counts, not the move before it
 			return grant(7), nil
 		}
@@ -324,16 +315,16 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 			t.Error("want the answer first, then the end")
 		}
 
+		attachment := uint64(10) // of another connection, which resumed it after this one
 		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
-			events.Moved(8)
+			events.Moved(8, attachment)
 			return grant(8), nil
 		}
-		current = session.ErrMoved // another connection resumed it after this one
 		send(t, stream, resumeMessage(3, 8))
 		if receive(t, stream).GetResumed() == nil || !slices.Equal(receive(t, stream).GetMoved().GetIds(), []uint64{8}) {
 			t.Error("want the answer first, then the move")
 		}
-		current = nil // this one came back after the other
+		attachment = 8 // this one came back after the other
 		send(t, stream, resumeMessage(4, 8))
 		if receive(t, stream).GetResumed() == nil {
 			t.Error("want the answer")
@@ -343,7 +334,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 			t.Errorf("%d sessions, want the one that came back", got)
 		}
 		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
-			events.Moved(8)
+			events.Moved(8, 10)
 			return session.Grant{}, session.ErrClosing
 		}
 		send(t, stream, resumeMessage(5, 8))
@@ -354,6 +345,50 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 		events.Gone(certificate(77))
 		if !slices.Equal(receive(t, stream).GetGone().GetIds(), []uint64{77}) {
 			t.Error("want the end of an unknown session")
+		}
+	})
+}
+
+// TestTheMoveToWhatAStreamWasGrantedIsNotTold: a client that was not answered resumes again, and all its resumes take effect in one entry. The newest
+// may be the first that is answered; the client holds the session then, and must not hear that the first one took it away.
+func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
+	service := &fakeService{}
+	answer := make(map[uint64]chan error)
+	bubbles.Test(t, func(t *testing.T) {
+		for attempt := uint64(1); attempt <= 3; attempt++ {
+			answer[attempt] = make(chan error)
+		}
+		service.resume = func(_ context.Context, r session.ResumeRequest) (session.Grant, error) {
+			return grant(8), <-answer[r.Attempt]
+		}
+		s, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
+		stream := connected(t, network)
+		for attempt := uint64(1); attempt <= 3; attempt++ {
+			m := resumeMessage(attempt, 8)
+			m.GetResume().Attempt = attempt
+			send(t, stream, m)
+		}
+		synctest.Wait()
+		service.newest().Moved(8, 7) // by the first of the three, which are 7, 8 and 9
+		answer[3] <- nil
+		if receive(t, stream).GetResumed() == nil {
+			t.Error("want the newest answered")
+		}
+		answer[1] <- session.ErrMoved
+		answer[2] <- session.ErrMoved
+		for range 2 {
+			if m := receive(t, stream); m.GetFailed() == nil {
+				t.Errorf("got %v, want the others refused", m)
+			}
+		}
+		synctest.Wait()
+		if got := s.Stats().Sessions; got != 1 {
+			t.Errorf("%d sessions, want the one that was resumed", got)
+		}
+		send(t, stream, touchMessage(4))
+		if m := receive(t, stream); m.GetTouched() == nil {
+			t.Errorf("got %v, want nothing but the answer to a touch", m)
 		}
 	})
 }
@@ -374,7 +409,7 @@ func TestAnEventWaitsForNoLaterOpen(t *testing.T) {
 		stream := connected(t, network)
 		send(t, stream, openMessage(1))
 		synctest.Wait()
-		service.newest().Moved(66)
+		service.newest().Moved(66, 10)
 		send(t, stream, openMessage(2))
 		if receive(t, stream).GetOpened() == nil || receive(t, stream).GetMoved() == nil {
 			t.Error("want the first open's answer, then the move")

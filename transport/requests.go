@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -109,12 +108,10 @@ func (c *connection) run(ctx context.Context, seq uint64, q request, do work) er
 		} else {
 			c.out.add(answer)
 		}
-		waited, change := c.roster.answered(q, token.ID)
+		waited, change := c.roster.answered(q, token)
 		c.server.stats.sessions.Add(int64(change))
 		for _, e := range waited {
-			if c.stands(ctx, e, token) {
-				c.tell(e)
-			}
+			c.tell(e)
 		}
 	}()
 	return nil
@@ -124,17 +121,4 @@ func (c *connection) run(ctx context.Context, seq uint64, q request, do work) er
 func (c *connection) guarded(ctx context.Context, do work) (answer *holdfastv1.ServerMessage, token session.Token, err error) {
 	defer c.server.port.recovered(connectMethod, &err)
 	return do(ctx)
-}
-
-// stands reports whether an event that waited for the answer that granted token is still true. A move away may have been
-// before the resume that came back, or after it; whether the attachment is still the session's tells them apart.
-func (c *connection) stands(ctx context.Context, e event, granted session.Token) bool {
-	if e.certificate != nil || e.id != granted.ID {
-		return true
-	}
-	_, _, err := c.guarded(ctx, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-		_, err := c.conn.TouchToken(ctx, granted)
-		return nil, granted, err
-	})
-	return errors.Is(err, session.ErrMoved) || errors.Is(err, session.ErrExpired)
 }

@@ -11,13 +11,14 @@ import (
 // roster is what one Connect stream knows of its sessions and of the requests under way. It bounds both, and it keeps
 // events in order: the node may tell of a session's end or move before the answer that told the client of the session has
 // been queued, because the answer goes through the request's goroutine. Such an event is held until the answer is queued; a
-// client that heard of an end first would keep the session for alive ever after. Safe for concurrent use.
+// client that heard of an end first would keep the session for alive ever after. A move to an attachment that this stream was granted, or
+// to an older one, is not told at all: the client would give up a session that it holds. Safe for concurrent use.
 type roster struct {
 	maxSessions, maxRequests int
 
 	mu sync.Mutex
-	// sessions were opened or resumed through this stream and have not ended or moved. guarded by mu
-	sessions map[session.ID]struct{}
+	// sessions were opened or resumed through this stream and have not ended or moved, with the newest attachment that the client was granted. guarded by mu
+	sessions map[session.ID]uint64
 	// running are the requests whose goroutines have not ended, requests those of them that have no answer yet: opens of them opens, by number in the order they began, the newest being newest; resumes of
 	// them resumes, by session. guarded by mu
 	running, requests int
@@ -31,10 +32,11 @@ type roster struct {
 	idle     chan struct{}
 }
 
-// event is a Gone, or a Moved when certificate is nil.
+// event is a Gone, or a Moved to an attachment when certificate is nil.
 type event struct {
 	id          session.ID
 	certificate *session.Certificate
+	attachment  uint64
 	// newest is the number of the newest open when it happened: a session it is about was not opened by a later one.
 	newest uint64
 }
@@ -51,7 +53,7 @@ type request struct {
 func newRoster(maxSessions, maxRequests int) *roster {
 	return &roster{
 		maxSessions: maxSessions, maxRequests: maxRequests,
-		sessions: map[session.ID]struct{}{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{},
+		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{},
 		held: map[session.ID]event{}, idle: make(chan struct{}),
 	}
 }
@@ -96,9 +98,9 @@ func (r *roster) release() {
 	r.requests--
 }
 
-// answered notes that the answer of q is queued, and the session it granted; 0 is none. It returns the events that
+// answered notes that the answer of q is queued, and what it granted; the zero token is nothing. It returns the events that
 // waited for it, and by how much the number of sessions changed.
-func (r *roster) answered(q request, granted session.ID) (waited []event, change int) {
+func (r *roster) answered(q request, granted session.Token) (waited []event, change int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.opens, q.number)
@@ -108,8 +110,8 @@ func (r *roster) answered(q request, granted session.ID) (waited []event, change
 		}
 	}
 	change = -len(r.sessions)
-	if granted != 0 {
-		r.sessions[granted] = struct{}{}
+	if granted.ID != 0 {
+		r.sessions[granted.ID] = max(r.sessions[granted.ID], granted.Attachment)
 	}
 	change += len(r.sessions)
 	if len(r.held) == 0 {
@@ -117,9 +119,12 @@ func (r *roster) answered(q request, granted session.ID) (waited []event, change
 	}
 	oldest := r.oldest()
 	for id, e := range r.held {
-		if !r.holds(e, oldest) {
+		if r.holds(e, oldest) {
+			continue
+		}
+		delete(r.held, id)
+		if !r.overtaken(e) {
 			waited = append(waited, e)
-			delete(r.held, id)
 		}
 	}
 	return waited, change
@@ -149,13 +154,20 @@ func (r *roster) holds(e event, oldest uint64) bool {
 	return r.resumes[e.id] > 0 || !here && oldest <= e.newest
 }
 
-// happened reports whether e may be told at once; otherwise it is held. An end is held rather than a move before it.
+// overtaken reports whether e is a move that came before what the client was granted since, or is that. Called with mu held.
+func (r *roster) overtaken(e event) bool {
+	granted, here := r.sessions[e.id]
+	return e.certificate == nil && here && e.attachment <= granted
+}
+
+// happened reports whether e is to be told at once; otherwise it is held, or overtaken. An end is held rather than a move before it, and the
+// newest of moves.
 func (r *roster) happened(e event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.newest = r.newest
 	if !r.holds(e, r.oldest()) {
-		return true
+		return !r.overtaken(e)
 	}
 	if r.held[e.id].certificate == nil {
 		r.held[e.id] = e

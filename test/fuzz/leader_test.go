@@ -154,7 +154,7 @@ func asks(t *testing.T, w *world, server session.Service, n byte, credential ses
 type nothingHeard struct{}
 
 func (nothingHeard) Gone(session.Certificate)     {}
-func (nothingHeard) Moved(session.ID)             {}
+func (nothingHeard) Moved(session.ID, uint64)     {}
 func (nothingHeard) Jeopardy(time.Time, []string) {}
 func (nothingHeard) JeopardyEnded()               {}
 
