@@ -54,7 +54,7 @@ func (l *loop) received(c *conn, msg *holdfastv1.ServerMessage) {
 		l.inJeopardy(c, m.Jeopardy)
 	case *holdfastv1.ServerMessage_JeopardyEnded:
 		c.jeopardy = false
-		l.tellAll(c, JeopardyEnded, nil)
+		l.tellAll(c, nil, func(h *held) trigger { return h.either(counted, countedUnpromised) })
 		l.served(c)
 	}
 }

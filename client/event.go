@@ -1,6 +1,7 @@
 package client
 
 import (
+	"sync"
 	"time"
 
 	"holdfast/session"
@@ -53,10 +54,14 @@ func (k EventKind) String() string {
 	}
 }
 
-// Event is one change of a session's state.
+// Event is something that happened to a session: each transition of its state, with the reason, and what leaves the state
+// as it is (From and State are the same then).
 type Event struct {
+	// Kind is why the state changed, with Err.
 	Kind EventKind
-	At   time.Time
+	// From is the state before the event, State the one after it.
+	From, State State
+	At          time.Time
 	// Node owns the session now, as far as the client knows, and Address is the endpoint it is or was connected to; empty
 	// when none.
 	Node    session.Node
@@ -69,19 +74,47 @@ type Event struct {
 	Dropped uint64
 }
 
-// eventBuffer is how many unread events a session keeps; then the oldest is dropped and counted.
+// eventBuffer is how many unread events a session keeps; then the oldest is dropped and counted. The newest, the last one of
+// a session among them, are never dropped.
 const eventBuffer = 64
 
-// eventQueue is written by the loop only, so that dropping the oldest needs no lock.
+// eventQueue holds what was not read yet. The loop alone pushes, so there is room after the oldest was dropped. Sessions
+// whose events nobody asks for have no channel: most of a large crowd.
 type eventQueue struct {
-	ch      chan Event
-	dropped uint64
+	mu      sync.Mutex
+	ch      chan Event // guarded by mu; nil until it is asked for
+	early   []Event    // guarded by mu; pushed before that
+	dropped uint64     // guarded by mu
+	ended   bool       // guarded by mu
 }
 
-func newEventQueue() *eventQueue { return &eventQueue{ch: make(chan Event, eventBuffer)} }
+// channel returns what events are read from.
+func (q *eventQueue) channel() <-chan Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ch != nil {
+		return q.ch
+	}
+	q.ch = make(chan Event, eventBuffer)
+	for _, e := range q.early {
+		q.ch <- e // has room: as many are kept
+	}
+	q.early = nil
+	if q.ended {
+		close(q.ch)
+	}
+	return q.ch
+}
 
+// push never waits: what is done under the mutex does not depend on a reader.
 func (q *eventQueue) push(e Event) {
-	if len(q.ch) == cap(q.ch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.ch == nil && len(q.early) == eventBuffer:
+		q.early = append(q.early[:0], q.early[1:]...)
+		q.dropped++
+	case q.ch != nil && len(q.ch) == cap(q.ch):
 		select {
 		case <-q.ch:
 			q.dropped++
@@ -89,5 +122,19 @@ func (q *eventQueue) push(e Event) {
 		}
 	}
 	e.Dropped = q.dropped
-	q.ch <- e // there is room: the loop is the only writer
+	if q.ch == nil {
+		q.early = append(q.early, e)
+		return
+	}
+	q.ch <- e
+}
+
+// end has readers find the end after what is left.
+func (q *eventQueue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	if q.ch != nil {
+		close(q.ch)
+	}
 }

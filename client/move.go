@@ -18,6 +18,8 @@ var (
 	errStalled  = errors.New("requests are not answered")
 	errJeopardy = errors.New("node hears of no leader with a quorum")
 	errSlow     = errors.New("no answer in time")
+	// errOvertaken: a resume of this client took effect after another one of it.
+	errOvertaken = errors.New("resumed elsewhere by a late request of this client")
 )
 
 // maxLearnt bounds the addresses learnt from nodes; the oldest is forgotten.
@@ -210,7 +212,7 @@ func (l *loop) lost(c *conn, err error) {
 func (l *loop) failedNext(err error) {
 	l.logger.Debug("node does not serve", "address", l.next.address, "error", err)
 	l.trouble = err
-	l.drop(l.next, nil)
+	l.drop(l.next, err)
 	l.mover.failed(l.now, l.dice)
 	l.rejoin()
 }
@@ -235,10 +237,11 @@ func (l *loop) drop(c *conn, err error) {
 			b.h.resuming = nil
 		}
 	}
-	if err != nil {
-		l.tellAll(c, Disconnected, err)
-	}
 	for _, h := range l.sessions {
+		// One that was not resumed here yet after the former connection was dropped is served by nobody now either.
+		if adrift := h.on == nil && h.s.State() != StateConnecting; err != nil && (h.on == c || adrift) {
+			l.emit(h, disconnected, err)
+		}
 		if h.on == c {
 			h.on = nil
 		}
@@ -274,15 +277,15 @@ func (l *loop) inJeopardy(c *conn, m *holdfastv1.Jeopardy) {
 		l.trouble = fmt.Errorf("%s: %w", c.address, errJeopardy)
 		return
 	}
-	l.tellAll(c, Jeopardy, errJeopardy)
+	l.tellAll(c, errJeopardy, func(*held) trigger { return endangered })
 	l.leave(c, errJeopardy)
 }
 
-// tellAll tells every session that c serves.
-func (l *loop) tellAll(c *conn, kind EventKind, err error) {
+// tellAll tells every session that c serves what happened to it.
+func (l *loop) tellAll(c *conn, err error, what func(*held) trigger) {
 	for _, h := range l.sessions {
 		if h.on == c {
-			l.emit(h, kind, err)
+			l.emit(h, what(h), err)
 		}
 	}
 }

@@ -14,12 +14,13 @@ type Session struct {
 	clock   *clock
 	id      session.ID
 	timeout time.Duration // written before anyone but the loop sees the session
-	events  *eventQueue
+	events  eventQueue
 	done    chan struct{}
 	// values is what the context of the opening call carried; contexts of the session are made from it.
 	values context.Context //nolint:containedctx // Context hands out contexts that outlive the call they get their values from
 
 	mu          sync.Mutex
+	state       State           // guarded by mu
 	granted     session.Session // guarded by mu; as of the newest open or resume
 	token       session.Token   // guarded by mu
 	until       time.Time       // guarded by mu; the latest promise, zero when none
@@ -33,7 +34,7 @@ type Session struct {
 
 func newSession(ctx context.Context, l *loop, t session.Token) *Session {
 	s := &Session{
-		loop: l, clock: l.clock, id: t.ID, token: t, events: newEventQueue(),
+		loop: l, clock: l.clock, id: t.ID, token: t, state: StateConnecting,
 		done: make(chan struct{}), values: context.WithoutCancel(ctx),
 	}
 	s.current, s.cancel = context.WithCancelCause(s.values)
@@ -113,9 +114,17 @@ func (s *Session) Err() error {
 	return s.err
 }
 
-// Events returns the session's changes of state. It holds 64 unread events; when it is full the oldest is dropped and
-// counted. It is closed after the session's end.
-func (s *Session) Events() <-chan Event { return s.events.ch }
+// State returns the session's state now, whatever events were read.
+func (s *Session) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// Events returns what happens to the session, from its beginning. It is one channel, for one reader, and holds 64 unread
+// events: when it is full the oldest is dropped and counted by the next one that is read (see [Event].Dropped), so a slow
+// reader misses what is over and never what is newest. It is closed after the session's end, whose event is the last.
+func (s *Session) Events() <-chan Event { return s.events.channel() }
 
 // Close ends the session in the cluster. From the call on its Context has ended, and nothing is sent to keep it alive; a
 // touch of all sessions of the connection may still do so until the cluster has heard of the close. The close is repeated
@@ -172,5 +181,14 @@ func (s *Session) end(err error) {
 	s.cancel(err)
 	s.mu.Unlock()
 	close(s.done)
-	close(s.events.ch)
+	s.events.end()
+}
+
+// enter notes what happened, and returns the state before and after it.
+func (s *Session) enter(t trigger) (from, to State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from = s.state
+	s.state = sessionStates()[from][t]
+	return from, s.state
 }

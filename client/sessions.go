@@ -137,10 +137,10 @@ func (l *loop) attach(h *held, c *conn, r *request, attempt uint64, g session.Gr
 	l.dueAt = earliest(l.dueAt, h.renewBy)
 	c.smallest = minPositive(c.smallest, h.timeout)
 	c.touchAt = earliest(c.touchAt, r.sent.Add(h.timeout/3))
-	regained := l.promise(h, r, g.SafeFor, h.timeout)
-	l.emit(h, Connected, nil)
-	if regained && !first {
-		l.emit(h, Regained, nil)
+	back := l.promise(h, r, g.SafeFor, h.timeout)
+	l.emit(h, h.either(served, servedUnpromised), nil)
+	if back && !first {
+		l.emit(h, regained, nil)
 	}
 	if len(h.closing) > 0 {
 		l.queueClose(h)
@@ -203,6 +203,9 @@ func (l *loop) moved(h *held, c *conn) {
 		l.end(h, session.ErrMoved)
 		return
 	}
+	if h.resuming == nil {
+		l.emit(h, disconnected, errOvertaken)
+	}
 	l.rejoin()
 }
 
@@ -210,11 +213,7 @@ func (l *loop) moved(h *held, c *conn) {
 func (l *loop) end(h *held, err error) {
 	delete(l.sessions, h.s.id)
 	h.resuming, h.until = nil, time.Time{}
-	kind := Ended
-	if errors.Is(err, session.ErrMoved) {
-		kind = Moved
-	}
-	l.emit(h, kind, err)
+	l.emit(h, ending(err), err)
 	h.s.end(err)
 	h.on = nil
 	for _, c := range h.closing {
@@ -271,7 +270,7 @@ func (l *loop) lapse(h *held) {
 	}
 	h.until = time.Time{}
 	h.s.lapse()
-	l.emit(h, Lapsed, ErrLapsed)
+	l.emit(h, lapsed, ErrLapsed)
 }
 
 // checkSessions ends promises that have run out and leaves a node that does not renew them. It walks the sessions only
@@ -296,9 +295,19 @@ func (l *loop) checkSessions() {
 	}
 }
 
-// emit tells the session's reader of a change.
-func (l *loop) emit(h *held, kind EventKind, err error) {
-	e := Event{Kind: kind, At: l.now, Node: h.s.Owner(), SafeUntil: h.until, Err: err}
+// either returns the first trigger while a promise holds, else the second. A session that is being closed is promised
+// nothing, and misses nothing.
+func (h *held) either(promised, unpromised trigger) trigger {
+	if h.until.IsZero() && len(h.closing) == 0 {
+		return unpromised
+	}
+	return promised
+}
+
+// emit has the session's state follow what happened, and tells its reader.
+func (l *loop) emit(h *held, t trigger, err error) {
+	from, to := h.s.enter(t)
+	e := Event{Kind: t.kind(), From: from, State: to, At: l.now, Node: h.s.Owner(), SafeUntil: h.until, Err: err}
 	if h.on != nil {
 		e.Address = h.on.address
 	}

@@ -97,7 +97,7 @@ func (l *loop) touched(c *conn, r *request, b *touchBody, answer *holdfastv1.Tou
 		if err := refused[h.s.id]; err != nil {
 			l.touchRefused(c, h, err)
 		} else if l.promise(h, r, safeFor, b.smallest) {
-			l.emit(h, Regained, nil)
+			l.emit(h, regained, nil)
 		}
 	}
 }

@@ -1,0 +1,185 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// Each state at each trigger, written out: the table is made from rules, this is not.
+func TestTransitionsExhaustively(t *testing.T) {
+	const want = `
+                     connecting  connected   jeopardy    expired     closed      auth failed
+served               connected   connected   connected   expired     closed      auth failed
+served unpromised    jeopardy    jeopardy    jeopardy    expired     closed      auth failed
+disconnected         connecting  connecting  connecting  expired     closed      auth failed
+endangered           connecting  jeopardy    jeopardy    expired     closed      auth failed
+counted              connecting  connected   connected   expired     closed      auth failed
+counted unpromised   connecting  jeopardy    jeopardy    expired     closed      auth failed
+lapsed               connecting  jeopardy    jeopardy    expired     closed      auth failed
+regained             connecting  connected   connected   expired     closed      auth failed
+taken over           closed      closed      closed      expired     closed      auth failed
+closed               closed      closed      closed      expired     closed      auth failed
+expired              expired     expired     expired     expired     closed      auth failed
+refused              auth failed auth failed auth failed expired     closed      auth failed
+given up             closed      closed      closed      expired     closed      auth failed`
+	names := []string{
+		"served", "served unpromised", "disconnected", "endangered", "counted", "counted unpromised", "lapsed", "regained",
+		"taken over", "closed", "expired", "refused", "given up",
+	}
+	if len(names) != triggers {
+		t.Fatalf("%d triggers, %d of them tested", triggers, len(names))
+	}
+	got := strings.Builder{}
+	row := func(first string, cell func(State) State) {
+		line := fmt.Sprintf("\n%-21s", first)
+		for s := StateConnecting; s <= StateAuthFailed; s++ {
+			line += fmt.Sprintf("%-12s", cell(s))
+		}
+		got.WriteString(strings.TrimRight(line, " "))
+	}
+	row("", func(s State) State { return s })
+	for i, name := range names {
+		row(name, func(s State) State { return sessionStates()[s][i] })
+	}
+	if got.String() != want {
+		t.Errorf("got%s\nwant%s", got.String(), want)
+	}
+	for i := range triggers {
+		if k := trigger(i).kind(); k.String() == "unknown" {
+			t.Errorf("%s has no kind of event", names[i])
+		}
+	}
+}
+
+// passage is what an event says of the state.
+func passage(e Event) string { return fmt.Sprintf("%v: %v -> %v", e.Kind, e.From, e.State) }
+
+func passages(s *Session) []string {
+	var got []string
+	for len(s.Events()) > 0 {
+		got = append(got, passage(<-s.Events()))
+	}
+	return got
+}
+
+func TestStatesOfASession(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		want := func(state State, events ...string) {
+			t.Helper()
+			synctest.Wait()
+			if got := s.State(); got != state {
+				t.Errorf("state %v, want %v", got, state)
+			}
+			wantStrings(t, passages(s), events...)
+		}
+		want(StateConnected, "connected: connecting -> connected")
+		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		other.down()
+		c.set(func() {
+			here.script = func(kind string) error {
+				if kind == "resume" {
+					return session.ErrNoLeader
+				}
+				return nil
+			}
+		})
+		here.jeopardy()
+		want(StateJeopardy, "jeopardy: connected -> jeopardy")
+		here.jeopardyEnded()
+		want(StateConnected, "jeopardy ended: jeopardy -> connected")
+		here.down()
+		want(StateConnecting, "disconnected: connected -> connecting")
+		time.Sleep(12 * time.Second)
+		want(StateConnecting, "lapsed: connecting -> connecting")
+		c.set(func() { other.muteGrants, other.promise = true, func(time.Duration) time.Duration { return -1 } })
+		other.up()
+		time.Sleep(3 * time.Second)
+		want(StateJeopardy, "connected: connecting -> jeopardy")
+		c.set(func() { other.promise = nil })
+		time.Sleep(3 * time.Second)
+		want(StateConnected, "regained: jeopardy -> connected")
+		c.expire(s.ID())
+		want(StateExpired, "ended: connected -> expired")
+	})
+}
+
+func TestStatesAtTheEnd(t *testing.T) {
+	for want, refusal := range map[State]error{StateAuthFailed: session.ErrBadCredential, StateClosed: session.ErrMoved, StateExpired: session.ErrExpired} {
+		t.Run(want.String(), func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 1, 1)
+				s := mustOpen(t, cl, 12*time.Second)
+				c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): refusal} })
+				<-s.Done()
+				got := passages(s)
+				if s.State() != want || !strings.HasSuffix(got[len(got)-1], "connected -> "+want.String()) || !errors.Is(s.Err(), refusal) {
+					t.Errorf("state %v, events %q, error %v", s.State(), got, s.Err())
+				}
+			})
+		})
+	}
+}
+
+// When the connection that a client has just moved to is lost, so is what was not resumed there yet.
+func TestSessionsOfAnUnfinishedMoveAreDisconnected(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		first, second := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
+		here, other := c.node(int(first.Owner())), c.node(3-int(first.Owner()))
+		resumes := 0
+		c.set(func() {
+			other.script = func(string) error {
+				if resumes++; resumes > 1 {
+					return errMute
+				}
+				return nil
+			}
+		})
+		here.jeopardy(other.address)
+		synctest.Wait()
+		here.down()
+		other.down()
+		synctest.Wait()
+		if first.State() != StateConnecting || second.State() != StateConnecting {
+			t.Errorf("states %v and %v without a connection", first.State(), second.State())
+		}
+		for _, s := range []*Session{first, second} {
+			if got := passages(s); !slices.Contains(got[2:], "disconnected: jeopardy -> connecting") && !slices.Contains(got[2:], "disconnected: connected -> connecting") {
+				t.Errorf("events %q", got)
+			}
+		}
+	})
+}
+
+// Whoever asks for events late gets those from the beginning, and the last one of all.
+func TestEventsAreThereForALateReader(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 10*time.Hour)
+		for range 100 {
+			c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{}})
+		}
+		synctest.Wait()
+		_ = cl.Close()
+		var last Event
+		n := 0
+		for e := range s.Events() {
+			last = e
+			n++
+		}
+		if n != eventBuffer || last.State != StateClosed || last.Kind != Ended || last.Dropped != 102-eventBuffer {
+			t.Errorf("%d events, the last one %v with %d dropped", n, passage(last), last.Dropped)
+		}
+	})
+}
