@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"slices"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -11,7 +12,7 @@ import (
 // arrived handles what a connection tells. A connection that was dropped meanwhile has nothing to say any more.
 func (l *loop) arrived(a arrival) {
 	c := a.c
-	if c != l.cur && c != l.next {
+	if c != l.cur && c != l.next && !slices.Contains(l.racing, c) {
 		return
 	}
 	switch {
@@ -131,6 +132,9 @@ func (l *loop) openRefused(c *conn, r *request, call *call, err error) {
 		return
 	}
 	call.last = err
+	if errors.Is(err, session.ErrOutcomeUnknown) {
+		l.unknown(call)
+	}
 	switch judge(err) {
 	case final:
 		delete(l.opens, call)
@@ -163,6 +167,9 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 	}
 	if h.joining != nil {
 		h.joining.last = err
+		if errors.Is(err, session.ErrOutcomeUnknown) {
+			l.unknown(h.joining)
+		}
 	}
 	// A node that lags may have said so after the move took effect.
 	if errors.Is(err, session.ErrLagging) || verdict != elsewhere && !errors.Is(err, session.ErrClosing) {
@@ -183,8 +190,11 @@ func (l *loop) closeRefused(c *conn, r *request, h *held, err error) {
 	if !l.holds(h) || h.on != c || r.seq <= h.since {
 		return // it named a former attachment: a close follows each attachment
 	}
-	for _, call := range h.closing {
+	for _, call := range slices.Clone(h.closing) {
 		call.last = err
+		if errors.Is(err, session.ErrOutcomeUnknown) {
+			l.unknown(call)
+		}
 	}
 	switch {
 	case errors.Is(err, session.ErrExpired):

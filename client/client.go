@@ -44,13 +44,16 @@ type SessionOptions struct {
 	Timeout time.Duration
 	// Labels are at most [session.MaxLabels].
 	Labels map[string]string
+	// RequestID names the open: with the same id a repeat finds the session that was opened (O2), while that lives, so an
+	// open that ended with [session.ErrOutcomeUnknown] is asked again safely. Zero draws one.
+	RequestID session.RequestID
 }
 
 // Open opens a session and keeps it alive from then on. It is repeated under one request id (O2), through whichever node
 // answers, until ctx ends or the cluster refuses it for good. When ctx ends the error wraps its cause and the last thing
 // that stood in the way, [ErrUnreachable] if no node answered; a session that was opened all the same is closed, or
 // expires by itself. Other errors: [session.FieldError], [session.LimitError], [session.ErrClosed] after
-// [Client.Close].
+// [Client.Close], and [session.ErrOutcomeUnknown] if the client was told to [FailInFlight].
 func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.Timeout <= 0 || o.Timeout > session.MaxTimeout {
 		return nil, fmt.Errorf("open session: %w", &session.FieldError{
@@ -106,6 +109,10 @@ func (c *Client) Close() error {
 	}
 	return nil
 }
+
+// Chroot returns the path of the connect string, such as /a/b; empty when there is none. Sessions have no paths, so it
+// changes nothing about them: it is for the application, and for what keeps a tree.
+func (c *Client) Chroot() string { return c.cfg.chroot }
 
 // begin returns the loop, started at the first use.
 func (c *Client) begin(ctx context.Context) (*loop, error) {

@@ -5,8 +5,10 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,46 +22,82 @@ const (
 	DefaultMinBackoff     = 50 * time.Millisecond
 	DefaultMaxBackoff     = 2 * time.Second
 	DefaultConnectTimeout = 3 * time.Second
+	DefaultHedgeDelay     = 250 * time.Millisecond
 )
 
-// Config says how a client reaches its cluster. Only Endpoints must be set.
+// InFlight says what becomes of a request that was sent and whose answer cannot come any more, because the connection was
+// lost or left, or a node lost its leadership.
+type InFlight uint8
+
+const (
+	// RepeatInFlight has it sent again, through whichever node serves next. That is safe: an open is known by its request
+	// id (O2), a resume by its attempt (M1), and a close by the attachment it ends (M2).
+	RepeatInFlight InFlight = iota
+	// FailInFlight ends the call with [session.ErrOutcomeUnknown]: it may or may not have taken effect. The session of
+	// such a call is not kept alive. Resumes of sessions that are held already are repeated all the same.
+	FailInFlight
+)
+
+// Config says how a client reaches its cluster. Only Endpoints or ConnectString must be set.
 type Config struct {
-	// Endpoints are client addresses, host:port, of at least one node; more make moves possible before the cluster has
-	// told other addresses.
+	// Endpoints are client addresses, host:port, of at least one node and at most [MaxServers], each once; more than one
+	// make moves possible before the cluster has told other addresses.
 	Endpoints []string
+	// ConnectString is another form of the same, see [ParseConnectString]; it may name a chroot.
+	ConnectString string
 	// Dial connects to an address; nil is TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Resolve returns all IP addresses of a host name. It is asked again in each round over the servers, and its answers
+	// are tried in random order. nil is the system's resolver, or none if Dial is set: then Dial gets names as they are.
+	Resolve func(ctx context.Context, host string) ([]string, error)
 	// Instance names this client process in resumes (M1): 64 random bits, never those of another or a former process. 0
 	// takes them from crypto/rand.
 	Instance uint64
 	// Logger hears of connections and moves, never of touches. nil is silence.
 	Logger hclog.Logger
 	// MinBackoff and MaxBackoff bound the waits between rounds over all endpoints and between repeats of a request: the
-	// n-th wait is drawn evenly from 0 to MinBackoff doubled n-1 times, at most MaxBackoff.
+	// n-th wait is drawn evenly from 0 to MinBackoff doubled n-1 times, at most MaxBackoff ("full jitter").
 	MinBackoff, MaxBackoff time.Duration
 	// ConnectTimeout bounds one attempt to connect; a sixth of the smallest session timeout does so too.
 	ConnectTimeout time.Duration
+	// HedgeDelay is how long after an attempt to connect the next one is made beside it; a twenty-fourth of the smallest
+	// session timeout bounds it too. The first that connects is used, the others are closed.
+	HedgeDelay time.Duration
+	// InFlight says what becomes of requests on a connection that is lost.
+	InFlight InFlight
 	// Rand draws the waits and the order of the endpoints; nil is seeded by crypto/rand. It is used under a lock.
 	Rand rand.Source
+
+	chroot string
 }
 
 // complete fills in the defaults and reports everything that is wrong.
 func (cfg Config) complete() (Config, error) {
 	var errs []error
-	if len(cfg.Endpoints) == 0 {
-		errs = append(errs, &session.FieldError{Field: "endpoints", Limit: "at least one host:port"})
-	}
-	for _, e := range cfg.Endpoints {
-		if _, port, err := net.SplitHostPort(e); err != nil || port == "" {
-			errs = append(errs, &session.FieldError{Field: "endpoints", Limit: "host:port, not " + quote(e)})
+	if cfg.ConnectString != "" {
+		parsed, err := ParseConnectString(cfg.ConnectString)
+		if len(cfg.Endpoints) > 0 {
+			err = errors.Join(err, &session.FieldError{Field: "endpoints", Limit: "none beside a connect string"})
 		}
+		errs = append(errs, err)
+		cfg.Endpoints, cfg.chroot = parsed.Servers, parsed.Chroot
+	} else {
+		errs = append(errs, checkEndpoints(cfg.Endpoints))
 	}
-	if cfg.MinBackoff < 0 || cfg.MaxBackoff < 0 || cfg.ConnectTimeout < 0 {
-		errs = append(errs, &session.FieldError{Field: "backoff and connect timeout", Limit: "positive, or 0 for the default"})
+	if cfg.MinBackoff < 0 || cfg.MaxBackoff < 0 || cfg.ConnectTimeout < 0 || cfg.HedgeDelay < 0 {
+		errs = append(errs, &session.FieldError{Field: "backoff, connect timeout and hedge delay", Limit: "positive, or 0 for the default"})
 	}
-	if len(errs) > 0 {
-		return Config{}, errors.Join(errs...)
+	if cfg.InFlight > FailInFlight {
+		errs = append(errs, &session.FieldError{Field: "in flight", Limit: "RepeatInFlight or FailInFlight"})
 	}
+	if err := errors.Join(errs...); err != nil {
+		return Config{}, err
+	}
+	cfg.Endpoints = slices.Clone(cfg.Endpoints)
+	if cfg.Resolve == nil && cfg.Dial == nil {
+		cfg.Resolve = net.DefaultResolver.LookupHost
+	}
+	setDefault(&cfg.HedgeDelay, DefaultHedgeDelay)
 	setDefault(&cfg.MinBackoff, DefaultMinBackoff)
 	setDefault(&cfg.MaxBackoff, max(DefaultMaxBackoff, cfg.MinBackoff))
 	setDefault(&cfg.ConnectTimeout, DefaultConnectTimeout)
@@ -74,6 +112,25 @@ func (cfg Config) complete() (Config, error) {
 		cfg.Rand = rand.NewPCG(randomUint64(), randomUint64())
 	}
 	return cfg, nil
+}
+
+// checkEndpoints reports everything that is wrong with a list of servers.
+func checkEndpoints(endpoints []string) error {
+	var errs []error
+	if len(endpoints) == 0 || len(endpoints) > MaxServers {
+		errs = append(errs, &session.FieldError{Field: "endpoints", Limit: fmt.Sprintf("1 to %d times host:port", MaxServers)})
+	}
+	seen := make(map[string]bool, len(endpoints))
+	for _, e := range endpoints {
+		if _, port, err := net.SplitHostPort(e); err != nil || port == "" {
+			errs = append(errs, &session.FieldError{Field: "endpoints", Limit: "host:port, not " + quote(e)})
+		}
+		if seen[e] {
+			errs = append(errs, &session.FieldError{Field: "endpoints", Limit: "each once, not twice " + quote(e)})
+		}
+		seen[e] = true
+	}
+	return errors.Join(errs...)
 }
 
 func setDefault(d *time.Duration, v time.Duration) {
@@ -112,7 +169,7 @@ func (d *dice) backoff(n int) time.Duration {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return time.Duration(d.rand.Int64N(int64(limit) + 1))
+	return time.Duration(d.rand.Int64N(int64(limit)))
 }
 
 func (d *dice) shuffle(s []string) {

@@ -25,12 +25,13 @@ const (
 
 // conn is one Connect stream. The first group of fields is shared with its goroutines, the rest is the loop's.
 type conn struct {
-	address string
-	cancel  context.CancelFunc
+	target
+	cancel context.CancelFunc
 	// out has room for all that waits for an answer, so that the loop never waits for a slow node.
 	out chan *holdfastv1.ClientMessage
 
-	up       bool      // the stream is open
+	up       bool // the stream is open
+	dialled  time.Time
 	deadline time.Time // of a connection that is tried: to be up, then to have served something
 	seq      uint64
 	heard    time.Time // when the last message came, or when requests last began to wait for one
@@ -56,11 +57,11 @@ type arrival struct {
 	err error
 }
 
-// dial starts a connection to address; what becomes of it arrives.
-func (l *loop) dial(ctx context.Context, address string) *conn {
+// dial starts a connection to t; what becomes of it arrives.
+func (l *loop) dial(ctx context.Context, t target) *conn {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &conn{
-		address: address, cancel: cancel, inflight: make(map[uint64]*request),
+		target: t, cancel: cancel, inflight: make(map[uint64]*request),
 		out: make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow),
 	}
 	l.conns.Go(func() {

@@ -59,7 +59,8 @@ type fakeNode struct {
 	listener *bufconn.Listener // nil while down
 	server   *grpc.Server
 	streams  map[*fakeStream]bool
-	hang     bool // connections are never established
+	hang     bool          // connections are never established
+	delay    time.Duration // it takes to establish one
 	dials    []time.Duration
 	got      []string // what was received, with the time since the start
 
@@ -127,8 +128,13 @@ func (c *fakeCluster) dial(ctx context.Context, address string) (net.Conn, error
 		return nil, errors.New("no such host")
 	}
 	n.dials = append(n.dials, time.Since(c.start))
-	hang, listener := n.hang, n.listener
+	hang, listener, delay := n.hang, n.listener, n.delay
 	c.mu.Unlock()
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	switch {
 	case hang:
 		<-ctx.Done()

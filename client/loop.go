@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,10 +33,11 @@ type loop struct {
 	sessions    map[session.ID]*held
 	opens       map[*call]struct{} // not answered yet
 	// dueAt is at or before the next moment at which a session lapses or its promise is half used up; zero for none.
-	dueAt time.Time
-	cur   *conn // serves the sessions
-	next  *conn // is tried, and becomes cur when it has served something
-	mover mover
+	dueAt  time.Time
+	cur    *conn   // serves the sessions
+	next   *conn   // is tried, and becomes cur when it has served something
+	racing []*conn // not up yet: the first one that is becomes next
+	mover  mover
 	// attempts numbers the resumes of all sessions (M1): rising for each session, also for one dropped and resumed again.
 	attempts uint64
 	// trouble is the last thing a connection or a node had against serving.
@@ -69,7 +71,8 @@ type call struct {
 	opts    SessionOptions
 	request session.RequestID
 	sends   int
-	h       *held        // the session being joined, once there is one
+	h       *held // the session being joined or closed, once there is one
+	closes  bool
 	answer  chan outcome // has room for the one answer
 	settled bool
 	last    error // what stood in the way last
@@ -97,7 +100,7 @@ func newLoop(cfg Config, c *clock, d *dice) *loop {
 		sessions: make(map[session.ID]*held), opens: make(map[*call]struct{}),
 	}
 	l.mover.fresh = true
-	l.mover.endpoints = cfg.Endpoints
+	l.mover.servers = cfg.Endpoints
 	return l
 }
 
@@ -169,8 +172,11 @@ func (l *loop) wakeAt() time.Time {
 	if len(l.sessions) > 0 {
 		at = earliest(at, l.now.Add(lookEvery))
 	}
-	if l.mover.moving && l.next == nil {
-		at = earliest(at, l.mover.at)
+	if l.next == nil {
+		at = earliest(at, l.mover.wakesAt(len(l.racing)))
+	}
+	for _, c := range l.racing {
+		at = earliest(at, c.deadline)
 	}
 	for _, c := range []*conn{l.cur, l.next} {
 		if c != nil {
@@ -203,8 +209,8 @@ func (l *loop) post(f func()) bool {
 	}
 }
 
-// wait returns the answer to c. When c's context ends first, giveUp is run on the loop and answers.
-func (l *loop) wait(c *call, giveUp func(err error)) (*Session, error) {
+// wait returns the answer to c. When c's context ends first, it is given up.
+func (l *loop) wait(c *call) (*Session, error) {
 	select {
 	case o := <-c.answer:
 		return o.s, o.err
@@ -218,12 +224,31 @@ func (l *loop) wait(c *call, giveUp func(err error)) (*Session, error) {
 			} else if l.trouble != nil {
 				err = errors.Join(err, l.trouble)
 			}
-			giveUp(err)
-			c.settle(nil, err)
+			l.giveUp(c, err)
 		}
 	})
 	o := <-c.answer // the loop answers every call before it ends
 	return o.s, o.err
+}
+
+// giveUp answers a caller who waits no longer, and lets go of what nobody waits for.
+func (l *loop) giveUp(c *call, err error) {
+	if c.settled {
+		return
+	}
+	delete(l.opens, c)
+	c.settled = true // whoever is told that the session has ended is not told so
+	switch h := c.h; {
+	case h == nil:
+	case c.closes:
+		h.closing = slices.DeleteFunc(h.closing, func(other *call) bool { return other == c })
+		if len(h.closing) == 0 {
+			l.abandon(h, err)
+		}
+	default:
+		l.abandon(h, err)
+	}
+	c.answer <- outcome{err: err}
 }
 
 // look reads the clock; after a suspension all promises are dropped and the sessions touched at once (S5).
@@ -252,7 +277,7 @@ func (l *loop) shut() {
 	for _, h := range l.sessions {
 		l.end(h, session.ErrClosed)
 	}
-	for _, c := range []*conn{l.cur, l.next} {
+	for _, c := range append(l.racing, l.cur, l.next) {
 		if c != nil {
 			c.cancel()
 		}

@@ -43,7 +43,7 @@ func TestResumeOfASessionNotHeldMakesTouchesNameTheirs(t *testing.T) {
 // A node that is tried and refuses leaves the session free to be resumed where it was.
 func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
 	l, c, h := staged(t)
-	l.next = &conn{address: "n2:7400", cancel: func() {}, up: true}
+	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
 	h.on = nil
 	h.resuming = &request{seq: 1, body: &resumeBody{h: h, attempt: 3}}
 	l.resumeRefused(l.next, h.resuming, &resumeBody{h: h, attempt: 3}, session.ErrNoLeader)

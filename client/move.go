@@ -1,15 +1,14 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
 )
 
 // Why a node is left.
@@ -18,80 +17,25 @@ var (
 	errStalled  = errors.New("requests are not answered")
 	errJeopardy = errors.New("node hears of no leader with a quorum")
 	errSlow     = errors.New("no answer in time")
+	// errNoAddress: a name without addresses.
+	errNoAddress = errors.New("name has no address")
 	// errOvertaken: a resume of this client took effect after another one of it.
 	errOvertaken = errors.New("resumed elsewhere by a late request of this client")
 )
 
-// maxLearnt bounds the addresses learnt from nodes; the oldest is forgotten.
-const maxLearnt = 16
-
-// mover chooses where to go. It is a part of the loop.
-type mover struct {
-	endpoints []string // configured
-	learnt    []string // told by nodes
-	last      string   // served most recently: tried last
-
-	moving bool
-	first  string    // tried before the others of the round
-	left   []string  // of this round
-	rounds int       // that came to nothing, in a row
-	at     time.Time // of the next attempt
-	// fresh: a node has served something since the last move began, so the next move begins a new row of rounds.
-	fresh bool
-}
-
-// round returns all addresses: the configured ones in random order, those learnt, and the one tried last.
-func (m *mover) round(d *dice) []string {
-	endpoints, learnt := slices.Clone(m.endpoints), slices.Clone(m.learnt)
-	d.shuffle(endpoints)
-	d.shuffle(learnt)
-	all := append(endpoints, learnt...)
-	if i := slices.Index(all, m.last); i >= 0 {
-		all = append(slices.Delete(all, i, i+1), m.last)
-	}
-	return all
-}
-
-// learn adds addresses that a node told.
-func (m *mover) learn(addresses []string) {
-	for _, a := range addresses {
-		_, port, err := net.SplitHostPort(a)
-		if err != nil || port == "" || slices.Contains(m.endpoints, a) || slices.Contains(m.learnt, a) {
-			continue
-		}
-		m.learnt = append(m.learnt, a)
-		if len(m.learnt) > maxLearnt {
-			m.learnt = slices.Delete(m.learnt, 0, 1)
-		}
-	}
-}
-
-// prefer has address tried next, if it has not been tried in this round: two nodes that name each other get no more
-// attempts than others.
-func (m *mover) prefer(address string) {
-	m.learn([]string{address})
-	m.first = address
-}
-
-// pop returns the next address to try.
-func (m *mover) pop(d *dice) string {
-	if len(m.left) == 0 {
-		m.left = m.round(d)
-	}
-	i := max(slices.Index(m.left, m.first), 0)
-	address := m.left[i]
-	m.left = slices.Delete(m.left, i, i+1)
-	m.first = ""
-	return address
-}
-
-// failed notes that an attempt came to nothing. After the last of a round comes a back-off.
-func (m *mover) failed(now time.Time, d *dice) {
-	if len(m.left) == 0 {
-		m.rounds++
-		m.at = now.Add(d.backoff(m.rounds))
-	}
-}
+// Parts of a session's timeout T. The silence of a node is noticed T/3 after the sending of the last touch that it answered (see
+// silence.go), and then two other nodes can be given T/4 each before T is over: 1/3 + 2/4 = 5/6. An attempt that does not even
+// connect takes less: after T/24 the next one is made beside it.
+const (
+	hedgePart   = 24
+	connectPart = 6
+	tryPart     = 4
+	// latePart is for a round after one that came to nothing: what was promised is used up, and going round faster than
+	// nodes can answer helps nobody.
+	latePart = 3
+	// jeopardyPart is what a node that says it hears of no leader is given to serve all the same.
+	jeopardyPart = 12
+)
 
 // leave looks for another node because of what is wrong with c. The sessions stay on c, and are touched there, until the
 // other one has served something.
@@ -106,34 +50,34 @@ func (l *loop) leave(c *conn, why error) {
 }
 
 func (l *loop) beginMove() {
-	if l.mover.moving {
+	m := &l.mover
+	if m.moving {
 		return
 	}
-	l.mover.moving = true
-	if !l.mover.fresh {
-		l.mover.failed(l.now, l.dice) // the node that is left has served nothing
+	m.moving = true
+	if !m.fresh {
+		l.tryOn() // the node that is left has served nothing
 		return
 	}
-	l.mover.fresh, l.mover.rounds, l.mover.at = false, 0, l.now
-	l.mover.left = l.mover.round(l.dice)
+	m.fresh, m.begun, m.rounds, m.at = false, false, 0, l.now
 }
 
 // endMove stays where the client is.
 func (l *loop) endMove() {
 	l.mover.moving = false
+	l.dropRacing()
 	if l.next != nil {
 		l.drop(l.next, nil)
 	}
 }
 
-// advance tries the next node when it is time.
-func (l *loop) advance(ctx context.Context) {
-	m := &l.mover
-	if !m.moving || l.next != nil || l.now.Before(m.at) {
-		return
+// dropRacing gives up the attempts to connect that are under way: they are tried again when the round goes on.
+func (l *loop) dropRacing() {
+	for _, c := range l.racing {
+		c.cancel()
+		l.mover.putBack(c.target)
 	}
-	l.next = l.dial(ctx, m.pop(l.dice))
-	l.next.deadline = l.now.Add(l.bound(6, l.cfg.ConnectTimeout))
+	l.racing = nil
 }
 
 // bound returns a part of the smallest timeout, at most limit.
@@ -146,14 +90,21 @@ func (l *loop) bound(part, limit time.Duration) time.Duration {
 	return limit
 }
 
-// connected goes on with a connection that has come up: every session is resumed on it, and what it answers decides
-// whether it is kept. Without sessions it is kept at once.
+// connected goes on with the first connection that has come up, and closes those that race it: every session is resumed on
+// it, and what it answers decides whether it is kept. Without sessions it is kept at once. Sessions are never resumed
+// on two connections at a time on purpose: each resume is an entry of the log, and takes the session from the other one.
 func (l *loop) connected(c *conn) {
-	c.up = true
-	if c != l.next {
+	i := slices.Index(l.racing, c)
+	if i < 0 {
 		return
 	}
-	c.deadline = l.now.Add(l.bound(3, patience))
+	c.up = true
+	l.racing = slices.Delete(l.racing, i, i+1)
+	l.dropRacing()
+	l.next = c
+	if c.deadline = c.dialled.Add(l.bound(tryPart, patience)); l.mover.rounds > 0 {
+		c.deadline = l.now.Add(l.bound(latePart, patience))
+	}
 	for _, h := range l.sessions {
 		l.queueResume(c, h)
 	}
@@ -172,7 +123,7 @@ func (l *loop) served(c *conn) {
 		return
 	}
 	c.failing = nil
-	if l.next == nil || !l.next.up {
+	if l.next == nil {
 		l.endMove() // it has recovered before another node was asked for anything
 	}
 }
@@ -183,7 +134,7 @@ func (l *loop) adopt() {
 	l.cur, l.next = l.next, nil
 	l.cur.deadline = time.Time{}
 	l.mover.moving = false
-	l.mover.last = l.cur.address
+	l.mover.last = l.cur.server
 	l.logger.Info("connected", "address", l.cur.address)
 	if former != nil {
 		l.drop(former, nil)
@@ -198,8 +149,12 @@ func (l *loop) adopt() {
 
 // lost handles the end of a connection.
 func (l *loop) lost(c *conn, err error) {
-	if c == l.next {
+	switch {
+	case c == l.next:
 		l.failedNext(unreachable(c.address, err))
+		return
+	case c != l.cur:
+		l.failedRacing(c, unreachable(c.address, err))
 		return
 	}
 	l.logger.Info("connection lost", "address", c.address, "error", err)
@@ -208,17 +163,24 @@ func (l *loop) lost(c *conn, err error) {
 	l.rejoin()
 }
 
+// failedRacing gives up an attempt to connect.
+func (l *loop) failedRacing(c *conn, err error) {
+	l.logger.Debug("node cannot be reached", "address", c.address, "error", err)
+	c.cancel()
+	l.racing = slices.DeleteFunc(l.racing, func(other *conn) bool { return other == c })
+	l.attemptFailed(err)
+}
+
 // failedNext gives up the connection that was tried.
 func (l *loop) failedNext(err error) {
 	l.logger.Debug("node does not serve", "address", l.next.address, "error", err)
-	l.trouble = err
 	l.drop(l.next, err)
-	l.mover.failed(l.now, l.dice)
+	l.attemptFailed(err)
 	l.rejoin()
 }
 
-// drop forgets a connection. Requests that wait on it go through the next one; the outcome of its resumes will never be
-// heard. Sessions that it served are told when err is set.
+// drop forgets a connection. Requests that wait on it go through the next one, unless they were sent and their callers want
+// to know instead; the outcome of its resumes will never be heard. Sessions that it served are told when err is set.
 func (l *loop) drop(c *conn, err error) {
 	c.cancel()
 	if c == l.cur {
@@ -227,16 +189,28 @@ func (l *loop) drop(c *conn, err error) {
 		l.next = nil
 	}
 	for _, r := range c.inflight {
-		if b, ok := r.body.(*resumeBody); ok {
+		switch b := r.body.(type) {
+		case *resumeBody:
 			b.h.unsettled = max(b.h.unsettled, b.attempt)
+			l.unknown(b.h.joining)
+		case *openBody:
+			l.unknown(b.call)
+		case *closeBody:
+			for _, call := range slices.Clone(b.h.closing) {
+				l.unknown(call)
+			}
 		}
 	}
-	queued := slices.Concat(slices.Collect(maps.Values(c.inflight)), c.queue, c.again)
-	for _, r := range queued {
+	for _, r := range slices.Concat(slices.Collect(maps.Values(c.inflight)), c.queue, c.again) {
 		if b, ok := r.body.(*resumeBody); ok && b.h.resuming == r {
 			b.h.resuming = nil
 		}
 	}
+	l.unserve(c, err)
+}
+
+// unserve notes that c serves no session any more.
+func (l *loop) unserve(c *conn, err error) {
 	for _, h := range l.sessions {
 		// One that was not resumed here yet after the former connection was dropped is served by nobody now either.
 		if adrift := h.on == nil && h.s.State() != StateConnecting; err != nil && (h.on == c || adrift) {
@@ -248,8 +222,20 @@ func (l *loop) drop(c *conn, err error) {
 	}
 }
 
+// unknown answers a caller who wants to know that the outcome of its request will not be heard.
+func (l *loop) unknown(c *call) {
+	if c != nil && l.cfg.InFlight == FailInFlight {
+		l.giveUp(c, session.ErrOutcomeUnknown)
+	}
+}
+
 // checkConns gives up connections that take too long, and has one made when there is none.
 func (l *loop) checkConns() {
+	for _, c := range slices.Clone(l.racing) {
+		if !l.now.Before(c.deadline) {
+			l.failedRacing(c, unreachable(c.address, errSlow))
+		}
+	}
 	if c := l.next; c != nil {
 		switch {
 		case c.up && len(l.sessions) == 0:
@@ -273,7 +259,7 @@ func (l *loop) inJeopardy(c *conn, m *holdfastv1.Jeopardy) {
 		// After a fail-over every node says so until it hears of the new leader's first good round, and would move the
 		// sessions all the same. What it answers counts, if it does soon: trying one node after the other would have
 		// each of them move all sessions.
-		c.deadline = earliest(c.deadline, l.now.Add(l.bound(12, l.cfg.ConnectTimeout)))
+		c.deadline = earliest(c.deadline, l.now.Add(l.bound(jeopardyPart, l.cfg.ConnectTimeout)))
 		l.trouble = fmt.Errorf("%s: %w", c.address, errJeopardy)
 		return
 	}

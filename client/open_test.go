@@ -111,8 +111,8 @@ func TestAbandonedOpenIsClosed(t *testing.T) {
 		n := c.node(1)
 		mustOpen(t, cl, 12*time.Second)
 		n.record()
-		c.set(func() { n.script = func(string) error { time.Sleep(2 * time.Second); return nil } })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		c.set(func() { n.script = func(string) error { time.Sleep(500 * time.Millisecond); return nil } })
+		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
 		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Open: got %v", err)
@@ -120,7 +120,7 @@ func TestAbandonedOpenIsClosed(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		// The touch names the session that is held: the close may come to nothing.
-		wantStrings(t, n.record(), "0s open", "2s close", "4s touch [100000000000001]")
+		wantStrings(t, n.record(), "0s open", "500ms close", "3s touch [100000000000001]")
 		if len(c.sessions) != 1 {
 			t.Error("the session lives on")
 		}
@@ -135,8 +135,8 @@ func TestAbandonedResumeIsNotKeptAlive(t *testing.T) {
 		cl = newTestClient(t, c, c.endpoints(1, 1))
 		held := mustOpen(t, cl, 12*time.Second)
 		n := c.node(1)
-		c.set(func() { n.script = func(string) error { time.Sleep(2 * time.Second); return nil } })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		c.set(func() { n.script = func(string) error { time.Sleep(500 * time.Millisecond); return nil } })
+		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
 		if _, err := cl.Resume(ctx, tok); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Resume: got %v", err)
@@ -144,7 +144,7 @@ func TestAbandonedResumeIsNotKeptAlive(t *testing.T) {
 		n.record()
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		wantStrings(t, n.record(), "4s touch [100000000000002]")
+		wantStrings(t, n.record(), "3s touch [100000000000002]")
 		if held.Err() != nil {
 			t.Error(held.Err())
 		}
@@ -271,7 +271,7 @@ func TestSessionWhoseCloseWasRefusedIsNotKeptAlive(t *testing.T) {
 		n.record()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		wantStrings(t, n.record(), "4s touch [100000000000002]")
+		wantStrings(t, n.record(), "3s touch [100000000000002]")
 	})
 }
 
@@ -317,7 +317,7 @@ func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 		n.record()
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		wantStrings(t, n.record(), "4s touch [100000000000002]")
+		wantStrings(t, n.record(), "3s touch [100000000000002]")
 		if other.Err() != nil || !errors.Is(s.Err(), session.ErrClosed) {
 			t.Errorf("Err: %v, %v", other.Err(), s.Err())
 		}
@@ -374,7 +374,7 @@ func TestConfigNamesAllThatIsWrong(t *testing.T) {
 }
 
 func TestMoverForgetsTheOldestLearntAddress(t *testing.T) {
-	m := mover{endpoints: []string{"a:1"}}
+	m := mover{servers: []string{"a:1"}}
 	m.learn([]string{"a:1", "b", "b:"})
 	if len(m.learnt) != 0 {
 		t.Errorf("learnt %q", m.learnt)

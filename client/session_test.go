@@ -49,17 +49,17 @@ func kinds(s *Session) []string {
 	}
 }
 
-func TestTouchesEveryThirdOfTheTimeout(t *testing.T) {
+func TestTouchesEveryQuarterOfTheTimeout(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		wantSafe(t, c, s, promised(12*time.Second))
 		mustOpen(t, cl, 11*time.Second) // in one message with the first
-		time.Sleep(9 * time.Second)
+		time.Sleep(8 * time.Second)
 		synctest.Wait()
-		third := 11 * time.Second / 3
-		wantStrings(t, c.node(1).record(), "0s open", "0s open", third.String()+" touch", (2*third).String()+" touch")
-		wantSafe(t, c, s, 2*third+promised(11*time.Second))
+		quarter := 11 * time.Second / 4
+		wantStrings(t, c.node(1).record(), "0s open", "0s open", quarter.String()+" touch", (2*quarter).String()+" touch")
+		wantSafe(t, c, s, 2*quarter+promised(11*time.Second))
 	})
 }
 
@@ -77,17 +77,17 @@ func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
 			}
 			n.script = func(string) error { time.Sleep(500 * time.Millisecond); return nil }
 		})
-		time.Sleep(4 * time.Second)
+		time.Sleep(3 * time.Second)
 		wantSafe(t, c, s, promised(12*time.Second))
 		time.Sleep(500 * time.Millisecond)
-		wantSafe(t, c, s, 15*time.Second) // sent at 4 s
-		time.Sleep(4 * time.Second)
-		wantSafe(t, c, s, 15*time.Second) // 8 s + 5 s would be less
-		time.Sleep(2499 * time.Millisecond)
-		wantSafe(t, c, s, 15*time.Second)
-		time.Sleep(time.Millisecond) // at half of the last promise, 10.5 s, it was touched again
-		wantSafe(t, c, s, 18500*time.Millisecond)
-		wantStrings(t, n.record(), "0s open", "4s touch", "8s touch", "10.5s touch")
+		wantSafe(t, c, s, 14*time.Second) // sent at 3 s
+		time.Sleep(3 * time.Second)
+		wantSafe(t, c, s, 14*time.Second) // 6 s + 5 s would be less
+		time.Sleep(1999 * time.Millisecond)
+		wantSafe(t, c, s, 14*time.Second)
+		time.Sleep(time.Millisecond) // after a sixth of the timeout, as little was promised, it was touched again
+		wantSafe(t, c, s, 16*time.Second)
+		wantStrings(t, n.record(), "0s open", "3s touch", "6s touch", "8s touch")
 	})
 }
 
@@ -215,14 +215,14 @@ func TestS5AnswerFromBeforeASuspensionPromisesNothing(t *testing.T) {
 		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
 		s := mustOpen(t, cl, 30*time.Second)
 		c.set(func() { c.node(1).script = func(string) error { time.Sleep(200 * time.Millisecond); return nil } })
-		time.Sleep(10*time.Second + 100*time.Millisecond) // a touch is out
+		time.Sleep(7*time.Second + 600*time.Millisecond) // a touch is out
 		cl.clock.mu.Lock()
 		ahead = time.Minute
 		cl.clock.mu.Unlock()
 		time.Sleep(100 * time.Millisecond)
 		wantSafe(t, c, s, -1) // its answer has come
 		time.Sleep(200 * time.Millisecond)
-		wantSafe(t, c, s, 10200*time.Millisecond+promised(30*time.Second)) // that of the one sent on noticing
+		wantSafe(t, c, s, 7700*time.Millisecond+promised(30*time.Second)) // that of the one sent on noticing
 	})
 }
 
@@ -231,12 +231,12 @@ func TestDifferentTimeoutsAreTouchedByID(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		short, long := mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 30*time.Second)
 		c.node(1).record()
-		time.Sleep(2 * time.Second)
-		wantSafe(t, c, short, 2*time.Second+promised(6*time.Second))
-		wantSafe(t, c, long, 2*time.Second+promised(30*time.Second))
+		time.Sleep(1500 * time.Millisecond)
+		wantSafe(t, c, short, 1500*time.Millisecond+promised(6*time.Second))
+		wantSafe(t, c, long, 1500*time.Millisecond+promised(30*time.Second))
 		got := c.node(1).record()
 		slices.Sort(got)
-		wantStrings(t, got, "2s touch [100000000000001]", "2s touch [100000000000002]")
+		wantStrings(t, got, "1.5s touch [100000000000001]", "1.5s touch [100000000000002]")
 	})
 }
 
@@ -257,8 +257,8 @@ func TestTouchFailures(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				s, other := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 				c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): tt.err} })
-				time.Sleep(4 * time.Second)
-				wantSafe(t, c, other, 4*time.Second+promised(12*time.Second))
+				time.Sleep(3 * time.Second)
+				wantSafe(t, c, other, 3*time.Second+promised(12*time.Second))
 				if !errors.Is(s.Err(), tt.want) {
 					t.Fatalf("Err: got %v, want %v", s.Err(), tt.want)
 				}
@@ -272,7 +272,7 @@ func TestTouchFailures(t *testing.T) {
 				wantSafe(t, c, s, promised(12*time.Second)) // a promise once given stands
 				c.set(func() { c.node(1).failures = nil })
 				time.Sleep(time.Second) // soon: a twelfth of the timeout
-				wantSafe(t, c, s, 5*time.Second+promised(12*time.Second))
+				wantSafe(t, c, s, 4*time.Second+promised(12*time.Second))
 			})
 		})
 	}

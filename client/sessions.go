@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"holdfast/session"
@@ -12,7 +11,10 @@ import (
 // open asks for a session and waits for it.
 func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
 	c := newCall(ctx)
-	c.opts, c.request = o, newRequestID()
+	c.opts, c.request = o, o.RequestID
+	if c.request == (session.RequestID{}) {
+		c.request = newRequestID()
+	}
 	started := l.post(func() {
 		l.opens[c] = struct{}{}
 		l.queueOpen(c)
@@ -20,12 +22,7 @@ func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if !started {
 		return nil, session.ErrClosed
 	}
-	return l.wait(c, func(err error) {
-		delete(l.opens, c)
-		if c.h != nil {
-			l.abandon(c.h, err)
-		}
-	})
+	return l.wait(c)
 }
 
 // resume takes hold of a session and waits for it.
@@ -41,23 +38,18 @@ func (l *loop) resume(ctx context.Context, t session.Token) (*Session, error) {
 	if !started {
 		return nil, session.ErrClosed
 	}
-	return l.wait(c, func(err error) { l.abandon(c.h, err) })
+	return l.wait(c)
 }
 
 // close ends a session and waits for that.
 func (l *loop) close(ctx context.Context, s *Session) error {
 	c := newCall(ctx)
+	c.closes = true
 	started := l.post(func() { l.beginClose(c, s) })
 	if !started {
 		return session.ErrClosed
 	}
-	_, err := l.wait(c, func(err error) {
-		h := c.h
-		h.closing = slices.DeleteFunc(h.closing, func(other *call) bool { return other == c })
-		if len(h.closing) == 0 {
-			l.abandon(h, err)
-		}
-	})
+	_, err := l.wait(c)
 	return err
 }
 
@@ -106,7 +98,7 @@ func (l *loop) join(c *call, t session.Token) {
 // rejoin queues a resume for every session that no connection serves and none is under way for.
 func (l *loop) rejoin() {
 	c := l.cur
-	if l.next != nil && l.next.up {
+	if l.next != nil {
 		c = l.next
 	}
 	if c == nil {
@@ -133,10 +125,10 @@ func (l *loop) attach(h *held, c *conn, r *request, attempt uint64, g session.Gr
 		h.timeout, h.s.timeout = g.Session.Timeout, g.Session.Timeout
 	}
 	h.s.grant(g.Session, g.Token)
-	h.renewBy = l.now.Add(h.timeout / 2)
+	h.renewBy = l.now.Add(h.timeout / lostPart)
 	l.dueAt = earliest(l.dueAt, h.renewBy)
 	c.smallest = minPositive(c.smallest, h.timeout)
-	c.touchAt = earliest(c.touchAt, r.sent.Add(h.timeout/3))
+	c.touchAt = earliest(c.touchAt, r.sent.Add(h.timeout/touchPart))
 	back := l.promise(h, r, g.SafeFor, h.timeout)
 	l.emit(h, h.either(served, servedUnpromised), nil)
 	if back && !first {
@@ -239,21 +231,12 @@ func (l *loop) promise(h *held, r *request, safeFor, smallest time.Duration) (re
 		h.promised = r.sent
 		h.renewBy = renewBy(r.sent, safeFor, smallest, h.until)
 		if h.on != nil {
-			half := r.sent.Add(safeFor / 2)
-			h.on.touchAt = earliest(h.on.touchAt, latest(half, h.on.touched.Add(smallest/12)))
+			next := r.sent.Add(touchIn(safeFor, smallest))
+			h.on.touchAt = earliest(h.on.touchAt, latest(next, h.on.touched.Add(smallest/answerPart)))
 		}
 	}
 	l.dueAt = earliest(earliest(l.dueAt, h.until), h.renewBy)
 	return regained
-}
-
-// renewBy returns when a promise that was not renewed means that the node is to be left: when half of it is used up, but
-// not before the touch that would renew it, sent by then, had a twelfth of the timeout to be answered; and a twelfth
-// before the end in any case.
-func renewBy(sent time.Time, safeFor, smallest time.Duration, until time.Time) time.Time {
-	touch := sent.Add(min(smallest/3, safeFor/2))
-	by := latest(sent.Add(safeFor/2), touch.Add(smallest/12))
-	return earliest(by, until.Add(-smallest/12))
 }
 
 func latest(a, b time.Time) time.Time {
@@ -287,7 +270,7 @@ func (l *loop) checkSessions() {
 		if h.on != nil && len(h.closing) == 0 {
 			if !l.now.Before(h.renewBy) {
 				l.leave(h.on, errSilent)
-				h.renewBy = l.now.Add(h.timeout / 3)
+				h.renewBy = l.now.Add(h.timeout / lostPart)
 			}
 			l.dueAt = earliest(l.dueAt, h.renewBy)
 		}

@@ -17,7 +17,7 @@ func staged(t *testing.T) (*loop, *conn, *held) {
 		t.Fatal(err)
 	}
 	l := newLoop(cl.cfg, cl.clock, cl.dice)
-	c := &conn{address: "n1:7400", cancel: func() {}, inflight: make(map[uint64]*request)}
+	c := &conn{target: target{"n1:7400", "n1:7400"}, cancel: func() {}, inflight: make(map[uint64]*request)}
 	token := session.Token{ID: 1, Attachment: 9}
 	h := &held{s: newSession(t.Context(), l, token), token: token, on: c, since: 5, attached: 2}
 	h.closing = []*call{newCall(t.Context())}
@@ -42,7 +42,7 @@ func TestRefusedCloseOfAFormerAttachmentIsIgnored(t *testing.T) {
 // A node that lags answers a resume that may have taken effect: the Moved that follows tells of it (M1).
 func TestM1LaggingResumeIsUnsettled(t *testing.T) {
 	l, c, h := staged(t)
-	l.next = &conn{address: "n2:7400", cancel: func() {}, up: true}
+	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
 	h.resuming = &request{seq: 1, body: &resumeBody{h: h, attempt: 3}}
 	l.resumeRefused(l.next, h.resuming, &resumeBody{h: h, attempt: 3}, session.ErrLagging)
 	if h.unsettled != 3 {
@@ -60,7 +60,7 @@ func TestNodeInJeopardyIsGivenAMoment(t *testing.T) {
 	l, former, h := staged(t)
 	h.timeout, h.closing = 12*time.Second, nil
 	l.now = time.Now()
-	l.next = &conn{address: "n2:7400", cancel: func() {}, up: true, deadline: l.now.Add(4 * time.Second)}
+	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true, deadline: l.now.Add(4 * time.Second)}
 	next := l.next
 	l.mover.moving = true
 	l.inJeopardy(next, nil)
@@ -73,7 +73,7 @@ func TestNodeInJeopardyIsGivenAMoment(t *testing.T) {
 	}
 	l, _, h = staged(t)
 	h.timeout, l.now = 12*time.Second, time.Now()
-	l.next = &conn{address: "n2:7400", cancel: func() {}, up: true}
+	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
 	l.mover.moving = true
 	l.inJeopardy(l.next, nil)
 	l.now = l.now.Add(time.Second)

@@ -13,8 +13,8 @@ import (
 	"holdfast/transport"
 )
 
-// touch keeps the sessions of c alive when it is time: after a third of the smallest timeout, and no later than when half
-// of the last promise is used up. One message without ids touches them all. Its answer promises the least of what any of
+// touch keeps the sessions of c alive when it is time: after a quarter of the smallest timeout, or sooner when little is
+// promised, see touchIn. One message without ids touches them all. Its answer promises the least of what any of
 // them could be promised (S3), so sessions whose timeouts differ by a factor of two and more are touched apart, by id.
 func (l *loop) touch(c *conn) {
 	if !c.up || c.touchAt.IsZero() || l.now.Before(c.touchAt) {
@@ -29,7 +29,7 @@ func (l *loop) touch(c *conn) {
 	for _, band := range bands {
 		c.smallest = minPositive(c.smallest, smallestTimeout(band))
 	}
-	c.touched, c.touchAt = l.now, l.now.Add(c.smallest/3)
+	c.touched, c.touchAt = l.now, l.now.Add(c.smallest/touchPart)
 	if len(bands) == 1 && !c.stray {
 		l.sendTouch(c, &touchBody{smallest: c.smallest})
 		return
@@ -112,7 +112,7 @@ func (l *loop) targets(b *touchBody) iter.Seq[*held] {
 
 // touchSoon has c touched again after a twelfth of the smallest timeout.
 func (l *loop) touchSoon(c *conn) {
-	c.touchAt = earliest(c.touchAt, latest(l.now, c.touched.Add(c.smallest/12)))
+	c.touchAt = earliest(c.touchAt, latest(l.now, c.touched.Add(c.smallest/answerPart)))
 }
 
 func (l *loop) touchRefused(c *conn, h *held, err error) {

@@ -1,0 +1,152 @@
+package client
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast/session"
+)
+
+const (
+	// DefaultPort is the port of a server of a connect string that names none: a node's client port.
+	DefaultPort = "7400"
+	// MaxServers is the number of servers a client may be configured with.
+	MaxServers = 1000
+	// maxHost is the length of a DNS name.
+	maxHost = 253
+	// maxChroot is the length of a chroot in bytes.
+	maxChroot = 4096
+)
+
+// ConnectString is what [ParseConnectString] read.
+type ConnectString struct {
+	// Servers are host:port, in the order given and all different: host names in lower case, IPv6 addresses in brackets.
+	Servers []string
+	// Chroot is a path such as /a/b, empty when there is none. See [Client.Chroot].
+	Chroot string
+}
+
+// ParseConnectString reads ZooKeeper's form host1:port,host2:port/chroot (C-09): host names or IP addresses, IPv6 in
+// brackets, [DefaultPort] where no port is given; a chroot that is a path by ZooKeeper's rules, of which "/" alone is none.
+// Unlike ZooKeeper it refuses a server that is given twice, which is a slip far more often than a weight. The error is a
+// [session.FieldError] that names what is wrong.
+func ParseConnectString(s string) (ConnectString, error) {
+	list, chroot, rooted := strings.Cut(s, "/")
+	var c ConnectString
+	if rooted && chroot != "" {
+		c.Chroot = "/" + chroot
+		if err := checkPath(c.Chroot); err != nil {
+			return ConnectString{}, err
+		}
+	}
+	for server := range strings.SplitSeq(list, ",") {
+		if len(c.Servers) == MaxServers {
+			return ConnectString{}, invalidServer("at most %d servers", MaxServers)
+		}
+		address, err := parseServer(strings.TrimSpace(server), DefaultPort)
+		if err != nil {
+			return ConnectString{}, err
+		}
+		if slices.Contains(c.Servers, address) {
+			return ConnectString{}, invalidServer("each server once, not %q twice", address)
+		}
+		c.Servers = append(c.Servers, address)
+	}
+	return c, nil
+}
+
+func invalidServer(format string, args ...any) error {
+	return &session.FieldError{Field: "connect string", Limit: fmt.Sprintf(format, args...)}
+}
+
+// parseServer returns host:port of a server, which has the default port if it names none.
+func parseServer(s, defaultPort string) (string, error) {
+	host, port, err := splitServer(s, defaultPort)
+	if err != nil {
+		return "", err
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '0' {
+		return "", invalidServer("a port from 1 to 65535, not %q", port)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func splitServer(s, defaultPort string) (host, port string, err error) {
+	if inner, ok := strings.CutPrefix(s, "["); ok {
+		literal, rest, closed := strings.Cut(inner, "]")
+		ip, err := netip.ParseAddr(literal)
+		if !closed || err != nil || !ip.Is6() {
+			return "", "", invalidServer("an IPv6 address in brackets, not %q", s)
+		}
+		after, given := strings.CutPrefix(rest, ":")
+		switch {
+		case given:
+			return ip.String(), after, nil
+		case rest == "":
+			return ip.String(), defaultPort, nil
+		default:
+			return "", "", invalidServer("host:port, not %q", s)
+		}
+	}
+	host, port, given := strings.Cut(s, ":")
+	if !given {
+		port = defaultPort
+	}
+	if strings.Contains(port, ":") {
+		return "", "", invalidServer("an IPv6 address in brackets, not %q", s)
+	}
+	if !validHost(host) {
+		return "", "", invalidServer("a host name or an IP address, not %q", host)
+	}
+	return strings.ToLower(host), port, nil
+}
+
+// validHost reports whether s can be the name of a host, in the letters that DNS and container runtimes give out, or an
+// IPv4 address.
+func validHost(s string) bool {
+	if s == "" || len(s) > maxHost {
+		return false
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(s, "."), ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || strings.ContainsFunc(label, notInHosts) {
+			return false
+		}
+	}
+	return true
+}
+
+func notInHosts(r rune) bool {
+	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+}
+
+// checkPath holds a path that begins with a slash and is not "/" against ZooKeeper's rules.
+func checkPath(path string) error {
+	invalid := func(limit string) error { return &session.FieldError{Field: "chroot", Limit: limit} }
+	switch {
+	case len(path) > maxChroot:
+		return invalid(fmt.Sprintf("at most %d bytes", maxChroot))
+	case !utf8.ValidString(path):
+		return invalid("UTF-8")
+	case strings.HasSuffix(path, "/"):
+		return invalid("no slash at the end")
+	}
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name == "" || name == "." || name == ".." {
+			return invalid(`no empty name, and no name "." or ".."`)
+		}
+	}
+	if i := strings.IndexFunc(path, forbiddenRune); i >= 0 {
+		return invalid(fmt.Sprintf("no character such as %U", []rune(path[i:])[0]))
+	}
+	return nil
+}
+
+// forbiddenRune reports whether ZooKeeper refuses r in paths: control characters, private use, and specials.
+func forbiddenRune(r rune) bool {
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xe000 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff
+}

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/session"
+)
+
+func TestParseConnectString(t *testing.T) {
+	tests := []struct {
+		in      string
+		servers []string
+		chroot  string
+		says    string // of the error
+	}{
+		{in: "h1:7400", servers: []string{"h1:7400"}},
+		{in: "h1,h2:9, H3 ", servers: []string{"h1:7400", "h2:9", "h3:7400"}},
+		{in: "10.0.0.1:1,[::1]:2,[2001:DB8::7]", servers: []string{"10.0.0.1:1", "[::1]:2", "[2001:db8::7]:7400"}},
+		{in: "a_b.c-d.example.org.", servers: []string{"a_b.c-d.example.org.:7400"}},
+		{in: "h/", servers: []string{"h:7400"}},
+		{in: "h:7400,g/a/b", servers: []string{"h:7400", "g:7400"}, chroot: "/a/b"},
+		{in: "h/ä b/..c", servers: []string{"h:7400"}, chroot: "/ä b/..c"},
+		{in: "", says: "host name"},
+		{in: "/a", says: "host name"},
+		{in: "h,", says: "host name"},
+		{in: "h,,g", says: "host name"},
+		{in: "-h", says: "host name"},
+		{in: "h..g", says: "host name"},
+		{in: "h g", says: "host name"},
+		{in: strings.Repeat("a", 64), says: "host name"},
+		{in: strings.Repeat("a.", 127), says: "host name"},
+		{in: "h:", says: "1 to 65535"},
+		{in: "h:0", says: "1 to 65535"},
+		{in: "h:080", says: "1 to 65535"},
+		{in: "h:+1", says: "1 to 65535"},
+		{in: "h:65536", says: "1 to 65535"},
+		{in: "::1", says: "brackets"},
+		{in: "[::1", says: "brackets"},
+		{in: "[10.0.0.1]", says: "brackets"},
+		{in: "[h]:1", says: "brackets"},
+		{in: "[::1]7400", says: "host:port"},
+		{in: "h,H:7400", says: "twice"},
+		{in: "[::1],[0:0::1]", says: "twice"},
+		{in: "h/a/", says: "slash"},
+		{in: "h//", says: "slash"},
+		{in: "h//a", says: "empty"},
+		{in: "h/a/../b", says: `".."`},
+		{in: "h/.", says: `"."`},
+		{in: "h/a\x00", says: "U+0000"},
+		{in: "h/a\u0085", says: "U+0085"},
+		{in: "h/\uf000", says: "U+F000"},
+		{in: "h/\uffff", says: "U+FFFF"},
+		{in: "h/\xff", says: "UTF-8"},
+		{in: "h/" + strings.Repeat("a", maxChroot), says: "4096"},
+	}
+	for _, tt := range tests {
+		got, err := ParseConnectString(tt.in)
+		if tt.says != "" {
+			field, ok := errors.AsType[*session.FieldError](err)
+			if !ok || !strings.Contains(field.Limit, tt.says) {
+				t.Errorf("%q: got %+v, %v, want a FieldError that says %q", tt.in, got, err, tt.says)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(got.Servers, tt.servers) || got.Chroot != tt.chroot {
+			t.Errorf("%q: got %+v, %v", tt.in, got, err)
+		}
+	}
+	many := make([]string, MaxServers+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("h%d", i)
+	}
+	if _, err := ParseConnectString(strings.Join(many, ",")); err == nil {
+		t.Errorf("%d servers are taken", len(many))
+	}
+	if c, err := ParseConnectString(strings.Join(many[1:], ",")); err != nil || len(c.Servers) != MaxServers {
+		t.Errorf("%d servers: %v", MaxServers, err)
+	}
+}

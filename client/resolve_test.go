@@ -1,0 +1,144 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// A name stands for all its addresses, asked for again in each round.
+func TestNamesAreResolvedInEachRound(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 3)
+		alias := func(i int) string { return fmt.Sprintf("10.0.0.%d", i) }
+		for i := range 3 {
+			c.nodes[alias(i+1)+":7400"] = c.node(i + 1)
+		}
+		var asked []string
+		answer := []string{alias(1), alias(2)}
+		cl, err := New(Config{ConnectString: "nodes.example.org/a/b", Dial: c.dial, Resolve: func(_ context.Context, host string) ([]string, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			asked = append(asked, host)
+			return slices.Clone(answer), nil
+		}})
+		if err != nil || cl.Chroot() != "/a/b" {
+			t.Fatal(cl, err)
+		}
+		defer cl.Close()
+		c.node(1).down()
+		s := mustOpen(t, cl, 12*time.Second)
+		if s.Owner() != 2 {
+			t.Fatalf("owner %d, want the one that is up", s.Owner())
+		}
+		if e := <-s.Events(); e.Address != alias(2)+":7400" {
+			t.Errorf("connected to %q", e.Address)
+		}
+		c.set(func() { answer = []string{alias(1), alias(3)} })
+		c.node(2).down()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s.Owner() != 3 || len(asked) < 2 || asked[0] != "nodes.example.org" {
+			t.Errorf("owner %d, asked for %q", s.Owner(), asked)
+		}
+	})
+}
+
+// A name that is not answered holds up nobody: the next server is tried after the hedge delay.
+func TestSlowNamesAreHedged(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 1)
+		c.nodes["10.0.0.1:1"] = c.node(1)
+		cl, err := New(Config{Endpoints: []string{"slow:1", "none:1", "bad:1", "10.0.0.1:1"}, Dial: c.dial, Resolve: func(ctx context.Context, host string) ([]string, error) {
+			switch host {
+			case "slow":
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case "none":
+				return nil, nil
+			default:
+				return nil, errors.New("no such host")
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		mustOpen(t, cl, 12*time.Second)
+		if got := time.Since(c.start); got > DefaultHedgeDelay {
+			t.Errorf("opened after %v", got)
+		}
+		c.node(1).down()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, ErrUnreachable) {
+			t.Errorf("Open: %v", err)
+		}
+	})
+}
+
+// Without wishes requests in flight are repeated, which the tests of O2, M1 and Close show; who wants to know is told.
+func TestFailInFlight(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 1)
+		cl, err := New(Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, InFlight: FailInFlight})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		n := c.node(1)
+		s, held := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
+		done := errMuteAfter
+		cut := func(string) error {
+			time.AfterFunc(time.Second, func() { n.down(); n.up() })
+			c.set(func() { n.script = nil })
+			return done
+		}
+		c.set(func() { n.script = cut })
+		id := session.RequestID{1}
+		if _, err = cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second, RequestID: id}); !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Fatalf("Open: %v", err)
+		}
+		again, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second, RequestID: id})
+		if err != nil || c.opened != 3 {
+			t.Errorf("opened again: %v, %d sessions, want the one that was opened", err, c.opened)
+		}
+		c.set(func() { n.script = cut })
+		if err := s.Close(t.Context()); !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("Close: %v", err)
+		}
+		<-s.Done()
+		token := again.Token()
+		if err := again.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.set(func() { n.script = cut })
+		if _, err := cl.Resume(t.Context(), token); !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("Resume: %v", err)
+		}
+		c.set(func() {
+			n.script = func(kind string) error {
+				if kind == "open" {
+					return session.ErrOutcomeUnknown
+				}
+				return nil
+			}
+		})
+		if _, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("Open that a node answers so: %v", err)
+		}
+		c.set(func() { n.script = nil })
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if held.Err() != nil || held.State() != StateConnected {
+			t.Errorf("a session that is held is resumed all the same: %v, %v", held.State(), held.Err())
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package client
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// A node that falls silent right after an answer is left a third of the timeout after the sending of what it answered, to the
+// nanosecond; and then two others that do not answer either can be tried before the session can expire.
+func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		const timeout = 12 * time.Second
+		c, cl := newTrial(t, 4, 4)
+		s := mustOpen(t, cl, timeout)
+		here := c.node(int(s.Owner()))
+		resumed := func() (nodes int, log []string) {
+			for i := range 4 {
+				if n := c.node(i + 1); n != here {
+					got := n.record()
+					nodes += min(len(got), 1)
+					log = append(log, got...)
+				}
+			}
+			return nodes, log
+		}
+		c.set(func() {
+			for i := range 4 {
+				c.node(i + 1).script = func(string) error { return errMute }
+			}
+		})
+		time.Sleep(timeout/3 - 1)
+		synctest.Wait()
+		if n, log := resumed(); n > 0 {
+			t.Fatalf("before a third of the timeout was over: %q", log)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if n, log := resumed(); n != 1 || log[0] != "4s resume "+s.ID().String()+" attempt 1" {
+			t.Fatalf("at a third of the timeout: %q", log)
+		}
+		time.Sleep(timeout/4 - 1)
+		synctest.Wait()
+		if n, log := resumed(); n > 0 {
+			t.Fatalf("while the first one has its time: %q", log)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if n, log := resumed(); n != 1 || log[0] != "7s resume "+s.ID().String()+" attempt 2" {
+			t.Fatalf("after the first one's time: %q", log)
+		}
+		if s.SafeUntil().IsZero() {
+			t.Fatal("the promise is over before the second one was tried")
+		}
+		c.set(func() {
+			for i := range 4 {
+				c.node(i + 1).script = nil
+			}
+		})
+		time.Sleep(timeout / 4)
+		synctest.Wait()
+		if n, log := resumed(); n != 1 || log[0] != "10s resume "+s.ID().String()+" attempt 3" {
+			t.Fatalf("after the second one's time: %q", log)
+		}
+		wantSafe(t, c, s, 10*time.Second+promised(timeout))
+		if s.Context().Err() != nil || slices.Contains(kinds(s), "lapsed") {
+			t.Error("the promise has run out meanwhile")
+		}
+	})
+}
+
+// A node that does not even answer a connection costs the hedge delay, not its share of the timeout (K-20).
+func TestConnectAttemptsAreHedged(t *testing.T) {
+	for _, tt := range []struct{ configured, timeout, delay, bound time.Duration }{
+		{0, 12 * time.Second, DefaultHedgeDelay, 2 * time.Second},
+		{0, 2400 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond},
+		{900 * time.Millisecond, 30 * time.Second, 900 * time.Millisecond, 3 * time.Second},
+	} {
+		t.Run(tt.timeout.String(), func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c := newFakeCluster(t, 4)
+				cl, err := New(Config{Endpoints: c.endpoints(1, 4), Dial: c.dial, HedgeDelay: tt.configured})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer cl.Close()
+				s := mustOpen(t, cl, tt.timeout)
+				first := c.node(int(s.Owner()))
+				for i := range 4 {
+					c.set(func() { c.node(i + 1).hang = true })
+				}
+				first.down()
+				time.Sleep(tt.bound - 1)
+				synctest.Wait()
+				var dials []time.Duration
+				for i := range 4 {
+					dials = append(dials, c.node(i+1).dials...)
+				}
+				slices.Sort(dials)
+				if want := []time.Duration{0, 0, tt.delay, 2 * tt.delay, 3 * tt.delay}; !slices.Equal(dials, want) {
+					t.Errorf("dialled at %v, want %v", dials, want)
+				}
+				last := c.nodes[cl.loop.racing[1].address] // still under way
+				c.set(func() { last.hang = false })
+				time.Sleep(2 * tt.bound)
+				synctest.Wait()
+				if s.Owner() != last.number {
+					t.Errorf("owner %d, want %d", s.Owner(), last.number)
+				}
+			})
+		})
+	}
+}
+
+// The first connection that is up is used, those that race it are closed, and are tried again when it does not serve.
+func TestRaceIsWonByTheFirstThatConnects(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		c.set(func() { // the third is soonest, and is no good
+			c.node(1).delay, c.node(2).delay = 2*time.Second, 2*time.Second
+			c.node(3).script = func(string) error { return session.ErrNoLeader }
+		})
+		s := mustOpen(t, cl, 12*time.Second)
+		if s.Owner() == 3 {
+			t.Fatal("node 3 serves nothing")
+		}
+		synctest.Wait()
+		open := 0
+		for i := range 3 {
+			c.set(func() { open += len(c.node(i + 1).streams) })
+		}
+		if open != 1 {
+			t.Errorf("%d connections are open", open)
+		}
+		if dials := len(c.node(1).dials) + len(c.node(2).dials); dials < 3 {
+			t.Errorf("%d dials: the losers of the race were not tried again", dials)
+		}
+	})
+}
+
+// The arithmetic of silence.go: the touch that renews a promise has its time to be answered, the node is left before the end,
+// a third of the timeout after the former touch at the latest, and early enough for two others if 3/4 of it are promised.
+func TestSilenceArithmetic(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		timeout := time.Duration(rapid.IntRange(100, 60_000).Draw(rt, "timeout")) * time.Millisecond
+		safeFor := time.Duration(rapid.Int64Range(0, int64(timeout)).Draw(rt, "safe for"))
+		sent := time.Unix(1000, 0)
+		until := sent.Add(safeFor)
+		by := renewBy(sent, safeFor, timeout, until)
+		touch := touchIn(safeFor, timeout)
+		switch room := until.Sub(by); {
+		case room < timeout/answerPart:
+			rt.Fatalf("left %v before the end", room)
+		case by.Sub(sent) > timeout/3:
+			rt.Fatalf("left after %v, later than a third", by.Sub(sent))
+		case safeFor >= timeout*3/4 && room < 2*(timeout/tryPart):
+			rt.Fatalf("left %v before the end, no room for two", room)
+		case by.Sub(sent)-touch < timeout/answerPart && room > timeout/answerPart:
+			rt.Fatalf("the touch at %v has %v to be answered", touch, by.Sub(sent)-touch)
+		case touch < timeout/minTouchPart || touch > timeout/touchPart:
+			rt.Fatalf("touched after %v of %v", touch, timeout)
+		}
+	})
+}
