@@ -18,11 +18,12 @@ type Client struct {
 	clock *clock
 	dice  *dice
 
-	mu     sync.Mutex
-	loop   *loop                       // guarded by mu; nil before the first use
-	closed bool                        // guarded by mu
-	conns  map[string]*grpc.ClientConn // guarded by mu; of the unary helpers, by address
-	good   string                      // guarded by mu; the address that answered a helper last
+	mu      sync.Mutex
+	loop    *loop                       // guarded by mu; nil before the first use
+	closed  bool                        // guarded by mu
+	servers []string                    // guarded by mu; configured, or by UpdateServers
+	conns   map[string]*grpc.ClientConn // guarded by mu; of the unary helpers, by address
+	good    string                      // guarded by mu; the address that answered a helper last
 }
 
 // New checks cfg and returns a client. It connects to nothing and starts nothing: the first [Client.Open] or
@@ -33,7 +34,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
 	return &Client{
-		cfg: cfg, clock: newClock(), conns: make(map[string]*grpc.ClientConn),
+		cfg: cfg, servers: cfg.Endpoints, clock: newClock(), conns: make(map[string]*grpc.ClientConn),
 		dice: &dice{rand: rand.New(cfg.Rand), lowest: cfg.MinBackoff, highest: cfg.MaxBackoff},
 	}, nil
 }
@@ -123,6 +124,7 @@ func (c *Client) begin(ctx context.Context) (*loop, error) {
 	}
 	if c.loop == nil {
 		c.loop = newLoop(c.cfg, c.clock, c.dice)
+		c.loop.mover.servers = c.servers
 		c.loop.start(context.WithoutCancel(ctx))
 	}
 	return c.loop, nil

@@ -172,6 +172,13 @@ func (d *dice) backoff(n int) time.Duration {
 	return time.Duration(d.rand.Int64N(int64(limit)))
 }
 
+// draw returns a number from 0 to below 1.
+func (d *dice) draw() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rand.Float64()
+}
+
 func (d *dice) shuffle(s []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -37,11 +37,11 @@ func (c *Client) unary(ctx context.Context, call func(context.Context, *grpc.Cli
 	}
 }
 
-// endpoints returns the configured ones, the one that answered last first.
+// endpoints returns the servers, the one that answered last first.
 func (c *Client) endpoints() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	addresses := slices.Clone(c.cfg.Endpoints)
+	addresses := slices.Clone(c.servers)
 	if i := slices.Index(addresses, c.good); i > 0 {
 		addresses[0], addresses[i] = addresses[i], addresses[0]
 	}

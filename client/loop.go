@@ -100,7 +100,6 @@ func newLoop(cfg Config, c *clock, d *dice) *loop {
 		sessions: make(map[session.ID]*held), opens: make(map[*call]struct{}),
 	}
 	l.mover.fresh = true
-	l.mover.servers = cfg.Endpoints
 	return l
 }
 

@@ -119,7 +119,7 @@ func (l *loop) served(c *conn) {
 		l.adopt()
 		return
 	}
-	if c.failing == nil || c.jeopardy {
+	if c.failing == nil || c.jeopardy || c.dismissed() {
 		return
 	}
 	c.failing = nil

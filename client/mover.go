@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -198,6 +199,9 @@ func (l *loop) tryOn() {
 	case len(m.left) > 0:
 		m.at = l.now
 	case m.asked > 0 || len(l.racing) > 0: // they decide the round
+	case l.cur != nil && errors.Is(l.cur.failing, errRebalanced): // it serves as well as before
+		l.cur.failing, m.fresh = nil, true
+		l.endMove()
 	default:
 		m.rounds++
 		m.begun = false

@@ -225,12 +225,13 @@ func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResu
 		t.results[i].ID = tokens[i].ID
 		t.open = append(t.open, i)
 	}
-	err := t.round(ctx, c, c.endpoints())
+	servers := c.endpoints()
+	err := t.round(ctx, c, servers)
 	if len(t.open) > 0 {
 		if members, membersErr := c.Members(ctx); membersErr == nil {
 			var others []string
 			for _, m := range members {
-				if !slices.Contains(c.cfg.Endpoints, m.ClientAddress) {
+				if !slices.Contains(servers, m.ClientAddress) {
 					others = append(others, m.ClientAddress)
 				}
 			}

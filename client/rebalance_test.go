@@ -1,0 +1,213 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+func servers(from, to int) []string {
+	var s []string
+	for i := from; i <= to; i++ {
+		s = append(s, fmt.Sprintf("s%d:1", i))
+	}
+	return s
+}
+
+// The examples of the spec's section 10.5.
+func TestPlanUpdate(t *testing.T) {
+	tests := []struct {
+		former, present []string
+		mine            string
+		leave, toAdded  float64
+	}{
+		{servers(1, 3), servers(1, 5), "s1:1", 0.4, 1},
+		{servers(1, 3), servers(2, 6), "s1:1", 1, 1},
+		{servers(1, 5), servers(1, 3), "s1:1", 0, 1},
+		{servers(1, 5), servers(1, 3), "s4:1", 1, 0},
+		{servers(1, 10), servers(7, 12), "s1:1", 1, 1 - 16.0/36},
+		{servers(1, 3), servers(2, 4), "s1:1", 1, 1},
+		{servers(1, 3), servers(1, 3), "s1:1", 0, 1},
+		{servers(1, 3), servers(1, 3), "learnt:1", 1, 1}, // nobody knows what share of the clients is there
+		{servers(1, 3), servers(4, 6), "s1:1", 1, 1},
+	}
+	for _, tt := range tests {
+		u := planUpdate(tt.former, tt.present, tt.mine)
+		if math.Abs(u.leave-tt.leave) > 1e-12 || math.Abs(u.toAdded-tt.toAdded) > 1e-12 || len(u.known)+len(u.added) != len(tt.present) {
+			t.Errorf("%v to %v at %s: got %+v, want %v and %v", tt.former, tt.present, tt.mine, u, tt.leave, tt.toAdded)
+		}
+	}
+}
+
+// binomial fails if got is more than five standard deviations from what n draws of p are expected to give: one run of a
+// million would.
+func binomial(t *testing.T, what string, got, n int, p float64) {
+	t.Helper()
+	mean, sigma := float64(n)*p, math.Sqrt(float64(n)*p*(1-p))
+	if math.Abs(float64(got)-mean) > 5*sigma {
+		t.Errorf("%s: got %d, want %.0f within %.0f", what, got, mean, 5*sigma)
+	}
+	t.Logf("%s: %d, expected %.0f, standard deviation %.1f", what, got, mean, sigma)
+}
+
+func TestTenThousandClientsRebalance(t *testing.T) {
+	const clients = 10_000
+	tests := []struct {
+		name            string
+		former, present []string
+		moves           float64 // part of the clients
+	}{
+		{"3 to 5", servers(1, 3), servers(1, 5), 0.4},
+		{"5 to 3", servers(1, 5), servers(1, 3), 0.4},
+		{"10 to 6 with 2 new", servers(1, 10), servers(7, 12), 0.6},
+		{"one replaced", servers(1, 3), servers(2, 4), 1.0 / 3},
+		{"3 to 5 with one gone", servers(1, 3), servers(2, 6), 1.0/3 + 2.0/3*0.4},
+		{"all replaced", servers(1, 3), servers(4, 7), 1},
+		{"unchanged", servers(1, 3), servers(1, 3), 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &dice{rand: rand.New(rand.NewPCG(3, 5))}
+			moved, load := 0, make(map[string]int)
+			for range clients {
+				mine := tt.former[int(d.draw()*float64(len(tt.former)))]
+				u, at := planUpdate(tt.former, tt.present, mine), mine
+				if u.leaves(d) {
+					at = u.order(d)[0]
+					moved++
+				}
+				if gone := !slices.Contains(tt.present, mine); gone && at == mine || !gone && at != mine && len(tt.present) <= len(tt.former) {
+					t.Fatalf("a client of %s is at %s", mine, at)
+				}
+				load[at]++
+			}
+			binomial(t, "moved", moved, clients, tt.moves)
+			for _, s := range tt.present {
+				binomial(t, "load of "+s, load[s], clients, 1/float64(len(tt.present)))
+			}
+			if len(load) != len(tt.present) {
+				t.Errorf("loads %v", load)
+			}
+		})
+	}
+}
+
+// Whole clients move as planned, each served all the time.
+func TestUpdateServersMovesLiveClients(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		const clients = 60
+		c := newFakeCluster(t, 5)
+		var held []*Session
+		var all []*Client
+		for i := range clients {
+			cl, err := New(Config{Endpoints: c.endpoints(1, 3), Dial: c.dial, Rand: rand.NewPCG(uint64(i), 9)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close()
+			all, held = append(all, cl), append(held, mustOpen(t, cl, 12*time.Second))
+		}
+		owners := func() []session.Node {
+			var o []session.Node
+			for _, s := range held {
+				o = append(o, s.Owner())
+			}
+			return o
+		}
+		update := func(to int) {
+			t.Helper()
+			for _, cl := range all {
+				if err := cl.UpdateServers(c.endpoints(1, to)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		before := owners()
+		update(5)
+		grown, moved := owners(), 0
+		for i := range grown {
+			if grown[i] != before[i] {
+				moved++
+				if grown[i] < 4 {
+					t.Errorf("a client moved from %d to %d", before[i], grown[i])
+				}
+			}
+		}
+		binomial(t, "moved", moved, clients, 0.4)
+		time.Sleep(20 * time.Second) // a move that was drawn is made once
+		update(3)
+		for i, o := range owners() {
+			if o > 3 || grown[i] <= 3 && o != grown[i] {
+				t.Errorf("a client of %d is at %d", grown[i], o)
+			}
+		}
+		for _, s := range held {
+			if got := kinds(s); slices.Contains(got, "lapsed") || slices.Contains(got, "disconnected") {
+				t.Errorf("events %q", got)
+			}
+		}
+	})
+}
+
+// Servers that were added and do not serve make nobody worse off; removed ones are left when there is another one.
+func TestUpdateServersWithoutSuccess(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 4, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		for i := 2; i <= 4; i++ {
+			c.node(i).down()
+		}
+		for range 20 { // whatever is drawn
+			if err := cl.UpdateServers(c.endpoints(1, 4)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if err := cl.UpdateServers(c.endpoints(1, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if len(c.node(2).dials) == 0 || s.Owner() != 1 || s.SafeUntil().IsZero() {
+			t.Errorf("dialled %v, owner %d, safe until %v", c.node(2).dials, s.Owner(), s.SafeUntil())
+		}
+		if err := cl.UpdateServers(c.endpoints(2, 3)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		if s.Err() != nil || s.SafeUntil().IsZero() || s.Owner() != 1 {
+			t.Error("a removed server serves as long as there is no other")
+		}
+		c.node(3).up()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if s.Owner() != 3 {
+			t.Errorf("owner %d, want 3", s.Owner())
+		}
+		c.node(3).down()
+		time.Sleep(time.Second)
+		if err := cl.UpdateServers(c.endpoints(1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s.Owner() != 1 || s.Err() != nil {
+			t.Errorf("owner %d: a client without a connection uses the new list at once", s.Owner())
+		}
+		if err := cl.UpdateServers(nil); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("no servers: %v", err)
+		}
+		_ = cl.Close()
+		if err := cl.UpdateServers(c.endpoints(1, 1)); !errors.Is(err, session.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
