@@ -27,13 +27,21 @@ func (c *Client) unary(ctx context.Context, call func(context.Context, *grpc.Cli
 				break
 			}
 		}
-		timer := time.NewTimer(c.dice.backoff(n))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(context.Cause(ctx), err)
+		if slept := sleep(ctx, c.dice.backoff(n)); slept != nil {
+			return errors.Join(slept, err)
 		}
+	}
+}
+
+// sleep waits for d, or returns the cause of ctx's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

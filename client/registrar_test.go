@@ -1,0 +1,206 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// registrarTrial runs a registrar whose hook returns what answers says, then nil.
+type registrarTrial struct {
+	*Registrar
+	calls []Establishment
+	times []time.Duration
+	ended chan error
+	stop  context.CancelFunc
+}
+
+func startRegistrar(t *testing.T, c *fakeCluster, cl *Client, answers ...error) *registrarTrial {
+	t.Helper()
+	x := &registrarTrial{ended: make(chan error, 1)}
+	r, err := NewRegistrar(cl, RegistrarOptions{
+		Session: SessionOptions{Timeout: 12 * time.Second},
+		Register: func(ctx context.Context, e Establishment) error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			x.calls, x.times = append(x.calls, e), append(x.times, time.Since(c.start))
+			if len(answers) == 0 {
+				return nil
+			}
+			answer := answers[0]
+			answers = answers[1:]
+			return answer
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	x.Registrar, x.stop = r, cancel
+	go func() { x.ended <- r.Run(ctx) }()
+	synctest.Wait()
+	return x
+}
+
+func TestExpiredSessionIsEstablishedAgainAndRegistered(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		x := startRegistrar(t, c, cl)
+		first := x.Session()
+		if len(x.calls) != 1 || x.calls[0].Session != first || x.calls[0].Former != 0 || x.calls[0].Err != nil {
+			t.Fatalf("called with %+v", x.calls)
+		}
+		time.Sleep(time.Second)
+		c.expire(first.ID())
+		synctest.Wait()
+		second := x.Session()
+		if len(x.calls) != 2 || second.ID() == first.ID() || second.Err() != nil || x.calls[1].Session != second || x.calls[1].Former != first.ID() {
+			t.Fatalf("called with %+v", x.calls)
+		}
+		if e, ok := errors.AsType[*session.ExpiredError](x.calls[1].Err); !ok || e.Certificate == nil {
+			t.Errorf("reason %v, want the certificate of the former one", x.calls[1].Err)
+		}
+		if !errors.Is(first.Err(), session.ErrExpired) || first.State() != StateExpired {
+			t.Errorf("the former session: %v, %v", first.State(), first.Err())
+		}
+		x.stop()
+		if err := <-x.ended; !errors.Is(err, context.Canceled) || second.State() != StateClosed || len(c.sessions) != 0 {
+			t.Errorf("at the end: %v, %v, %d sessions", err, second.State(), len(c.sessions))
+		}
+	})
+}
+
+func TestHookThatFailsIsCalledAgain(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		failure := errors.New("no place to register")
+		x := startRegistrar(t, c, cl, failure, failure, failure, failure)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if len(x.calls) != 5 || c.opened != 1 || x.calls[4].Attempt != 5 {
+			t.Fatalf("%d calls, %d sessions", len(x.calls), c.opened)
+		}
+		for i, limit := 1, DefaultMinBackoff; i < 5; i, limit = i+1, 2*limit {
+			if gap := x.times[i] - x.times[i-1]; gap > limit {
+				t.Errorf("call %d came %v after the former one, want at most %v", i+1, gap, limit)
+			}
+		}
+	})
+}
+
+// The session expires before it is registered: the hook gets the next one.
+func TestSessionThatExpiresUnregistered(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		failure := errors.New("not yet")
+		x := startRegistrar(t, c, cl, slices.Repeat([]error{failure}, 8)...)
+		first := x.Session()
+		c.expire(first.ID())
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		last := x.calls[len(x.calls)-1]
+		if c.opened != 2 || last.Former != first.ID() || last.Session.State() != StateConnected {
+			t.Errorf("%d sessions, last call %+v", c.opened, last)
+		}
+	})
+}
+
+func TestRegistrarEnds(t *testing.T) {
+	final := &session.FieldError{Field: "labels", Limit: "fewer"}
+	tests := map[string]struct {
+		do   func(c *fakeCluster, x *registrarTrial)
+		hook error
+		want error
+	}{
+		"hook stops it": {hook: fmt.Errorf("enough: %w", ErrStop), want: ErrStop},
+		"session is moved": {do: func(c *fakeCluster, x *registrarTrial) {
+			c.set(func() { c.node(1).failures = map[session.ID]error{x.Session().ID(): session.ErrMoved} })
+		}, want: session.ErrMoved},
+		"session is closed": {do: func(_ *fakeCluster, x *registrarTrial) { _ = x.Session().Close(context.Background()) }, want: session.ErrClosed},
+		"open is refused": {do: func(c *fakeCluster, x *registrarTrial) {
+			c.set(func() { c.node(1).script = func(string) error { return final } })
+			c.expire(x.Session().ID())
+		}, want: session.ErrInvalid},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 1, 1)
+				x := startRegistrar(t, c, cl, tt.hook)
+				if tt.do != nil {
+					tt.do(c, x)
+				}
+				if err := <-x.ended; !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				if s := x.Session(); s.Err() == nil {
+					t.Error("the session goes on without anybody")
+				}
+				if c.opened != 1 {
+					t.Errorf("%d sessions", c.opened)
+				}
+			})
+		})
+	}
+}
+
+func TestLimitOfTheClusterPasses(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		tries := 0
+		c.set(func() {
+			c.node(1).script = func(kind string) error {
+				if tries++; tries <= 4 {
+					return &session.LimitError{Name: "sessions", Limit: "7"}
+				}
+				return nil
+			}
+		})
+		x := startRegistrar(t, c, cl)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if len(x.calls) != 1 || tries != 5 {
+			t.Errorf("%d calls after %d tries", len(x.calls), tries)
+		}
+	})
+}
+
+// Without a registrar an expired session stays what it is: nothing is opened in its place.
+func TestNothingIsEstablishedSilently(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		c.expire(s.ID())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if c.opened != 1 || s.State() != StateExpired || !errors.Is(s.Err(), session.ErrExpired) || s.Context().Err() == nil {
+			t.Errorf("%d sessions opened, state %v, error %v", c.opened, s.State(), s.Err())
+		}
+		for i := range 2 {
+			for _, m := range c.node(i + 1).record() {
+				if m != "0s open" {
+					t.Errorf("sent %q", m)
+				}
+			}
+		}
+		if _, err := NewRegistrar(cl, RegistrarOptions{}); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), "silently") {
+			t.Errorf("a registrar without a hook: %v", err)
+		}
+		hook := func(context.Context, Establishment) error { return nil }
+		for _, o := range []RegistrarOptions{{Register: hook, MinBackoff: -1}, {Register: hook, Session: SessionOptions{RequestID: session.RequestID{1}}}} {
+			if _, err := NewRegistrar(cl, o); !errors.Is(err, session.ErrInvalid) {
+				t.Errorf("NewRegistrar(%+v): %v", o, err)
+			}
+		}
+	})
+}
