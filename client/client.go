@@ -17,6 +17,10 @@ type Client struct {
 	cfg   Config
 	clock *clock
 	dice  *dice
+	// spread and settled are a pool's, or nil: see Pool.
+	spread    func(servers []string)
+	settled   func(server string)
+	occupancy occupancy
 
 	mu      sync.Mutex
 	loop    *loop                       // guarded by mu; nil before the first use
@@ -115,6 +119,18 @@ func (c *Client) Close() error {
 // changes nothing about them: it is for the application, and for what keeps a tree.
 func (c *Client) Chroot() string { return c.cfg.chroot }
 
+// holds reports whether the client holds a session, or is taking hold of it.
+func (c *Client) holds(id session.ID) bool {
+	c.mu.Lock()
+	l := c.loop
+	c.mu.Unlock()
+	answer := make(chan bool, 1)
+	if l == nil || !l.post(func() { answer <- l.sessions[id] != nil }) {
+		return false
+	}
+	return <-answer
+}
+
 // begin returns the loop, started at the first use.
 func (c *Client) begin(ctx context.Context) (*loop, error) {
 	c.mu.Lock()
@@ -124,7 +140,8 @@ func (c *Client) begin(ctx context.Context) (*loop, error) {
 	}
 	if c.loop == nil {
 		c.loop = newLoop(c.cfg, c.clock, c.dice)
-		c.loop.mover.servers = c.servers
+		c.loop.mover.servers, c.loop.mover.spread = c.servers, c.spread
+		c.loop.settled, c.loop.occupancy = c.settled, &c.occupancy
 		c.loop.start(context.WithoutCancel(ctx))
 	}
 	return c.loop, nil

@@ -42,6 +42,9 @@ type loop struct {
 	attempts uint64
 	// trouble is the last thing a connection or a node had against serving.
 	trouble error
+
+	settled   func(server string) // nil outside pools
+	occupancy *occupancy
 }
 
 // held is a session the client holds, or is taking hold of while joining is set.
@@ -97,7 +100,7 @@ func newLoop(cfg Config, c *clock, d *dice) *loop {
 	l := &loop{
 		cfg: cfg, clock: c, dice: d, logger: cfg.Logger,
 		done: make(chan struct{}), calls: make(chan func()), arrivals: make(chan arrival),
-		sessions: make(map[session.ID]*held), opens: make(map[*call]struct{}),
+		occupancy: new(occupancy), sessions: make(map[session.ID]*held), opens: make(map[*call]struct{}),
 	}
 	l.mover.fresh = true
 	return l
@@ -130,6 +133,7 @@ func (l *loop) run(ctx context.Context) {
 		case <-timer.C:
 		case <-ctx.Done():
 			l.shut()
+			l.occupancy.note(0, false)
 			return
 		}
 		l.look()
@@ -138,6 +142,7 @@ func (l *loop) run(ctx context.Context) {
 			do()
 		}
 		l.step(ctx)
+		l.occupancy.note(len(l.sessions), l.cur != nil)
 		if at := l.wakeAt(); at.IsZero() {
 			timer.Stop()
 		} else {

@@ -135,6 +135,9 @@ func (l *loop) adopt() {
 	l.cur.deadline = time.Time{}
 	l.mover.moving = false
 	l.mover.last = l.cur.server
+	if l.settled != nil {
+		l.settled(l.cur.server)
+	}
 	l.logger.Info("connected", "address", l.cur.address)
 	if former != nil {
 		l.drop(former, nil)

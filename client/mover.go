@@ -28,8 +28,8 @@ type mover struct {
 	servers []string // configured
 	learnt  []string // told by nodes
 	last    string   // served most recently: tried last
-	// crowd, when set, counts how many connections of a pool are at a server: the emptiest are tried first.
-	crowd func(server string) int
+	// spread, when set, sorts servers so that the connections of a pool come to different ones.
+	spread func(servers []string)
 
 	moving bool
 	first  string // tried before the others of the round
@@ -50,11 +50,15 @@ func (m *mover) begin(d *dice) {
 	d.shuffle(servers)
 	d.shuffle(learnt)
 	all := append(servers, learnt...)
-	if m.crowd != nil {
-		slices.SortStableFunc(all, func(a, b string) int { return m.crowd(a) - m.crowd(b) })
+	i := slices.Index(all, m.last)
+	if i >= 0 {
+		all = slices.Delete(all, i, i+1)
 	}
-	if i := slices.Index(all, m.last); i >= 0 {
-		all = append(slices.Delete(all, i, i+1), m.last)
+	if m.spread != nil {
+		m.spread(all)
+	}
+	if i >= 0 {
+		all = append(all, m.last)
 	}
 	m.plan(all)
 }
