@@ -14,7 +14,7 @@ import (
 	"holdfast/test/bubbles"
 )
 
-func newTestPool(t testing.TB, c *fakeCluster, connections int) *Pool {
+func newTestPool(t *testing.T, c *fakeCluster, connections int) *Pool {
 	t.Helper()
 	p, err := NewPool(Config{Endpoints: c.endpoints(1, len(c.nodes)), Dial: c.dial, Rand: rand.NewPCG(1, 2)}, connections)
 	if err != nil {
@@ -25,7 +25,7 @@ func newTestPool(t testing.TB, c *fakeCluster, connections int) *Pool {
 }
 
 // fill opens n sessions, 64 at a time.
-func fill(t testing.TB, p *Pool, n int, timeout time.Duration) []*Session {
+func fill(t *testing.T, p *Pool, n int, timeout time.Duration) []*Session {
 	t.Helper()
 	sessions, next := make([]*Session, n), make(chan int)
 	var opening sync.WaitGroup

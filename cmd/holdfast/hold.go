@@ -18,8 +18,10 @@ func (c *cli) sessionHold() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use: "hold", Short: "Keep a session alive until interrupted", Args: cobra.NoArgs,
-		Long: `Keep a session alive until interrupted: the one of a token, or a new one. Prints its id and token, then every change of
-its state with the moment up to which the cluster promises not to expire it; with -o json one object on each line.
+		Long: `Keep a session alive until interrupted: the one of a token, or a new one. Prints its id and token, then its state machine as it
+goes: what happened, the state after it and the one before where that is another, and the moment up to which the
+cluster promises not to expire the session; with -o json one object on each line. States are connecting, connected,
+jeopardy (a node serves the session, and touches may not count), expired, closed and auth failed.
 
 Ctrl-C closes the session, or leaves it to expire with --keep; the exit code then is 0. It is 1 when the session ends
 otherwise.`,
@@ -118,15 +120,26 @@ func (c *cli) letGo(ctx context.Context, s *client.Session, end func(*client.Ses
 type eventView struct {
 	Time      time.Time    `json:"time"`
 	Event     string       `json:"event"`
+	From      string       `json:"from"`
+	State     string       `json:"state"`
 	Node      session.Node `json:"node,omitempty"`
 	Address   string       `json:"address,omitempty"`
 	SafeUntil *time.Time   `json:"safe_until,omitempty"`
 	Error     string       `json:"error,omitempty"`
+	// Dropped counts events that were not printed because printing was too slow.
+	Dropped uint64 `json:"dropped,omitempty"`
 }
 
 func (c *cli) printEvent(e client.Event) error {
-	v := eventView{Time: e.At.Round(0), Event: e.Kind.String(), Node: e.Node, Address: e.Address, SafeUntil: moment(e.SafeUntil)}
-	text := fmt.Sprintf("%s  %-14s node %d  safe until %s", timeText(e.At), v.Event, e.Node, timeText(e.SafeUntil))
+	v := eventView{
+		Time: e.At.Round(0), Event: e.Kind.String(), From: e.From.String(), State: e.State.String(), Node: e.Node, Address: e.Address,
+		SafeUntil: moment(e.SafeUntil), Dropped: e.Dropped,
+	}
+	passage := v.State
+	if e.From != e.State {
+		passage = v.From + " -> " + v.State
+	}
+	text := fmt.Sprintf("%s  %-14s %-24s node %d  safe until %s", timeText(e.At), v.Event, passage, e.Node, timeText(e.SafeUntil))
 	if e.Address != "" {
 		text += "  " + e.Address
 	}

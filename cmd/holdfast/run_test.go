@@ -203,6 +203,14 @@ func TestExitCodes(t *testing.T) {
 		{"session close --token-file /does/not/exist", nil, exitUsage, "no such file"},
 		{"session close --token a --token-file b", nil, exitUsage, "token-file"},
 		{"session hold --token a --label x=y", nil, exitUsage, "label"},
+		{"ping --count 0", nil, exitUsage, "1 to 1000000"},
+		{"ping --count 1000001", nil, exitUsage, "1 to 1000000"},
+		{"ping --interval -1s", nil, exitUsage, "--interval"},
+		{"ping --timeout 0s", nil, exitUsage, "--timeout"},
+		{"ping --endpoints localhost", nil, exitUsage, "host:port"},
+		{"ping extra", nil, exitUsage, "extra"},
+		{"ping --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
+		{"ping --call-timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
 		{"id encode", nil, exitUsage, "--node"},
 		{"id encode --node 1 --time 2025-12-31T23:59:59Z", nil, exitUsage, "2026"},
 		{"id encode --node 1 --ms 1099511627776", nil, exitUsage, "1099511627775"},
@@ -337,13 +345,13 @@ func TestHoldClosesOnInterrupt(t *testing.T) {
 	var e eventView
 	h.line(t, &v)
 	h.line(t, &e)
-	if v.Token != tokenText || e.Event != "connected" || e.Address != n.address || e.SafeUntil == nil || e.Node != 1 {
+	if v.Token != tokenText || e.Event != "connected" || e.From != "connecting" || e.State != "connected" || e.Address != n.address || e.SafeUntil == nil || e.Node != 1 {
 		t.Errorf("got %+v, %+v", v, e)
 	}
 	h.stop()
 	e = eventView{}
 	h.line(t, &e)
-	if code := <-h.code; code != exitDone || e.Event != "ended" {
+	if code := <-h.code; code != exitDone || e.Event != "ended" || e.State != "closed" {
 		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), e)
 	}
 	if got := n.calls(); !slices.Equal(got, []string{"open 10s ", "close"}) {
