@@ -140,10 +140,10 @@ func (l *loop) openRefused(c *conn, r *request, call *call, err error) {
 		delete(l.opens, call)
 		call.settle(nil, err)
 	case elsewhere:
-		l.pause(c, r)
+		l.pause(c, r, err)
 		l.leave(c, err)
 	case again:
-		l.pause(c, r)
+		l.pause(c, r, err)
 	}
 }
 
@@ -180,7 +180,7 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 		l.failedNext(err)
 		return
 	}
-	l.pause(c, r)
+	l.pause(c, r, err)
 	if verdict == elsewhere {
 		l.leave(c, err)
 	}
@@ -205,7 +205,7 @@ func (l *loop) closeRefused(c *conn, r *request, h *held, err error) {
 		c.stray = true // the node serves it still: a touch of all its sessions would keep it alive
 		l.end(h, err)
 	default:
-		l.pause(c, r)
+		l.pause(c, r, err)
 		if judge(err) == elsewhere {
 			l.leave(c, err)
 		}

@@ -172,6 +172,10 @@ func (d *dice) backoff(n int) time.Duration {
 	return time.Duration(d.rand.Int64N(int64(limit)))
 }
 
+// wait returns the n-th wait in a row after err: a back-off, on top of what a server asks for. So it is never shorter than
+// that, and those who were asked at the same time come back at different ones.
+func (d *dice) wait(n int, err error) time.Duration { return hint(err) + d.backoff(n) }
+
 // draw returns a number from 0 to below 1.
 func (d *dice) draw() float64 {
 	d.mu.Lock()

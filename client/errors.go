@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -60,6 +61,17 @@ func judge(err error) verdict {
 func passes(err error) bool {
 	limit, ok := errors.AsType[*session.LimitError](err)
 	return ok && strings.HasPrefix(limit.Name, "requests_")
+}
+
+// maxHint bounds what a server can have a client wait.
+const maxHint = 30 * time.Second
+
+// hint returns how long the server that refused with err asks to wait; 0 when it does not say.
+func hint(err error) time.Duration {
+	if limit, ok := errors.AsType[*session.LimitError](err); ok {
+		return min(max(limit.RetryAfter, 0), maxHint)
+	}
+	return 0
 }
 
 // dead reports whether err, the answer to a resume or a touch, ends a session for its client. Anything else leaves the

@@ -27,7 +27,7 @@ func (c *Client) unary(ctx context.Context, call func(context.Context, *grpc.Cli
 				break
 			}
 		}
-		if slept := sleep(ctx, c.dice.backoff(n)); slept != nil {
+		if slept := sleep(ctx, c.dice.wait(n, err)); slept != nil {
 			return errors.Join(slept, err)
 		}
 	}

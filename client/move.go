@@ -56,7 +56,7 @@ func (l *loop) beginMove() {
 	}
 	m.moving = true
 	if !m.fresh {
-		l.tryOn() // the node that is left has served nothing
+		l.tryOn(l.trouble) // the node that is left has served nothing
 		return
 	}
 	m.fresh, m.begun, m.rounds, m.at = false, false, 0, l.now

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +135,51 @@ func TestBackOffBetweenRounds(t *testing.T) {
 			t.Errorf("dials in two minutes: %d, %d, %d", n, len(c.node(2).dials), len(c.node(3).dials))
 		}
 	})
+}
+
+// A server that asks for patience gets at least what it asks for, and at most maxHint.
+func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, time.Hour: maxHint, -time.Hour: 0} {
+		t.Run(asked.String(), func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 1, 1)
+				tries := 0
+				c.set(func() {
+					c.node(1).script = func(string) error {
+						if tries++; tries == 1 {
+							return &session.LimitError{Name: "requests_to_leader", Limit: "4096", RetryAfter: asked}
+						}
+						return nil
+					}
+				})
+				mustOpen(t, cl, 10*time.Second)
+				if got := time.Since(c.start); got < want || got > want+DefaultMinBackoff {
+					t.Errorf("opened after %v, asked to wait %v", got, asked)
+				}
+			})
+		})
+	}
+}
+
+// Full jitter: waits are spread over all of 0 to the cap, which doubles.
+func TestFullJitter(t *testing.T) {
+	d := &dice{rand: rand.New(rand.NewPCG(1, 2)), lowest: 50 * time.Millisecond, highest: 2 * time.Second}
+	for n, limit := 1, d.lowest; n < 60; n, limit = n+1, min(2*limit, d.highest) {
+		const draws, tenths = 2000, 10
+		var count [tenths]int
+		for range draws {
+			w := d.backoff(n)
+			if w < 0 || w >= limit {
+				t.Fatalf("wait %d is %v, of at most %v", n, w, limit)
+			}
+			count[w*tenths/limit]++
+		}
+		for i, got := range count {
+			if got < draws/tenths*2/3 || got > draws/tenths*4/3 {
+				t.Errorf("wait %d: %d of %d draws in tenth %d", n, got, draws, i)
+			}
+		}
+	}
 }
 
 func TestNodesThatRefuseAreNotAskedInATightLoop(t *testing.T) {

@@ -194,10 +194,11 @@ func (l *loop) resolved(round uint64, server, port string, addresses []string, e
 // attemptFailed goes on with what is left of the round. After the last of a round comes a back-off.
 func (l *loop) attemptFailed(err error) {
 	l.trouble = err
-	l.tryOn()
+	l.tryOn(err)
 }
 
-func (l *loop) tryOn() {
+// tryOn makes the next attempt of the round at once; a new round waits for longer if err says so.
+func (l *loop) tryOn(err error) {
 	m := &l.mover
 	switch {
 	case len(m.left) > 0:
@@ -209,6 +210,6 @@ func (l *loop) tryOn() {
 	default:
 		m.rounds++
 		m.begun = false
-		m.at = l.now.Add(l.dice.backoff(m.rounds))
+		m.at = l.now.Add(l.dice.wait(m.rounds, err))
 	}
 }

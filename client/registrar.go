@@ -137,7 +137,7 @@ func (r *Registrar) open(ctx context.Context) (*Session, error) {
 		case !errors.Is(err, session.ErrLimit):
 			return nil, err
 		}
-		if sleep(ctx, r.dice.backoff(n)) != nil {
+		if sleep(ctx, r.dice.wait(n, err)) != nil {
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
 	}

@@ -133,11 +133,14 @@ func (c *conn) take(seq uint64) (*request, bool) {
 }
 
 // pause has r repeated on c after a back-off, which grows with what c refused in a row and with the rounds over all nodes
-// that came to nothing. One back-off serves all that are refused meanwhile.
-func (l *loop) pause(c *conn, r *request) {
+// that came to nothing. One back-off serves all that are refused meanwhile, and is as long as the longest that a
+// refusal asks for.
+func (l *loop) pause(c *conn, r *request, err error) {
 	c.again = append(c.again, r)
 	if c.againAt.IsZero() {
 		c.pauses++
-		c.againAt = l.now.Add(l.dice.backoff(max(c.pauses, l.mover.rounds)))
+		c.againAt = l.now.Add(l.dice.wait(max(c.pauses, l.mover.rounds), err))
+		return
 	}
+	c.againAt = latest(c.againAt, l.now.Add(hint(err)))
 }

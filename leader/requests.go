@@ -18,7 +18,7 @@ func (t *Tracker) serve(ctx context.Context, s *stream, r *session.Request) {
 	refuse := func(err error) { s.reply(&session.Reply{Seq: r.Seq, Err: err}) }
 	if s.requests.Add(1) > maxRequests {
 		s.requests.Add(-1)
-		refuse(&session.LimitError{Name: "requests_per_stream", Limit: strconv.Itoa(maxRequests)})
+		refuse(&session.LimitError{Name: "requests_per_stream", Limit: strconv.Itoa(maxRequests), RetryAfter: session.BusyRetryAfter})
 		return
 	}
 	started := t.handle(func() {

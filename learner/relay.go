@@ -260,7 +260,7 @@ func (r *relay) begin() (chan session.Reply, uint64, error) {
 		return nil, 0, session.ErrNoLeader
 	}
 	if len(r.pending) >= maxPending {
-		return nil, 0, &session.LimitError{Name: "requests_to_leader", Limit: fmt.Sprintf("%d in flight", maxPending)}
+		return nil, 0, &session.LimitError{Name: "requests_to_leader", Limit: fmt.Sprintf("%d in flight", maxPending), RetryAfter: session.BusyRetryAfter}
 	}
 	r.seq++
 	waiting := make(chan session.Reply, 1)

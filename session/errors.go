@@ -1,6 +1,9 @@
 package session
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Errors of the domain. Test for them with errors.Is; what they carry is in the typed errors below.
 var (
@@ -75,6 +78,9 @@ type LimitError struct {
 	Name string
 	// Limit is its value, with units.
 	Limit string
+	// RetryAfter is how long a client is to wait, at least, before it sends the same request again; 0 when nothing is
+	// known of that, negative never.
+	RetryAfter time.Duration
 }
 
 func (e *LimitError) Error() string { return "over the limit " + e.Name + " (" + e.Limit + ")" }

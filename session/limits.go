@@ -21,6 +21,9 @@ const (
 	MaxCloseBatch = 1024
 	// MaxPage is the number of sessions of one page of a list.
 	MaxPage = 1000
+	// BusyRetryAfter is what clients are asked to wait when all places for requests under way are taken: some are free again
+	// after about a round of the network and a commit.
+	BusyRetryAfter = 50 * time.Millisecond
 	// MaxTimeout is the largest maximum timeout a cluster can be configured with.
 	MaxTimeout = 24 * time.Hour
 )

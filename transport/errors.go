@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -148,6 +149,9 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 		d.Field, d.Limit = idsLimit, session.ErrIDsUsedUp.Error()
 	case reason == holdfastv1.Reason_REASON_LIMIT && errors.As(err, &limit):
 		d.Field, d.Limit = limit.Name, limit.Limit
+		if limit.RetryAfter > 0 {
+			d.RetryAfter = durationpb.New(limit.RetryAfter)
+		}
 	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT && errors.As(err, &field):
 		d.Field, d.Limit = field.Field, field.Limit
 	}
@@ -215,7 +219,7 @@ func typed(d *holdfastv1.ErrorDetail) error {
 	case reason == holdfastv1.Reason_REASON_LIMIT && d.GetField() == idsLimit:
 		return session.ErrIDsUsedUp
 	case reason == holdfastv1.Reason_REASON_LIMIT:
-		return &session.LimitError{Name: d.GetField(), Limit: d.GetLimit()}
+		return &session.LimitError{Name: d.GetField(), Limit: d.GetLimit(), RetryAfter: max(d.GetRetryAfter().AsDuration(), 0)}
 	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT:
 		return &session.FieldError{Field: d.GetField(), Limit: d.GetLimit()}
 	default:

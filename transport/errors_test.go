@@ -7,9 +7,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -39,6 +41,7 @@ func TestErrorsRoundTrip(t *testing.T) {
 		{session.ErrOutcomeUnknown, session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
 		{session.ErrLimit, session.ErrLimit, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
 		{&session.LimitError{Name: "n", Limit: "9 of them"}, session.ErrLimit, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
+		{&session.LimitError{Name: "n", Limit: "8 of them", RetryAfter: 70}, session.ErrLimit, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
 		{session.ErrIDsUsedUp, session.ErrIDsUsedUp, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
 		{session.ErrInvalid, session.ErrInvalid, codes.InvalidArgument, holdfastv1.Reason_REASON_INVALID_ARGUMENT},
 		{&session.FieldError{Field: "f", Limit: "1 to 2"}, session.ErrInvalid, codes.InvalidArgument, holdfastv1.Reason_REASON_INVALID_ARGUMENT},
@@ -159,5 +162,15 @@ func TestDomainOfWhatHasNoReason(t *testing.T) {
 	}
 	if got := FromDetail(&holdfastv1.ErrorDetail{Reason: holdfastv1.Reason_REASON_SESSION_EXPIRED}, ""); got.Error() != session.ErrExpired.Error() {
 		t.Errorf("text %q, want no id that is not known", got)
+	}
+}
+
+// Nobody is asked to wait for less than nothing, whatever a server sends.
+func TestHintFromTheWireIsNotNegative(t *testing.T) {
+	for _, d := range []*durationpb.Duration{nil, durationpb.New(-time.Hour), {Seconds: -1 << 62, Nanos: 1 << 30}} {
+		err := FromDetail(&holdfastv1.ErrorDetail{Reason: holdfastv1.Reason_REASON_LIMIT, Field: "n", RetryAfter: d}, "")
+		if limit, ok := errors.AsType[*session.LimitError](err); !ok || limit.RetryAfter != 0 {
+			t.Errorf("%v: got %+v", d, limit)
+		}
 	}
 }

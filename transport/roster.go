@@ -66,7 +66,7 @@ func (r *roster) begin(q request) (request, error) {
 		return q, session.ErrStopping
 	}
 	if r.requests >= r.maxRequests {
-		return q, &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.maxRequests) + " under way"}
+		return q, &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.maxRequests) + " under way", RetryAfter: session.BusyRetryAfter}
 	}
 	if r.more(q) && len(r.sessions)+len(r.opens)+len(r.resumes) >= r.maxSessions {
 		return q, &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.maxSessions)}

@@ -11,6 +11,7 @@ package holdfastv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -130,7 +131,10 @@ type ErrorDetail struct {
 	Leader        uint32 `protobuf:"varint,4,opt,name=leader,proto3" json:"leader,omitempty"`
 	LeaderAddress string `protobuf:"bytes,5,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"`
 	// SESSION_EXPIRED: the certificate, when it is still known.
-	Certificate   *Certificate `protobuf:"bytes,6,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	Certificate *Certificate `protobuf:"bytes,6,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// LIMIT: how long to wait, at least, before the same request is sent again. Absent when waiting does not help, or the
+	// node cannot say how long. Clients bound it.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,18 +211,27 @@ func (x *ErrorDetail) GetCertificate() *Certificate {
 	return nil
 }
 
+func (x *ErrorDetail) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
 var File_holdfast_v1_error_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/types.proto\"\xe1\x01\n" +
+	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"\x9d\x02\n" +
 	"\vErrorDetail\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.holdfast.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\rR\x06leader\x12%\n" +
 	"\x0eleader_address\x18\x05 \x01(\tR\rleaderAddress\x12:\n" +
-	"\vcertificate\x18\x06 \x01(\v2\x18.holdfast.v1.CertificateR\vcertificate*\xd6\x02\n" +
+	"\vcertificate\x18\x06 \x01(\v2\x18.holdfast.v1.CertificateR\vcertificate\x12:\n" +
+	"\vretry_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter*\xd6\x02\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +
@@ -251,18 +264,20 @@ func file_holdfast_v1_error_proto_rawDescGZIP() []byte {
 var file_holdfast_v1_error_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_holdfast_v1_error_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_holdfast_v1_error_proto_goTypes = []any{
-	(Reason)(0),         // 0: holdfast.v1.Reason
-	(*ErrorDetail)(nil), // 1: holdfast.v1.ErrorDetail
-	(*Certificate)(nil), // 2: holdfast.v1.Certificate
+	(Reason)(0),                 // 0: holdfast.v1.Reason
+	(*ErrorDetail)(nil),         // 1: holdfast.v1.ErrorDetail
+	(*Certificate)(nil),         // 2: holdfast.v1.Certificate
+	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
 }
 var file_holdfast_v1_error_proto_depIdxs = []int32{
 	0, // 0: holdfast.v1.ErrorDetail.reason:type_name -> holdfast.v1.Reason
 	2, // 1: holdfast.v1.ErrorDetail.certificate:type_name -> holdfast.v1.Certificate
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	3, // 2: holdfast.v1.ErrorDetail.retry_after:type_name -> google.protobuf.Duration
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_error_proto_init() }
