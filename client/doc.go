@@ -31,6 +31,23 @@
 // shows as a [Connected] event from CONNECTED or JEOPARDY. What runs out while no node serves a session leaves it
 // CONNECTING. ZooKeeper's CONNECTED_READ_ONLY is missing, because no node serves sessions read-only.
 //
+// # Finding a node
+//
+// A node is left when it is lost, says that it hears of no leader, or owes an answer: with a session's timeout T that is T/3
+// after the sending of the last touch that it answered, which leaves two other nodes T/4 each (silence.go has the
+// arithmetic). A round goes over all servers in random order, the last one that served at its end; names are resolved
+// again in each round, to all their addresses. The next attempt to connect is made when the one before has failed, or
+// has taken [Config.HedgeDelay]; the first connection that is up is used. After a round that came to nothing follows a
+// back-off with full jitter, on top of what a server asked for.
+//
+// What is in flight on a connection that is lost is repeated safely, or ends with [session.ErrOutcomeUnknown]: see
+// [InFlight]. [Client.UpdateServers] replaces the servers at run time.
+//
+// # More than a session
+//
+// A [Pool] spreads thousands of sessions over a few connections and these over the nodes. A [Registrar] opens a new session
+// after an expiry and has the application register again; without one, an expired session stays expired.
+//
 // # Goroutines
 //
 // One goroutine per client, the loop, owns the sessions, the requests and the connections; a connection has two more, one

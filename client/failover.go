@@ -17,18 +17,22 @@ import (
 // unary makes a call at one endpoint after the other, with a back-off after each round, until one of them decides it or
 // ctx ends; then the error wraps its cause and what the last attempt ran into.
 func (c *Client) unary(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
+	var said error // the last thing that stood in the way
 	for n := 1; ; n++ {
-		var err error
 		for _, address := range c.endpoints() {
-			if err = c.attempt(ctx, address, call); judge(err) == final {
+			err := c.attempt(ctx, address, call)
+			if judge(err) == final {
 				return err
+			}
+			if ctx.Err() == nil || said == nil { // an attempt that ctx cut short says nothing of the node
+				said = err
 			}
 			if ctx.Err() != nil {
 				break
 			}
 		}
-		if slept := sleep(ctx, c.dice.wait(n, err)); slept != nil {
-			return errors.Join(slept, err)
+		if slept := sleep(ctx, c.dice.wait(n, said)); slept != nil {
+			return errors.Join(slept, said)
 		}
 	}
 }

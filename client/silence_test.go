@@ -106,7 +106,7 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 				if want := []time.Duration{0, 0, tt.delay, 2 * tt.delay, 3 * tt.delay}; !slices.Equal(dials, want) {
 					t.Errorf("dialled at %v, want %v", dials, want)
 				}
-				last := c.nodes[cl.loop.racing[1].address] // still under way
+				last := <-underWay(c, cl)
 				c.set(func() { last.hang = false })
 				time.Sleep(2 * tt.bound)
 				synctest.Wait()
@@ -116,6 +116,13 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 			})
 		})
 	}
+}
+
+// underWay returns the node of an attempt to connect that is under way.
+func underWay(c *fakeCluster, cl *Client) <-chan *fakeNode {
+	n := make(chan *fakeNode, 1)
+	cl.loop.post(func() { n <- c.nodes[cl.loop.racing[1].address] })
+	return n
 }
 
 // The first connection that is up is used, those that race it are closed, and are tried again when it does not serve.

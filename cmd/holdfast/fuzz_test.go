@@ -165,6 +165,7 @@ func FuzzArguments(f *testing.F) {
 		"cluster\nmembers\n-o\njson\n--endpoints\n,,:,[", "__complete\nsession\n", "--version", "", "help\nid", "session\nhold\n--\n-x",
 		"id\nnew\n--layout\nsnowflake\n--datacenter=1\n--worker=31\n--count=100000\n-o\njson", "id\nzxid\n--term=4294967296\n--index=1", "id\nzxid\n0x300000010",
 		"id\nnew\n--layout=snowflake\n--policy=switch-worker\n--spares=1,1\n--datacenter=0\n--worker=0", "id\nencode\n--layout=zookeeper\n--server=256",
+		"ping\n--count\n3\n--interval\n0s",
 	} {
 		f.Add(s)
 	}
