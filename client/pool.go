@@ -94,15 +94,15 @@ func (p *Pool) Resume(ctx context.Context, t session.Token) (*Session, error) {
 	return p.clients[i].Resume(ctx, t)
 }
 
-// take returns the connection to use: that with the fewest sessions, among those that are connected or have nothing to
-// be connected for yet; if there is none, among all.
+// take returns the connection to use: that with the fewest sessions, among those that are connected or hold none yet (at the
+// beginning all are being made, and those that are up first must not get everything); if there is none, among all.
 func (p *Pool) take() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	best, bestServes, least := 0, false, int64(0)
 	for i, c := range p.clients {
-		load := c.occupancy.sessions.Load() + int64(p.opening[i])
-		serves := load == 0 || c.occupancy.connected.Load()
+		sessions := c.occupancy.sessions.Load()
+		load, serves := sessions+int64(p.opening[i]), sessions == 0 || c.occupancy.connected.Load()
 		if i == 0 || serves && !bestServes || serves == bestServes && load < least {
 			best, bestServes, least = i, serves, load
 		}

@@ -139,6 +139,7 @@ func (l *loop) attach(h *held, c *conn, r *request, attempt uint64, g session.Gr
 	}
 	if h.joining != nil {
 		delete(l.opens, h.joining)
+		l.occupancy.note(len(l.sessions), l.cur != nil) // before the caller goes on, and is not counted any more
 		h.joining.settle(h.s, nil)
 		h.joining = nil
 	}
