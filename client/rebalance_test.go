@@ -211,3 +211,36 @@ func TestUpdateServersWithoutSuccess(t *testing.T) {
 		}
 	})
 }
+
+// A list that comes while a client moves because of the former one finds it where it goes, not where it still is (spec
+// 10.5): else two updates in a row would move it twice.
+func TestUpdateDuringAMoveCountsFromWhereTheClientGoes(t *testing.T) {
+	to := func(n int) *conn { return &conn{target: target{server: fmt.Sprintf("n%d:7400", n)}, cancel: func() {}} }
+	for name, set := range map[string]func(*loop){
+		"planned": func(l *loop) { l.mover.left = []target{{server: "n4:7400"}, {server: "n5:7400"}} },
+		"dialled": func(l *loop) { l.racing = []*conn{to(4)} },
+		"asked":   func(l *loop) { l.next = to(4) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, c, _ := staged(t)
+			l.mover.servers = []string{"n1:7400", "n4:7400", "n5:7400"}
+			if got := l.goesTo(); got != "n1:7400" {
+				t.Fatalf("goes to %s without a move", got)
+			}
+			c.failing, l.mover.moving = errRebalanced, true
+			set(l)
+			if got := l.goesTo(); got != "n4:7400" {
+				t.Fatalf("goes to %s, want n4", got)
+			}
+			next, racing := l.next, len(l.racing)
+			l.updateServers([]string{"n1:7400", "n4:7400"}) // n4 stays: so does the move
+			if l.next != next || len(l.racing) != racing || !l.mover.moving || slices.ContainsFunc(l.mover.left, func(t target) bool { return t.server == "n5:7400" }) {
+				t.Errorf("the move was given up, or goes to a removed server: %+v", l.mover)
+			}
+			l.updateServers([]string{"n1:7400", "n2:7400"}) // n4 goes
+			if l.next != nil || len(l.racing) > 0 || !l.mover.moving || len(l.mover.left) != 1 || l.mover.left[0].server != "n2:7400" {
+				t.Errorf("left %+v, want the new server", l.mover.left)
+			}
+		})
+	}
+}
