@@ -81,7 +81,7 @@ fuzz: ## Fuzz every target for TIME=30s each, until one finds something
 disks: ## Run nodes on disks that fail, hang, lie and lose power, CUTS=40 times; needs /dev/fuse and root
 	@mkdir -p bin
 	@if [ -w /dev/fuse ] && [ "$$(id -u)" = 0 ]; then \
-		CUTS='$(CUTS)' go test -tags e2e -count=1 -timeout 2h -artifacts -outputdir $(CURDIR)/bin ./test/disk/...; \
+		CUTS='$(CUTS)' go test -tags e2e -count=1 -v -timeout 2h -artifacts -outputdir $(CURDIR)/bin ./test/disk/... | grep -v '^=== '; \
 	elif [ -n "$${CI:-}" ]; then \
 		echo 'make disks: needs /dev/fuse and root, and CI must run it' >&2; exit 1; \
 	else \
