@@ -20,6 +20,7 @@ type fakeNode struct {
 	holdfastv1.UnimplementedSessionServiceServer
 	holdfastv1.UnimplementedClusterServiceServer
 	address string
+	number  uint32 // that its status gives
 
 	mu     sync.Mutex
 	got    []string                                // guarded by mu
@@ -50,7 +51,7 @@ func startNode(t *testing.T) *fakeNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &fakeNode{address: listener.Addr().String()}
+	n := &fakeNode{address: listener.Addr().String(), number: 1}
 	server := grpc.NewServer(grpc.WaitForHandlers(true))
 	holdfastv1.RegisterSessionServiceServer(server, n)
 	holdfastv1.RegisterClusterServiceServer(server, n)
@@ -186,7 +187,7 @@ func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsR
 
 func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
 	return &holdfastv1.GetStatusResponse{
-		Id: 1, ClusterId: "holdfast", Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 3, Leader: 2, LeaderAddress: "n2:7400", CommitIndex: 99,
+		Id: n.number, ClusterId: "holdfast", Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 3, Leader: 2, LeaderAddress: "n2:7400", CommitIndex: 99,
 		AppliedIndex: 98, SessionsGlobal: 5, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab", Version: "v1",
 	}, n.called("status")
 }

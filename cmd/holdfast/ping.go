@@ -106,13 +106,18 @@ func (c *cli) pingNode(ctx context.Context, endpoint string, p pinger) (v pingVi
 	defer func() { _ = cl.Close() }() // always nil
 	opening, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	status, err := cl.Status(opening, endpoint)
+	if err != nil {
+		v.Error = oneLine(err)
+		return v, err
+	}
+	v.Node = status.Node
 	s, err := cl.Open(opening, client.SessionOptions{Timeout: p.timeout, Labels: map[string]string{"holdfast": "ping"}})
 	if err != nil {
 		v.Error = oneLine(err)
 		return v, err
 	}
-	v.Node = s.Owner()
-	trips, lost, err := c.touches(ctx, cl, s, p)
+	trips, lost, err := c.touches(ctx, cl, s, v.Node, p)
 	v.take(trips, lost)
 	closing, cancelClose := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancelClose()
@@ -127,11 +132,11 @@ func (c *cli) pingNode(ctx context.Context, endpoint string, p pinger) (v pingVi
 
 // touches returns the round trips of so many touches, and how many came to nothing; the error is that of the last one of
 // these. The first touch connects, and is not counted.
-func (c *cli) touches(ctx context.Context, cl *client.Client, s *client.Session, p pinger) (trips []time.Duration, lost int, err error) {
+func (c *cli) touches(ctx context.Context, cl *client.Client, s *client.Session, node session.Node, p pinger) (trips []time.Duration, lost int, err error) {
 	ticker := time.NewTicker(max(p.interval, 1))
 	defer ticker.Stop()
 	for i := range p.count + 1 {
-		trip, touchErr := c.touchOnce(ctx, cl, s)
+		trip, touchErr := c.touchOnce(ctx, cl, s, node)
 		switch {
 		case ctx.Err() != nil:
 			return trips, lost, context.Cause(ctx)
@@ -154,7 +159,15 @@ func (c *cli) touches(ctx context.Context, cl *client.Client, s *client.Session,
 	return trips, lost, err
 }
 
-func (c *cli) touchOnce(ctx context.Context, cl *client.Client, s *client.Session) (time.Duration, error) {
+// elsewhere says that a node does not serve the session that was opened there: it knows of no leader, and another one does.
+func elsewhere(owner session.Node) error {
+	return fmt.Errorf("it does not serve now: the session is at node %d", owner)
+}
+
+func (c *cli) touchOnce(ctx context.Context, cl *client.Client, s *client.Session, node session.Node) (time.Duration, error) {
+	if owner := s.Owner(); owner != node {
+		return 0, elsewhere(owner)
+	}
 	touching, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	begin := time.Now()

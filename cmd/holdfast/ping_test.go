@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -24,9 +25,23 @@ func TestPingMeasuresEveryEndpoint(t *testing.T) {
 	if v = views[1]; v.Endpoint != closed || v.Touches != 0 || v.MinUS != nil || v.Error == "" {
 		t.Errorf("of a node that is down: %+v", v)
 	}
-	want := []string{"open 10s ", "touch", "touch", "touch", "touch", "touch", "touch", "close"} // the first touch connects
+	want := []string{"status", "open 10s ", "touch", "touch", "touch", "touch", "touch", "touch", "close"} // the first touch connects
 	if got := n.calls(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestPingOfANodeThatDoesNotServe: its session is opened elsewhere, and that node's round trips are not taken for its own.
+func TestPingOfANodeThatDoesNotServe(t *testing.T) {
+	n := startNode(t)
+	n.number = 2 // and the session it opens is at node 1
+	code, stdout, stderr := execute(t, "", "ping", "--count", "3", "--interval", "0s", "-o", "json")
+	var views []pingView
+	if err := json.Unmarshal([]byte(stdout), &views); err != nil || code != exitFailed || len(views) != 1 {
+		t.Fatalf("exit code %d, %s, %v in %s", code, stderr, err, stdout)
+	}
+	if v := views[0]; v.Node != 2 || v.Touches != 0 || v.MinUS != nil || !strings.Contains(v.Error, "the session is at node 1") {
+		t.Errorf("measured %s", stdout)
 	}
 }
 
