@@ -74,9 +74,11 @@ func (c *cluster) state(n int) string {
 // kill ends nodes as a power cut does, with SIGKILL, and shows that they are dead.
 func (c *cluster) kill(nodes ...int) {
 	c.t.Helper()
+	args := []string{"docker", "kill", "-s", "KILL"}
 	for _, n := range nodes {
-		must(c.t, "docker", "kill", "-s", "KILL", c.container(n))
+		args = append(args, c.container(n))
 	}
+	must(c.t, args...)
 	for _, n := range nodes {
 		want := "exited 137"
 		c.await(10*time.Second, fmt.Sprintf("node %d is dead", n), func() (bool, string) {
