@@ -18,6 +18,8 @@ func check(c session.Command) error {
 		return checkMove(c)
 	case session.CloseSessions:
 		return checkClose(c)
+	case session.ClaimIDs:
+		return checkClaim(c)
 	case session.ForgetRequests, session.Configure:
 		return nil
 	default:
@@ -25,12 +27,14 @@ func check(c session.Command) error {
 	}
 }
 
+const msLimit = "0 to 2^40 - 1 milliseconds since 2026-01-01 UTC"
+
 func checkOpen(c session.OpenSession) error {
 	switch {
 	case !c.Node.Valid():
 		return outOfRange("node", "1 to 254")
 	case c.MS > session.MaxMS:
-		return outOfRange("ms", "0 to 2^40 - 1 milliseconds since 2026-01-01 UTC")
+		return outOfRange("ms", msLimit)
 	case c.Timeout <= 0 || c.Timeout > session.MaxTimeout || c.Timeout%time.Millisecond != 0:
 		return outOfRange("timeout", "whole milliseconds, 1 ms to "+session.MaxTimeout.String())
 	case c.RequestID == session.RequestID{}:
@@ -67,6 +71,16 @@ func checkClose(c session.CloseSessions) error {
 		}
 	}
 	return nil
+}
+
+func checkClaim(c session.ClaimIDs) error {
+	switch {
+	case !c.Node.Valid():
+		return outOfRange("node", "1 to 254")
+	case c.MS > session.MaxMS:
+		return outOfRange("ms", msLimit)
+	}
+	return session.CheckClaim(c.Count)
 }
 
 func outOfRange(field, limit string) error { return &session.FieldError{Field: field, Limit: limit} }

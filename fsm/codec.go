@@ -147,6 +147,10 @@ func commandProto(c session.Command) *logv1.Command {
 		return &logv1.Command{Command: &logv1.Command_Configure{Configure: &logv1.Configure{
 			ClusterKey: keyBytes(c.Key), Nonce: c.Nonce,
 		}}}
+	case session.ClaimIDs:
+		return &logv1.Command{Command: &logv1.Command_ClaimIds{ClaimIds: &logv1.ClaimIDs{
+			Node: uint32(c.Node), Ms: c.MS, Count: c.Count,
+		}}}
 	default:
 		panic(fmt.Sprintf("fsm: command %T passed its check and cannot be encoded", c))
 	}
@@ -220,6 +224,9 @@ func commandFrom(m *logv1.Command) (session.Command, error) {
 	case *logv1.Command_Configure:
 		name = "configure"
 		c, err = configureFrom(m.Configure)
+	case *logv1.Command_ClaimIds:
+		name = "claim_ids"
+		c, err = claimFrom(m.ClaimIds)
 	default:
 		return nil, errors.New("empty")
 	}
@@ -298,6 +305,17 @@ func configureFrom(m *logv1.Configure) (session.Command, error) {
 		return nil, err
 	}
 	return session.Configure{Key: key, Nonce: m.GetNonce()}, nil
+}
+
+func claimFrom(m *logv1.ClaimIDs) (session.Command, error) {
+	if err := known(m); err != nil {
+		return nil, err
+	}
+	node, err := nodeFrom("node", m.GetNode())
+	if err != nil {
+		return nil, err
+	}
+	return session.ClaimIDs{Node: node, MS: m.GetMs(), Count: m.GetCount()}, nil
 }
 
 func nodeFrom(field string, v uint32) (session.Node, error) {

@@ -42,6 +42,7 @@ func everyCommand() map[string]session.Command {
 		"forget_requests": session.ForgetRequests{UpToIndex: 1 << 40},
 		"configure":       session.Configure{Key: session.Key{0: 1, 31: 32}, Nonce: 0x0123456789abcdef},
 		"configure_bare":  session.Configure{Nonce: 1},
+		"claim_ids":       session.ClaimIDs{Node: 3, MS: 20_736_000_123, Count: session.MaxClaim},
 	}
 }
 
@@ -100,7 +101,7 @@ func drawCommand(t *rapid.T) session.Command {
 		return time.Duration(rapid.Int64Range(1, session.MaxTimeout.Milliseconds()).Draw(t, "duration")) * time.Millisecond
 	})
 	id := rapid.Custom(func(t *rapid.T) session.ID { return session.ID(rapid.Uint64Min(1).Draw(t, "id")) })
-	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
 	case 0:
 		labels, err := session.NewLabels(rapid.MapOfN(rapid.StringMatching(`[a-z]{1,9}`), rapid.StringN(-1, -1, 64), 0, 9).Draw(t, "labels"))
 		if err != nil {
@@ -128,6 +129,10 @@ func drawCommand(t *rapid.T) session.Command {
 		}
 	case 3:
 		return session.ForgetRequests{UpToIndex: rapid.Uint64().Draw(t, "index")}
+	case 4:
+		return session.ClaimIDs{
+			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"), Count: rapid.Uint32Range(1, session.MaxClaim).Draw(t, "count"),
+		}
 	default:
 		return session.Configure{Key: session.Key{rapid.Byte().Draw(t, "key")}, Nonce: rapid.Uint64().Draw(t, "nonce")}
 	}
@@ -194,6 +199,9 @@ func TestDecodeRefuses(t *testing.T) {
 	end := func(change func(*logv1.CloseSessions)) []byte {
 		return with(t, all["close_sessions"], func(m *logv1.Command) { change(m.GetCloseSessions()) })
 	}
+	claim := func(change func(*logv1.ClaimIDs)) []byte {
+		return with(t, all["claim_ids"], func(m *logv1.Command) { change(m.GetClaimIds()) })
+	}
 	unknownIn := func(name string, in func(*logv1.Command) proto.Message) []byte {
 		return with(t, all[name], func(m *logv1.Command) { in(m).ProtoReflect().SetUnknown(unknownField()) })
 	}
@@ -257,6 +265,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{"unknown in close", unknownIn("close_sessions", func(m *logv1.Command) proto.Message { return m.GetCloseSessions() }), "close_sessions: field 99"},
 		{"unknown in closing", unknownIn("close_sessions", func(m *logv1.Command) proto.Message { return m.GetCloseSessions().Sessions[2] }), "session 2: field 99"},
 		{"unknown in forget", unknownIn("forget_requests", func(m *logv1.Command) proto.Message { return m.GetForgetRequests() }), "forget_requests: field 99"},
+		{"claim of node 0", claim(func(m *logv1.ClaimIDs) { m.Node = 0 }), "claim_ids: node"},
+		{"claim of node 255", claim(func(m *logv1.ClaimIDs) { m.Node = 255 }), "claim_ids: node"},
+		{"claim above 40 bits", claim(func(m *logv1.ClaimIDs) { m.Ms = session.MaxMS + 1 }), "claim_ids: ms"},
+		{"claims nothing", claim(func(m *logv1.ClaimIDs) { m.Count = 0 }), "claim_ids: count"},
+		{"claims too much", claim(func(m *logv1.ClaimIDs) { m.Count = session.MaxClaim + 1 }), "claim_ids: count"},
+		{"unknown in claim", unknownIn("claim_ids", func(m *logv1.Command) proto.Message { return m.GetClaimIds() }), "claim_ids: field 99"},
 		{"unknown in configure", unknownIn("configure", func(m *logv1.Command) proto.Message { return m.GetConfigure() }), "configure: field 99"},
 	}
 	for _, test := range tests {
@@ -281,6 +295,7 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		"timeout":    open(func(c *session.OpenSession) { c.Timeout = 1500 * time.Microsecond }),
 		"request_id": open(func(c *session.OpenSession) { c.RequestID = session.RequestID{} }),
 		"labels":     open(func(c *session.OpenSession) { c.Labels = session.Labels{{Key: "b"}, {Key: "a"}} }),
+		"count":      session.ClaimIDs{Node: 1, Count: session.MaxClaim + 1},
 		"owner":      session.MoveSession{ID: 1, Attempt: 1},
 		"attempt":    session.MoveSession{ID: 1, NewOwner: 1},
 		"session_id": session.MoveSession{NewOwner: 1, Attempt: 1},

@@ -29,6 +29,8 @@ func (s *step) apply(c session.Command) session.Result {
 		s.forgetRequests(c.UpToIndex)
 	case session.Configure:
 		s.configure(c)
+	case session.ClaimIDs:
+		r.First, r.Err = s.claim(c)
 	default:
 		panic(fmt.Sprintf("fsm: command %T was decoded and cannot be applied", c))
 	}
@@ -115,6 +117,16 @@ func (s *step) configure(c session.Configure) {
 	if s.key == (session.Key{}) {
 		s.key = c.Key
 	}
+}
+
+// claim moves a node's mark over a block of ids (O3).
+func (s *step) claim(c session.ClaimIDs) (session.ID, error) {
+	first, last, err := session.NextBlock(s.marks[c.Node], c.Node, c.MS, c.Count)
+	if err != nil {
+		return 0, err
+	}
+	s.setMark(last)
+	return first, nil
 }
 
 func (s *step) changed(kind session.ChangeKind, r *record) session.Session {

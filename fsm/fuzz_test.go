@@ -95,6 +95,8 @@ func FuzzApply(f *testing.F) {
 	f.Add(joined(entryMessage(f, opening(7), opening(7)), entryMessage(f, move, move), entryMessage(f, closing(4, first))))
 	f.Add(joined(entryMessage(f, closing(4, first)), entryMessage(f, opening(3)), entryMessage(f, session.ForgetRequests{UpToIndex: 9}), entryMessage(f, opening(3))))
 	f.Add(joined(entryMessage(f, session.OpenSession{Node: 254, MS: session.MaxMS, Timeout: time.Second, RequestID: session.RequestID{8}}), []byte("?")))
+	claim := session.ClaimIDs{Node: 1, MS: 1000, Count: session.MaxClaim}
+	f.Add(joined(entryMessage(f, claim, opening(7)), entryMessage(f, claim)))
 	snapshot := base.snapshot(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, follower := restored(t, snapshot), (*replica)(nil)

@@ -89,6 +89,9 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 				}
 			}
 		}
+	case session.ClaimIDs:
+		r.First = max(m.marks[c.Node]+1, session.ID(c.Node)<<56|session.ID(c.MS)<<16)
+		m.marks[c.Node] = r.First + session.ID(c.Count) - 1
 	case session.ForgetRequests:
 		maps.DeleteFunc(m.requests, func(_ session.RequestID, q modelRequest) bool { return q.index <= c.UpToIndex })
 	}
@@ -116,7 +119,7 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 	ids := append(slices.Sorted(maps.Keys(m.sessions)), slices.Sorted(maps.Keys(m.ended))...)
 	ids = append(ids, 1<<56|99<<16)
 	id := rapid.SampledFrom(ids)
-	switch rapid.SampledFrom([]string{"open", "open", "move", "close", "forget", "configure"}).Draw(t, "kind") {
+	switch rapid.SampledFrom([]string{"open", "open", "move", "close", "forget", "configure", "claim"}).Draw(t, "kind") {
 	case "open":
 		c := session.OpenSession{
 			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Timeout: 4 * time.Second,
@@ -145,6 +148,8 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 			c.Sessions = append(c.Sessions, named)
 		}
 		return c
+	case "claim":
+		return session.ClaimIDs{Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Count: rapid.Uint32Range(1, 3).Draw(t, "count")}
 	case "forget":
 		return session.ForgetRequests{UpToIndex: rapid.Uint64Max(index).Draw(t, "up to")}
 	default:
@@ -154,7 +159,7 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 
 func checkResult(t *rapid.T, got, want session.Result) {
 	t.Helper()
-	if got.Index != want.Index || got.Term != want.Term || got.Repeated != want.Repeated || !reflect.DeepEqual(got.Session, want.Session) ||
+	if got.Index != want.Index || got.Term != want.Term || got.Repeated != want.Repeated || got.First != want.First || !reflect.DeepEqual(got.Session, want.Session) ||
 		!slices.Equal(got.Closed, want.Closed) || !errors.Is(got.Err, want.Err) {
 		t.Fatalf("result is %+v\nwant      %+v", got, want)
 	}

@@ -48,8 +48,10 @@ func (t *Tracker) answer(ctx context.Context, node session.Node, r *session.Requ
 		return t.closeOne(ctx, r.Close)
 	case r.Read != nil:
 		return t.readIndex(ctx, r.Read)
+	case r.Claim != nil:
+		return t.claim(ctx, node, r.Claim)
 	default:
-		return session.Reply{}, &session.FieldError{Field: "request", Limit: "one of open, resume, close and read"}
+		return session.Reply{}, &session.FieldError{Field: "request", Limit: "one of open, resume, close, read and claim"}
 	}
 }
 
@@ -62,17 +64,37 @@ func (t *Tracker) open(ctx context.Context, node session.Node, r *session.OpenRe
 	if err := r.Labels.Check(); err != nil {
 		return session.Reply{}, err
 	}
-	if r.MS > session.MaxMS {
-		return session.Reply{}, &session.FieldError{Field: "ms", Limit: "0 to 2^40 - 1"}
-	}
-	if r.MS > session.MS(t.cfg.Clock().Add(maxAhead)) {
-		return session.Reply{}, &session.FieldError{
-			Field: "ms", Limit: fmt.Sprintf("at most %v ahead of the leader's clock: set the clock of node %d", maxAhead, node),
-		}
+	if err := t.checkMS(node, r.MS); err != nil {
+		return session.Reply{}, err
 	}
 	return t.propose(ctx, session.OpenSession{
 		Node: node, MS: r.MS, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID,
 	})
+}
+
+// checkMS refuses a time that would use up a node's ids (O1).
+func (t *Tracker) checkMS(node session.Node, ms uint64) error {
+	switch {
+	case ms > session.MaxMS:
+		return &session.FieldError{Field: "ms", Limit: "0 to 2^40 - 1"}
+	case ms > session.MS(t.cfg.Clock().Add(maxAhead)):
+		return &session.FieldError{
+			Field: "ms", Limit: fmt.Sprintf("at most %v ahead of the leader's clock: set the clock of node %d", maxAhead, node),
+		}
+	}
+	return nil
+}
+
+// claim proposes a block of ids for the node that asks (O3). What it asks for was never used and is never used again, so
+// that it matters to nobody whether a deposed leader's entry commits: only the answer that comes counts.
+func (t *Tracker) claim(ctx context.Context, node session.Node, r *session.ClaimRequest) (session.Reply, error) {
+	if err := session.CheckClaim(r.Count); err != nil {
+		return session.Reply{}, err
+	}
+	if err := t.checkMS(node, r.MS); err != nil {
+		return session.Reply{}, err
+	}
+	return t.propose(ctx, session.ClaimIDs{Node: node, MS: r.MS, Count: r.Count})
 }
 
 // resume proposes to move a session to the node that asks. The credential comes first: who has none learns nothing and
@@ -117,7 +139,7 @@ func (t *Tracker) closing(id session.ID) bool {
 	return it != nil && it.Marked()
 }
 
-// propose proposes a command whose result is a session.
+// propose proposes a command whose result is a session or a block of ids.
 func (t *Tracker) propose(ctx context.Context, c session.Command) (session.Reply, error) {
 	result, err := t.log.Propose(ctx, c)
 	if err == nil {
@@ -127,7 +149,7 @@ func (t *Tracker) propose(ctx context.Context, c session.Command) (session.Reply
 		return session.Reply{}, err
 	}
 	return session.Reply{
-		Term: result.Term, Index: result.Index, Session: result.Session, Repeated: result.Repeated,
+		Term: result.Term, Index: result.Index, Session: result.Session, Repeated: result.Repeated, First: result.First,
 	}, nil
 }
 

@@ -9,6 +9,8 @@ type Result struct {
 	// Repeated says that the open or move had been done by an earlier entry, and this one changed nothing. It confirms no
 	// touch (S2).
 	Repeated bool
+	// First is the first of the ids that a [ClaimIDs] claimed.
+	First ID
 	// Closed says for each session of a [CloseSessions] whether it ended; false: the state machine left it alone.
 	Closed []bool
 	// Err is the state machine's refusal: [ErrExpired], [ErrMoved], [ErrIDsUsedUp] or a [FieldError].

@@ -11,6 +11,7 @@ type Request struct {
 	Resume *ResumeRequest
 	Close  *Token
 	Read   *ReadRequest
+	Claim  *ClaimRequest
 }
 
 // OpenRequest asks for a session.
@@ -42,6 +43,8 @@ type Reply struct {
 	Session Session
 	// Repeated is that of the [Result].
 	Repeated bool
+	// First is the first id of a claimed block.
+	First ID
 	// Remaining is in the order of the [ReadRequest]; negative for a session the tracker does not know.
 	Remaining []time.Duration
 	// Err is a domain error when the request was refused.

@@ -15,6 +15,9 @@ type Service interface {
 	Find(ctx context.Context, id ID) (Listed, error)
 	// List returns one page, in the order of ids. Each page is a linearizable read.
 	List(ctx context.Context, q Query) (Page, error)
+	// AllocateIDs claims ids that are unique across the cluster, for ever, session ids included, and returns the first; the
+	// others follow it (O3). A repeat claims others.
+	AllocateIDs(ctx context.Context, r ClaimRequest) (first ID, err error)
 }
 
 // Events hears of what happens to the sessions of one connection. Its methods return at once and are safe for concurrent

@@ -72,7 +72,7 @@ func (c ClientConfig) withDefaults() ClientConfig {
 	return c
 }
 
-// ClientServer serves the client port: SessionService, ClusterService, health and reflection. Safe for concurrent use.
+// ClientServer serves the client port: SessionService, ClusterService, IdService, health and reflection. Safe for concurrent use.
 type ClientServer struct {
 	port   *port
 	health *health.Server
@@ -119,6 +119,7 @@ func NewClientServer(cfg ClientConfig, service session.Service, cluster Cluster)
 	s.SetServing(HealthLeader, false)
 	holdfastv1.RegisterSessionServiceServer(s.port.grpc, &sessionServer{cfg: cfg, service: service, port: s.port, stats: &s.stats})
 	holdfastv1.RegisterClusterServiceServer(s.port.grpc, &clusterServer{cluster: cluster})
+	holdfastv1.RegisterIdServiceServer(s.port.grpc, &idServer{cfg: cfg, service: service})
 	healthpb.RegisterHealthServer(s.port.grpc, s.health)
 	reflection.Register(s.port.grpc)
 	return s

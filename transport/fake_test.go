@@ -24,6 +24,7 @@ type fakeService struct {
 	closing    func(context.Context, session.Token) error
 	find       func(context.Context, session.ID) (session.Listed, error)
 	list       func(context.Context, session.Query) (session.Page, error)
+	allocate   func(context.Context, session.ClaimRequest) (session.ID, error)
 
 	mu           sync.Mutex
 	events       []session.Events
@@ -61,6 +62,10 @@ func (f *fakeService) Find(ctx context.Context, id session.ID) (session.Listed, 
 
 func (f *fakeService) List(ctx context.Context, q session.Query) (session.Page, error) {
 	return f.list(ctx, q)
+}
+
+func (f *fakeService) AllocateIDs(ctx context.Context, r session.ClaimRequest) (session.ID, error) {
+	return f.allocate(ctx, r)
 }
 
 type fakeConnection struct{ *fakeService }

@@ -89,6 +89,7 @@ func learnerMessages() []session.LearnerMessage {
 		{Request: &session.Request{Seq: 3, Close: &tok}},
 		{Request: &session.Request{Seq: 4, Read: &session.ReadRequest{Remaining: []session.ID{1, 2}}}},
 		{Request: &session.Request{Seq: 5, Read: &session.ReadRequest{}}},
+		{Request: &session.Request{Seq: 6, Claim: &session.ClaimRequest{MS: 77, Count: session.MaxClaim}}},
 	}
 }
 
@@ -97,6 +98,7 @@ func leaderMessages() []session.LeaderMessage {
 		{Heartbeat: &session.Heartbeat{Round: 5, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7}},
 		{Heartbeat: &session.Heartbeat{Round: 6}},
 		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, Session: grant(9).Session, Repeated: true}},
+		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, First: 1<<56 | 9}},
 		{Reply: &session.Reply{Seq: 1, Index: 3, Remaining: []time.Duration{unknown, 0, 5 * time.Second}}},
 		{Reply: &session.Reply{Seq: 1, Err: session.ErrMoved}},
 		{Reply: &session.Reply{Seq: 1, Err: &session.NotLeaderError{Leader: 2, Address: "x"}}},
@@ -314,6 +316,8 @@ func TestBadPeerMessagesEndTheStream(t *testing.T) {
 			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{}}})},
 			{"request.instance", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{Token: good}}})},
 			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{}}})},
+			{"request.count", request(&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: 1}}})},
+			{"request.count", request(&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Count: session.MaxClaim + 1}}})},
 			{"request.remaining", request(&peerv1.Request{Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: make([]uint64, session.MaxPage+1)}}})},
 		} {
 			stream, err := peerv1.NewPeerServiceClient(dialPipes(t, network)).Follow(t.Context())

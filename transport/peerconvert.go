@@ -110,8 +110,10 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 			read.Remaining[i] = uint64(id)
 		}
 		p.Body = &peerv1.Request_Read{Read: read}
+	case r.Claim != nil:
+		p.Body = &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: int64(min(r.Claim.MS, math.MaxInt64)), Count: r.Claim.Count}}
 	default:
-		return nil, &session.FieldError{Field: "request", Limit: "open, resume, close or read"}
+		return nil, &session.FieldError{Field: "request", Limit: "open, resume, close, read or claim"}
 	}
 	return p, nil
 }
@@ -134,8 +136,11 @@ func requestFrom(p *peerv1.Request) (*session.Request, error) {
 		read := &session.ReadRequest{}
 		read.Remaining, err = idsFrom("remaining", b.Read.GetRemaining(), session.MaxPage)
 		r.Read = read
+	case *peerv1.Request_Claim:
+		r.Claim = &session.ClaimRequest{MS: uint64(max(b.Claim.GetMs(), 0)), Count: b.Claim.GetCount()}
+		err = session.CheckClaim(r.Claim.Count)
 	default:
-		err = &session.FieldError{Field: "body", Limit: "open, resume, close or read"}
+		err = &session.FieldError{Field: "body", Limit: "open, resume, close, read or claim"}
 	}
 	return r, err
 }
@@ -208,7 +213,7 @@ func leaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 }
 
 func replyProto(r *session.Reply) *peerv1.Reply {
-	p := &peerv1.Reply{Seq: r.Seq, Term: r.Term, Index: r.Index, Repeated: r.Repeated}
+	p := &peerv1.Reply{Seq: r.Seq, Term: r.Term, Index: r.Index, Repeated: r.Repeated, First: uint64(r.First)}
 	if r.Session.ID != 0 {
 		p.Session = SessionProto(r.Session)
 	}
@@ -236,7 +241,7 @@ func replyError(err error) (*holdfastv1.ErrorDetail, string) {
 }
 
 func replyFrom(p *peerv1.Reply) (*session.Reply, error) {
-	r := &session.Reply{Seq: p.GetSeq(), Term: p.GetTerm(), Index: p.GetIndex(), Repeated: p.GetRepeated()}
+	r := &session.Reply{Seq: p.GetSeq(), Term: p.GetTerm(), Index: p.GetIndex(), Repeated: p.GetRepeated(), First: session.ID(p.GetFirst())}
 	if p.GetSession() != nil {
 		s, err := SessionFrom(p.GetSession())
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 type fakeNode struct {
 	holdfastv1.UnimplementedSessionServiceServer
 	holdfastv1.UnimplementedClusterServiceServer
+	holdfastv1.UnimplementedIdServiceServer
 	address string
 	number  uint32 // that its status gives
 
@@ -55,6 +56,7 @@ func startNode(t *testing.T) *fakeNode {
 	server := grpc.NewServer(grpc.WaitForHandlers(true))
 	holdfastv1.RegisterSessionServiceServer(server, n)
 	holdfastv1.RegisterClusterServiceServer(server, n)
+	holdfastv1.RegisterIdServiceServer(server, n)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -183,6 +185,10 @@ func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsR
 	defer n.mu.Unlock()
 	r := &holdfastv1.TouchResult{SessionId: m.GetTokens()[0].GetSessionId(), Error: transport.Detail(n.refuse)}
 	return &holdfastv1.TouchSessionsResponse{Results: []*holdfastv1.TouchResult{r}}, nil
+}
+
+func (n *fakeNode) AllocateIds(_ context.Context, m *holdfastv1.AllocateIdsRequest) (*holdfastv1.AllocateIdsResponse, error) {
+	return &holdfastv1.AllocateIdsResponse{First: uint64(livingID), Count: m.GetCount()}, n.called("allocate")
 }
 
 func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {

@@ -112,7 +112,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionClose(), c.sessionList(), c.sessionShow()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
 		c.ping(),
-		group("id", "Take ids apart and put them together", c.idDecode(), c.idEncode(), c.idNew(), c.idZXID()))
+		group("id", "Take ids apart and put them together", c.idDecode(), c.idEncode(), c.idNew(), c.idZXID(), c.idAllocate()))
 	c.watch(root)
 	return root
 }

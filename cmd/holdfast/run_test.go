@@ -47,6 +47,10 @@ ID                  NODE  TIME                      COUNTER
 		{"id encode --node 254 --ms 1", `
 ID                  NODE  TIME                      COUNTER
 0xfe00000000010000  254   2026-01-01T00:00:00.001Z  0`},
+		{"id allocate --count 10", `
+first  0x0100000000010007
+last   0x0100000000010010
+count  10`},
 		{"session ls", `
 ID                  OWNER  TIMEOUT  REMAINING  OPENED                    LABELS
 0x0100000000010007  1      10s      1s         2026-01-01T01:30:00.000Z  service=web
@@ -187,6 +191,7 @@ func TestExitCodes(t *testing.T) {
 		{"foo", nil, exitUsage, `unknown command "foo"`},
 		{"session", nil, exitUsage, "needs a command"},
 		{"session foo", nil, exitUsage, `unknown command "foo"`},
+		{"id allocate --count 0", nil, exitUsage, "1 to 65536"},
 		{"session ls --foo", nil, exitUsage, "--foo"},
 		{"session ls extra", nil, exitUsage, "extra"},
 		{"session ls -o yaml", nil, exitUsage, "table or json"},

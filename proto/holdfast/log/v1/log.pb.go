@@ -128,6 +128,7 @@ type Command struct {
 	//	*Command_CloseSessions
 	//	*Command_ForgetRequests
 	//	*Command_Configure
+	//	*Command_ClaimIds
 	Command       isCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -215,6 +216,15 @@ func (x *Command) GetConfigure() *Configure {
 	return nil
 }
 
+func (x *Command) GetClaimIds() *ClaimIDs {
+	if x != nil {
+		if x, ok := x.Command.(*Command_ClaimIds); ok {
+			return x.ClaimIds
+		}
+	}
+	return nil
+}
+
 type isCommand_Command interface {
 	isCommand_Command()
 }
@@ -239,6 +249,10 @@ type Command_Configure struct {
 	Configure *Configure `protobuf:"bytes,5,opt,name=configure,proto3,oneof"`
 }
 
+type Command_ClaimIds struct {
+	ClaimIds *ClaimIDs `protobuf:"bytes,12,opt,name=claim_ids,json=claimIds,proto3,oneof"`
+}
+
 func (*Command_OpenSession) isCommand_Command() {}
 
 func (*Command_MoveSession) isCommand_Command() {}
@@ -248,6 +262,8 @@ func (*Command_CloseSessions) isCommand_Command() {}
 func (*Command_ForgetRequests) isCommand_Command() {}
 
 func (*Command_Configure) isCommand_Command() {}
+
+func (*Command_ClaimIds) isCommand_Command() {}
 
 // OpenSession makes a session; the state machine assigns its id and attachment (O1, O2).
 type OpenSession struct {
@@ -692,6 +708,69 @@ func (x *Configure) GetNonce() uint64 {
 	return 0
 }
 
+// ClaimIDs moves the mark of a node by a number of ids, which are then nobody else's (O3).
+type ClaimIDs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  uint32                 `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Milliseconds since 2026-01-01 UTC.
+	Ms uint64 `protobuf:"varint,2,opt,name=ms,proto3" json:"ms,omitempty"`
+	// 1 to 65,536.
+	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimIDs) Reset() {
+	*x = ClaimIDs{}
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimIDs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimIDs) ProtoMessage() {}
+
+func (x *ClaimIDs) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimIDs.ProtoReflect.Descriptor instead.
+func (*ClaimIDs) Descriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ClaimIDs) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
+func (x *ClaimIDs) GetMs() uint64 {
+	if x != nil {
+		return x.Ms
+	}
+	return 0
+}
+
+func (x *ClaimIDs) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Record is one record of a snapshot. The file format is in ARCHITECTURE.md.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -710,7 +789,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[9]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +801,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[9]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +814,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{9}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -855,7 +934,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +946,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +959,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Header) GetVersion() uint32 {
@@ -942,7 +1021,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1033,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1046,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Session) GetId() uint64 {
@@ -1044,7 +1123,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1135,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1148,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Mark) GetNode() uint32 {
@@ -1104,7 +1183,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1195,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1208,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Certificate) GetNumber() uint64 {
@@ -1207,7 +1286,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1298,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1311,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OpenRequest) GetRequestId() []byte {
@@ -1268,7 +1347,7 @@ type Trailer struct {
 
 func (x *Trailer) Reset() {
 	*x = Trailer{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1359,7 @@ func (x *Trailer) String() string {
 func (*Trailer) ProtoMessage() {}
 
 func (x *Trailer) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1372,7 @@ func (x *Trailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trailer.ProtoReflect.Descriptor instead.
 func (*Trailer) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Trailer) GetRecords() uint64 {
@@ -1316,13 +1395,14 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"\x19holdfast/log/v1/log.proto\x12\x0fholdfast.log.v1\"=\n" +
 	"\x05Entry\x124\n" +
-	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\"\xeb\x02\n" +
+	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\"\xa5\x03\n" +
 	"\aCommand\x12A\n" +
 	"\fopen_session\x18\x01 \x01(\v2\x1c.holdfast.log.v1.OpenSessionH\x00R\vopenSession\x12A\n" +
 	"\fmove_session\x18\x02 \x01(\v2\x1c.holdfast.log.v1.MoveSessionH\x00R\vmoveSession\x12G\n" +
 	"\x0eclose_sessions\x18\x03 \x01(\v2\x1e.holdfast.log.v1.CloseSessionsH\x00R\rcloseSessions\x12J\n" +
 	"\x0fforget_requests\x18\x04 \x01(\v2\x1f.holdfast.log.v1.ForgetRequestsH\x00R\x0eforgetRequests\x12:\n" +
-	"\tconfigure\x18\x05 \x01(\v2\x1a.holdfast.log.v1.ConfigureH\x00R\tconfigureB\t\n" +
+	"\tconfigure\x18\x05 \x01(\v2\x1a.holdfast.log.v1.ConfigureH\x00R\tconfigure\x128\n" +
+	"\tclaim_ids\x18\f \x01(\v2\x19.holdfast.log.v1.ClaimIDsH\x00R\bclaimIdsB\t\n" +
 	"\acommand\"\x9f\x01\n" +
 	"\vOpenSession\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
@@ -1358,7 +1438,11 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\tConfigure\x12\x1f\n" +
 	"\vcluster_key\x18\x01 \x01(\fR\n" +
 	"clusterKey\x12\x14\n" +
-	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"\xe3\x02\n" +
+	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"D\n" +
+	"\bClaimIDs\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
+	"\x02ms\x18\x02 \x01(\x04R\x02ms\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"\xe3\x02\n" +
 	"\x06Record\x121\n" +
 	"\x06header\x18\x01 \x01(\v2\x17.holdfast.log.v1.HeaderH\x00R\x06header\x124\n" +
 	"\asession\x18\x02 \x01(\v2\x18.holdfast.log.v1.SessionH\x00R\asession\x12+\n" +
@@ -1431,7 +1515,7 @@ func file_holdfast_log_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_log_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(Cause)(0),             // 0: holdfast.log.v1.Cause
 	(*Entry)(nil),          // 1: holdfast.log.v1.Entry
@@ -1443,13 +1527,14 @@ var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(*Closing)(nil),        // 7: holdfast.log.v1.Closing
 	(*ForgetRequests)(nil), // 8: holdfast.log.v1.ForgetRequests
 	(*Configure)(nil),      // 9: holdfast.log.v1.Configure
-	(*Record)(nil),         // 10: holdfast.log.v1.Record
-	(*Header)(nil),         // 11: holdfast.log.v1.Header
-	(*Session)(nil),        // 12: holdfast.log.v1.Session
-	(*Mark)(nil),           // 13: holdfast.log.v1.Mark
-	(*Certificate)(nil),    // 14: holdfast.log.v1.Certificate
-	(*OpenRequest)(nil),    // 15: holdfast.log.v1.OpenRequest
-	(*Trailer)(nil),        // 16: holdfast.log.v1.Trailer
+	(*ClaimIDs)(nil),       // 10: holdfast.log.v1.ClaimIDs
+	(*Record)(nil),         // 11: holdfast.log.v1.Record
+	(*Header)(nil),         // 12: holdfast.log.v1.Header
+	(*Session)(nil),        // 13: holdfast.log.v1.Session
+	(*Mark)(nil),           // 14: holdfast.log.v1.Mark
+	(*Certificate)(nil),    // 15: holdfast.log.v1.Certificate
+	(*OpenRequest)(nil),    // 16: holdfast.log.v1.OpenRequest
+	(*Trailer)(nil),        // 17: holdfast.log.v1.Trailer
 }
 var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	2,  // 0: holdfast.log.v1.Entry.commands:type_name -> holdfast.log.v1.Command
@@ -1458,22 +1543,23 @@ var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	6,  // 3: holdfast.log.v1.Command.close_sessions:type_name -> holdfast.log.v1.CloseSessions
 	8,  // 4: holdfast.log.v1.Command.forget_requests:type_name -> holdfast.log.v1.ForgetRequests
 	9,  // 5: holdfast.log.v1.Command.configure:type_name -> holdfast.log.v1.Configure
-	4,  // 6: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
-	0,  // 7: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
-	7,  // 8: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
-	11, // 9: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
-	12, // 10: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
-	13, // 11: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
-	14, // 12: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
-	15, // 13: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
-	16, // 14: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
-	4,  // 15: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
-	0,  // 16: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	10, // 6: holdfast.log.v1.Command.claim_ids:type_name -> holdfast.log.v1.ClaimIDs
+	4,  // 7: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
+	0,  // 8: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
+	7,  // 9: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
+	12, // 10: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
+	13, // 11: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
+	14, // 12: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
+	15, // 13: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
+	16, // 14: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
+	17, // 15: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
+	4,  // 16: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
+	0,  // 17: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_log_v1_log_proto_init() }
@@ -1487,8 +1573,9 @@ func file_holdfast_log_v1_log_proto_init() {
 		(*Command_CloseSessions)(nil),
 		(*Command_ForgetRequests)(nil),
 		(*Command_Configure)(nil),
+		(*Command_ClaimIds)(nil),
 	}
-	file_holdfast_log_v1_log_proto_msgTypes[9].OneofWrappers = []any{
+	file_holdfast_log_v1_log_proto_msgTypes[10].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Session)(nil),
 		(*Record_Mark)(nil),
@@ -1502,7 +1589,7 @@ func file_holdfast_log_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_log_v1_log_proto_rawDesc), len(file_holdfast_log_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

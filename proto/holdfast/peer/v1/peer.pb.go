@@ -535,6 +535,7 @@ type Request struct {
 	//	*Request_Resume
 	//	*Request_Close
 	//	*Request_Read
+	//	*Request_Claim
 	Body          isRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -620,6 +621,15 @@ func (x *Request) GetRead() *ReadRequest {
 	return nil
 }
 
+func (x *Request) GetClaim() *ClaimRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Claim); ok {
+			return x.Claim
+		}
+	}
+	return nil
+}
+
 type isRequest_Body interface {
 	isRequest_Body()
 }
@@ -640,6 +650,10 @@ type Request_Read struct {
 	Read *ReadRequest `protobuf:"bytes,6,opt,name=read,proto3,oneof"`
 }
 
+type Request_Claim struct {
+	Claim *ClaimRequest `protobuf:"bytes,12,opt,name=claim,proto3,oneof"`
+}
+
 func (*Request_Open) isRequest_Body() {}
 
 func (*Request_Resume) isRequest_Body() {}
@@ -647,6 +661,8 @@ func (*Request_Resume) isRequest_Body() {}
 func (*Request_Close) isRequest_Body() {}
 
 func (*Request_Read) isRequest_Body() {}
+
+func (*Request_Claim) isRequest_Body() {}
 
 type OpenRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -919,6 +935,61 @@ func (x *ReadRequest) GetRemaining() []uint64 {
 	return nil
 }
 
+// ClaimRequest asks for a block of ids of the node that asks (O3).
+type ClaimRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in OpenRequest.
+	Ms int64 `protobuf:"varint,1,opt,name=ms,proto3" json:"ms,omitempty"`
+	// 1 to 65,536.
+	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimRequest) Reset() {
+	*x = ClaimRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimRequest) ProtoMessage() {}
+
+func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
+func (*ClaimRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ClaimRequest) GetMs() int64 {
+	if x != nil {
+		return x.Ms
+	}
+	return 0
+}
+
+func (x *ClaimRequest) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Reply answers a request.
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -934,14 +1005,16 @@ type Reply struct {
 	Error   *v1.ErrorDetail `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	Message string          `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	// After open and resume: an earlier entry did it, and this one changed nothing.
-	Repeated      bool `protobuf:"varint,8,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	Repeated bool `protobuf:"varint,8,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// After a claim: the first id of the block.
+	First         uint64 `protobuf:"fixed64,12,opt,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1026,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1039,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -1025,6 +1098,13 @@ func (x *Reply) GetRepeated() bool {
 	return false
 }
 
+func (x *Reply) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
 var File_holdfast_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
@@ -1066,13 +1146,14 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"attachment\x126\n" +
 	"\tvouch_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvouchAge\x12\x18\n" +
 	"\atouches\x18\x05 \x01(\fR\atouches\x12\x12\n" +
-	"\x04last\x18\x06 \x01(\bR\x04last\"\x80\x02\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\"\xb8\x02\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
 	"\x06resume\x18\x04 \x01(\v2\x1f.holdfast.peer.v1.ResumeRequestH\x00R\x06resume\x126\n" +
 	"\x05close\x18\x05 \x01(\v2\x1e.holdfast.peer.v1.CloseRequestH\x00R\x05close\x123\n" +
-	"\x04read\x18\x06 \x01(\v2\x1d.holdfast.peer.v1.ReadRequestH\x00R\x04readB\x06\n" +
+	"\x04read\x18\x06 \x01(\v2\x1d.holdfast.peer.v1.ReadRequestH\x00R\x04read\x126\n" +
+	"\x05claim\x18\f \x01(\v2\x1e.holdfast.peer.v1.ClaimRequestH\x00R\x05claimB\x06\n" +
 	"\x04body\"\xa2\x01\n" +
 	"\vOpenRequest\x12\x1d\n" +
 	"\n" +
@@ -1090,7 +1171,10 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\fCloseRequest\x12(\n" +
 	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"+\n" +
 	"\vReadRequest\x12\x1c\n" +
-	"\tremaining\x18\x01 \x03(\x06R\tremaining\"\xfc\x01\n" +
+	"\tremaining\x18\x01 \x03(\x06R\tremaining\"4\n" +
+	"\fClaimRequest\x12\x0e\n" +
+	"\x02ms\x18\x01 \x01(\x03R\x02ms\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"\x92\x02\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -1099,7 +1183,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\fremaining_ms\x18\x05 \x03(\x12R\vremainingMs\x12.\n" +
 	"\x05error\x18\x06 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\x12\x1a\n" +
-	"\brepeated\x18\b \x01(\bR\brepeated2^\n" +
+	"\brepeated\x18\b \x01(\bR\brepeated\x12\x14\n" +
+	"\x05first\x18\f \x01(\x06R\x05first2^\n" +
 	"\vPeerService\x12O\n" +
 	"\x06Follow\x12 .holdfast.peer.v1.LearnerMessage\x1a\x1f.holdfast.peer.v1.LeaderMessage(\x010\x01B(Z&holdfast/proto/holdfast/peer/v1;peerv1b\x06proto3"
 
@@ -1115,7 +1200,7 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 	return file_holdfast_peer_v1_peer_proto_rawDescData
 }
 
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*LearnerMessage)(nil),      // 0: holdfast.peer.v1.LearnerMessage
 	(*LeaderMessage)(nil),       // 1: holdfast.peer.v1.LeaderMessage
@@ -1129,11 +1214,12 @@ var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*ResumeRequest)(nil),       // 9: holdfast.peer.v1.ResumeRequest
 	(*CloseRequest)(nil),        // 10: holdfast.peer.v1.CloseRequest
 	(*ReadRequest)(nil),         // 11: holdfast.peer.v1.ReadRequest
-	(*Reply)(nil),               // 12: holdfast.peer.v1.Reply
-	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
-	(*v1.Token)(nil),            // 14: holdfast.v1.Token
-	(*v1.Session)(nil),          // 15: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),      // 16: holdfast.v1.ErrorDetail
+	(*ClaimRequest)(nil),        // 12: holdfast.peer.v1.ClaimRequest
+	(*Reply)(nil),               // 13: holdfast.peer.v1.Reply
+	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
+	(*v1.Token)(nil),            // 15: holdfast.v1.Token
+	(*v1.Session)(nil),          // 16: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),      // 17: holdfast.v1.ErrorDetail
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	2,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
@@ -1141,25 +1227,26 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	6,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
 	3,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
 	4,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	12, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
-	13, // 6: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	13, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
+	14, // 6: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
 	7,  // 7: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
 	9,  // 8: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
 	10, // 9: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
 	11, // 10: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
-	13, // 11: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	8,  // 12: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	14, // 13: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	14, // 14: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	15, // 15: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	16, // 16: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	0,  // 17: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	1,  // 18: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	18, // [18:19] is the sub-list for method output_type
-	17, // [17:18] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	12, // 11: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
+	14, // 12: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	8,  // 13: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	15, // 14: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	15, // 15: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	16, // 16: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	17, // 17: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	0,  // 18: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	1,  // 19: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	19, // [19:20] is the sub-list for method output_type
+	18, // [18:19] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -1182,6 +1269,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Resume)(nil),
 		(*Request_Close)(nil),
 		(*Request_Read)(nil),
+		(*Request_Claim)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1189,7 +1277,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+// blockView is a block of ids in JSON.
+type blockView struct {
+	First idText `json:"first"`
+	Last  idText `json:"last"`
+	Count uint32 `json:"count"`
+}
+
+func (c *cli) idAllocate() *cobra.Command {
+	var count uint32
+	cmd := &cobra.Command{
+		Use: "allocate", Short: "Get ids that are unique across the cluster", Args: cobra.NoArgs,
+		Long: `Get a block of ids that follow each other, and that the cluster gives to nobody else, ever: not after restarts, not to
+sessions. Each call gets another block. Blocks of different nodes have no order in time.`,
+		Example: "  holdfast id allocate --count 100 -o json | jq -r .first",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := session.CheckClaim(count); err != nil {
+				return usage("--count: %w", err)
+			}
+			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				first, err := cl.AllocateIDs(ctx, count)
+				if err != nil {
+					return err
+				}
+				last := first + session.ID(count) - 1
+				return c.print(blockView{idText(first), idText(last), count}, func() string {
+					return properties([][]string{{"first", first.String()}, {"last", last.String()}, {"count", number(uint64(count))}})
+				})
+			})
+		},
+	}
+	cmd.Flags().Uint32Var(&count, "count", 1, fmt.Sprintf("number of ids, 1 to %d", session.MaxClaim))
+	return cmd
+}
