@@ -100,7 +100,7 @@ func (t *Tracker) claim(ctx context.Context, node session.Node, r *session.Claim
 // resume proposes to move a session to the node that asks. The credential comes first: who has none learns nothing and
 // changes nothing (K-03). A closing session is not moved (M6).
 func (t *Tracker) resume(ctx context.Context, node session.Node, r *session.ResumeRequest) (session.Reply, error) {
-	if _, err := t.authentic(&r.Token); err != nil {
+	if _, err := t.authentic(ctx, &r.Token); err != nil {
 		return session.Reply{}, err
 	}
 	if t.closing(r.Token.ID) {
@@ -112,7 +112,7 @@ func (t *Tracker) resume(ctx context.Context, node session.Node, r *session.Resu
 }
 
 // authentic returns the session that a token names.
-func (t *Tracker) authentic(token *session.Token) (session.Session, error) {
+func (t *Tracker) authentic(ctx context.Context, token *session.Token) (session.Session, error) {
 	if !t.view.Verify(token.ID, token.Credential) {
 		return session.Session{}, session.ErrBadCredential
 	}
@@ -123,11 +123,26 @@ func (t *Tracker) authentic(token *session.Token) (session.Session, error) {
 	switch {
 	case ok:
 		return one, nil
+	case token.Local:
+		return t.madeGlobal(ctx, token.ID)
 	case token.Attachment > applied:
 		return session.Session{}, session.ErrLagging
 	default:
 		return session.Session{}, &session.ExpiredError{ID: token.ID}
 	}
+}
+
+// madeGlobal looks for a session again whose token is of the time when it was local. The attachment of such a token does not
+// tell how far this node should have come: only who leads still, after it did not find the session, knows that it is not
+// global (M5).
+func (t *Tracker) madeGlobal(ctx context.Context, id session.ID) (session.Session, error) {
+	if err := t.await(ctx); err != nil {
+		return session.Session{}, readError(err)
+	}
+	if one, ok := t.view.Session(id); ok {
+		return one, nil
+	}
+	return session.Session{}, &session.ExpiredError{ID: id}
 }
 
 // closing reports whether a session is marked as closing.
@@ -165,9 +180,12 @@ func (t *Tracker) decided(result *session.Result) error {
 // closeOne ends a session because its client wishes so. The proposal outlives the stream: only its outcome says whether
 // the mark is taken back (E4).
 func (t *Tracker) closeOne(ctx context.Context, token *session.Token) (session.Reply, error) {
-	one, err := t.authentic(token)
+	one, err := t.authentic(ctx, token)
 	if err != nil {
 		return session.Reply{}, err
+	}
+	if token.Local {
+		return session.Reply{}, session.ErrMoved // an attachment of the time before the session was global (L5)
 	}
 	c, err := t.mark(token, &one)
 	if err != nil {

@@ -138,3 +138,26 @@ type sink struct{}
 func (sink) Send(session.LearnerMessage) error    { return nil }
 func (sink) Close() error                         { return nil }
 func (sink) Recv() (session.LeaderMessage, error) { return session.LeaderMessage{}, errLinkEnded }
+
+// BenchmarkLocalTouchAll is one touch of all of a connection with many local sessions.
+func BenchmarkLocalTouchAll(b *testing.B) {
+	const sessions = 10_000
+	l := newLocal(1, 250*time.Millisecond)
+	l.supply(1<<56, sessions)
+	all := make(map[session.ID]*local, sessions)
+	for i := range sessions {
+		s, err := l.open(opening{OpenRequest: session.OpenRequest{RequestID: session.RequestID{byte(i), byte(i >> 8)}}, timeout: timeout, conn: &connection{}}, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all[s.facts.ID] = s
+	}
+	now := time.Duration(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		now++
+		var out outcome
+		l.heardAll(all, now, &out)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/sessions, "ns/session")
+}

@@ -26,10 +26,15 @@ type connection struct {
 	sessions map[session.ID]*attached
 	// all are the same, and some that have ended, in the order of their shards; nil after an addition. guarded by mu
 	all []*attached
+	// locals are the local ones, and for a moment some that have ended. guarded by mu
+	locals map[session.ID]*local
 }
 
-// Open opens a session through the leader and serves it once this node has applied it.
+// Open opens a session through the leader and serves it once this node has applied it, or opens a local one.
 func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.Grant, error) {
+	if o.Local {
+		return c.openLocal(ctx, o)
+	}
 	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Open: &o})
 	if err != nil {
@@ -38,8 +43,14 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 	return c.serve(ctx, reply, received)
 }
 
-// Resume moves a session here through the leader and serves it once this node has applied it.
+// Resume moves a session here through the leader and serves it once this node has applied it; a local one of this node gets
+// its new attachment from the node itself.
 func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (session.Grant, error) {
+	if c.server.local.has(r.Token.ID) {
+		if grant, here, err := c.resumeLocal(r); here {
+			return grant, err
+		}
+	}
 	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Resume: &r})
 	if err != nil {
@@ -125,6 +136,9 @@ func (c *connection) forget(ids []session.ID) {
 		if a := c.sessions[id]; a != nil && c.server.table.find(id) != a {
 			delete(c.sessions, id)
 		}
+		if s := c.locals[id]; s != nil && !c.server.local.serves(s) {
+			delete(c.locals, id)
+		}
 	}
 }
 
@@ -138,12 +152,7 @@ func (c *connection) Touch(ids []session.ID) session.Touched {
 	}
 	var out outcome
 	for _, id := range ids {
-		a := c.sessions[id]
-		if a == nil {
-			out.add(id, -1, c.server.notHere(id))
-			continue
-		}
-		safe, err := c.touch(a, now)
+		safe, err := c.touchOne(id, now)
 		out.add(id, safe, err)
 	}
 	return out.touched()
@@ -163,7 +172,26 @@ func (c *connection) touchAll(now time.Duration) session.Touched {
 	for _, ended := range out.failures {
 		delete(c.sessions, ended.ID)
 	}
+	if len(c.locals) > 0 {
+		c.server.local.heardAll(c.locals, now, &out)
+	}
 	return out.touched()
+}
+
+// touchOne touches the session with an id. Called with mu held.
+func (c *connection) touchOne(id session.ID, now time.Duration) (time.Duration, error) {
+	if a := c.sessions[id]; a != nil {
+		return c.touch(a, now)
+	}
+	s := c.locals[id]
+	if s == nil {
+		return -1, c.server.notHere(id)
+	}
+	safe, err := c.server.local.heard(s, now)
+	if err != nil {
+		delete(c.locals, id)
+	}
+	return safe, err
 }
 
 // touch touches one session, and forgets it if it has ended. Called with mu held.
@@ -203,7 +231,7 @@ func (o *outcome) touched() session.Touched {
 // notHere says why a session is not served through a connection: it has ended, or this node knows no better than that it
 // lives elsewhere. An id alone does not tell whether the node has seen its open (M5).
 func (s *Server) notHere(id session.ID) error {
-	if certificate, ok := s.view.Certificate(id); ok {
+	if certificate, ok := s.certificate(id); ok {
 		return expired(&certificate)
 	}
 	return session.ErrMoved
@@ -214,6 +242,9 @@ func (s *Server) notHere(id session.ID) error {
 func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Duration, error) {
 	s := c.server
 	now := s.look()
+	if t.Local {
+		return s.touchLocal(t, now)
+	}
 	if err := s.verify(ctx, t); err != nil {
 		return -1, err
 	}
@@ -235,6 +266,14 @@ func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Dura
 
 // verify checks a token's credential and waits for this node to have applied its attachment, for a bounded time (M5).
 func (s *Server) verify(ctx context.Context, t session.Token) error {
+	if err := s.authentic(t); err != nil {
+		return err
+	}
+	return s.waitAttachment(ctx, t.Attachment)
+}
+
+// authentic checks a token's credential.
+func (s *Server) authentic(t session.Token) error {
 	want, ok := s.view.Credential(t.ID)
 	if !ok {
 		return session.ErrLagging
@@ -242,12 +281,15 @@ func (s *Server) verify(ctx context.Context, t session.Token) error {
 	if subtle.ConstantTimeCompare(want[:], t.Credential[:]) != 1 {
 		return session.ErrBadCredential
 	}
-	return s.waitAttachment(ctx, t.Attachment)
+	return nil
 }
 
 // reattach serves what the state says this node owns.
 func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error) {
 	current, ok := s.view.Session(t.ID)
+	if !ok && s.local.has(t.ID) {
+		return nil, session.ErrLagging // the token says that it is global
+	}
 	if !ok {
 		return nil, s.gone(t.ID)
 	}
@@ -263,8 +305,14 @@ func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error)
 	return s.attach(current, nil, mark{}, now)
 }
 
-// Close ends a session through the leader; this node has applied the end when it returns nil.
+// Close ends a session through the leader; this node has applied the end when it returns nil. A local session of this node
+// ends here.
 func (c *connection) Close(ctx context.Context, t session.Token) error {
+	if c.server.local.has(t.ID) {
+		if here, err := c.server.closeLocal(t); here {
+			return err
+		}
+	}
 	reply, err := c.server.ask(ctx, session.Request{Close: &t})
 	if err != nil {
 		return c.server.explain(ctx, reply, err, t.ID)

@@ -275,14 +275,19 @@ type world struct {
 // newWorld starts a server; when the test ends, everything has ended.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, view: newFakeView(), events: &events{}}
-	w.server = NewServer(Config{
+	return newWorldOf(t, Config{
 		Node:        1,
 		Interval:    interval,
 		LaggingWait: time.Second,
 		Try:         func() []string { return []string{"other:7400"} },
 		Logger:      hclog.NewNullLogger(),
-	}, w.view)
+	})
+}
+
+func newWorldOf(t *testing.T, cfg Config) *world {
+	t.Helper()
+	w := &world{t: t, view: newFakeView(), events: &events{}}
+	w.server = NewServer(cfg, w.view)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = w.server.Run(ctx) })

@@ -69,6 +69,13 @@ func (p *pulse) vouches(now time.Duration) time.Duration {
 	return max(now-p.since, 0)
 }
 
+// vouched returns since when the process has run without a gap.
+func (p *pulse) vouched() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.since
+}
+
 // suspendedSince reports whether the machine was found suspended at or after a moment: what the monotonic clock says of
 // the time since then is not to be trusted.
 func (p *pulse) suspendedSince(moment time.Duration) bool {

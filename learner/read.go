@@ -12,7 +12,15 @@ const maxScan = 100_000
 
 // Find returns a session, or an ExpiredError with the certificate if that is still known. The read is linearizable: it
 // sees all that was answered before it began (R4).
+//
+// A local session of this node is shown as the node has it; so is the end of one.
 func (s *Server) Find(ctx context.Context, id session.ID) (session.Listed, error) {
+	if listed, ok := s.local.find(id, s.look(), s.pulse.vouched()); ok {
+		return listed, nil
+	}
+	if c, ok := s.local.certificate(id); ok {
+		return session.Listed{}, expired(&c)
+	}
 	reply, err := s.read(ctx, []session.ID{id})
 	if err != nil {
 		return session.Listed{}, err
@@ -24,8 +32,20 @@ func (s *Server) Find(ctx context.Context, id session.ID) (session.Listed, error
 	return session.Listed{Session: found, Remaining: reply.Remaining[0]}, nil
 }
 
-// List returns one page of the sessions that match a filter.
+// List returns one page of the sessions that match a filter: the replicated ones, and the local ones of this node.
 func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error) {
+	local := s.local.list(q, s.look(), s.pulse.vouched())
+	if q.Filter.Scope == session.ScopeLocal {
+		return local, nil
+	}
+	page, err := s.listGlobal(ctx, q)
+	if err != nil {
+		return session.Page{}, err
+	}
+	return merge(page, local, q.Size), nil
+}
+
+func (s *Server) listGlobal(ctx context.Context, q session.Query) (session.Page, error) {
 	if _, err := s.read(ctx, nil); err != nil {
 		return session.Page{}, err
 	}
@@ -55,9 +75,6 @@ func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error
 // scan gathers what passes the filter as far as the state tells.
 func (s *Server) scan(q session.Query) session.Page {
 	var page session.Page
-	if q.Filter.None {
-		return page
-	}
 	scanned := 0
 	var last session.ID
 	s.view.Ascend(q.After, func(found session.Session) bool {

@@ -18,6 +18,14 @@ type Config struct {
 	Node session.Node
 	// Interval is the leader's heartbeat interval; the same on every node.
 	Interval time.Duration
+	// ExpiryInterval is the width of a bucket of the local sessions' expiry queue; what is too small is raised.
+	ExpiryInterval time.Duration
+	// Limits clamps the timeouts of local sessions; those of others are the leader's business.
+	Limits session.Limits
+	// Local allows local sessions (L1). It is the same on every node of a cluster.
+	Local bool
+	// Clock is the wall clock that ids and certificates of local sessions are dated by; nil is time.Now.
+	Clock func() time.Time
 	// LaggingWait is how long a request waits for this node to catch up before it is told LAGGING (M5).
 	LaggingWait time.Duration
 	// Try returns the client addresses of the other nodes, for clients in jeopardy. Safe for concurrent use.
@@ -33,6 +41,11 @@ type Server struct {
 	view  View
 	table *TouchTable
 	pulse *pulse
+	// local holds the local sessions: none unless the configuration allows them.
+	local *Local
+	// low makes refill look at how many ids are left; supplied is told when there are more.
+	low      chan struct{}
+	supplied *broadcast
 	// wake makes Run look again: a round was good after jeopardy, or a client came in jeopardy.
 	wake chan struct{}
 	// advanced is told when the state has applied more.
@@ -50,6 +63,8 @@ type Server struct {
 	// goodTerm and goodRound name the newest good round learnt of, and goodAt is when that was. guarded by mu
 	goodTerm, goodRound uint64
 	goodAt              time.Time
+	// noIDs is why no ids can be claimed for local sessions, when a person has to mend it. guarded by mu
+	noIDs error
 	// jeopardy is set while clients are told that touches may not count (S4). guarded by mu
 	jeopardy bool
 	// connections are those with events. guarded by mu
@@ -61,10 +76,16 @@ type Server struct {
 // NewServer returns a server of the state behind view. Its process vouches for its clients from now on (E1).
 func NewServer(cfg Config, view View) *Server {
 	now := time.Now()
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
 	s := &Server{
 		cfg:         cfg,
 		view:        view,
 		table:       NewTouchTable(now),
+		local:       newLocal(cfg.Node, cfg.ExpiryInterval),
+		low:         make(chan struct{}, 1),
+		supplied:    newBroadcast(),
 		wake:        make(chan struct{}, 1),
 		advanced:    newBroadcast(),
 		goodAt:      now,
@@ -74,8 +95,13 @@ func NewServer(cfg Config, view View) *Server {
 	return s
 }
 
-// Run keeps the pulse and tells clients of jeopardy until ctx ends.
+// Run keeps the pulse, tells clients of jeopardy, ends local sessions that are due and keeps ids for more, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
+	if s.cfg.Local {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { s.refill(ctx) })
+	}
 	ticker := time.NewTicker(s.cfg.Interval / 4)
 	defer ticker.Stop()
 	for {
@@ -85,8 +111,9 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-s.wake:
 		}
-		s.look()
+		now := s.look()
 		s.judge(time.Now())
+		s.expireLocal(now)
 	}
 }
 
@@ -173,6 +200,9 @@ func (s *Server) setRelay(r *relay) {
 	defer s.mu.Unlock()
 	s.relay = r
 	s.leaderAttachment, s.catchUp, s.next, s.nextAt = 0, 0, 0, time.Time{}
+	if r != nil {
+		notify(s.low)
+	}
 }
 
 // ask sends a request to the leader.
@@ -198,7 +228,7 @@ func (s *Server) Stop() {
 
 // Connect begins a connection. Its error is ErrStopping.
 func (s *Server) Connect(events session.Events) (session.Connection, error) {
-	c := &connection{server: s, events: events, sessions: make(map[session.ID]*attached)}
+	c := &connection{server: s, events: events, sessions: make(map[session.ID]*attached), locals: make(map[session.ID]*local)}
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
@@ -293,12 +323,24 @@ func (s *Server) explain(ctx context.Context, reply session.Reply, err error, id
 	return s.gone(id)
 }
 
-// gone is why a session that the state does not hold is refused.
+// gone is why a session that neither the state nor this node holds is refused (L6).
 func (s *Server) gone(id session.ID) error {
-	if certificate, ok := s.view.Certificate(id); ok {
+	if certificate, ok := s.certificate(id); ok {
 		return expired(&certificate)
 	}
-	return &session.ExpiredError{ID: id}
+	e := &session.ExpiredError{ID: id}
+	if s.cfg.Local && id.Node() != s.cfg.Node && id.Node().Valid() {
+		e.LocalTo = id.Node()
+	}
+	return e
+}
+
+// certificate returns how a session ended, as far as this node knows.
+func (s *Server) certificate(id session.ID) (session.Certificate, bool) {
+	if c, ok := s.view.Certificate(id); ok {
+		return c, true
+	}
+	return s.local.certificate(id)
 }
 
 func expired(c *session.Certificate) error {
@@ -328,6 +370,10 @@ func (s *Server) Ready() error {
 type Stats struct {
 	// Attached sessions, and connections with events.
 	Attached, Connections int
+	// Local sessions, those that have expired, and the ids in stock for more.
+	Local        int
+	LocalExpired uint64
+	LocalIDs     uint64
 	// Stalls of the process or the machine that were noticed.
 	Stalls uint64
 	// Jeopardy is set while clients are told that touches may not count.
@@ -336,12 +382,17 @@ type Stats struct {
 
 // Stats returns the present figures.
 func (s *Server) Stats() Stats {
+	sessions, expired := s.local.count()
+	ids := s.local.stock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Stats{
-		Attached:    s.table.Len(),
-		Connections: len(s.connections),
-		Stalls:      s.pulse.stalled(),
-		Jeopardy:    s.jeopardy,
+		Attached:     s.table.Len(),
+		Local:        sessions,
+		LocalExpired: expired,
+		LocalIDs:     ids,
+		Connections:  len(s.connections),
+		Stalls:       s.pulse.stalled(),
+		Jeopardy:     s.jeopardy,
 	}
 }

@@ -31,6 +31,9 @@ type Config struct {
 	// ExpiryInterval is the width of a bucket of the expiry queue.
 	ExpiryInterval time.Duration
 
+	// LocalSessions is on or off, the same on every node: whether clients may open sessions that one node alone knows (L1).
+	LocalSessions string
+
 	// RaftHeartbeatTimeout, RaftElectionTimeout and RaftLeaseTimeout are Raft's own.
 	RaftHeartbeatTimeout, RaftElectionTimeout, RaftLeaseTimeout time.Duration
 	// RaftApplyTimeout bounds the wait for one log entry.
@@ -105,6 +108,9 @@ func (c Config) Self() (Peer, bool) {
 	}
 	return Peer{}, false
 }
+
+// local reports whether local sessions are on.
+func (c Config) local() bool { return c.LocalSessions == on }
 
 // Limits returns the bounds of timeouts of sessions.
 func (c Config) Limits() session.Limits { return session.Limits{Min: c.MinTimeout, Max: c.MaxTimeout} }

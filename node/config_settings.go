@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/session"
+	"holdfast/transport/raftnet"
 )
 
 // setting is one row of the table that flags, environment, files, checks and documentation are made from.
@@ -41,7 +42,7 @@ const (
 
 // settings returns the table, in the order in which it is documented.
 func settings() []setting {
-	return slices.Concat(identitySettings(), listenSettings(), sessionSettings(), raftSettings(), clientSettings(), otherSettings())
+	return slices.Concat(identitySettings(), listenSettings(), sessionSettings(), localSettings(), raftSettings(), clientSettings(), otherSettings())
 }
 
 func identitySettings() []setting {
@@ -94,6 +95,28 @@ func sessionSettings() []setting {
 			func(c *Config) *time.Duration { return &c.ExpiryInterval }).
 			helps("how finely due times are told apart: a session ends at most this much later; at most min_timeout"),
 	}
+}
+
+// on and off are what a setting that is one of the two is.
+const (
+	on  = "on"
+	off = "off"
+)
+
+func localSettings() []setting {
+	return []setting{
+		choice("local_sessions", off, []string{off, on}, func(c *Config) *string { return &c.LocalSessions }).
+			helps("whether clients may open sessions that one node alone knows; the same on every node: others are refused"),
+	}
+}
+
+// clusterSettings are those that all nodes have to have the same value of, as nodes tell each other.
+func (c Config) clusterSettings() []raftnet.Setting {
+	var all []raftnet.Setting
+	for _, s := range localSettings() {
+		all = append(all, raftnet.Setting{Name: s.name, Value: s.value(&c).String(), Default: s.def})
+	}
+	return all
 }
 
 func raftSettings() []setting {

@@ -48,6 +48,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	}
 	layer := raftnet.New(raftnet.Config{
 		ClusterID:        n.cfg.ClusterID,
+		Settings:         n.cfg.clusterSettings(),
 		Node:             n.cfg.Node,
 		Advertise:        self.Raft,
 		Listener:         listener,

@@ -156,11 +156,15 @@ func (n *Node) open() (err error) {
 	n.state = fsm.New(fsm.Config{Logger: n.logger, Fatal: n.fail})
 	n.view = &view{State: n.state}
 	n.server = learner.NewServer(learner.Config{
-		Node:        n.cfg.Node,
-		Interval:    n.cfg.HeartbeatInterval,
-		LaggingWait: n.cfg.LaggingWait,
-		Try:         n.others,
-		Logger:      n.logger.Named("learner"),
+		Node:           n.cfg.Node,
+		Interval:       n.cfg.HeartbeatInterval,
+		ExpiryInterval: n.cfg.ExpiryInterval,
+		Limits:         n.cfg.Limits(),
+		Local:          n.cfg.local(),
+		Clock:          n.options.Clock,
+		LaggingWait:    n.cfg.LaggingWait,
+		Try:            n.others,
+		Logger:         n.logger.Named("learner"),
 	}, n.view)
 	n.state.Observe(n.server)
 	if n.options.Applied != nil {

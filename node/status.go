@@ -14,6 +14,7 @@ import (
 func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
 	r := n.consensus.raft
 	index, digest := n.state.Digest()
+	served := n.server.Stats()
 	s := transport.NodeStatus{
 		Node:             n.cfg.Node,
 		ClusterID:        n.cfg.ClusterID,
@@ -22,7 +23,8 @@ func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
 		CommitIndex:      r.CommitIndex(),
 		AppliedIndex:     index,
 		SessionsGlobal:   uint64(n.state.Sessions()),
-		SessionsAttached: uint64(n.server.Stats().Attached),
+		SessionsLocal:    uint64(served.Local),
+		SessionsAttached: uint64(served.Attached),
 		StateDigest:      hex.EncodeToString(digest[:]),
 		Version:          n.options.Version,
 	}

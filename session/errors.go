@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -42,10 +43,16 @@ type ExpiredError struct {
 	ID ID
 	// Certificate is nil when unknown.
 	Certificate *Certificate
+	// LocalTo is the node that alone can know more, when the session may be a local one (L6); else 0.
+	LocalTo Node
 }
 
 func (e *ExpiredError) Error() string {
-	if e.Certificate == nil {
+	switch {
+	case e.Certificate != nil:
+	case e.LocalTo != 0:
+		return fmt.Sprintf("session %v is not known here: it is local to node %d, or has ended", e.ID, e.LocalTo)
+	default:
 		return "session " + e.ID.String() + " is unknown, closed or expired"
 	}
 	return "session " + e.ID.String() + " has " + e.Certificate.Cause.String()

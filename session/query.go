@@ -21,14 +21,26 @@ type Filter struct {
 	OpenedAfter, OpenedBefore time.Time
 	// MinRemaining and MaxRemaining bound the time until expiry if the session stays silent; zero is no bound.
 	MinRemaining, MaxRemaining time.Duration
-	// None keeps nothing: it is what a filter for local sessions means while there are none.
-	None bool
+	// Scope is a kind of session; the zero Scope is any.
+	Scope Scope
 }
+
+// Scope is a kind of session.
+type Scope uint8
+
+// Scopes.
+const (
+	// ScopeGlobal is that of replicated sessions.
+	ScopeGlobal Scope = iota + 1
+	// ScopeLocal is that of sessions which the node that is asked alone knows.
+	ScopeLocal
+)
 
 // Match reports whether s passes all of f that can be told without the leader: everything but the remaining time.
 func (f *Filter) Match(s *Session) bool {
 	switch {
-	case f.None,
+	case f.Scope == ScopeGlobal && s.Local,
+		f.Scope == ScopeLocal && !s.Local,
 		f.Owner != 0 && f.Owner != s.Owner,
 		!f.OpenedAfter.IsZero() && s.OpenedAt.Before(f.OpenedAfter),
 		!f.OpenedBefore.IsZero() && s.OpenedAt.After(f.OpenedBefore):

@@ -22,6 +22,8 @@ type OpenRequest struct {
 	Labels  Labels
 	// MS is the wall clock of the node that took the open, in milliseconds since [Epoch].
 	MS uint64
+	// Local asks for a session that the node alone knows. Such an open is never asked of the leader.
+	Local bool
 }
 
 // ResumeRequest moves a session to the node that asks (M1).

@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// Session is a replicated fact: id, timeout, owner, attachment, labels. It is never a connection and never a deadline.
+// Session is a replicated fact, or a local one of its owner: id, timeout, owner, attachment, labels. It is never a connection and never a deadline.
 type Session struct {
 	ID ID
 	// Timeout is the negotiated one. It never changes (K-06).
@@ -17,6 +17,8 @@ type Session struct {
 	OpenedIndex uint64
 	// OpenedAt is wall-clock time of the node that took the open, to the millisecond; for people only.
 	OpenedAt time.Time
+	// Local says that Owner alone knows the session (L1). Its attachments are numbers of the owner's own, and OpenedIndex is 0.
+	Local bool
 }
 
 // Token says who a client is and which attachment it speaks for.
@@ -24,6 +26,8 @@ type Token struct {
 	ID         ID
 	Credential Credential
 	Attachment uint64
+	// Local says that Attachment is one of a local session, which no attachment of the log is equal to (L5).
+	Local bool
 }
 
 // RequestID is a client's name for one open, however often it is sent (O2).
@@ -61,7 +65,7 @@ type Certificate struct {
 	LastTouchAge time.Duration
 	// Owner at the end.
 	Owner Node
-	// Term that decided, and Index of the entry that did it.
+	// Term that decided, and Index of the entry that did it; both 0 of a local session.
 	Term, Index uint64
 	// Credited is the time that the deciding leader had held against nobody since its term began (A1).
 	Credited time.Duration

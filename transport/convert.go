@@ -23,6 +23,7 @@ func SessionProto(s session.Session) *holdfastv1.Session {
 		Attachment:  s.Attachment,
 		OpenedIndex: s.OpenedIndex,
 		OpenedAt:    timeProto(s.OpenedAt),
+		Local:       s.Local,
 	}
 	if len(s.Labels) > 0 {
 		p.Labels = make(map[string]string, len(s.Labels))
@@ -65,12 +66,13 @@ func SessionFrom(p *holdfastv1.Session) (session.Session, error) {
 		Labels:      labels,
 		OpenedIndex: p.GetOpenedIndex(),
 		OpenedAt:    at,
+		Local:       p.GetLocal(),
 	}, nil
 }
 
 // TokenProto returns t as it travels.
 func TokenProto(t session.Token) *holdfastv1.Token {
-	return &holdfastv1.Token{SessionId: uint64(t.ID), Credential: t.Credential[:], Attachment: t.Attachment}
+	return &holdfastv1.Token{SessionId: uint64(t.ID), Credential: t.Credential[:], Attachment: t.Attachment, Local: t.Local}
 }
 
 // TokenFrom returns the token that p is. The error is a [session.FieldError] of "token".
@@ -91,6 +93,7 @@ func tokenFrom(field string, p *holdfastv1.Token) (session.Token, error) {
 		ID:         session.ID(p.GetSessionId()),
 		Credential: session.Credential(p.GetCredential()),
 		Attachment: p.GetAttachment(),
+		Local:      p.GetLocal(),
 	}, nil
 }
 

@@ -19,6 +19,11 @@ func TestWordsRoundTrip(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, g) {
 		t.Errorf("grant %+v, %v, want %+v", got, err, g)
 	}
+	g.Session.Local, g.Token.Local = true, true
+	got, err = GrantFrom(SessionProto(g.Session), TokenProto(g.Token), PromiseProto(g.SafeFor))
+	if err != nil || !reflect.DeepEqual(got, g) {
+		t.Errorf("grant of a local session %+v, %v, want %+v", got, err, g)
+	}
 	g.SafeFor, g.Session.Labels, g.Session.OpenedAt = unknown, nil, time.Time{}
 	got, err = GrantFrom(SessionProto(g.Session), TokenProto(g.Token), PromiseProto(-5))
 	if err != nil || !reflect.DeepEqual(got, g) {

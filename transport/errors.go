@@ -143,6 +143,8 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 	switch {
 	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED && errors.As(err, &expired) && expired.Certificate != nil:
 		d.Certificate = CertificateProto(*expired.Certificate)
+	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED && errors.As(err, &expired):
+		d.LocalTo = uint32(expired.LocalTo)
 	case reason == holdfastv1.Reason_REASON_NOT_LEADER && errors.As(err, &leader):
 		d.Leader, d.LeaderAddress = uint32(leader.Leader), leader.Address
 	case errors.Is(err, session.ErrIDsUsedUp):
@@ -208,6 +210,9 @@ func typed(d *holdfastv1.ErrorDetail) error {
 		e := &session.ExpiredError{}
 		if c, err := CertificateFrom(d.GetCertificate()); err == nil {
 			e.ID, e.Certificate = c.ID, &c
+		}
+		if n, err := nodeFrom("local_to", d.GetLocalTo()); err == nil && e.Certificate == nil {
+			e.LocalTo = n
 		}
 		return e
 	case reason == holdfastv1.Reason_REASON_NOT_LEADER:

@@ -29,6 +29,7 @@ func TestErrorsRoundTrip(t *testing.T) {
 		{session.ErrExpired, session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
 		{&session.ExpiredError{ID: 5, Certificate: &c}, session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
 		{&session.ExpiredError{ID: 5}, session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
+		{&session.ExpiredError{ID: 5, LocalTo: 7}, session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
 		{session.ErrBadCredential, session.ErrBadCredential, codes.Unauthenticated, holdfastv1.Reason_REASON_BAD_CREDENTIAL},
 		{session.ErrMoved, session.ErrMoved, codes.FailedPrecondition, holdfastv1.Reason_REASON_SESSION_MOVED},
 		{session.ErrClosing, session.ErrClosing, codes.Unavailable, holdfastv1.Reason_REASON_CLOSING},
@@ -91,6 +92,9 @@ func sameTyped(t *testing.T, got, want error) {
 		}
 		if !reflect.DeepEqual(e.Certificate, w.Certificate) {
 			t.Errorf("certificate %+v, want %+v", e.Certificate, w.Certificate)
+		}
+		if e.LocalTo != w.LocalTo {
+			t.Errorf("local to %d, want %d", e.LocalTo, w.LocalTo)
 		}
 		return
 	case *session.NotLeaderError:

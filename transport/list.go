@@ -87,9 +87,11 @@ func filterFrom(f *holdfastv1.SessionFilter, now time.Time) (session.Filter, err
 	}
 	filter.Labels = labels
 	switch f.GetScope() {
-	case holdfastv1.Scope_SCOPE_UNSPECIFIED, holdfastv1.Scope_SCOPE_GLOBAL:
+	case holdfastv1.Scope_SCOPE_UNSPECIFIED:
+	case holdfastv1.Scope_SCOPE_GLOBAL:
+		filter.Scope = session.ScopeGlobal
 	case holdfastv1.Scope_SCOPE_LOCAL:
-		filter.None = true // there are none
+		filter.Scope = session.ScopeLocal
 	default:
 		return filter, &session.FieldError{Field: "scope", Limit: "SCOPE_GLOBAL, SCOPE_LOCAL or unspecified"}
 	}

@@ -56,6 +56,7 @@ type opening interface {
 	GetTimeout() *durationpb.Duration
 	GetLabels() map[string]string
 	GetRequestId() []byte
+	GetLocal() bool
 }
 
 // openFrom reads an open that came at now, by the wall clock: ids count milliseconds (O1).
@@ -72,7 +73,7 @@ func openFrom(o opening, now time.Time) (session.OpenRequest, error) {
 	if err != nil {
 		return session.OpenRequest{}, err
 	}
-	return session.OpenRequest{RequestID: request, Timeout: timeout, Labels: labels, MS: session.MS(now)}, nil
+	return session.OpenRequest{RequestID: request, Timeout: timeout, Labels: labels, MS: session.MS(now), Local: o.GetLocal()}, nil
 }
 
 func requestIDFrom(field string, b []byte) (session.RequestID, error) {

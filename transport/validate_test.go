@@ -251,11 +251,11 @@ func TestQueryOfARequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Owner != 254 || len(f.Labels) != 2 || f.None || !f.OpenedBefore.Equal(now.Add(-time.Second)) ||
+	if f.Owner != 254 || len(f.Labels) != 2 || f.Scope != session.ScopeGlobal || !f.OpenedBefore.Equal(now.Add(-time.Second)) ||
 		!f.OpenedAfter.Equal(now.Add(-time.Minute)) || f.MinRemaining != 2 || f.MaxRemaining != 3 {
 		t.Errorf("got %+v", f)
 	}
-	if f, err := filterFrom(&holdfastv1.SessionFilter{Scope: holdfastv1.Scope_SCOPE_LOCAL}, now); err != nil || !f.None {
+	if f, err := filterFrom(&holdfastv1.SessionFilter{Scope: holdfastv1.Scope_SCOPE_LOCAL}, now); err != nil || f.Scope != session.ScopeLocal {
 		t.Errorf("local sessions: %+v, %v", f, err)
 	}
 	for size, want := range map[uint32]int{0: defaultPage, 1: 1, session.MaxPage: session.MaxPage} {

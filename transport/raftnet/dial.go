@@ -66,14 +66,14 @@ func (l *Layer) greetFirst(conn net.Conn, code byte, timeout time.Duration) (gre
 	if err != nil {
 		return greeting{}, err
 	}
-	if err := theirs.check(l.cfg.ClusterID, l.cfg.Node); err != nil {
+	if err := theirs.check(&l.cfg); err != nil {
 		return greeting{}, err
 	}
 	return theirs, conn.SetDeadline(time.Time{})
 }
 
 func (l *Layer) greeting(code byte) greeting {
-	return greeting{version: version, code: code, node: l.cfg.Node, text: l.cfg.ClusterID, directory: l.cfg.Directory}
+	return greeting{version: version, code: code, node: l.cfg.Node, text: introduction(l.cfg.ClusterID, l.cfg.Settings), directory: l.cfg.Directory}
 }
 
 // errSuspended says that this node takes no part for now.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"holdfast/session"
 )
@@ -22,6 +23,7 @@ const (
 	codeMeet   = 5
 	// codeDirectory is why the dialler refuses an answer, and is never sent.
 	codeDirectory = 6
+	codeSetting   = 7
 )
 
 // errGarbage says that the other side does not speak this protocol at all.
@@ -89,17 +91,22 @@ func (r *refusal) Is(target error) bool {
 	return target == session.ErrWrongCluster && r.code != codeWaits
 }
 
-// check returns why g, of the other side, is not accepted by a node of a cluster.
-func (g greeting) check(cluster string, node session.Node) error {
+// check returns why g, of the other side, is not accepted by a node with cfg.
+func (g greeting) check(cfg *Config) error {
+	cluster, node := cfg.ClusterID, cfg.Node
+	words := strings.Split(g.text, " ")
 	switch {
 	case g.version != version:
 		return &refusal{codeVers, fmt.Sprintf("node %d speaks version %d of the raft handshake, node %d version %d: run the same release", g.node, g.version, node, version)}
 	case g.code != codeHello && g.code != codeMeet:
 		return &refusal{g.code, g.text}
-	case g.text != cluster:
-		return &refusal{codeOther, fmt.Sprintf("node %d is of cluster %q, node %d of cluster %q: check cluster_id and the addresses of peers", g.node, g.text, node, cluster)}
+	case words[0] != cluster:
+		return &refusal{codeOther, fmt.Sprintf("node %d is of cluster %q, node %d of cluster %q: check cluster_id and the addresses of peers", g.node, words[0], node, cluster)}
 	case !g.node.Valid() || g.node == node:
 		return &refusal{codeNumber, fmt.Sprintf("node number %d meets node %d: numbers are 1 to %d and each is used once", g.node, node, session.MaxNode)}
+	}
+	if why := differs(words[1:], g.node, node, cfg.Settings); why != "" {
+		return &refusal{codeSetting, why}
 	}
 	return nil
 }

@@ -31,8 +31,10 @@ const (
 
 // Config configures a [Layer]. The zero value of a field is its default, if it has one.
 type Config struct {
-	// ClusterID is at most 255 bytes. Peers of another cluster are refused.
+	// ClusterID is without a space, and with Settings at most 255 bytes. Peers of another cluster are refused.
 	ClusterID string
+	// Settings are those that every node of the cluster has to have the same value of. Peers with another are refused.
+	Settings []Setting
 	// Node is this node's number.
 	Node session.Node
 	// Advertise is what Addr returns: the name by which the other nodes know this one, never what it resolves to, because
@@ -304,7 +306,7 @@ func (l *Layer) answer(conn net.Conn) error {
 		return err
 	}
 	answer := l.greeting(codeHello)
-	refused := theirs.check(l.cfg.ClusterID, l.cfg.Node)
+	refused := theirs.check(&l.cfg)
 	if refused == nil && theirs.code == codeHello && l.waits() {
 		refused = &refusal{codeWaits, fmt.Sprintf("node %d takes no part yet", l.cfg.Node)}
 	}

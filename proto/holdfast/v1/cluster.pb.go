@@ -134,7 +134,7 @@ type GetStatusResponse struct {
 	AppliedIndex uint64 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	// Replicated sessions this node knows.
 	SessionsGlobal uint64 `protobuf:"varint,9,opt,name=sessions_global,json=sessionsGlobal,proto3" json:"sessions_global,omitempty"`
-	// Sessions known to this node only; 0 today.
+	// Sessions known to this node only.
 	SessionsLocal uint64 `protobuf:"varint,10,opt,name=sessions_local,json=sessionsLocal,proto3" json:"sessions_local,omitempty"`
 	// Sessions whose touches this node takes.
 	SessionsAttached uint64 `protobuf:"varint,11,opt,name=sessions_attached,json=sessionsAttached,proto3" json:"sessions_attached,omitempty"`

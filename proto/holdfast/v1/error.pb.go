@@ -134,7 +134,10 @@ type ErrorDetail struct {
 	Certificate *Certificate `protobuf:"bytes,6,opt,name=certificate,proto3" json:"certificate,omitempty"`
 	// LIMIT: how long to wait, at least, before the same request is sent again. Absent when waiting does not help, or the
 	// node cannot say how long. Clients bound it.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	RetryAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// SESSION_EXPIRED without a certificate: number of the one node that can know of the session, when it may be a local one.
+	// If it is, it lives on there.
+	LocalTo       uint32 `protobuf:"varint,8,opt,name=local_to,json=localTo,proto3" json:"local_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,11 +221,18 @@ func (x *ErrorDetail) GetRetryAfter() *durationpb.Duration {
 	return nil
 }
 
+func (x *ErrorDetail) GetLocalTo() uint32 {
+	if x != nil {
+		return x.LocalTo
+	}
+	return 0
+}
+
 var File_holdfast_v1_error_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"\x9d\x02\n" +
+	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"\xb8\x02\n" +
 	"\vErrorDetail\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.holdfast.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
@@ -231,7 +241,8 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\x0eleader_address\x18\x05 \x01(\tR\rleaderAddress\x12:\n" +
 	"\vcertificate\x18\x06 \x01(\v2\x18.holdfast.v1.CertificateR\vcertificate\x12:\n" +
 	"\vretry_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter*\xd6\x02\n" +
+	"retryAfter\x12\x19\n" +
+	"\blocal_to\x18\b \x01(\rR\alocalTo*\xd6\x02\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +

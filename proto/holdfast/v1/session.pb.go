@@ -152,6 +152,7 @@ type Open struct {
 	Timeout       *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	Labels        map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	RequestId     []byte                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Local         bool                   `protobuf:"varint,5,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -212,6 +213,13 @@ func (x *Open) GetRequestId() []byte {
 		return x.RequestId
 	}
 	return nil
+}
+
+func (x *Open) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
 }
 
 // Resume moves a session to this connection. Fields as in ResumeSessionRequest.
@@ -1059,7 +1067,8 @@ func (x *Moved) GetIds() []uint64 {
 	return nil
 }
 
-// Jeopardy says that the node hears of no leader that has a quorum: touches may not count. Try another node.
+// Jeopardy says that the node hears of no leader that has a quorum: touches may not count. Try another node. It is not about
+// local sessions: they depend on no other node, and the promises for them hold.
 type Jeopardy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
@@ -1156,7 +1165,11 @@ type OpenSessionRequest struct {
 	Timeout *durationpb.Duration `protobuf:"bytes,1,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	Labels  map[string]string    `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// 16 random bytes; the same id opens the same session again, through any node.
-	RequestId     []byte `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId []byte `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The session is to be known to the node that is asked, and to no other: cheaper by a log entry, and lost with that node.
+	// Refused with INVALID_ARGUMENT unless the cluster's setting local_sessions is on. The same request_id opens the same
+	// session through this node only.
+	Local         bool `protobuf:"varint,4,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1210,6 +1223,13 @@ func (x *OpenSessionRequest) GetRequestId() []byte {
 		return x.RequestId
 	}
 	return nil
+}
+
+func (x *OpenSessionRequest) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
 }
 
 type OpenSessionResponse struct {
@@ -1275,7 +1295,8 @@ func (x *OpenSessionResponse) GetSafeFor() *durationpb.Duration {
 
 type ResumeSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Any attachment of the session.
+	// Any attachment of the session. A local session can be resumed at the node that opened it; elsewhere it is refused with
+	// SESSION_EXPIRED and the node's number in local_to.
 	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// 64 random bits of the client process, not 0.
 	Instance uint64 `protobuf:"fixed64,2,opt,name=instance,proto3" json:"instance,omitempty"`
@@ -2038,13 +2059,14 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x06resume\x18\x02 \x01(\v2\x13.holdfast.v1.ResumeH\x00R\x06resume\x12*\n" +
 	"\x05touch\x18\x03 \x01(\v2\x12.holdfast.v1.TouchH\x00R\x05touch\x12*\n" +
 	"\x05close\x18\x04 \x01(\v2\x12.holdfast.v1.CloseH\x00R\x05closeB\t\n" +
-	"\amessage\"\xde\x01\n" +
+	"\amessage\"\xf4\x01\n" +
 	"\x04Open\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x125\n" +
 	"\x06labels\x18\x03 \x03(\v2\x1d.holdfast.v1.Open.LabelsEntryR\x06labels\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\fR\trequestId\x1a9\n" +
+	"request_id\x18\x04 \x01(\fR\trequestId\x12\x14\n" +
+	"\x05local\x18\x05 \x01(\bR\x05local\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"z\n" +
@@ -2103,12 +2125,13 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\bJeopardy\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
 	"\x03try\x18\x02 \x03(\tR\x03try\"\x0f\n" +
-	"\rJeopardyEnded\"\xe8\x01\n" +
+	"\rJeopardyEnded\"\xfe\x01\n" +
 	"\x12OpenSessionRequest\x123\n" +
 	"\atimeout\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12C\n" +
 	"\x06labels\x18\x02 \x03(\v2+.holdfast.v1.OpenSessionRequest.LabelsEntryR\x06labels\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\fR\trequestId\x1a9\n" +
+	"request_id\x18\x03 \x01(\fR\trequestId\x12\x14\n" +
+	"\x05local\x18\x04 \x01(\bR\x05local\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x01\n" +

@@ -52,8 +52,10 @@ type SessionServiceClient interface {
 	// CloseSession ends a session. Closing a session that has ended already answers SESSION_EXPIRED.
 	CloseSession(ctx context.Context, in *CloseSessionRequest, opts ...grpc.CallOption) (*CloseSessionResponse, error)
 	// GetSession shows a session, or the death certificate of one that has ended. The read is linearizable.
+	// Of local sessions the node that is asked knows its own.
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
-	// ListSessions shows sessions in the order of their ids, page by page. Each page is a linearizable read of its own.
+	// ListSessions shows sessions in the order of their ids, page by page: all global ones, and the local ones of the node that is
+	// asked. Each page is a linearizable read of its own of the global ones; with the scope SCOPE_LOCAL it asks no other node.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 }
 
@@ -156,8 +158,10 @@ type SessionServiceServer interface {
 	// CloseSession ends a session. Closing a session that has ended already answers SESSION_EXPIRED.
 	CloseSession(context.Context, *CloseSessionRequest) (*CloseSessionResponse, error)
 	// GetSession shows a session, or the death certificate of one that has ended. The read is linearizable.
+	// Of local sessions the node that is asked knows its own.
 	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
-	// ListSessions shows sessions in the order of their ids, page by page. Each page is a linearizable read of its own.
+	// ListSessions shows sessions in the order of their ids, page by page: all global ones, and the local ones of the node that is
+	// asked. Each page is a linearizable read of its own of the global ones; with the scope SCOPE_LOCAL it asks no other node.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	mustEmbedUnimplementedSessionServiceServer()
 }

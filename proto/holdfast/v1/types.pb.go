@@ -134,7 +134,9 @@ type Token struct {
 	// 16 bytes: HMAC-SHA256 of the id under the cluster's key, truncated. A secret.
 	Credential []byte `protobuf:"bytes,2,opt,name=credential,proto3" json:"credential,omitempty"`
 	// New at each open and each resume. A request with an older one is refused with SESSION_MOVED.
-	Attachment    uint64 `protobuf:"varint,3,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	Attachment uint64 `protobuf:"varint,3,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	// The attachment is one of a local session: it is compared with no attachment of a global one.
+	Local         bool `protobuf:"varint,4,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -190,7 +192,14 @@ func (x *Token) GetAttachment() uint64 {
 	return 0
 }
 
-// Session is a replicated fact: never a connection, never a deadline.
+func (x *Token) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+// Session is a replicated fact, or, when local, one of its owner alone: never a connection, never a deadline.
 type Session struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -201,9 +210,9 @@ type Session struct {
 	Attachment uint64 `protobuf:"varint,4,opt,name=attachment,proto3" json:"attachment,omitempty"`
 	// At most 32; keys at most 64 bytes, values at most 256 bytes.
 	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Reserved for sessions known to one node only; false today.
+	// Known to its owner only, lost with it: no other node has heard of it, and nothing of it is on a disk.
 	Local bool `protobuf:"varint,6,opt,name=local,proto3" json:"local,omitempty"`
-	// Raft index of the entry that opened the session.
+	// Raft index of the entry that opened the session; 0 of a local one.
 	OpenedIndex uint64 `protobuf:"varint,7,opt,name=opened_index,json=openedIndex,proto3" json:"opened_index,omitempty"`
 	// Wall clock of the node that took the open; for people only.
 	OpenedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
@@ -297,7 +306,8 @@ func (x *Session) GetOpenedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Certificate is the record of a session's end. The cluster keeps the newest 100,000.
+// Certificate is the record of a session's end. The cluster keeps the newest 100,000; a node keeps the newest 10,000 of its
+// local sessions.
 type Certificate struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	SessionId uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -307,12 +317,12 @@ type Certificate struct {
 	LastTouchAge *durationpb.Duration `protobuf:"bytes,3,opt,name=last_touch_age,json=lastTouchAge,proto3" json:"last_touch_age,omitempty"`
 	// Owner at the end.
 	Owner uint32 `protobuf:"varint,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Raft term that decided.
+	// Raft term that decided; 0 of a local session.
 	Term uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
 	// Time the deciding leader had not held against any session, because it had no quorum or did not run, since its term
 	// began.
 	Credited *durationpb.Duration `protobuf:"bytes,6,opt,name=credited,proto3" json:"credited,omitempty"`
-	// Raft index of the entry that ended the session.
+	// Raft index of the entry that ended the session; 0 of a local session.
 	Index uint64 `protobuf:"varint,7,opt,name=index,proto3" json:"index,omitempty"`
 	// Wall clock of the deciding leader; for people only.
 	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
@@ -410,7 +420,7 @@ var File_holdfast_v1_types_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\n" +
-	"\x17holdfast/v1/types.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"f\n" +
+	"\x17holdfast/v1/types.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"|\n" +
 	"\x05Token\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\x06R\tsessionId\x12\x1e\n" +
@@ -419,7 +429,8 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"credential\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x03 \x01(\x04R\n" +
-	"attachment\"\xeb\x02\n" +
+	"attachment\x12\x14\n" +
+	"\x05local\x18\x04 \x01(\bR\x05local\"\xeb\x02\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x14\n" +

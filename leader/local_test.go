@@ -1,0 +1,51 @@
+package leader_test
+
+import (
+	"errors"
+	"testing"
+
+	"holdfast/session"
+)
+
+// L5: a token of the time when a session was local has no attachment of the log. It closes nothing, and resumes what has
+// become global since.
+func TestL5TokensOfLocalSessions(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		s := w.has(5, 2)
+		tok := token(s)
+		tok.Local = true // the number is that of the session's attachment, by chance
+		if r := m.ask(session.Request{Close: &tok}); !errors.Is(r.Err, session.ErrMoved) {
+			t.Errorf("close: %v, want %v", r.Err, session.ErrMoved)
+		}
+		r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 1, Attempt: 1}})
+		if r.Err != nil || r.Session.Attachment <= s.Attachment {
+			t.Errorf("resume: %+v", r)
+		}
+		w.alive(5)
+	})
+}
+
+// M5: that a session is not global says only who still leads after he looked: the attachment of a local token does not tell
+// how far a node should have come.
+func TestM5OfTokensOfLocalSessions(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		const mine session.ID = 6
+		tok := session.Token{ID: mine, Credential: credential(mine), Attachment: 1 << 40, Local: true}
+		var rounds []uint64 // good when the session was looked up
+		w.view.onSession = func() {
+			if rounds = append(rounds, w.tracker.Good()); len(rounds) == 4 {
+				w.has(mine, 1) // its upgrade is applied after the first of two looks
+			}
+		}
+		m := w.join(1, prompt)
+		defer w.run()()
+		w.at(0)
+		if r := m.ask(session.Request{Close: &tok}); !errors.Is(r.Err, session.ErrExpired) || len(rounds) != 2 || rounds[1] <= rounds[0] {
+			t.Errorf("close of what is not global: %v, looked in rounds %v; want %v after a round", r.Err, rounds, session.ErrExpired)
+		}
+		r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 1, Attempt: 1}})
+		if r.Err != nil || r.Session.ID != mine {
+			t.Errorf("resume of what has become global meanwhile: %+v", r)
+		}
+	})
+}

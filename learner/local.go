@@ -1,0 +1,294 @@
+package learner
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/session"
+)
+
+// localCertificates is how many of the newest ends of local sessions a node remembers.
+const localCertificates = 10_000
+
+// Local holds the sessions that are known to this node alone (L1): their facts, their deadlines, and the ids that are there
+// for more. Nothing of it is on a disk or on another node. Its moments are durations on one clock, the touch table's.
+// Safe for concurrent use.
+type Local struct {
+	node session.Node
+
+	mu sync.Mutex
+	// serving holds the newest attachment of each session. guarded by mu
+	serving map[session.ID]*local
+	// queue files them by when they come due; what it keeps is the timeout. guarded by mu
+	queue *session.ExpiryQueue[time.Duration]
+	// order are the ids of serving as they were given out, which is their order, and some that have ended. guarded by mu
+	order []session.ID
+	// requests are the opens that a repeat is answered for: those of serving and of ended. guarded by mu
+	requests map[session.RequestID]session.ID
+	// ended are the newest ends; ring names them by age, with oldest the place of the next one. guarded by mu
+	ended  map[session.ID]localEnd
+	ring   []session.ID
+	oldest int
+	// blocks are the ids that were claimed and not given out yet, in their order. guarded by mu
+	blocks []block
+	// expired counts ends by expiry. guarded by mu
+	expired uint64
+}
+
+// local is one attachment of a local session.
+type local struct {
+	// facts, request, instance and attempt (M1) do not change.
+	facts             session.Session
+	request           session.RequestID
+	instance, attempt uint64
+
+	// The rest is guarded by Local.mu.
+
+	item *session.Item[time.Duration]
+	// last is the newest touch.
+	last time.Duration
+	// conn hears of its end.
+	conn *connection
+	// over is why it is served no longer; nil while it is.
+	over error
+}
+
+// localEnd is how a local session ended, and the open that made it.
+type localEnd struct {
+	certificate session.Certificate
+	request     session.RequestID
+}
+
+// block is a range of ids: the next one, and how many are left.
+type block struct {
+	next session.ID
+	left uint64
+}
+
+// newLocal returns an empty Local of a node whose buckets are as wide as interval, which is raised to what an ExpiryQueue
+// takes.
+func newLocal(node session.Node, interval time.Duration) *Local {
+	q, err := session.NewExpiryQueue[time.Duration](max(interval, session.MinExpiryInterval))
+	if err != nil {
+		panic(err) // the interval was raised
+	}
+	return &Local{
+		node: node, queue: q,
+		serving: make(map[session.ID]*local), requests: make(map[session.RequestID]session.ID), ended: make(map[session.ID]localEnd),
+	}
+}
+
+// opening is an open of a local session.
+type opening struct {
+	session.OpenRequest
+	// timeout is the negotiated one.
+	timeout time.Duration
+	conn    *connection
+}
+
+// open makes a session with an id that was claimed for it (L2), touched at now. A repeat is answered with what the first one
+// made, through its own connection. Without ids it returns nil and no error.
+func (l *Local) open(o opening, now time.Duration) (*local, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id, ok := l.requests[o.RequestID]; ok {
+		s := l.serving[id]
+		if s == nil {
+			return nil, expired(new(l.ended[id].certificate))
+		}
+		s.conn = o.conn
+		s.touch(now)
+		return s, nil
+	}
+	id, ok := l.nextID()
+	if !ok {
+		return nil, nil //nolint:nilnil // the caller waits for ids
+	}
+	s := &local{request: o.RequestID, conn: o.conn, last: now, facts: session.Session{
+		ID: id, Timeout: o.timeout, Owner: l.node, Attachment: 1, Labels: o.Labels, OpenedAt: session.TimeOfMS(o.MS), Local: true,
+	}}
+	var err error
+	if s.item, err = l.queue.Add(id, now, o.timeout, o.timeout); err != nil {
+		return nil, err
+	}
+	s.touch(now)
+	l.serving[id], l.requests[o.RequestID] = s, id
+	l.order = append(l.order, id)
+	return s, nil
+}
+
+// touch moves the deadline (L3). Called with mu held.
+func (s *local) touch(now time.Duration) {
+	s.last = max(s.last, now)
+	s.item.Touch(now + s.facts.Timeout)
+}
+
+// promise is what a touch at its own moment is answered with (L4).
+func (s *local) promise() time.Duration {
+	return max(s.facts.Timeout-s.facts.Timeout/100-time.Millisecond, -1)
+}
+
+// heard records a touch of s and returns the promise; the error says why s is served no longer.
+func (l *Local) heard(s *local, now time.Duration) (time.Duration, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return s.heard(now)
+}
+
+// heardAll records a touch of each of all, adds the outcomes to out, and takes those out of all that have ended.
+func (l *Local) heardAll(all map[session.ID]*local, now time.Duration, out *outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, s := range all {
+		safe, err := s.heard(now)
+		if err != nil {
+			delete(all, id)
+		}
+		out.add(id, safe, err)
+	}
+}
+
+// heard is called with mu held.
+func (s *local) heard(now time.Duration) (time.Duration, error) {
+	if s.over != nil {
+		return -1, s.over
+	}
+	s.touch(now)
+	return s.promise(), nil
+}
+
+// named returns the attachment that a token speaks for; nil without an error when the session is not here.
+func (l *Local) named(t session.Token) (*local, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.serving[t.ID]
+	switch {
+	case s != nil && !t.Local:
+		return nil, session.ErrLagging // it is global, and this node has not heard of that
+	case s != nil && t.Attachment != s.facts.Attachment:
+		return nil, session.ErrMoved
+	}
+	return s, nil
+}
+
+// has reports whether a session is here.
+func (l *Local) has(id session.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.serving[id] != nil
+}
+
+// serves reports whether s is served still.
+func (l *Local) serves(s *local) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return s.over == nil
+}
+
+// resume gives a session a new attachment that is served through conn, and returns it and the connection that is to hear
+// of the former one's end, nil for none (L5). The same attempt again is answered as the first time (M1). Nothing is
+// returned when the session is not here.
+func (l *Local) resume(r session.ResumeRequest, conn *connection, now time.Duration) (s *local, left *connection, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.serving[r.Token.ID]
+	if old == nil {
+		return nil, nil, nil
+	}
+	if r.Instance == old.instance {
+		switch {
+		case r.Attempt < old.attempt:
+			return nil, nil, session.ErrMoved
+		case r.Attempt == old.attempt:
+			old.conn = conn
+			old.touch(now)
+			return old, nil, nil
+		}
+	}
+	next := *old
+	next.facts.Attachment++
+	next.instance, next.attempt, next.conn = r.Instance, r.Attempt, conn
+	next.touch(now)
+	old.over = session.ErrMoved
+	l.serving[r.Token.ID] = &next
+	return &next, old.conn, nil
+}
+
+// localGone is a session that has ended, and the connection that is to hear of it.
+type localGone struct {
+	certificate session.Certificate
+	conn        *connection
+}
+
+// close ends s because its client wishes so; the error says why it is served no longer.
+func (l *Local) close(s *local, now time.Duration, wall time.Time) (localGone, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.over != nil {
+		return localGone{}, s.over
+	}
+	return l.end(s, session.CauseClosed, now, wall), nil
+}
+
+// expire ends the sessions that are due at now: a timeout after their newest touch, and not before the node has run for a
+// timeout since its last stall (L3, I8).
+func (l *Local) expire(now, vouched time.Duration, wall time.Time) []localGone {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	due := func(it *session.Item[time.Duration]) time.Duration { return max(it.Deadline(), vouched+it.Value) }
+	if l.queue.Sift(now, due) == 0 && l.queue.Due() == 0 {
+		return nil
+	}
+	var over []*local
+	l.queue.Take(now, func(it *session.Item[time.Duration]) (time.Duration, session.Verdict) {
+		at := due(it)
+		if at <= now {
+			over = append(over, l.serving[it.ID()])
+		}
+		return at, session.Pop
+	})
+	gone := make([]localGone, len(over))
+	for i, s := range over {
+		gone[i] = l.end(s, session.CauseExpired, now, wall)
+	}
+	l.expired += uint64(len(gone))
+	return gone
+}
+
+// end ends s and remembers it. Called with mu held.
+func (l *Local) end(s *local, cause session.Cause, now time.Duration, wall time.Time) localGone {
+	c := session.Certificate{
+		ID: s.facts.ID, Cause: cause, LastTouchAge: max(now-s.last, 0), Owner: l.node, EndedAt: wall.Truncate(time.Millisecond),
+	}
+	s.over = expired(&c)
+	l.drop(s)
+	if len(l.ring) < localCertificates {
+		l.ring = append(l.ring, c.ID)
+	} else {
+		first := l.ring[l.oldest]
+		delete(l.requests, l.ended[first].request)
+		delete(l.ended, first)
+		l.ring[l.oldest] = c.ID
+		l.oldest = (l.oldest + 1) % localCertificates
+	}
+	l.ended[c.ID] = localEnd{c, s.request}
+	return localGone{c, s.conn}
+}
+
+// drop takes s out. Called with mu held.
+func (l *Local) drop(s *local) {
+	l.queue.Remove(s.facts.ID)
+	delete(l.serving, s.facts.ID)
+	if len(l.order) > 2*len(l.serving)+1024 {
+		l.order = slices.DeleteFunc(l.order, func(id session.ID) bool { return l.serving[id] == nil })
+	}
+}
+
+// certificate returns how a session ended, false when that is not known.
+func (l *Local) certificate(id session.ID) (session.Certificate, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.ended[id]
+	return e.certificate, ok
+}

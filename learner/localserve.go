@@ -1,0 +1,131 @@
+package learner
+
+import (
+	"context"
+	"time"
+
+	"holdfast/session"
+)
+
+// openLocal opens a local session (L1, L2).
+func (c *connection) openLocal(ctx context.Context, o session.OpenRequest) (session.Grant, error) {
+	s := c.server
+	if !s.cfg.Local {
+		return session.Grant{}, &session.FieldError{Field: "local", Limit: "false: the cluster's setting local_sessions is off"}
+	}
+	timeout, err := s.cfg.Limits.Negotiate(o.Timeout)
+	if err != nil {
+		return session.Grant{}, err
+	}
+	if err = s.accepts(); err != nil {
+		return session.Grant{}, err
+	}
+	made, err := s.openLocalSoon(ctx, opening{OpenRequest: o, timeout: timeout, conn: c})
+	if err != nil {
+		return session.Grant{}, err
+	}
+	return c.grantLocal(made)
+}
+
+// accepts returns session.ErrStopping once the node stops.
+func (s *Server) accepts() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return session.ErrStopping
+	}
+	return nil
+}
+
+// grantLocal begins to serve a local session through c. The promise counts from the touch that the request was (L4).
+func (c *connection) grantLocal(made *local) (session.Grant, error) {
+	credential, ok := c.server.view.Credential(made.facts.ID)
+	if !ok {
+		return session.Grant{}, session.ErrLagging // ids were claimed, and this node has not seen the cluster's key
+	}
+	if c.events != nil { // unary calls name their sessions by token
+		c.mu.Lock()
+		c.locals[made.facts.ID] = made
+		c.mu.Unlock()
+	}
+	return session.Grant{
+		Session: made.facts,
+		Token:   session.Token{ID: made.facts.ID, Credential: credential, Attachment: made.facts.Attachment, Local: true},
+		SafeFor: made.promise(),
+	}, nil
+}
+
+// resumeLocal gives a local session of this node a new attachment (L5); here is false when it is not here any more.
+func (c *connection) resumeLocal(r session.ResumeRequest) (grant session.Grant, here bool, err error) {
+	s := c.server
+	if err = s.authentic(r.Token); err != nil {
+		return session.Grant{}, true, err
+	}
+	made, left, err := s.local.resume(r, c, s.look())
+	if made == nil {
+		return session.Grant{}, err != nil, err
+	}
+	if left != nil && left.events != nil {
+		left.events.Moved(r.Token.ID)
+		left.forget([]session.ID{r.Token.ID})
+	}
+	grant, err = c.grantLocal(made)
+	return grant, true, err
+}
+
+// touchLocal touches a session by a token of a local one.
+func (s *Server) touchLocal(t session.Token, now time.Duration) (time.Duration, error) {
+	if err := s.authentic(t); err != nil {
+		return -1, err
+	}
+	one, err := s.local.named(t)
+	switch {
+	case err != nil:
+		return -1, err
+	case one != nil:
+		return s.local.heard(one, now)
+	}
+	return -1, s.notLocal(t.ID)
+}
+
+// notLocal is why a session that is not here is not touched by a token of a local one: it has ended, or it lives elsewhere as
+// far as this node knows.
+func (s *Server) notLocal(id session.ID) error {
+	if _, global := s.view.Session(id); !global && id.Node() == s.cfg.Node {
+		return s.gone(id)
+	}
+	return s.notHere(id)
+}
+
+// closeLocal ends a local session of this node; here is false when it is not here any more.
+func (s *Server) closeLocal(t session.Token) (here bool, err error) {
+	if err = s.authentic(t); err != nil {
+		return true, err
+	}
+	one, err := s.local.named(t)
+	if one == nil {
+		return err != nil, err
+	}
+	gone, err := s.local.close(one, s.look(), s.cfg.Clock())
+	if err == nil {
+		s.tellGone([]localGone{gone})
+	}
+	return true, err
+}
+
+// expireLocal ends the local sessions that are due (L3).
+func (s *Server) expireLocal(now time.Duration) {
+	s.tellGone(s.local.expire(now, s.pulse.vouched(), s.cfg.Clock()))
+}
+
+// tellGone tells connections of the local sessions that have ended, and has each forget its own after that.
+func (s *Server) tellGone(all []localGone) {
+	ended := make(endings)
+	for _, gone := range all {
+		if gone.conn.events != nil {
+			gone.conn.events.Gone(gone.certificate)
+			ended[gone.conn] = append(ended[gone.conn], gone.certificate.ID)
+		}
+	}
+	ended.forget()
+}

@@ -1,0 +1,94 @@
+package raftnet
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+func settings(local, upgrade string) []Setting {
+	return []Setting{{"local_sessions", local, "off"}, {"local_session_upgrade", upgrade, "on"}}
+}
+
+// TestL9OneSettingPerCluster holds that nodes whose settings differ do not speak to each other, whoever dials, and that both
+// logs name the setting and both values.
+func TestL9OneSettingPerCluster(t *testing.T) {
+	for name, tt := range map[string]struct {
+		one, other []Setting
+		words      string // as node 1 or as node 2 puts it; empty: they go together
+		mirrored   string
+	}{
+		"both off":      {settings("off", "on"), settings("off", "on"), "", ""},
+		"both on":       {settings("on", "off"), settings("on", "off"), "", ""},
+		"none and off":  {nil, settings("off", "on"), "", ""},
+		"off and on":    {settings("off", "on"), settings("on", "on"), `local_sessions is "on" on node 2 and "off" on node 1`, `local_sessions is "off" on node 1 and "on" on node 2`},
+		"upgrades":      {settings("on", "on"), settings("on", "off"), `local_session_upgrade is "off" on node 2 and "on" on node 1`, `local_session_upgrade is "on" on node 1 and "off" on node 2`},
+		"a new setting": {nil, settings("on", "on"), `local_sessions is "on" on node 2, and node 1 does not know that setting`, "local_sessions is \"off\" on node 1 and \"on\" on node 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				network := pipes{}
+				layer := func(address string, node session.Node, settings []Setting) (*Layer, *logBuffer) {
+					log := &logBuffer{}
+					return New(Config{
+						ClusterID: "c", Node: node, Advertise: address, Listener: network.listen(address), Dial: network.dial, Settings: settings,
+						Logger: hclog.New(&hclog.LoggerOptions{Output: log}),
+					}), log
+				}
+				a, aLog := layer("a", 1, tt.one)
+				b, bLog := layer("b", 2, tt.other)
+				for _, dial := range []struct {
+					from, to *Layer
+					address  string
+				}{{a, b, "b"}, {b, a, "a"}} {
+					accepted := accepting(dial.to)
+					conn, err := dial.from.Dial(raft.ServerAddress(dial.address), time.Second)
+					if tt.words == "" {
+						if err != nil {
+							t.Fatalf("Dial: %v", err)
+						}
+						(<-accepted).Close()
+						conn.Close()
+						continue
+					}
+					if !errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), tt.words) && !strings.Contains(err.Error(), tt.mirrored) {
+						t.Errorf("Dial: %v, want it to name the setting and both values", err)
+					}
+				}
+				closeAll(t, a, b)
+				for _, log := range []*logBuffer{aLog, bLog} {
+					if text := log.String(); tt.words != "" && !strings.Contains(text, "local_session") {
+						t.Errorf("a log does not say why:\n%s", text)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSettingsInTheGreeting holds what an older release sees: settings that have their defaults are not told, and another one
+// makes the cluster another.
+func TestSettingsInTheGreeting(t *testing.T) {
+	for want, all := range map[string][]Setting{
+		"c":                   settings("off", "on"),
+		"c local_sessions=on": settings("on", "on"),
+		"c local_sessions=on local_session_upgrade=off": settings("on", "off"),
+	} {
+		l := New(Config{ClusterID: "c", Node: 2, Settings: all})
+		var b bytes.Buffer
+		if err := l.greeting(codeHello).write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readGreeting(&b); err != nil || got.text != want {
+			t.Errorf("the greeting says %q, %v; want %q", got.text, err, want)
+		}
+	}
+}
