@@ -18,6 +18,8 @@ func check(c session.Command) error {
 		return checkMove(c)
 	case session.CloseSessions:
 		return checkClose(c)
+	case session.UpgradeSession:
+		return checkUpgrade(c)
 	case session.ClaimIDs:
 		return checkClaim(c)
 	case session.ForgetRequests, session.Configure:
@@ -27,7 +29,10 @@ func check(c session.Command) error {
 	}
 }
 
-const msLimit = "0 to 2^40 - 1 milliseconds since 2026-01-01 UTC"
+const (
+	msLimit      = "0 to 2^40 - 1 milliseconds since 2026-01-01 UTC"
+	timeoutLimit = "whole milliseconds, 1 ms to 24h"
+)
 
 func checkOpen(c session.OpenSession) error {
 	switch {
@@ -36,7 +41,7 @@ func checkOpen(c session.OpenSession) error {
 	case c.MS > session.MaxMS:
 		return outOfRange("ms", msLimit)
 	case c.Timeout <= 0 || c.Timeout > session.MaxTimeout || c.Timeout%time.Millisecond != 0:
-		return outOfRange("timeout", "whole milliseconds, 1 ms to "+session.MaxTimeout.String())
+		return outOfRange("timeout", timeoutLimit)
 	case c.RequestID == session.RequestID{}:
 		// All clients that forget to set one would share a session.
 		return outOfRange("request_id", "16 bytes that are not all zero")

@@ -147,6 +147,8 @@ func commandProto(c session.Command) *logv1.Command {
 		return &logv1.Command{Command: &logv1.Command_Configure{Configure: &logv1.Configure{
 			ClusterKey: keyBytes(c.Key), Nonce: c.Nonce,
 		}}}
+	case session.UpgradeSession:
+		return &logv1.Command{Command: &logv1.Command_UpgradeSession{UpgradeSession: upgradeProto(c)}}
 	case session.ClaimIDs:
 		return &logv1.Command{Command: &logv1.Command_ClaimIds{ClaimIds: &logv1.ClaimIDs{
 			Node: uint32(c.Node), Ms: c.MS, Count: c.Count,
@@ -227,6 +229,9 @@ func commandFrom(m *logv1.Command) (session.Command, error) {
 	case *logv1.Command_ClaimIds:
 		name = "claim_ids"
 		c, err = claimFrom(m.ClaimIds)
+	case *logv1.Command_UpgradeSession:
+		name = "upgrade_session"
+		c, err = upgradeFrom(m.UpgradeSession)
 	default:
 		return nil, errors.New("empty")
 	}

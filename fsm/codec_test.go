@@ -43,6 +43,11 @@ func everyCommand() map[string]session.Command {
 		"configure":       session.Configure{Key: session.Key{0: 1, 31: 32}, Nonce: 0x0123456789abcdef},
 		"configure_bare":  session.Configure{Nonce: 1},
 		"claim_ids":       session.ClaimIDs{Node: 3, MS: 20_736_000_123, Count: session.MaxClaim},
+		"upgrade_session": session.UpgradeSession{
+			ID: 0x0304d3f642_7b0001, Timeout: 12_345 * time.Millisecond, Labels: session.Labels{{Key: "app", Value: "billing"}}, MS: 20_736_000_123,
+			Instance: 0xfedcba9876543210, Attempt: 300, Since: 1 << 40,
+		},
+		"upgrade_session_bare": session.UpgradeSession{ID: 1 << 56, Timeout: time.Millisecond},
 	}
 }
 
@@ -101,7 +106,7 @@ func drawCommand(t *rapid.T) session.Command {
 		return time.Duration(rapid.Int64Range(1, session.MaxTimeout.Milliseconds()).Draw(t, "duration")) * time.Millisecond
 	})
 	id := rapid.Custom(func(t *rapid.T) session.ID { return session.ID(rapid.Uint64Min(1).Draw(t, "id")) })
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
 		labels, err := session.NewLabels(rapid.MapOfN(rapid.StringMatching(`[a-z]{1,9}`), rapid.StringN(-1, -1, 64), 0, 9).Draw(t, "labels"))
 		if err != nil {
@@ -129,6 +134,12 @@ func drawCommand(t *rapid.T) session.Command {
 		}
 	case 3:
 		return session.ForgetRequests{UpToIndex: rapid.Uint64().Draw(t, "index")}
+	case 5:
+		return session.UpgradeSession{
+			ID: session.ID(node.Draw(t, "node"))<<56 | session.ID(rapid.Uint64Max(1<<56-1).Draw(t, "rest")), Timeout: ms.Draw(t, "timeout"),
+			MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"), Instance: rapid.Uint64().Draw(t, "instance"),
+			Attempt: rapid.Uint64().Draw(t, "attempt"), Since: rapid.Uint64().Draw(t, "since"),
+		}
 	case 4:
 		return session.ClaimIDs{
 			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"), Count: rapid.Uint32Range(1, session.MaxClaim).Draw(t, "count"),
@@ -198,6 +209,9 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	end := func(change func(*logv1.CloseSessions)) []byte {
 		return with(t, all["close_sessions"], func(m *logv1.Command) { change(m.GetCloseSessions()) })
+	}
+	upgrade := func(change func(*logv1.UpgradeSession)) []byte {
+		return with(t, all["upgrade_session"], func(m *logv1.Command) { change(m.GetUpgradeSession()) })
 	}
 	claim := func(change func(*logv1.ClaimIDs)) []byte {
 		return with(t, all["claim_ids"], func(m *logv1.Command) { change(m.GetClaimIds()) })
@@ -270,6 +284,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{"claim above 40 bits", claim(func(m *logv1.ClaimIDs) { m.Ms = session.MaxMS + 1 }), "claim_ids: ms"},
 		{"claims nothing", claim(func(m *logv1.ClaimIDs) { m.Count = 0 }), "claim_ids: count"},
 		{"claims too much", claim(func(m *logv1.ClaimIDs) { m.Count = session.MaxClaim + 1 }), "claim_ids: count"},
+		{"upgrade of nobody's session", upgrade(func(m *logv1.UpgradeSession) { m.Id = 1 }), "upgrade_session: session_id"},
+		{"upgrade of node 255", upgrade(func(m *logv1.UpgradeSession) { m.Id = 255 << 56 }), "upgrade_session: session_id"},
+		{"upgrade without a timeout", upgrade(func(m *logv1.UpgradeSession) { m.TimeoutMs = 0 }), "upgrade_session: timeout"},
+		{"upgrade above 40 bits", upgrade(func(m *logv1.UpgradeSession) { m.Ms = session.MaxMS + 1 }), "upgrade_session: ms"},
+		{"upgrade with a label of no key", upgrade(func(m *logv1.UpgradeSession) { m.Labels[0].Key = "" }), "upgrade_session: labels"},
+		{"unknown in upgrade", unknownIn("upgrade_session", func(m *logv1.Command) proto.Message { return m.GetUpgradeSession() }), "upgrade_session: field 99"},
 		{"unknown in claim", unknownIn("claim_ids", func(m *logv1.Command) proto.Message { return m.GetClaimIds() }), "claim_ids: field 99"},
 		{"unknown in configure", unknownIn("configure", func(m *logv1.Command) proto.Message { return m.GetConfigure() }), "configure: field 99"},
 	}

@@ -29,6 +29,9 @@ func (s *step) apply(c session.Command) session.Result {
 		s.forgetRequests(c.UpToIndex)
 	case session.Configure:
 		s.configure(c)
+	case session.UpgradeSession:
+		r.Session, r.Err = s.upgrade(c)
+		r.Repeated = r.Err == nil && len(s.changes) == before
 	case session.ClaimIDs:
 		r.First, r.Err = s.claim(c)
 	default:

@@ -97,6 +97,8 @@ func FuzzApply(f *testing.F) {
 	f.Add(joined(entryMessage(f, session.OpenSession{Node: 254, MS: session.MaxMS, Timeout: time.Second, RequestID: session.RequestID{8}}), []byte("?")))
 	claim := session.ClaimIDs{Node: 1, MS: 1000, Count: session.MaxClaim}
 	f.Add(joined(entryMessage(f, claim, opening(7)), entryMessage(f, claim)))
+	upgrade := session.UpgradeSession{ID: 1<<56 | 1000<<16 | 99, Timeout: time.Second, Instance: 1, Attempt: 1}
+	f.Add(joined(entryMessage(f, claim, upgrade, upgrade), entryMessage(f, upgrade)))
 	snapshot := base.snapshot(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, follower := restored(t, snapshot), (*replica)(nil)

@@ -89,6 +89,26 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 				}
 			}
 		}
+	case session.UpgradeSession:
+		if s, ok := m.sessions[c.ID]; ok {
+			r.Session, r.Repeated = s.Session, true
+			return r
+		}
+		if _, ended := m.ended[c.ID]; ended {
+			r.Err = session.ErrExpired
+			return r
+		}
+		if c.ID > m.marks[c.ID.Node()] {
+			r.Err = session.ErrInvalid
+			return r
+		}
+		m.attachment++
+		s := modelSession{Session: session.Session{
+			ID: c.ID, Timeout: c.Timeout, Owner: c.ID.Node(), Attachment: m.attachment, Labels: c.Labels, OpenedIndex: index,
+			OpenedAt: session.TimeOfMS(c.MS),
+		}, instance: c.Instance, attempt: c.Attempt}
+		m.sessions[c.ID] = s
+		r.Session = s.Session
 	case session.ClaimIDs:
 		r.First = max(m.marks[c.Node]+1, session.ID(c.Node)<<56|session.ID(c.MS)<<16)
 		m.marks[c.Node] = r.First + session.ID(c.Count) - 1
@@ -119,7 +139,7 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 	ids := append(slices.Sorted(maps.Keys(m.sessions)), slices.Sorted(maps.Keys(m.ended))...)
 	ids = append(ids, 1<<56|99<<16)
 	id := rapid.SampledFrom(ids)
-	switch rapid.SampledFrom([]string{"open", "open", "move", "close", "forget", "configure", "claim"}).Draw(t, "kind") {
+	switch rapid.SampledFrom([]string{"open", "open", "move", "close", "forget", "configure", "claim", "upgrade"}).Draw(t, "kind") {
 	case "open":
 		c := session.OpenSession{
 			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Timeout: 4 * time.Second,
@@ -148,6 +168,14 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 			c.Sessions = append(c.Sessions, named)
 		}
 		return c
+	case "upgrade":
+		up := session.UpgradeSession{
+			ID: id.Draw(t, "id"), Timeout: 4 * time.Second, MS: index, Instance: rapid.Uint64Max(2).Draw(t, "instance"), Attempt: rapid.Uint64Max(3).Draw(t, "attempt"),
+		}
+		if n := node.Draw(t, "node"); m.marks[n] != 0 && rapid.Bool().Draw(t, "claimed") {
+			up.ID = m.marks[n]
+		}
+		return up
 	case "claim":
 		return session.ClaimIDs{Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Count: rapid.Uint32Range(1, 3).Draw(t, "count")}
 	case "forget":

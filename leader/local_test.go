@@ -1,8 +1,10 @@
 package leader_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"holdfast/session"
 )
@@ -47,5 +49,37 @@ func TestM5OfTokensOfLocalSessions(t *testing.T) {
 		if r.Err != nil || r.Session.ID != mine {
 			t.Errorf("resume of what has become global meanwhile: %+v", r)
 		}
+	})
+}
+
+// TestL7OnlyItsNodeUpgrades holds that a session is made global for the node of its id only, and that the leader gives it a
+// full timeout from then on.
+func TestL7OnlyItsNodeUpgrades(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		up := session.UpgradeRequest{ID: 2<<56 | 9, Timeout: long}
+		made := session.Session{ID: up.ID, Timeout: long, Owner: 2, Attachment: 40}
+		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+			asked, ok := c.(session.UpgradeSession)
+			if ok {
+				w.view.mu.Lock()
+				w.view.sessions[made.ID], w.view.attachment = made, made.Attachment
+				w.view.mu.Unlock()
+				w.tracker.Applied(3, term, []session.Change{{Kind: session.Opened, Session: made}})
+			}
+			return session.Result{Term: term, Index: 3, Session: made}, nil, ok && asked.ID == up.ID
+		})
+		other := session.UpgradeRequest{ID: 3<<56 | 9, Timeout: long}
+		if r := m.ask(session.Request{Upgrade: &other}); !errors.Is(r.Err, session.ErrInvalid) {
+			t.Errorf("upgrade of another node's session: %v, want %v", r.Err, session.ErrInvalid)
+		}
+		w.at(time.Second)
+		if r := m.ask(session.Request{Upgrade: &up}); r.Err != nil || r.Session.Attachment != 40 || r.Index != 3 {
+			t.Errorf("upgrade: %+v", r)
+		}
+		due := time.Second + touched
+		w.at(due - 1)
+		w.alive(up.ID)
+		w.at(due + width + beat)
+		w.alive()
 	})
 }

@@ -50,8 +50,10 @@ func (t *Tracker) answer(ctx context.Context, node session.Node, r *session.Requ
 		return t.readIndex(ctx, r.Read)
 	case r.Claim != nil:
 		return t.claim(ctx, node, r.Claim)
+	case r.Upgrade != nil:
+		return t.upgrade(ctx, node, r.Upgrade)
 	default:
-		return session.Reply{}, &session.FieldError{Field: "request", Limit: "one of open, resume, close, read and claim"}
+		return session.Reply{}, &session.FieldError{Field: "request", Limit: "one of open, resume, close, read, claim and upgrade"}
 	}
 }
 
@@ -95,6 +97,14 @@ func (t *Tracker) claim(ctx context.Context, node session.Node, r *session.Claim
 		return session.Reply{}, err
 	}
 	return t.propose(ctx, session.ClaimIDs{Node: node, MS: r.MS, Count: r.Count})
+}
+
+// upgrade proposes to make a local session global for the one node that can know it (L7).
+func (t *Tracker) upgrade(ctx context.Context, node session.Node, r *session.UpgradeRequest) (session.Reply, error) {
+	if r.ID.Node() != node {
+		return session.Reply{}, &session.FieldError{Field: "session_id", Limit: fmt.Sprintf("an id of node %d, which asks", node)}
+	}
+	return t.propose(ctx, session.UpgradeSession(*r))
 }
 
 // resume proposes to move a session to the node that asks. The credential comes first: who has none learns nothing and

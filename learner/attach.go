@@ -32,6 +32,21 @@ func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark,
 	return a
 }
 
+// promote begins to serve s, which was a local session until now, where that left off: with its newest touch, which the next
+// answer reports (L8), and with a confirmed one as attach takes it.
+func (t *TouchTable) promote(s session.Session, from *local, confirmed mark) *attached {
+	sh := t.shardOf(s.ID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	a := &attached{
+		id: s.ID, attachment: s.Attachment, timeout: s.Timeout, shard: sh, conn: from.conn, last: from.last, confirmed: confirmed,
+		local: from.facts.Attachment, listed: true,
+	}
+	sh.serving[s.ID] = a
+	sh.touched = append(sh.touched, a)
+	return a
+}
+
 // find returns what is served of a session, nil when nothing is.
 func (t *TouchTable) find(id session.ID) *attached {
 	s := t.shardOf(id)

@@ -46,10 +46,13 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 // Resume moves a session here through the leader and serves it once this node has applied it; a local one of this node gets
 // its new attachment from the node itself.
 func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (session.Grant, error) {
-	if c.server.local.has(r.Token.ID) {
-		if grant, here, err := c.resumeLocal(r); here {
+	for c.server.local.has(r.Token.ID) {
+		if grant, here, err := c.resumeLocal(ctx, r); here {
 			return grant, err
 		}
+	}
+	if certificate, ok := c.server.local.certificate(r.Token.ID); ok {
+		return session.Grant{}, cmp.Or(c.server.authentic(r.Token), expired(&certificate))
 	}
 	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Resume: &r})
@@ -308,10 +311,12 @@ func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error)
 // Close ends a session through the leader; this node has applied the end when it returns nil. A local session of this node
 // ends here.
 func (c *connection) Close(ctx context.Context, t session.Token) error {
-	if c.server.local.has(t.ID) {
-		if here, err := c.server.closeLocal(t); here {
+	if t.Local {
+		here, err := c.server.closeLocal(ctx, t)
+		if here {
 			return err
 		}
+		t = c.server.translate(t) // else the leader says what it knows
 	}
 	reply, err := c.server.ask(ctx, session.Request{Close: &t})
 	if err != nil {

@@ -84,6 +84,12 @@ func (v *fakeView) Attachment() uint64 {
 	return v.attachment
 }
 
+func (v *fakeView) AppliedIndex() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.applied
+}
+
 func (v *fakeView) Term() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -32,8 +32,8 @@ type Local struct {
 	oldest int
 	// blocks are the ids that were claimed and not given out yet, in their order. guarded by mu
 	blocks []block
-	// expired counts ends by expiry. guarded by mu
-	expired uint64
+	// expired counts ends by expiry, upgraded sessions that became global. guarded by mu
+	expired, upgraded uint64
 }
 
 // local is one attachment of a local session.
@@ -52,6 +52,8 @@ type local struct {
 	conn *connection
 	// over is why it is served no longer; nil while it is.
 	over error
+	// flight is its upgrade, nil while none is under way.
+	flight *flight
 }
 
 // localEnd is how a local session ended, and the open that made it.
@@ -124,9 +126,17 @@ func (s *local) touch(now time.Duration) {
 	s.item.Touch(now + s.facts.Timeout)
 }
 
-// promise is what a touch at its own moment is answered with (L4).
-func (s *local) promise() time.Duration {
-	return max(s.facts.Timeout-s.facts.Timeout/100-time.Millisecond, -1)
+// promise is what a touch at now is answered with (L4). While an upgrade is under way it rests on the begin of that: the log
+// may know of the session already, and not of the touch (L8). Called with mu held.
+func (s *local) promise(now time.Duration) time.Duration {
+	rests := now
+	if s.flight != nil {
+		rests = s.flight.begun
+	}
+	if safe := s.facts.Timeout - (now - rests) - s.facts.Timeout/100 - time.Millisecond; safe > 0 {
+		return safe
+	}
+	return -1
 }
 
 // heard records a touch of s and returns the promise; the error says why s is served no longer.
@@ -155,13 +165,18 @@ func (s *local) heard(now time.Duration) (time.Duration, error) {
 		return -1, s.over
 	}
 	s.touch(now)
-	return s.promise(), nil
+	return s.promise(now), nil
 }
 
 // named returns the attachment that a token speaks for; nil without an error when the session is not here.
 func (l *Local) named(t session.Token) (*local, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.namedBy(t)
+}
+
+// namedBy is named. Called with mu held.
+func (l *Local) namedBy(t session.Token) (*local, error) {
 	s := l.serving[t.ID]
 	switch {
 	case s != nil && !t.Local:
@@ -188,12 +203,13 @@ func (l *Local) serves(s *local) bool {
 
 // resume gives a session a new attachment that is served through conn, and returns it and the connection that is to hear
 // of the former one's end, nil for none (L5). The same attempt again is answered as the first time (M1). Nothing is
-// returned when the session is not here.
+// returned when the session is not here, or while it is upgraded: the attachment that the log gives it then is not to lose the
+// instance and attempt that go with it.
 func (l *Local) resume(r session.ResumeRequest, conn *connection, now time.Duration) (s *local, left *connection, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.serving[r.Token.ID]
-	if old == nil {
+	if old == nil || old.flight != nil {
 		return nil, nil, nil
 	}
 	if r.Instance == old.instance {
@@ -225,8 +241,11 @@ type localGone struct {
 func (l *Local) close(s *local, now time.Duration, wall time.Time) (localGone, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.over != nil {
+	switch {
+	case s.over != nil:
 		return localGone{}, s.over
+	case s.flight != nil:
+		return localGone{}, session.ErrClosing // it is to be asked of the log, or again
 	}
 	return l.end(s, session.CauseClosed, now, wall), nil
 }

@@ -256,7 +256,7 @@ func TestL4PromisesHold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all[s.facts.ID], safe[s.facts.ID] = s, s.promise()
+			all[s.facts.ID], safe[s.facts.ID] = s, s.promise(0)
 		}
 		for len(all) > 0 {
 			now += time.Duration(random.Int64N(int64(time.Second)))

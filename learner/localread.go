@@ -85,9 +85,9 @@ func merge(a, b session.Page, size int) session.Page {
 	return session.Page{Sessions: all, Next: next}
 }
 
-// count returns how many sessions are here, and how many have expired.
-func (l *Local) count() (sessions int, expired uint64) {
+// count returns how many sessions are here, how many have expired, and how many became global.
+func (l *Local) count() (sessions int, expired, upgraded uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.serving), l.expired
+	return len(l.serving), l.expired, l.upgraded
 }

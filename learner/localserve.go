@@ -2,6 +2,7 @@ package learner
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"holdfast/session"
@@ -51,15 +52,22 @@ func (c *connection) grantLocal(made *local) (session.Grant, error) {
 	return session.Grant{
 		Session: made.facts,
 		Token:   session.Token{ID: made.facts.ID, Credential: credential, Attachment: made.facts.Attachment, Local: true},
-		SafeFor: made.promise(),
+		SafeFor: max(made.facts.Timeout-made.facts.Timeout/100-time.Millisecond, -1),
 	}, nil
 }
 
-// resumeLocal gives a local session of this node a new attachment (L5); here is false when it is not here any more.
-func (c *connection) resumeLocal(r session.ResumeRequest) (grant session.Grant, here bool, err error) {
+// resumeLocal gives a local session of this node a new attachment (L5); here is false when it is not here any more, or has to
+// be looked for again. It waits for an upgrade that is under way.
+func (c *connection) resumeLocal(ctx context.Context, r session.ResumeRequest) (grant session.Grant, here bool, err error) {
 	s := c.server
 	if err = s.authentic(r.Token); err != nil {
 		return session.Grant{}, true, err
+	}
+	if f := s.local.flightOf(r.Token.ID); f != nil {
+		if err = f.wait(ctx); errors.Is(err, session.ErrOutcomeUnknown) {
+			return session.Grant{}, true, err
+		}
+		return session.Grant{}, false, nil
 	}
 	made, left, err := s.local.resume(r, c, s.look())
 	if made == nil {
@@ -79,11 +87,17 @@ func (s *Server) touchLocal(t session.Token, now time.Duration) (time.Duration, 
 		return -1, err
 	}
 	one, err := s.local.named(t)
-	switch {
-	case err != nil:
+	if err != nil {
 		return -1, err
-	case one != nil:
-		return s.local.heard(one, now)
+	}
+	if one != nil {
+		safe, why := s.local.heard(one, now)
+		if why == nil || s.local.has(t.ID) {
+			return safe, why
+		}
+	}
+	if a := s.upgraded(t); a != nil {
+		return s.table.touch(a, now)
 	}
 	return -1, s.notLocal(t.ID)
 }
@@ -97,14 +111,24 @@ func (s *Server) notLocal(id session.ID) error {
 	return s.notHere(id)
 }
 
-// closeLocal ends a local session of this node; here is false when it is not here any more.
-func (s *Server) closeLocal(t session.Token) (here bool, err error) {
+// closeLocal ends a local session of this node; here is false when it is not here any more. It waits for an upgrade that is
+// under way.
+func (s *Server) closeLocal(ctx context.Context, t session.Token) (here bool, err error) {
 	if err = s.authentic(t); err != nil {
 		return true, err
 	}
+	if f := s.local.flightOf(t.ID); f != nil {
+		if err = f.wait(ctx); errors.Is(err, session.ErrOutcomeUnknown) {
+			return true, err
+		}
+	}
 	one, err := s.local.named(t)
+	if err != nil {
+		return true, err
+	}
 	if one == nil {
-		return err != nil, err
+		c, ok := s.local.certificate(t.ID)
+		return ok, expired(&c)
 	}
 	gone, err := s.local.close(one, s.look(), s.cfg.Clock())
 	if err == nil {

@@ -26,7 +26,7 @@ const (
 func localWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorldOf(t, Config{
-		Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true,
+		Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true, Upgrade: true,
 		LaggingWait: time.Second, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
 	})
 }

@@ -180,7 +180,7 @@ func (r *relay) answer(round uint64, all bool) error {
 	now := s.look()
 	touches, tag := s.table.take(r.touches[:0], all)
 	h := s.view.Attachment()
-	touches = s.table.keep(touches)
+	touches = s.table.keep(touches, h, tag)
 	r.touches = touches
 	slices.SortFunc(touches, func(a, b taken) int { return cmp.Compare(a.id, b.id) })
 	r.remember(answered{round, tag})

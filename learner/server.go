@@ -24,6 +24,8 @@ type Config struct {
 	Limits session.Limits
 	// Local allows local sessions (L1). It is the same on every node of a cluster.
 	Local bool
+	// Upgrade allows to make local sessions global (L7). It is the same on every node of a cluster.
+	Upgrade bool
 	// Clock is the wall clock that ids and certificates of local sessions are dated by; nil is time.Now.
 	Clock func() time.Time
 	// LaggingWait is how long a request waits for this node to catch up before it is told LAGGING (M5).
@@ -46,6 +48,9 @@ type Server struct {
 	// low makes refill look at how many ids are left; supplied is told when there are more.
 	low      chan struct{}
 	supplied *broadcast
+	// flights are upgrades that are to be asked of the leader; ended is closed when nobody takes them any more.
+	flights chan *flight
+	ended   chan struct{}
 	// wake makes Run look again: a round was good after jeopardy, or a client came in jeopardy.
 	wake chan struct{}
 	// advanced is told when the state has applied more.
@@ -86,6 +91,8 @@ func NewServer(cfg Config, view View) *Server {
 		local:       newLocal(cfg.Node, cfg.ExpiryInterval),
 		low:         make(chan struct{}, 1),
 		supplied:    newBroadcast(),
+		flights:     make(chan *flight),
+		ended:       make(chan struct{}),
 		wake:        make(chan struct{}, 1),
 		advanced:    newBroadcast(),
 		goodAt:      now,
@@ -101,6 +108,7 @@ func (s *Server) Run(ctx context.Context) error {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		wg.Go(func() { s.refill(ctx) })
+		wg.Go(func() { s.fly(ctx) })
 	}
 	ticker := time.NewTicker(s.cfg.Interval / 4)
 	defer ticker.Stop()
@@ -251,13 +259,17 @@ func (s *Server) disconnect(c *connection) {
 	delete(s.connections, c)
 }
 
-// Applied ends what an entry moved or ended, before anything shows that the entry was applied (M4, T1).
+// Applied ends what an entry moved or ended, and goes on with what it made global, before anything shows that the entry was
+// applied (M4, T1, L8).
 func (s *Server) Applied(_, _ uint64, changes []session.Change) {
 	ended := make(endings)
 	for i := range changes {
 		c := &changes[i]
 		switch c.Kind {
 		case session.Opened:
+			if s.cfg.Local {
+				s.promote(c.Session)
+			}
 		case session.Moved:
 			s.end(ended, c.Session.ID, c.Session.Attachment, session.ErrMoved, nil)
 		case session.Ended:
@@ -282,6 +294,7 @@ func (s *Server) Restored() {
 		}
 		s.end(ended, id, 0, s.gone(id), &certificate)
 	}
+	s.restoreLifted(ended)
 	ended.forget()
 	s.advanced.tell()
 }
@@ -370,10 +383,10 @@ func (s *Server) Ready() error {
 type Stats struct {
 	// Attached sessions, and connections with events.
 	Attached, Connections int
-	// Local sessions, those that have expired, and the ids in stock for more.
-	Local        int
-	LocalExpired uint64
-	LocalIDs     uint64
+	// Local sessions, those that have expired, those that became global, and the ids in stock for more.
+	Local                       int
+	LocalExpired, LocalUpgraded uint64
+	LocalIDs                    uint64
 	// Stalls of the process or the machine that were noticed.
 	Stalls uint64
 	// Jeopardy is set while clients are told that touches may not count.
@@ -382,17 +395,18 @@ type Stats struct {
 
 // Stats returns the present figures.
 func (s *Server) Stats() Stats {
-	sessions, expired := s.local.count()
+	sessions, expired, upgraded := s.local.count()
 	ids := s.local.stock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Stats{
-		Attached:     s.table.Len(),
-		Local:        sessions,
-		LocalExpired: expired,
-		LocalIDs:     ids,
-		Connections:  len(s.connections),
-		Stalls:       s.pulse.stalled(),
-		Jeopardy:     s.jeopardy,
+		Attached:      s.table.Len(),
+		Local:         sessions,
+		LocalExpired:  expired,
+		LocalUpgraded: upgraded,
+		LocalIDs:      ids,
+		Connections:   len(s.connections),
+		Stalls:        s.pulse.stalled(),
+		Jeopardy:      s.jeopardy,
 	}
 }

@@ -61,6 +61,8 @@ type attached struct {
 
 	id         session.ID
 	attachment uint64
+	// local is the attachment that the session had as a local one, until it became global by this one; 0: none.
+	local uint64
 }
 
 // mark is a touch and the tag of the answer that reported it; tag 0 is none.
@@ -239,9 +241,10 @@ func (s *shard) take(buf []taken, w *window, tag uint64) []taken {
 	return buf
 }
 
-// keep leaves out what is served no longer and returns the rest, in place (T1, last step). Touches stand in the order of
-// their shards, so each shard is locked about once.
-func (t *TouchTable) keep(touches []taken) []taken {
+// keep leaves out what is served no longer, and returns the rest, in place (T1, last step). An attachment above h, which an
+// upgrade serves from the entry on that makes it, is left for the next answer: the leader would not take it (T5). Touches stand
+// in the order of their shards, so each shard is locked about once.
+func (t *TouchTable) keep(touches []taken, h, tag uint64) []taken {
 	kept := touches[:0]
 	var locked *shard
 	for _, touch := range touches {
@@ -252,7 +255,11 @@ func (t *TouchTable) keep(touches []taken) []taken {
 			locked = touch.a.shard
 			locked.mu.Lock()
 		}
-		if !touch.a.ended {
+		switch {
+		case touch.a.ended:
+		case touch.a.attachment > h:
+			touch.a.again(tag)
+		default:
 			kept = append(kept, touch)
 		}
 	}
@@ -260,6 +267,20 @@ func (t *TouchTable) keep(touches []taken) []taken {
 		locked.mu.Unlock()
 	}
 	return kept
+}
+
+// again takes a report back, and lists the touch for the next answer. Called with the shard's mu held.
+func (a *attached) again(tag uint64) {
+	switch tag {
+	case a.newer.tag:
+		a.newer = mark{}
+	case a.older.tag:
+		a.older, a.newer = a.newer, mark{}
+	}
+	if !a.listed {
+		a.listed = true
+		a.shard.touched = append(a.shard.touched, a)
+	}
 }
 
 // beginStream makes what the stream before reported and was not told to be confirmed unconfirmed for ever (S1).

@@ -38,6 +38,8 @@ type Sessions interface {
 type Progress interface {
 	// Attachment is the highest one applied, shown after observers were told of it.
 	Attachment() uint64
+	// AppliedIndex is that of the newest entry applied, shown after observers were told of it.
+	AppliedIndex() uint64
 	// Term is Raft's, as this node reads it now.
 	Term() uint64
 	// WaitApplied returns when the entry at index has been applied.

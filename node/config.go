@@ -31,8 +31,9 @@ type Config struct {
 	// ExpiryInterval is the width of a bucket of the expiry queue.
 	ExpiryInterval time.Duration
 
-	// LocalSessions is on or off, the same on every node: whether clients may open sessions that one node alone knows (L1).
-	LocalSessions string
+	// LocalSessions and LocalSessionUpgrade are on or off, the same on every node: whether clients may open sessions that one
+	// node alone knows, and whether those may be made global (L1, L7).
+	LocalSessions, LocalSessionUpgrade string
 
 	// RaftHeartbeatTimeout, RaftElectionTimeout and RaftLeaseTimeout are Raft's own.
 	RaftHeartbeatTimeout, RaftElectionTimeout, RaftLeaseTimeout time.Duration

@@ -107,6 +107,8 @@ func localSettings() []setting {
 	return []setting{
 		choice("local_sessions", off, []string{off, on}, func(c *Config) *string { return &c.LocalSessions }).
 			helps("whether clients may open sessions that one node alone knows; the same on every node: others are refused"),
+		choice("local_session_upgrade", on, []string{off, on}, func(c *Config) *string { return &c.LocalSessionUpgrade }).
+			helps("whether those sessions may be made global, with their id and timeout; the same on every node: others are refused"),
 	}
 }
 

@@ -82,7 +82,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
 		"tick": "3s", "heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s", "expiry_interval": "50ms",
 		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms", "raft_apply_timeout": "3s",
-		"local_sessions":    "on",
+		"local_sessions": "on", "local_session_upgrade": "off",
 		"stall_limit":       "2s",
 		"snapshot_interval": "1m", "snapshot_threshold": "7", "trailing_logs": "8",
 		"max_message_bytes": "65536", "max_streams_per_connection": "9", "max_connections": "10",

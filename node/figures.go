@@ -28,6 +28,7 @@ func nodeMetrics() []metric {
 		gauge("sessions_attached", "Sessions whose touches this node takes.", func(f *figures) float64 { return float64(f.node.server.Stats().Attached) }),
 		gauge("sessions_local", "Sessions that this node alone knows.", func(f *figures) float64 { return float64(f.node.server.Stats().Local) }),
 		counter("sessions_local_expired", "Sessions of this node alone that expired.", func(f *figures) float64 { return float64(f.node.server.Stats().LocalExpired) }),
+		counter("sessions_local_upgraded", "Sessions of this node alone that became replicated ones.", func(f *figures) float64 { return float64(f.node.server.Stats().LocalUpgraded) }),
 		gauge("local_ids", "Ids in stock for sessions of this node alone.", func(f *figures) float64 { return float64(f.node.server.Stats().LocalIDs) }),
 		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.serves() == nil) }),
 		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 { return truth(f.node.server.Stats().Jeopardy) }),

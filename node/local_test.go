@@ -198,3 +198,74 @@ func TestAllocateIDsInACluster(t *testing.T) {
 		c.agree(10 * time.Second)
 	})
 }
+
+// A local session that was upgraded lives through the end of its node's process and its leader, with its id; while the leader
+// changes under the upgrade there is one session all the same.
+func TestUpgradesInACluster(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, localSessions)
+		defer c.stop()
+		leads := c.leader(20 * time.Second)
+		owner := c.others(leads)[0]
+		c.eventually("ids for local sessions", 10*time.Second, func() bool { return owner.server.Stats().LocalIDs > 0 })
+		conn := listen(t, owner)
+		defer conn.Disconnect()
+		g, err := conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: 30 * time.Second, RequestID: session.RequestID{1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The leader dies under many upgrades at once.
+		results := make(chan error, 50)
+		for range cap(results) {
+			go func() {
+				_, upgradeErr := conn.Upgrade(t.Context(), g.Token)
+				results <- upgradeErr
+			}()
+		}
+		_ = c.end(leads)
+		for range cap(results) {
+			if err = <-results; err != nil && !errors.Is(err, session.ErrNoLeader) && !errors.Is(err, session.ErrNotLeader) {
+				t.Errorf("upgrade while the leader dies: %v", err)
+			}
+		}
+		c.leader(20 * time.Second)
+		var global session.Grant
+		c.eventually("the upgrade", 20*time.Second, func() bool {
+			global, err = conn.Upgrade(t.Context(), g.Token)
+			return err == nil
+		})
+		if global.Session.ID != g.Session.ID || global.Session.Timeout != g.Session.Timeout || global.Token.Local || owner.state.Sessions() != 1 {
+			t.Errorf("upgraded to %+v, %d sessions; want one, %v", global, owner.state.Sessions(), g.Session)
+		}
+		if s := owner.server.Stats(); s.Local != 0 || s.Attached != 1 {
+			t.Errorf("its node has %d local and %d global sessions, want 0 and 1", s.Local, s.Attached)
+		}
+		if got := conn.Touch(nil); len(got.Failures) > 0 {
+			t.Errorf("touch on its connection: %+v", got)
+		}
+		// Its node dies; the session goes on at another one, also for who knows its local token only.
+		_ = c.end(owner)
+		c.start(leads)
+		c.leader(20 * time.Second)
+		other := c.others(owner)[0]
+		elsewhere := listen(t, other)
+		defer elsewhere.Disconnect()
+		var moved session.Grant
+		c.eventually("a resume elsewhere", 20*time.Second, func() bool {
+			moved, err = elsewhere.Resume(t.Context(), session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1})
+			return err == nil
+		})
+		if moved.Session.ID != g.Session.ID || moved.Session.Owner != other.cfg.Node || moved.Session.Attachment <= global.Session.Attachment {
+			t.Errorf("resumed as %+v", moved.Session)
+		}
+		c.start(owner)
+		back := listen(t, owner)
+		defer back.Disconnect()
+		c.eventually("the old tokens to be refused", 20*time.Second, func() bool {
+			_, one := back.TouchToken(t.Context(), g.Token)
+			_, two := back.TouchToken(t.Context(), global.Token)
+			return errors.Is(one, session.ErrMoved) && errors.Is(two, session.ErrMoved)
+		})
+		c.agree(10 * time.Second)
+	})
+}

@@ -161,6 +161,7 @@ func (n *Node) open() (err error) {
 		ExpiryInterval: n.cfg.ExpiryInterval,
 		Limits:         n.cfg.Limits(),
 		Local:          n.cfg.local(),
+		Upgrade:        n.cfg.LocalSessionUpgrade == on,
 		Clock:          n.options.Clock,
 		LaggingWait:    n.cfg.LaggingWait,
 		Try:            n.others,

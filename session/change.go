@@ -4,9 +4,9 @@ package session
 type Result struct {
 	// Term and Index are those of the entry.
 	Term, Index uint64
-	// Session is the one opened or moved, as of the entry.
+	// Session is the one opened, moved or upgraded, as of the entry.
 	Session Session
-	// Repeated says that the open or move had been done by an earlier entry, and this one changed nothing. It confirms no
+	// Repeated says that the open, move or upgrade had been done by an earlier entry, and this one changed nothing. It confirms no
 	// touch (S2).
 	Repeated bool
 	// First is the first of the ids that a [ClaimIDs] claimed.
@@ -22,6 +22,7 @@ type ChangeKind uint8
 
 // Kinds of change.
 const (
+	// Opened is a session's beginning as a global one: an open or an upgrade.
 	Opened ChangeKind = iota + 1
 	Moved
 	Ended

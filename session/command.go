@@ -3,7 +3,7 @@ package session
 import "time"
 
 // Command is a change of the replicated state: [OpenSession], [MoveSession], [CloseSessions], [ForgetRequests],
-// [Configure] or [ClaimIDs]. The state machine has no clock and no randomness: a command carries what it needs of either.
+// [Configure], [ClaimIDs] or [UpgradeSession]. The state machine has no clock and no randomness: a command carries what it needs of either.
 type Command interface{ command() }
 
 // OpenSession makes a session; the state machine assigns its id and attachment. A request id that is remembered answers

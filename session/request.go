@@ -12,6 +12,8 @@ type Request struct {
 	Close  *Token
 	Read   *ReadRequest
 	Claim  *ClaimRequest
+	// Upgrade is by the node of the session's id only.
+	Upgrade *UpgradeRequest
 }
 
 // OpenRequest asks for a session.
@@ -41,7 +43,7 @@ type Reply struct {
 	Seq uint64
 	// Term and Index are those of the entry that did it; after a read, and with [ErrExpired], Index is what to wait for.
 	Term, Index uint64
-	// Session is set after an open and a resume, as of the entry.
+	// Session is set after an open, a resume and an upgrade, as of the entry.
 	Session Session
 	// Repeated is that of the [Result].
 	Repeated bool

@@ -36,22 +36,30 @@ type Events interface {
 
 // Connection is one client connection. Its end ends no session. Safe for concurrent use.
 type Connection interface {
+	Toucher
 	// Open opens a session, served through this connection.
 	Open(ctx context.Context, o OpenRequest) (Grant, error)
 	// Resume moves a session to this connection.
 	Resume(ctx context.Context, r ResumeRequest) (Grant, error)
-	// Touch touches sessions of this connection, all of them when ids is empty.
-	Touch(ids []ID) Touched
-	// TouchToken touches a session that this node owns, through whichever connection. The promise is negative when the
-	// node can promise nothing now.
-	TouchToken(ctx context.Context, t Token) (safeFor time.Duration, err error)
+	// Upgrade makes a local session of the node global, whichever connection serves it, and changes nothing of a global one
+	// (L7).
+	Upgrade(ctx context.Context, t Token) (Grant, error)
 	// Close ends a session.
 	Close(ctx context.Context, t Token) error
 	// Disconnect ends the connection. Its sessions stay attached to the node until they are resumed, closed or expire.
 	Disconnect()
 }
 
-// Grant is what a client gets for an open or a resume.
+// Toucher takes signs of life. Safe for concurrent use.
+type Toucher interface {
+	// Touch touches sessions of this connection, all of them when ids is empty.
+	Touch(ids []ID) Touched
+	// TouchToken touches a session that this node owns, through whichever connection. The promise is negative when the
+	// node can promise nothing now.
+	TouchToken(ctx context.Context, t Token) (safeFor time.Duration, err error)
+}
+
+// Grant is what a client gets for an open, a resume or an upgrade.
 type Grant struct {
 	Session Session
 	Token   Token

@@ -38,7 +38,7 @@ type ClientConfig struct {
 	MaxConnections int
 	// MaxSessions is the number of sessions that one Connect stream serves; default 100,000.
 	MaxSessions int
-	// MaxRequests is the number of opens, resumes and closes under way on one Connect stream; default 1,024.
+	// MaxRequests is the number of opens, resumes, upgrades and closes under way on one Connect stream; default 1,024.
 	MaxRequests int
 	// MaxOutgoing is the number of messages that wait for a client that does not read; default 4,096. One more ends its
 	// stream with RESOURCE_EXHAUSTED.

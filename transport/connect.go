@@ -141,8 +141,10 @@ func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (er
 		return c.resume(ctx, m.Resume)
 	case *holdfastv1.ClientMessage_Close:
 		return c.close(ctx, m.Close)
+	case *holdfastv1.ClientMessage_Upgrade:
+		return c.upgrade(ctx, m.Upgrade)
 	default:
-		return &session.FieldError{Field: "message", Limit: "open, resume, touch or close"}
+		return &session.FieldError{Field: "message", Limit: messageLimit}
 	}
 }
 

@@ -22,6 +22,7 @@ type fakeService struct {
 	touch      func([]session.ID) session.Touched
 	touchToken func(context.Context, session.Token) (time.Duration, error)
 	closing    func(context.Context, session.Token) error
+	upgrade    func(context.Context, session.Token) (session.Grant, error)
 	find       func(context.Context, session.ID) (session.Listed, error)
 	list       func(context.Context, session.Query) (session.Page, error)
 	allocate   func(context.Context, session.ClaimRequest) (session.ID, error)
@@ -103,6 +104,13 @@ func (c *fakeConnection) Close(ctx context.Context, t session.Token) error {
 		return nil
 	}
 	return c.closing(ctx, t)
+}
+
+func (c *fakeConnection) Upgrade(ctx context.Context, t session.Token) (session.Grant, error) {
+	if c.upgrade == nil {
+		return grant(t.ID), nil
+	}
+	return c.upgrade(ctx, t)
 }
 
 func (c *fakeConnection) Disconnect() {

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
@@ -40,4 +41,46 @@ func TestL1OpensSayWhichKind(t *testing.T) {
 	if len(asked) != 4 || !asked[0] || !asked[1] || asked[2] || asked[3] {
 		t.Errorf("asked for local sessions: %v", asked)
 	}
+}
+
+// TestL7UpgradesOfBothForms holds that a token reaches the node, and the global one comes back; words of the session's end wait
+// for that answer on a connection.
+func TestL7UpgradesOfBothForms(t *testing.T) {
+	local := grant(7).Token
+	local.Local = true
+	var service *fakeService
+	service = &fakeService{upgrade: func(_ context.Context, tok session.Token) (session.Grant, error) {
+		if tok != local {
+			return session.Grant{}, session.ErrMoved
+		}
+		if service.ended() > 0 { // the second time, on the stream: the session ends before the answer is queued
+			service.newest().Gone(certificate(7))
+		}
+		return grant(7), nil
+	}}
+	bubbles.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
+		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
+		answer, err := c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{Token: TokenProto(local)})
+		if got, tokenErr := TokenFrom(answer.GetToken()); err != nil || tokenErr != nil || got != grant(7).Token || PromiseFrom(answer.GetSafeFor()) != grant(7).SafeFor {
+			t.Errorf("UpgradeSession: %v, %v", answer, err)
+		}
+		_, err = c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{Token: TokenProto(grant(7).Token)})
+		if !errors.Is(Domain(err), session.ErrMoved) {
+			t.Errorf("UpgradeSession by another token: %v, want %v", err, session.ErrMoved)
+		}
+		if _, err = c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{}); !errors.Is(Domain(err), session.ErrInvalid) {
+			t.Errorf("UpgradeSession without a token: %v, want %v", err, session.ErrInvalid)
+		}
+		stream := connected(t, network)
+		send(t, stream, &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: 3, Token: TokenProto(local)}}})
+		if up := receive(t, stream).GetUpgraded(); up.GetSeq() != 3 || up.GetToken().GetLocal() || up.GetSession().GetId() != 7 {
+			t.Errorf("upgraded %v", up)
+		}
+		if gone := receive(t, stream).GetGone(); len(gone.GetIds()) != 1 {
+			t.Errorf("after the answer came %v, want the word of the end", gone)
+		}
+		_ = stream.CloseSend()
+	})
 }

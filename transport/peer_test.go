@@ -89,6 +89,7 @@ func learnerMessages() []session.LearnerMessage {
 		{Request: &session.Request{Seq: 3, Close: &tok}},
 		{Request: &session.Request{Seq: 4, Read: &session.ReadRequest{Remaining: []session.ID{1, 2}}}},
 		{Request: &session.Request{Seq: 5, Read: &session.ReadRequest{}}},
+		{Request: &session.Request{Seq: 7, Upgrade: &session.UpgradeRequest{ID: 1<<56 | 9, Timeout: time.Second, Labels: labels, MS: 77, Instance: 1 << 63, Attempt: 2, Since: 5}}},
 		{Request: &session.Request{Seq: 6, Claim: &session.ClaimRequest{MS: 77, Count: session.MaxClaim}}},
 	}
 }
@@ -318,6 +319,8 @@ func TestBadPeerMessagesEndTheStream(t *testing.T) {
 			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{}}})},
 			{"request.count", request(&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: 1}}})},
 			{"request.count", request(&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Count: session.MaxClaim + 1}}})},
+			{"request.session_id", request(&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{}}})},
+			{"request.timeout", request(&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{SessionId: 1}}})},
 			{"request.remaining", request(&peerv1.Request{Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: make([]uint64, session.MaxPage+1)}}})},
 		} {
 			stream, err := peerv1.NewPeerServiceClient(dialPipes(t, network)).Follow(t.Context())

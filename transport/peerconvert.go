@@ -93,9 +93,7 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 			RequestId: r.Open.RequestID[:],
 			Timeout:   durationpb.New(r.Open.Timeout),
 			Ms:        int64(min(r.Open.MS, math.MaxInt64)),
-		}
-		for _, l := range r.Open.Labels {
-			open.Labels = append(open.Labels, &peerv1.Label{Key: l.Key, Value: l.Value})
+			Labels:    labelsProto(r.Open.Labels),
 		}
 		p.Body = &peerv1.Request_Open{Open: open}
 	case r.Resume != nil:
@@ -112,8 +110,10 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 		p.Body = &peerv1.Request_Read{Read: read}
 	case r.Claim != nil:
 		p.Body = &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: int64(min(r.Claim.MS, math.MaxInt64)), Count: r.Claim.Count}}
+	case r.Upgrade != nil:
+		p.Body = &peerv1.Request_Upgrade{Upgrade: upgradeProto(r.Upgrade)}
 	default:
-		return nil, &session.FieldError{Field: "request", Limit: "open, resume, close, read or claim"}
+		return nil, &session.FieldError{Field: "request", Limit: "open, resume, close, read, claim or upgrade"}
 	}
 	return p, nil
 }
@@ -139,8 +139,10 @@ func requestFrom(p *peerv1.Request) (*session.Request, error) {
 	case *peerv1.Request_Claim:
 		r.Claim = &session.ClaimRequest{MS: uint64(max(b.Claim.GetMs(), 0)), Count: b.Claim.GetCount()}
 		err = session.CheckClaim(r.Claim.Count)
+	case *peerv1.Request_Upgrade:
+		r.Upgrade, err = upgradeFrom(b.Upgrade)
 	default:
-		err = &session.FieldError{Field: "body", Limit: "open, resume, close, read or claim"}
+		err = &session.FieldError{Field: "body", Limit: "open, resume, close, read, claim or upgrade"}
 	}
 	return r, err
 }
@@ -154,12 +156,25 @@ func peerOpenFrom(p *peerv1.OpenRequest) (*session.OpenRequest, error) {
 	if err != nil {
 		return nil, err
 	}
+	labels, err := labelsFrom(p.GetLabels())
+	// A clock before the epoch counts as 0 (O1).
+	return &session.OpenRequest{RequestID: id, Timeout: timeout, Labels: labels, MS: uint64(max(p.GetMs(), 0))}, err
+}
+
+func labelsProto(labels session.Labels) []*peerv1.Label {
+	var all []*peerv1.Label
+	for _, l := range labels {
+		all = append(all, &peerv1.Label{Key: l.Key, Value: l.Value})
+	}
+	return all
+}
+
+func labelsFrom(all []*peerv1.Label) (session.Labels, error) {
 	var labels session.Labels
-	for _, l := range p.GetLabels() {
+	for _, l := range all {
 		labels = append(labels, session.Label{Key: l.GetKey(), Value: l.GetValue()})
 	}
-	// A clock before the epoch counts as 0 (O1).
-	return &session.OpenRequest{RequestID: id, Timeout: timeout, Labels: labels, MS: uint64(max(p.GetMs(), 0))}, labels.Check()
+	return labels, labels.Check()
 }
 
 func leaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {

@@ -7,6 +7,9 @@ import (
 	"holdfast/session"
 )
 
+// messageLimit names the messages of a client.
+const messageLimit = "open, resume, touch, close or upgrade"
+
 // seqFrom returns the seq of a message, also with the error that it is none.
 func seqFrom(m *holdfastv1.ClientMessage) (uint64, error) {
 	var seq uint64
@@ -19,8 +22,10 @@ func seqFrom(m *holdfastv1.ClientMessage) (uint64, error) {
 		seq = m.Touch.GetSeq()
 	case *holdfastv1.ClientMessage_Close:
 		seq = m.Close.GetSeq()
+	case *holdfastv1.ClientMessage_Upgrade:
+		seq = m.Upgrade.GetSeq()
 	default:
-		return 0, &session.FieldError{Field: "message", Limit: "open, resume, touch or close"}
+		return 0, &session.FieldError{Field: "message", Limit: messageLimit}
 	}
 	return seq, seqOf(seq)
 }

@@ -39,6 +39,7 @@ type ClientMessage struct {
 	//	*ClientMessage_Resume
 	//	*ClientMessage_Touch
 	//	*ClientMessage_Close
+	//	*ClientMessage_Upgrade
 	Message       isClientMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -117,6 +118,15 @@ func (x *ClientMessage) GetClose() *Close {
 	return nil
 }
 
+func (x *ClientMessage) GetUpgrade() *Upgrade {
+	if x != nil {
+		if x, ok := x.Message.(*ClientMessage_Upgrade); ok {
+			return x.Upgrade
+		}
+	}
+	return nil
+}
+
 type isClientMessage_Message interface {
 	isClientMessage_Message()
 }
@@ -137,6 +147,10 @@ type ClientMessage_Close struct {
 	Close *Close `protobuf:"bytes,4,opt,name=close,proto3,oneof"`
 }
 
+type ClientMessage_Upgrade struct {
+	Upgrade *Upgrade `protobuf:"bytes,12,opt,name=upgrade,proto3,oneof"`
+}
+
 func (*ClientMessage_Open) isClientMessage_Message() {}
 
 func (*ClientMessage_Resume) isClientMessage_Message() {}
@@ -144,6 +158,8 @@ func (*ClientMessage_Resume) isClientMessage_Message() {}
 func (*ClientMessage_Touch) isClientMessage_Message() {}
 
 func (*ClientMessage_Close) isClientMessage_Message() {}
+
+func (*ClientMessage_Upgrade) isClientMessage_Message() {}
 
 // Open asks for a new session. Fields as in OpenSessionRequest.
 type Open struct {
@@ -398,6 +414,59 @@ func (x *Close) GetToken() *Token {
 	return nil
 }
 
+// Upgrade makes a local session global, as UpgradeSession does. The connection that serves it goes on serving it.
+type Upgrade struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Token         *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Upgrade) Reset() {
+	*x = Upgrade{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Upgrade) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Upgrade) ProtoMessage() {}
+
+func (x *Upgrade) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Upgrade.ProtoReflect.Descriptor instead.
+func (*Upgrade) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Upgrade) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Upgrade) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
 // ServerMessage answers a request of the connection, or tells what happened to its sessions.
 type ServerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -412,6 +481,7 @@ type ServerMessage struct {
 	//	*ServerMessage_Moved
 	//	*ServerMessage_Jeopardy
 	//	*ServerMessage_JeopardyEnded
+	//	*ServerMessage_Upgraded
 	Message       isServerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -419,7 +489,7 @@ type ServerMessage struct {
 
 func (x *ServerMessage) Reset() {
 	*x = ServerMessage{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[5]
+	mi := &file_holdfast_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -431,7 +501,7 @@ func (x *ServerMessage) String() string {
 func (*ServerMessage) ProtoMessage() {}
 
 func (x *ServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[5]
+	mi := &file_holdfast_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -444,7 +514,7 @@ func (x *ServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMessage.ProtoReflect.Descriptor instead.
 func (*ServerMessage) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ServerMessage) GetMessage() isServerMessage_Message {
@@ -535,6 +605,15 @@ func (x *ServerMessage) GetJeopardyEnded() *JeopardyEnded {
 	return nil
 }
 
+func (x *ServerMessage) GetUpgraded() *Upgraded {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_Upgraded); ok {
+			return x.Upgraded
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Message interface {
 	isServerMessage_Message()
 }
@@ -575,6 +654,10 @@ type ServerMessage_JeopardyEnded struct {
 	JeopardyEnded *JeopardyEnded `protobuf:"bytes,9,opt,name=jeopardy_ended,json=jeopardyEnded,proto3,oneof"`
 }
 
+type ServerMessage_Upgraded struct {
+	Upgraded *Upgraded `protobuf:"bytes,12,opt,name=upgraded,proto3,oneof"`
+}
+
 func (*ServerMessage_Opened) isServerMessage_Message() {}
 
 func (*ServerMessage_Resumed) isServerMessage_Message() {}
@@ -593,6 +676,8 @@ func (*ServerMessage_Jeopardy) isServerMessage_Message() {}
 
 func (*ServerMessage_JeopardyEnded) isServerMessage_Message() {}
 
+func (*ServerMessage_Upgraded) isServerMessage_Message() {}
+
 type Opened struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Seq     uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -606,7 +691,7 @@ type Opened struct {
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[6]
+	mi := &file_holdfast_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +703,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[6]
+	mi := &file_holdfast_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +716,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Opened) GetSeq() uint64 {
@@ -675,7 +760,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[7]
+	mi := &file_holdfast_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +772,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[7]
+	mi := &file_holdfast_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +785,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Resumed) GetSeq() uint64 {
@@ -745,7 +830,7 @@ type Touched struct {
 
 func (x *Touched) Reset() {
 	*x = Touched{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[8]
+	mi := &file_holdfast_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +842,7 @@ func (x *Touched) String() string {
 func (*Touched) ProtoMessage() {}
 
 func (x *Touched) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[8]
+	mi := &file_holdfast_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +855,7 @@ func (x *Touched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Touched.ProtoReflect.Descriptor instead.
 func (*Touched) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Touched) GetSeq() uint64 {
@@ -804,7 +889,7 @@ type TouchFailure struct {
 
 func (x *TouchFailure) Reset() {
 	*x = TouchFailure{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[9]
+	mi := &file_holdfast_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +901,7 @@ func (x *TouchFailure) String() string {
 func (*TouchFailure) ProtoMessage() {}
 
 func (x *TouchFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[9]
+	mi := &file_holdfast_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +914,7 @@ func (x *TouchFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchFailure.ProtoReflect.Descriptor instead.
 func (*TouchFailure) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TouchFailure) GetId() uint64 {
@@ -855,7 +940,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[10]
+	mi := &file_holdfast_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +952,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[10]
+	mi := &file_holdfast_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +965,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Closed) GetSeq() uint64 {
@@ -888,6 +973,77 @@ func (x *Closed) GetSeq() uint64 {
 		return x.Seq
 	}
 	return 0
+}
+
+type Upgraded struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Seq     uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Session *Session               `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	// The global one. The one before goes on speaking for the same attachment at this node while it serves it, and for none
+	// elsewhere.
+	Token *Token `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	// As in Opened.
+	SafeFor       *durationpb.Duration `protobuf:"bytes,4,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Upgraded) Reset() {
+	*x = Upgraded{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Upgraded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Upgraded) ProtoMessage() {}
+
+func (x *Upgraded) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Upgraded.ProtoReflect.Descriptor instead.
+func (*Upgraded) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Upgraded) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Upgraded) GetSession() *Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *Upgraded) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *Upgraded) GetSafeFor() *durationpb.Duration {
+	if x != nil {
+		return x.SafeFor
+	}
+	return nil
 }
 
 // Failed answers a request that was refused. The connection goes on.
@@ -904,7 +1060,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[11]
+	mi := &file_holdfast_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +1072,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[11]
+	mi := &file_holdfast_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +1085,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Failed) GetSeq() uint64 {
@@ -973,7 +1129,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[12]
+	mi := &file_holdfast_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1141,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[12]
+	mi := &file_holdfast_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1154,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Gone) GetIds() []uint64 {
@@ -1032,7 +1188,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[13]
+	mi := &file_holdfast_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1200,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[13]
+	mi := &file_holdfast_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1213,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Moved) GetIds() []uint64 {
@@ -1080,7 +1236,7 @@ type Jeopardy struct {
 
 func (x *Jeopardy) Reset() {
 	*x = Jeopardy{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[14]
+	mi := &file_holdfast_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1248,7 @@ func (x *Jeopardy) String() string {
 func (*Jeopardy) ProtoMessage() {}
 
 func (x *Jeopardy) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[14]
+	mi := &file_holdfast_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1261,7 @@ func (x *Jeopardy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jeopardy.ProtoReflect.Descriptor instead.
 func (*Jeopardy) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Jeopardy) GetSince() *timestamppb.Timestamp {
@@ -1131,7 +1287,7 @@ type JeopardyEnded struct {
 
 func (x *JeopardyEnded) Reset() {
 	*x = JeopardyEnded{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[15]
+	mi := &file_holdfast_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1299,7 @@ func (x *JeopardyEnded) String() string {
 func (*JeopardyEnded) ProtoMessage() {}
 
 func (x *JeopardyEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[15]
+	mi := &file_holdfast_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1312,7 @@ func (x *JeopardyEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JeopardyEnded.ProtoReflect.Descriptor instead.
 func (*JeopardyEnded) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 type OpenSessionRequest struct {
@@ -1176,7 +1332,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[16]
+	mi := &file_holdfast_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1344,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[16]
+	mi := &file_holdfast_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1357,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OpenSessionRequest) GetTimeout() *durationpb.Duration {
@@ -1244,7 +1400,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[17]
+	mi := &file_holdfast_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1412,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[17]
+	mi := &file_holdfast_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1425,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OpenSessionResponse) GetSession() *Session {
@@ -1309,7 +1465,7 @@ type ResumeSessionRequest struct {
 
 func (x *ResumeSessionRequest) Reset() {
 	*x = ResumeSessionRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[18]
+	mi := &file_holdfast_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1477,7 @@ func (x *ResumeSessionRequest) String() string {
 func (*ResumeSessionRequest) ProtoMessage() {}
 
 func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[18]
+	mi := &file_holdfast_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1490,7 @@ func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResumeSessionRequest) GetToken() *Token {
@@ -1369,7 +1525,7 @@ type ResumeSessionResponse struct {
 
 func (x *ResumeSessionResponse) Reset() {
 	*x = ResumeSessionResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[19]
+	mi := &file_holdfast_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1537,7 @@ func (x *ResumeSessionResponse) String() string {
 func (*ResumeSessionResponse) ProtoMessage() {}
 
 func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[19]
+	mi := &file_holdfast_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1550,7 @@ func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResumeSessionResponse) GetSession() *Session {
@@ -1428,7 +1584,7 @@ type TouchSessionsRequest struct {
 
 func (x *TouchSessionsRequest) Reset() {
 	*x = TouchSessionsRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[20]
+	mi := &file_holdfast_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1596,7 @@ func (x *TouchSessionsRequest) String() string {
 func (*TouchSessionsRequest) ProtoMessage() {}
 
 func (x *TouchSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[20]
+	mi := &file_holdfast_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1609,7 @@ func (x *TouchSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchSessionsRequest.ProtoReflect.Descriptor instead.
 func (*TouchSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TouchSessionsRequest) GetTokens() []*Token {
@@ -1473,7 +1629,7 @@ type TouchSessionsResponse struct {
 
 func (x *TouchSessionsResponse) Reset() {
 	*x = TouchSessionsResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[21]
+	mi := &file_holdfast_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1641,7 @@ func (x *TouchSessionsResponse) String() string {
 func (*TouchSessionsResponse) ProtoMessage() {}
 
 func (x *TouchSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[21]
+	mi := &file_holdfast_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1654,7 @@ func (x *TouchSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchSessionsResponse.ProtoReflect.Descriptor instead.
 func (*TouchSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TouchSessionsResponse) GetResults() []*TouchResult {
@@ -1521,7 +1677,7 @@ type TouchResult struct {
 
 func (x *TouchResult) Reset() {
 	*x = TouchResult{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[22]
+	mi := &file_holdfast_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1689,7 @@ func (x *TouchResult) String() string {
 func (*TouchResult) ProtoMessage() {}
 
 func (x *TouchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[22]
+	mi := &file_holdfast_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1702,7 @@ func (x *TouchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchResult.ProtoReflect.Descriptor instead.
 func (*TouchResult) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TouchResult) GetSessionId() uint64 {
@@ -1570,6 +1726,111 @@ func (x *TouchResult) GetError() *ErrorDetail {
 	return nil
 }
 
+type UpgradeSessionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradeSessionRequest) Reset() {
+	*x = UpgradeSessionRequest{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradeSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradeSessionRequest) ProtoMessage() {}
+
+func (x *UpgradeSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradeSessionRequest.ProtoReflect.Descriptor instead.
+func (*UpgradeSessionRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *UpgradeSessionRequest) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+// UpgradeSessionResponse is as Upgraded.
+type UpgradeSessionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Token         *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	SafeFor       *durationpb.Duration   `protobuf:"bytes,3,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradeSessionResponse) Reset() {
+	*x = UpgradeSessionResponse{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradeSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradeSessionResponse) ProtoMessage() {}
+
+func (x *UpgradeSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradeSessionResponse.ProtoReflect.Descriptor instead.
+func (*UpgradeSessionResponse) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *UpgradeSessionResponse) GetSession() *Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *UpgradeSessionResponse) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *UpgradeSessionResponse) GetSafeFor() *durationpb.Duration {
+	if x != nil {
+		return x.SafeFor
+	}
+	return nil
+}
+
 type CloseSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -1579,7 +1840,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[23]
+	mi := &file_holdfast_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1852,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[23]
+	mi := &file_holdfast_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1865,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CloseSessionRequest) GetToken() *Token {
@@ -1622,7 +1883,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[24]
+	mi := &file_holdfast_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1895,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[24]
+	mi := &file_holdfast_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1908,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 type GetSessionRequest struct {
@@ -1659,7 +1920,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[25]
+	mi := &file_holdfast_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1932,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[25]
+	mi := &file_holdfast_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1945,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetSessionRequest) GetSessionId() uint64 {
@@ -1709,7 +1970,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[26]
+	mi := &file_holdfast_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1982,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[26]
+	mi := &file_holdfast_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1995,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetSessionResponse) GetResult() isGetSessionResponse_Result {
@@ -1798,7 +2059,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[27]
+	mi := &file_holdfast_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +2071,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[27]
+	mi := &file_holdfast_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +2084,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListSessionsRequest) GetPageSize() uint32 {
@@ -1867,7 +2128,7 @@ type SessionFilter struct {
 
 func (x *SessionFilter) Reset() {
 	*x = SessionFilter{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[28]
+	mi := &file_holdfast_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +2140,7 @@ func (x *SessionFilter) String() string {
 func (*SessionFilter) ProtoMessage() {}
 
 func (x *SessionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[28]
+	mi := &file_holdfast_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2153,7 @@ func (x *SessionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionFilter.ProtoReflect.Descriptor instead.
 func (*SessionFilter) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SessionFilter) GetOwner() uint32 {
@@ -1955,7 +2216,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[29]
+	mi := &file_holdfast_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2228,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[29]
+	mi := &file_holdfast_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2241,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*ListedSession {
@@ -2007,7 +2268,7 @@ type ListedSession struct {
 
 func (x *ListedSession) Reset() {
 	*x = ListedSession{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[30]
+	mi := &file_holdfast_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2280,7 @@ func (x *ListedSession) String() string {
 func (*ListedSession) ProtoMessage() {}
 
 func (x *ListedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[30]
+	mi := &file_holdfast_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2293,7 @@ func (x *ListedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedSession.ProtoReflect.Descriptor instead.
 func (*ListedSession) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListedSession) GetSession() *Session {
@@ -2053,12 +2314,13 @@ var File_holdfast_v1_session_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xca\x01\n" +
+	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xfc\x01\n" +
 	"\rClientMessage\x12'\n" +
 	"\x04open\x18\x01 \x01(\v2\x11.holdfast.v1.OpenH\x00R\x04open\x12-\n" +
 	"\x06resume\x18\x02 \x01(\v2\x13.holdfast.v1.ResumeH\x00R\x06resume\x12*\n" +
 	"\x05touch\x18\x03 \x01(\v2\x12.holdfast.v1.TouchH\x00R\x05touch\x12*\n" +
-	"\x05close\x18\x04 \x01(\v2\x12.holdfast.v1.CloseH\x00R\x05closeB\t\n" +
+	"\x05close\x18\x04 \x01(\v2\x12.holdfast.v1.CloseH\x00R\x05close\x120\n" +
+	"\aupgrade\x18\f \x01(\v2\x14.holdfast.v1.UpgradeH\x00R\aupgradeB\t\n" +
 	"\amessage\"\xf4\x01\n" +
 	"\x04Open\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
@@ -2080,7 +2342,10 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x03ids\x18\x02 \x03(\x06R\x03ids\"C\n" +
 	"\x05Close\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
-	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xda\x03\n" +
+	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"E\n" +
+	"\aUpgrade\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
+	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\x8f\x04\n" +
 	"\rServerMessage\x12-\n" +
 	"\x06opened\x18\x01 \x01(\v2\x13.holdfast.v1.OpenedH\x00R\x06opened\x120\n" +
 	"\aresumed\x18\x02 \x01(\v2\x14.holdfast.v1.ResumedH\x00R\aresumed\x120\n" +
@@ -2090,7 +2355,8 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x04gone\x18\x06 \x01(\v2\x11.holdfast.v1.GoneH\x00R\x04gone\x12*\n" +
 	"\x05moved\x18\a \x01(\v2\x12.holdfast.v1.MovedH\x00R\x05moved\x123\n" +
 	"\bjeopardy\x18\b \x01(\v2\x15.holdfast.v1.JeopardyH\x00R\bjeopardy\x12C\n" +
-	"\x0ejeopardy_ended\x18\t \x01(\v2\x1a.holdfast.v1.JeopardyEndedH\x00R\rjeopardyEndedB\t\n" +
+	"\x0ejeopardy_ended\x18\t \x01(\v2\x1a.holdfast.v1.JeopardyEndedH\x00R\rjeopardyEnded\x123\n" +
+	"\bupgraded\x18\f \x01(\v2\x15.holdfast.v1.UpgradedH\x00R\bupgradedB\t\n" +
 	"\amessage\"\xaa\x01\n" +
 	"\x06Opened\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
@@ -2110,7 +2376,12 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12.\n" +
 	"\x05error\x18\x02 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\"\x1a\n" +
 	"\x06Closed\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"x\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\xac\x01\n" +
+	"\bUpgraded\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
+	"\asession\x18\x02 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12(\n" +
+	"\x05token\x18\x03 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x124\n" +
+	"\bsafe_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\"x\n" +
 	"\x06Failed\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
@@ -2155,7 +2426,13 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x01 \x01(\x06R\tsessionId\x124\n" +
 	"\bsafe_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x12.\n" +
-	"\x05error\x18\x03 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\"?\n" +
+	"\x05error\x18\x03 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\"A\n" +
+	"\x15UpgradeSessionRequest\x12(\n" +
+	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xa8\x01\n" +
+	"\x16UpgradeSessionResponse\x12.\n" +
+	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12(\n" +
+	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x124\n" +
+	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\"?\n" +
 	"\x13CloseSessionRequest\x12(\n" +
 	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\x16\n" +
 	"\x14CloseSessionResponse\"2\n" +
@@ -2188,12 +2465,13 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"x\n" +
 	"\rListedSession\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionR\asession\x127\n" +
-	"\tremaining\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tremaining2\xd2\x04\n" +
+	"\tremaining\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tremaining2\xad\x05\n" +
 	"\x0eSessionService\x12E\n" +
 	"\aConnect\x12\x1a.holdfast.v1.ClientMessage\x1a\x1a.holdfast.v1.ServerMessage(\x010\x01\x12P\n" +
 	"\vOpenSession\x12\x1f.holdfast.v1.OpenSessionRequest\x1a .holdfast.v1.OpenSessionResponse\x12V\n" +
 	"\rResumeSession\x12!.holdfast.v1.ResumeSessionRequest\x1a\".holdfast.v1.ResumeSessionResponse\x12V\n" +
-	"\rTouchSessions\x12!.holdfast.v1.TouchSessionsRequest\x1a\".holdfast.v1.TouchSessionsResponse\x12S\n" +
+	"\rTouchSessions\x12!.holdfast.v1.TouchSessionsRequest\x1a\".holdfast.v1.TouchSessionsResponse\x12Y\n" +
+	"\x0eUpgradeSession\x12\".holdfast.v1.UpgradeSessionRequest\x1a#.holdfast.v1.UpgradeSessionResponse\x12S\n" +
 	"\fCloseSession\x12 .holdfast.v1.CloseSessionRequest\x1a!.holdfast.v1.CloseSessionResponse\x12M\n" +
 	"\n" +
 	"GetSession\x12\x1e.holdfast.v1.GetSessionRequest\x1a\x1f.holdfast.v1.GetSessionResponse\x12S\n" +
@@ -2211,128 +2489,144 @@ func file_holdfast_v1_session_proto_rawDescGZIP() []byte {
 	return file_holdfast_v1_session_proto_rawDescData
 }
 
-var file_holdfast_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_holdfast_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_holdfast_v1_session_proto_goTypes = []any{
-	(*ClientMessage)(nil),         // 0: holdfast.v1.ClientMessage
-	(*Open)(nil),                  // 1: holdfast.v1.Open
-	(*Resume)(nil),                // 2: holdfast.v1.Resume
-	(*Touch)(nil),                 // 3: holdfast.v1.Touch
-	(*Close)(nil),                 // 4: holdfast.v1.Close
-	(*ServerMessage)(nil),         // 5: holdfast.v1.ServerMessage
-	(*Opened)(nil),                // 6: holdfast.v1.Opened
-	(*Resumed)(nil),               // 7: holdfast.v1.Resumed
-	(*Touched)(nil),               // 8: holdfast.v1.Touched
-	(*TouchFailure)(nil),          // 9: holdfast.v1.TouchFailure
-	(*Closed)(nil),                // 10: holdfast.v1.Closed
-	(*Failed)(nil),                // 11: holdfast.v1.Failed
-	(*Gone)(nil),                  // 12: holdfast.v1.Gone
-	(*Moved)(nil),                 // 13: holdfast.v1.Moved
-	(*Jeopardy)(nil),              // 14: holdfast.v1.Jeopardy
-	(*JeopardyEnded)(nil),         // 15: holdfast.v1.JeopardyEnded
-	(*OpenSessionRequest)(nil),    // 16: holdfast.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),   // 17: holdfast.v1.OpenSessionResponse
-	(*ResumeSessionRequest)(nil),  // 18: holdfast.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil), // 19: holdfast.v1.ResumeSessionResponse
-	(*TouchSessionsRequest)(nil),  // 20: holdfast.v1.TouchSessionsRequest
-	(*TouchSessionsResponse)(nil), // 21: holdfast.v1.TouchSessionsResponse
-	(*TouchResult)(nil),           // 22: holdfast.v1.TouchResult
-	(*CloseSessionRequest)(nil),   // 23: holdfast.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),  // 24: holdfast.v1.CloseSessionResponse
-	(*GetSessionRequest)(nil),     // 25: holdfast.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),    // 26: holdfast.v1.GetSessionResponse
-	(*ListSessionsRequest)(nil),   // 27: holdfast.v1.ListSessionsRequest
-	(*SessionFilter)(nil),         // 28: holdfast.v1.SessionFilter
-	(*ListSessionsResponse)(nil),  // 29: holdfast.v1.ListSessionsResponse
-	(*ListedSession)(nil),         // 30: holdfast.v1.ListedSession
-	nil,                           // 31: holdfast.v1.Open.LabelsEntry
-	nil,                           // 32: holdfast.v1.OpenSessionRequest.LabelsEntry
-	nil,                           // 33: holdfast.v1.SessionFilter.LabelsEntry
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
-	(*Token)(nil),                 // 35: holdfast.v1.Token
-	(*Session)(nil),               // 36: holdfast.v1.Session
-	(*ErrorDetail)(nil),           // 37: holdfast.v1.ErrorDetail
-	(Cause)(0),                    // 38: holdfast.v1.Cause
-	(*Certificate)(nil),           // 39: holdfast.v1.Certificate
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
-	(Scope)(0),                    // 41: holdfast.v1.Scope
+	(*ClientMessage)(nil),          // 0: holdfast.v1.ClientMessage
+	(*Open)(nil),                   // 1: holdfast.v1.Open
+	(*Resume)(nil),                 // 2: holdfast.v1.Resume
+	(*Touch)(nil),                  // 3: holdfast.v1.Touch
+	(*Close)(nil),                  // 4: holdfast.v1.Close
+	(*Upgrade)(nil),                // 5: holdfast.v1.Upgrade
+	(*ServerMessage)(nil),          // 6: holdfast.v1.ServerMessage
+	(*Opened)(nil),                 // 7: holdfast.v1.Opened
+	(*Resumed)(nil),                // 8: holdfast.v1.Resumed
+	(*Touched)(nil),                // 9: holdfast.v1.Touched
+	(*TouchFailure)(nil),           // 10: holdfast.v1.TouchFailure
+	(*Closed)(nil),                 // 11: holdfast.v1.Closed
+	(*Upgraded)(nil),               // 12: holdfast.v1.Upgraded
+	(*Failed)(nil),                 // 13: holdfast.v1.Failed
+	(*Gone)(nil),                   // 14: holdfast.v1.Gone
+	(*Moved)(nil),                  // 15: holdfast.v1.Moved
+	(*Jeopardy)(nil),               // 16: holdfast.v1.Jeopardy
+	(*JeopardyEnded)(nil),          // 17: holdfast.v1.JeopardyEnded
+	(*OpenSessionRequest)(nil),     // 18: holdfast.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),    // 19: holdfast.v1.OpenSessionResponse
+	(*ResumeSessionRequest)(nil),   // 20: holdfast.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),  // 21: holdfast.v1.ResumeSessionResponse
+	(*TouchSessionsRequest)(nil),   // 22: holdfast.v1.TouchSessionsRequest
+	(*TouchSessionsResponse)(nil),  // 23: holdfast.v1.TouchSessionsResponse
+	(*TouchResult)(nil),            // 24: holdfast.v1.TouchResult
+	(*UpgradeSessionRequest)(nil),  // 25: holdfast.v1.UpgradeSessionRequest
+	(*UpgradeSessionResponse)(nil), // 26: holdfast.v1.UpgradeSessionResponse
+	(*CloseSessionRequest)(nil),    // 27: holdfast.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),   // 28: holdfast.v1.CloseSessionResponse
+	(*GetSessionRequest)(nil),      // 29: holdfast.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),     // 30: holdfast.v1.GetSessionResponse
+	(*ListSessionsRequest)(nil),    // 31: holdfast.v1.ListSessionsRequest
+	(*SessionFilter)(nil),          // 32: holdfast.v1.SessionFilter
+	(*ListSessionsResponse)(nil),   // 33: holdfast.v1.ListSessionsResponse
+	(*ListedSession)(nil),          // 34: holdfast.v1.ListedSession
+	nil,                            // 35: holdfast.v1.Open.LabelsEntry
+	nil,                            // 36: holdfast.v1.OpenSessionRequest.LabelsEntry
+	nil,                            // 37: holdfast.v1.SessionFilter.LabelsEntry
+	(*durationpb.Duration)(nil),    // 38: google.protobuf.Duration
+	(*Token)(nil),                  // 39: holdfast.v1.Token
+	(*Session)(nil),                // 40: holdfast.v1.Session
+	(*ErrorDetail)(nil),            // 41: holdfast.v1.ErrorDetail
+	(Cause)(0),                     // 42: holdfast.v1.Cause
+	(*Certificate)(nil),            // 43: holdfast.v1.Certificate
+	(*timestamppb.Timestamp)(nil),  // 44: google.protobuf.Timestamp
+	(Scope)(0),                     // 45: holdfast.v1.Scope
 }
 var file_holdfast_v1_session_proto_depIdxs = []int32{
 	1,  // 0: holdfast.v1.ClientMessage.open:type_name -> holdfast.v1.Open
 	2,  // 1: holdfast.v1.ClientMessage.resume:type_name -> holdfast.v1.Resume
 	3,  // 2: holdfast.v1.ClientMessage.touch:type_name -> holdfast.v1.Touch
 	4,  // 3: holdfast.v1.ClientMessage.close:type_name -> holdfast.v1.Close
-	34, // 4: holdfast.v1.Open.timeout:type_name -> google.protobuf.Duration
-	31, // 5: holdfast.v1.Open.labels:type_name -> holdfast.v1.Open.LabelsEntry
-	35, // 6: holdfast.v1.Resume.token:type_name -> holdfast.v1.Token
-	35, // 7: holdfast.v1.Close.token:type_name -> holdfast.v1.Token
-	6,  // 8: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
-	7,  // 9: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
-	8,  // 10: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
-	10, // 11: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
-	11, // 12: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
-	12, // 13: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
-	13, // 14: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
-	14, // 15: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
-	15, // 16: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
-	36, // 17: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
-	35, // 18: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
-	34, // 19: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
-	36, // 20: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
-	35, // 21: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
-	34, // 22: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
-	34, // 23: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
-	9,  // 24: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
-	37, // 25: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
-	37, // 26: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
-	38, // 27: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
-	39, // 28: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
-	40, // 29: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
-	34, // 30: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
-	32, // 31: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
-	36, // 32: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
-	35, // 33: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
-	34, // 34: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	35, // 35: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
-	36, // 36: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
-	35, // 37: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
-	34, // 38: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	35, // 39: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
-	22, // 40: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
-	34, // 41: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
-	37, // 42: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
-	35, // 43: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
-	36, // 44: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
-	39, // 45: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
-	34, // 46: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
-	28, // 47: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
-	33, // 48: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
-	41, // 49: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
-	34, // 50: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
-	34, // 51: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
-	34, // 52: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
-	34, // 53: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
-	30, // 54: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
-	36, // 55: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
-	34, // 56: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
-	0,  // 57: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
-	16, // 58: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
-	18, // 59: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
-	20, // 60: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
-	23, // 61: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
-	25, // 62: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
-	27, // 63: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
-	5,  // 64: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
-	17, // 65: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
-	19, // 66: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
-	21, // 67: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
-	24, // 68: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
-	26, // 69: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
-	29, // 70: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
-	64, // [64:71] is the sub-list for method output_type
-	57, // [57:64] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	5,  // 4: holdfast.v1.ClientMessage.upgrade:type_name -> holdfast.v1.Upgrade
+	38, // 5: holdfast.v1.Open.timeout:type_name -> google.protobuf.Duration
+	35, // 6: holdfast.v1.Open.labels:type_name -> holdfast.v1.Open.LabelsEntry
+	39, // 7: holdfast.v1.Resume.token:type_name -> holdfast.v1.Token
+	39, // 8: holdfast.v1.Close.token:type_name -> holdfast.v1.Token
+	39, // 9: holdfast.v1.Upgrade.token:type_name -> holdfast.v1.Token
+	7,  // 10: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
+	8,  // 11: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
+	9,  // 12: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
+	11, // 13: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
+	13, // 14: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
+	14, // 15: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
+	15, // 16: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
+	16, // 17: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
+	17, // 18: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
+	12, // 19: holdfast.v1.ServerMessage.upgraded:type_name -> holdfast.v1.Upgraded
+	40, // 20: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
+	39, // 21: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
+	38, // 22: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
+	40, // 23: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
+	39, // 24: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
+	38, // 25: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
+	38, // 26: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
+	10, // 27: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
+	41, // 28: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
+	40, // 29: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
+	39, // 30: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
+	38, // 31: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
+	41, // 32: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
+	42, // 33: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
+	43, // 34: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
+	44, // 35: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
+	38, // 36: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
+	36, // 37: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
+	40, // 38: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
+	39, // 39: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
+	38, // 40: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	39, // 41: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
+	40, // 42: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
+	39, // 43: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
+	38, // 44: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	39, // 45: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
+	24, // 46: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
+	38, // 47: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
+	41, // 48: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
+	39, // 49: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
+	40, // 50: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
+	39, // 51: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
+	38, // 52: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	39, // 53: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
+	40, // 54: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
+	43, // 55: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
+	38, // 56: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
+	32, // 57: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
+	37, // 58: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
+	45, // 59: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
+	38, // 60: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
+	38, // 61: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
+	38, // 62: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
+	38, // 63: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
+	34, // 64: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
+	40, // 65: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
+	38, // 66: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
+	0,  // 67: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
+	18, // 68: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
+	20, // 69: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
+	22, // 70: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
+	25, // 71: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
+	27, // 72: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
+	29, // 73: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
+	31, // 74: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
+	6,  // 75: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
+	19, // 76: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
+	21, // 77: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
+	23, // 78: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
+	26, // 79: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
+	28, // 80: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
+	30, // 81: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
+	33, // 82: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
+	75, // [75:83] is the sub-list for method output_type
+	67, // [67:75] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_session_proto_init() }
@@ -2347,8 +2641,9 @@ func file_holdfast_v1_session_proto_init() {
 		(*ClientMessage_Resume)(nil),
 		(*ClientMessage_Touch)(nil),
 		(*ClientMessage_Close)(nil),
+		(*ClientMessage_Upgrade)(nil),
 	}
-	file_holdfast_v1_session_proto_msgTypes[5].OneofWrappers = []any{
+	file_holdfast_v1_session_proto_msgTypes[6].OneofWrappers = []any{
 		(*ServerMessage_Opened)(nil),
 		(*ServerMessage_Resumed)(nil),
 		(*ServerMessage_Touched)(nil),
@@ -2358,8 +2653,9 @@ func file_holdfast_v1_session_proto_init() {
 		(*ServerMessage_Moved)(nil),
 		(*ServerMessage_Jeopardy)(nil),
 		(*ServerMessage_JeopardyEnded)(nil),
+		(*ServerMessage_Upgraded)(nil),
 	}
-	file_holdfast_v1_session_proto_msgTypes[26].OneofWrappers = []any{
+	file_holdfast_v1_session_proto_msgTypes[30].OneofWrappers = []any{
 		(*GetSessionResponse_Session)(nil),
 		(*GetSessionResponse_Certificate)(nil),
 	}
@@ -2369,7 +2665,7 @@ func file_holdfast_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_session_proto_rawDesc), len(file_holdfast_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,13 +25,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SessionService_Connect_FullMethodName       = "/holdfast.v1.SessionService/Connect"
-	SessionService_OpenSession_FullMethodName   = "/holdfast.v1.SessionService/OpenSession"
-	SessionService_ResumeSession_FullMethodName = "/holdfast.v1.SessionService/ResumeSession"
-	SessionService_TouchSessions_FullMethodName = "/holdfast.v1.SessionService/TouchSessions"
-	SessionService_CloseSession_FullMethodName  = "/holdfast.v1.SessionService/CloseSession"
-	SessionService_GetSession_FullMethodName    = "/holdfast.v1.SessionService/GetSession"
-	SessionService_ListSessions_FullMethodName  = "/holdfast.v1.SessionService/ListSessions"
+	SessionService_Connect_FullMethodName        = "/holdfast.v1.SessionService/Connect"
+	SessionService_OpenSession_FullMethodName    = "/holdfast.v1.SessionService/OpenSession"
+	SessionService_ResumeSession_FullMethodName  = "/holdfast.v1.SessionService/ResumeSession"
+	SessionService_TouchSessions_FullMethodName  = "/holdfast.v1.SessionService/TouchSessions"
+	SessionService_UpgradeSession_FullMethodName = "/holdfast.v1.SessionService/UpgradeSession"
+	SessionService_CloseSession_FullMethodName   = "/holdfast.v1.SessionService/CloseSession"
+	SessionService_GetSession_FullMethodName     = "/holdfast.v1.SessionService/GetSession"
+	SessionService_ListSessions_FullMethodName   = "/holdfast.v1.SessionService/ListSessions"
 )
 
 // SessionServiceClient is the client API for SessionService service.
@@ -49,6 +50,10 @@ type SessionServiceClient interface {
 	ResumeSession(ctx context.Context, in *ResumeSessionRequest, opts ...grpc.CallOption) (*ResumeSessionResponse, error)
 	// TouchSessions proves that sessions owned by the node that is asked are alive.
 	TouchSessions(ctx context.Context, in *TouchSessionsRequest, opts ...grpc.CallOption) (*TouchSessionsResponse, error)
+	// UpgradeSession makes a local session of the node that is asked global: it keeps its id and timeout and lives through the
+	// node's death from then on. It is done once, however often it is asked for; a repeat answers as the first time. Of a
+	// global session it changes nothing. Refused with INVALID_ARGUMENT when the cluster's setting local_session_upgrade is off.
+	UpgradeSession(ctx context.Context, in *UpgradeSessionRequest, opts ...grpc.CallOption) (*UpgradeSessionResponse, error)
 	// CloseSession ends a session. Closing a session that has ended already answers SESSION_EXPIRED.
 	CloseSession(ctx context.Context, in *CloseSessionRequest, opts ...grpc.CallOption) (*CloseSessionResponse, error)
 	// GetSession shows a session, or the death certificate of one that has ended. The read is linearizable.
@@ -110,6 +115,16 @@ func (c *sessionServiceClient) TouchSessions(ctx context.Context, in *TouchSessi
 	return out, nil
 }
 
+func (c *sessionServiceClient) UpgradeSession(ctx context.Context, in *UpgradeSessionRequest, opts ...grpc.CallOption) (*UpgradeSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpgradeSessionResponse)
+	err := c.cc.Invoke(ctx, SessionService_UpgradeSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) CloseSession(ctx context.Context, in *CloseSessionRequest, opts ...grpc.CallOption) (*CloseSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CloseSessionResponse)
@@ -155,6 +170,10 @@ type SessionServiceServer interface {
 	ResumeSession(context.Context, *ResumeSessionRequest) (*ResumeSessionResponse, error)
 	// TouchSessions proves that sessions owned by the node that is asked are alive.
 	TouchSessions(context.Context, *TouchSessionsRequest) (*TouchSessionsResponse, error)
+	// UpgradeSession makes a local session of the node that is asked global: it keeps its id and timeout and lives through the
+	// node's death from then on. It is done once, however often it is asked for; a repeat answers as the first time. Of a
+	// global session it changes nothing. Refused with INVALID_ARGUMENT when the cluster's setting local_session_upgrade is off.
+	UpgradeSession(context.Context, *UpgradeSessionRequest) (*UpgradeSessionResponse, error)
 	// CloseSession ends a session. Closing a session that has ended already answers SESSION_EXPIRED.
 	CloseSession(context.Context, *CloseSessionRequest) (*CloseSessionResponse, error)
 	// GetSession shows a session, or the death certificate of one that has ended. The read is linearizable.
@@ -184,6 +203,9 @@ func (UnimplementedSessionServiceServer) ResumeSession(context.Context, *ResumeS
 }
 func (UnimplementedSessionServiceServer) TouchSessions(context.Context, *TouchSessionsRequest) (*TouchSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TouchSessions not implemented")
+}
+func (UnimplementedSessionServiceServer) UpgradeSession(context.Context, *UpgradeSessionRequest) (*UpgradeSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpgradeSession not implemented")
 }
 func (UnimplementedSessionServiceServer) CloseSession(context.Context, *CloseSessionRequest) (*CloseSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CloseSession not implemented")
@@ -276,6 +298,24 @@ func _SessionService_TouchSessions_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_UpgradeSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpgradeSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).UpgradeSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_UpgradeSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).UpgradeSession(ctx, req.(*UpgradeSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_CloseSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CloseSessionRequest)
 	if err := dec(in); err != nil {
@@ -348,6 +388,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TouchSessions",
 			Handler:    _SessionService_TouchSessions_Handler,
+		},
+		{
+			MethodName: "UpgradeSession",
+			Handler:    _SessionService_UpgradeSession_Handler,
 		},
 		{
 			MethodName: "CloseSession",

@@ -129,6 +129,7 @@ type Command struct {
 	//	*Command_ForgetRequests
 	//	*Command_Configure
 	//	*Command_ClaimIds
+	//	*Command_UpgradeSession
 	Command       isCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -225,6 +226,15 @@ func (x *Command) GetClaimIds() *ClaimIDs {
 	return nil
 }
 
+func (x *Command) GetUpgradeSession() *UpgradeSession {
+	if x != nil {
+		if x, ok := x.Command.(*Command_UpgradeSession); ok {
+			return x.UpgradeSession
+		}
+	}
+	return nil
+}
+
 type isCommand_Command interface {
 	isCommand_Command()
 }
@@ -253,6 +263,10 @@ type Command_ClaimIds struct {
 	ClaimIds *ClaimIDs `protobuf:"bytes,12,opt,name=claim_ids,json=claimIds,proto3,oneof"`
 }
 
+type Command_UpgradeSession struct {
+	UpgradeSession *UpgradeSession `protobuf:"bytes,13,opt,name=upgrade_session,json=upgradeSession,proto3,oneof"`
+}
+
 func (*Command_OpenSession) isCommand_Command() {}
 
 func (*Command_MoveSession) isCommand_Command() {}
@@ -264,6 +278,8 @@ func (*Command_ForgetRequests) isCommand_Command() {}
 func (*Command_Configure) isCommand_Command() {}
 
 func (*Command_ClaimIds) isCommand_Command() {}
+
+func (*Command_UpgradeSession) isCommand_Command() {}
 
 // OpenSession makes a session; the state machine assigns its id and attachment (O1, O2).
 type OpenSession struct {
@@ -771,6 +787,104 @@ func (x *ClaimIDs) GetCount() uint32 {
 	return 0
 }
 
+// UpgradeSession makes a local session global, with its id and timeout and a new attachment; it is owned by the node of its
+// id (L7).
+type UpgradeSession struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	TimeoutMs uint32                 `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// As in OpenSession.
+	Labels []*Label `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
+	// When it was opened, in milliseconds since 2026-01-01 UTC.
+	Ms uint64 `protobuf:"varint,4,opt,name=ms,proto3" json:"ms,omitempty"`
+	// Of its newest resume, 0 and 0 when there was none (M1).
+	Instance uint64 `protobuf:"fixed64,5,opt,name=instance,proto3" json:"instance,omitempty"`
+	Attempt  uint64 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// What its node had applied when the upgrade began: a session that became global later can have ended only after that.
+	SinceIndex    uint64 `protobuf:"varint,7,opt,name=since_index,json=sinceIndex,proto3" json:"since_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradeSession) Reset() {
+	*x = UpgradeSession{}
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradeSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradeSession) ProtoMessage() {}
+
+func (x *UpgradeSession) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradeSession.ProtoReflect.Descriptor instead.
+func (*UpgradeSession) Descriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *UpgradeSession) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *UpgradeSession) GetTimeoutMs() uint32 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *UpgradeSession) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *UpgradeSession) GetMs() uint64 {
+	if x != nil {
+		return x.Ms
+	}
+	return 0
+}
+
+func (x *UpgradeSession) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *UpgradeSession) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *UpgradeSession) GetSinceIndex() uint64 {
+	if x != nil {
+		return x.SinceIndex
+	}
+	return 0
+}
+
 // Record is one record of a snapshot. The file format is in ARCHITECTURE.md.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -789,7 +903,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +915,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +928,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -934,7 +1048,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1060,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1073,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Header) GetVersion() uint32 {
@@ -1021,7 +1135,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1147,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1160,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Session) GetId() uint64 {
@@ -1123,7 +1237,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1249,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1262,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Mark) GetNode() uint32 {
@@ -1183,7 +1297,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1309,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1322,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Certificate) GetNumber() uint64 {
@@ -1286,7 +1400,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1412,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1425,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OpenRequest) GetRequestId() []byte {
@@ -1347,7 +1461,7 @@ type Trailer struct {
 
 func (x *Trailer) Reset() {
 	*x = Trailer{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1473,7 @@ func (x *Trailer) String() string {
 func (*Trailer) ProtoMessage() {}
 
 func (x *Trailer) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1486,7 @@ func (x *Trailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trailer.ProtoReflect.Descriptor instead.
 func (*Trailer) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{16}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Trailer) GetRecords() uint64 {
@@ -1395,14 +1509,15 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"\x19holdfast/log/v1/log.proto\x12\x0fholdfast.log.v1\"=\n" +
 	"\x05Entry\x124\n" +
-	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\"\xa5\x03\n" +
+	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\"\xf1\x03\n" +
 	"\aCommand\x12A\n" +
 	"\fopen_session\x18\x01 \x01(\v2\x1c.holdfast.log.v1.OpenSessionH\x00R\vopenSession\x12A\n" +
 	"\fmove_session\x18\x02 \x01(\v2\x1c.holdfast.log.v1.MoveSessionH\x00R\vmoveSession\x12G\n" +
 	"\x0eclose_sessions\x18\x03 \x01(\v2\x1e.holdfast.log.v1.CloseSessionsH\x00R\rcloseSessions\x12J\n" +
 	"\x0fforget_requests\x18\x04 \x01(\v2\x1f.holdfast.log.v1.ForgetRequestsH\x00R\x0eforgetRequests\x12:\n" +
 	"\tconfigure\x18\x05 \x01(\v2\x1a.holdfast.log.v1.ConfigureH\x00R\tconfigure\x128\n" +
-	"\tclaim_ids\x18\f \x01(\v2\x19.holdfast.log.v1.ClaimIDsH\x00R\bclaimIdsB\t\n" +
+	"\tclaim_ids\x18\f \x01(\v2\x19.holdfast.log.v1.ClaimIDsH\x00R\bclaimIds\x12J\n" +
+	"\x0fupgrade_session\x18\r \x01(\v2\x1f.holdfast.log.v1.UpgradeSessionH\x00R\x0eupgradeSessionB\t\n" +
 	"\acommand\"\x9f\x01\n" +
 	"\vOpenSession\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
@@ -1442,7 +1557,17 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\bClaimIDs\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
 	"\x02ms\x18\x02 \x01(\x04R\x02ms\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\rR\x05count\"\xe3\x02\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"\xd6\x01\n" +
+	"\x0eUpgradeSession\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x02 \x01(\rR\ttimeoutMs\x12.\n" +
+	"\x06labels\x18\x03 \x03(\v2\x16.holdfast.log.v1.LabelR\x06labels\x12\x0e\n" +
+	"\x02ms\x18\x04 \x01(\x04R\x02ms\x12\x1a\n" +
+	"\binstance\x18\x05 \x01(\x06R\binstance\x12\x18\n" +
+	"\aattempt\x18\x06 \x01(\x04R\aattempt\x12\x1f\n" +
+	"\vsince_index\x18\a \x01(\x04R\n" +
+	"sinceIndex\"\xe3\x02\n" +
 	"\x06Record\x121\n" +
 	"\x06header\x18\x01 \x01(\v2\x17.holdfast.log.v1.HeaderH\x00R\x06header\x124\n" +
 	"\asession\x18\x02 \x01(\v2\x18.holdfast.log.v1.SessionH\x00R\asession\x12+\n" +
@@ -1515,7 +1640,7 @@ func file_holdfast_log_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_log_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(Cause)(0),             // 0: holdfast.log.v1.Cause
 	(*Entry)(nil),          // 1: holdfast.log.v1.Entry
@@ -1528,13 +1653,14 @@ var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(*ForgetRequests)(nil), // 8: holdfast.log.v1.ForgetRequests
 	(*Configure)(nil),      // 9: holdfast.log.v1.Configure
 	(*ClaimIDs)(nil),       // 10: holdfast.log.v1.ClaimIDs
-	(*Record)(nil),         // 11: holdfast.log.v1.Record
-	(*Header)(nil),         // 12: holdfast.log.v1.Header
-	(*Session)(nil),        // 13: holdfast.log.v1.Session
-	(*Mark)(nil),           // 14: holdfast.log.v1.Mark
-	(*Certificate)(nil),    // 15: holdfast.log.v1.Certificate
-	(*OpenRequest)(nil),    // 16: holdfast.log.v1.OpenRequest
-	(*Trailer)(nil),        // 17: holdfast.log.v1.Trailer
+	(*UpgradeSession)(nil), // 11: holdfast.log.v1.UpgradeSession
+	(*Record)(nil),         // 12: holdfast.log.v1.Record
+	(*Header)(nil),         // 13: holdfast.log.v1.Header
+	(*Session)(nil),        // 14: holdfast.log.v1.Session
+	(*Mark)(nil),           // 15: holdfast.log.v1.Mark
+	(*Certificate)(nil),    // 16: holdfast.log.v1.Certificate
+	(*OpenRequest)(nil),    // 17: holdfast.log.v1.OpenRequest
+	(*Trailer)(nil),        // 18: holdfast.log.v1.Trailer
 }
 var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	2,  // 0: holdfast.log.v1.Entry.commands:type_name -> holdfast.log.v1.Command
@@ -1544,22 +1670,24 @@ var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	8,  // 4: holdfast.log.v1.Command.forget_requests:type_name -> holdfast.log.v1.ForgetRequests
 	9,  // 5: holdfast.log.v1.Command.configure:type_name -> holdfast.log.v1.Configure
 	10, // 6: holdfast.log.v1.Command.claim_ids:type_name -> holdfast.log.v1.ClaimIDs
-	4,  // 7: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
-	0,  // 8: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
-	7,  // 9: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
-	12, // 10: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
-	13, // 11: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
-	14, // 12: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
-	15, // 13: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
-	16, // 14: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
-	17, // 15: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
-	4,  // 16: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
-	0,  // 17: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	11, // 7: holdfast.log.v1.Command.upgrade_session:type_name -> holdfast.log.v1.UpgradeSession
+	4,  // 8: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
+	0,  // 9: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
+	7,  // 10: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
+	4,  // 11: holdfast.log.v1.UpgradeSession.labels:type_name -> holdfast.log.v1.Label
+	13, // 12: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
+	14, // 13: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
+	15, // 14: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
+	16, // 15: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
+	17, // 16: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
+	18, // 17: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
+	4,  // 18: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
+	0,  // 19: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_log_v1_log_proto_init() }
@@ -1574,8 +1702,9 @@ func file_holdfast_log_v1_log_proto_init() {
 		(*Command_ForgetRequests)(nil),
 		(*Command_Configure)(nil),
 		(*Command_ClaimIds)(nil),
+		(*Command_UpgradeSession)(nil),
 	}
-	file_holdfast_log_v1_log_proto_msgTypes[10].OneofWrappers = []any{
+	file_holdfast_log_v1_log_proto_msgTypes[11].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Session)(nil),
 		(*Record_Mark)(nil),
@@ -1589,7 +1718,7 @@ func file_holdfast_log_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_log_v1_log_proto_rawDesc), len(file_holdfast_log_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -536,6 +536,7 @@ type Request struct {
 	//	*Request_Close
 	//	*Request_Read
 	//	*Request_Claim
+	//	*Request_Upgrade
 	Body          isRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -630,6 +631,15 @@ func (x *Request) GetClaim() *ClaimRequest {
 	return nil
 }
 
+func (x *Request) GetUpgrade() *UpgradeRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Upgrade); ok {
+			return x.Upgrade
+		}
+	}
+	return nil
+}
+
 type isRequest_Body interface {
 	isRequest_Body()
 }
@@ -654,6 +664,10 @@ type Request_Claim struct {
 	Claim *ClaimRequest `protobuf:"bytes,12,opt,name=claim,proto3,oneof"`
 }
 
+type Request_Upgrade struct {
+	Upgrade *UpgradeRequest `protobuf:"bytes,13,opt,name=upgrade,proto3,oneof"`
+}
+
 func (*Request_Open) isRequest_Body() {}
 
 func (*Request_Resume) isRequest_Body() {}
@@ -663,6 +677,8 @@ func (*Request_Close) isRequest_Body() {}
 func (*Request_Read) isRequest_Body() {}
 
 func (*Request_Claim) isRequest_Body() {}
+
+func (*Request_Upgrade) isRequest_Body() {}
 
 type OpenRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -990,6 +1006,102 @@ func (x *ClaimRequest) GetCount() uint32 {
 	return 0
 }
 
+// UpgradeRequest makes a local session of the node that asks global (L7).
+type UpgradeRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Timeout   *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Labels    []*Label               `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
+	// As in OpenRequest, of its open.
+	Ms int64 `protobuf:"varint,4,opt,name=ms,proto3" json:"ms,omitempty"`
+	// Of its newest resume, 0 and 0 when there was none.
+	Instance uint64 `protobuf:"fixed64,5,opt,name=instance,proto3" json:"instance,omitempty"`
+	Attempt  uint64 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// What the node had applied when the upgrade began.
+	SinceIndex    uint64 `protobuf:"varint,7,opt,name=since_index,json=sinceIndex,proto3" json:"since_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradeRequest) Reset() {
+	*x = UpgradeRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradeRequest) ProtoMessage() {}
+
+func (x *UpgradeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradeRequest.ProtoReflect.Descriptor instead.
+func (*UpgradeRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *UpgradeRequest) GetSessionId() uint64 {
+	if x != nil {
+		return x.SessionId
+	}
+	return 0
+}
+
+func (x *UpgradeRequest) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *UpgradeRequest) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *UpgradeRequest) GetMs() int64 {
+	if x != nil {
+		return x.Ms
+	}
+	return 0
+}
+
+func (x *UpgradeRequest) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *UpgradeRequest) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *UpgradeRequest) GetSinceIndex() uint64 {
+	if x != nil {
+		return x.SinceIndex
+	}
+	return 0
+}
+
 // Reply answers a request.
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -997,14 +1109,14 @@ type Reply struct {
 	// Term and index of the entry that did it; for reads the index to wait for.
 	Term  uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
-	// After open and resume: the session as of that entry.
+	// After open, resume and upgrade: the session as of that entry.
 	Session *v1.Session `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
 	// After a read: in the order of the request, negative for a session the tracker does not know.
 	RemainingMs []int64 `protobuf:"zigzag64,5,rep,packed,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
 	// Set when the request was refused.
 	Error   *v1.ErrorDetail `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	Message string          `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
-	// After open and resume: an earlier entry did it, and this one changed nothing.
+	// After open, resume and upgrade: an earlier entry did it, and this one changed nothing.
 	Repeated bool `protobuf:"varint,8,opt,name=repeated,proto3" json:"repeated,omitempty"`
 	// After a claim: the first id of the block.
 	First         uint64 `protobuf:"fixed64,12,opt,name=first,proto3" json:"first,omitempty"`
@@ -1014,7 +1126,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1138,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1151,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -1146,14 +1258,15 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"attachment\x126\n" +
 	"\tvouch_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvouchAge\x12\x18\n" +
 	"\atouches\x18\x05 \x01(\fR\atouches\x12\x12\n" +
-	"\x04last\x18\x06 \x01(\bR\x04last\"\xb8\x02\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\"\xf6\x02\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
 	"\x06resume\x18\x04 \x01(\v2\x1f.holdfast.peer.v1.ResumeRequestH\x00R\x06resume\x126\n" +
 	"\x05close\x18\x05 \x01(\v2\x1e.holdfast.peer.v1.CloseRequestH\x00R\x05close\x123\n" +
 	"\x04read\x18\x06 \x01(\v2\x1d.holdfast.peer.v1.ReadRequestH\x00R\x04read\x126\n" +
-	"\x05claim\x18\f \x01(\v2\x1e.holdfast.peer.v1.ClaimRequestH\x00R\x05claimB\x06\n" +
+	"\x05claim\x18\f \x01(\v2\x1e.holdfast.peer.v1.ClaimRequestH\x00R\x05claim\x12<\n" +
+	"\aupgrade\x18\r \x01(\v2 .holdfast.peer.v1.UpgradeRequestH\x00R\aupgradeB\x06\n" +
 	"\x04body\"\xa2\x01\n" +
 	"\vOpenRequest\x12\x1d\n" +
 	"\n" +
@@ -1174,7 +1287,17 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\tremaining\x18\x01 \x03(\x06R\tremaining\"4\n" +
 	"\fClaimRequest\x12\x0e\n" +
 	"\x02ms\x18\x01 \x01(\x03R\x02ms\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\rR\x05count\"\x92\x02\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"\xfc\x01\n" +
+	"\x0eUpgradeRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\x06R\tsessionId\x123\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12/\n" +
+	"\x06labels\x18\x03 \x03(\v2\x17.holdfast.peer.v1.LabelR\x06labels\x12\x0e\n" +
+	"\x02ms\x18\x04 \x01(\x03R\x02ms\x12\x1a\n" +
+	"\binstance\x18\x05 \x01(\x06R\binstance\x12\x18\n" +
+	"\aattempt\x18\x06 \x01(\x04R\aattempt\x12\x1f\n" +
+	"\vsince_index\x18\a \x01(\x04R\n" +
+	"sinceIndex\"\x92\x02\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -1200,7 +1323,7 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 	return file_holdfast_peer_v1_peer_proto_rawDescData
 }
 
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*LearnerMessage)(nil),      // 0: holdfast.peer.v1.LearnerMessage
 	(*LeaderMessage)(nil),       // 1: holdfast.peer.v1.LeaderMessage
@@ -1215,11 +1338,12 @@ var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*CloseRequest)(nil),        // 10: holdfast.peer.v1.CloseRequest
 	(*ReadRequest)(nil),         // 11: holdfast.peer.v1.ReadRequest
 	(*ClaimRequest)(nil),        // 12: holdfast.peer.v1.ClaimRequest
-	(*Reply)(nil),               // 13: holdfast.peer.v1.Reply
-	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
-	(*v1.Token)(nil),            // 15: holdfast.v1.Token
-	(*v1.Session)(nil),          // 16: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),      // 17: holdfast.v1.ErrorDetail
+	(*UpgradeRequest)(nil),      // 13: holdfast.peer.v1.UpgradeRequest
+	(*Reply)(nil),               // 14: holdfast.peer.v1.Reply
+	(*durationpb.Duration)(nil), // 15: google.protobuf.Duration
+	(*v1.Token)(nil),            // 16: holdfast.v1.Token
+	(*v1.Session)(nil),          // 17: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),      // 18: holdfast.v1.ErrorDetail
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	2,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
@@ -1227,26 +1351,29 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	6,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
 	3,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
 	4,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	13, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
-	14, // 6: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	14, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
+	15, // 6: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
 	7,  // 7: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
 	9,  // 8: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
 	10, // 9: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
 	11, // 10: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
 	12, // 11: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
-	14, // 12: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	8,  // 13: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	15, // 14: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	15, // 15: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	16, // 16: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	17, // 17: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	0,  // 18: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	1,  // 19: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	19, // [19:20] is the sub-list for method output_type
-	18, // [18:19] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	13, // 12: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
+	15, // 13: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	8,  // 14: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	16, // 15: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	16, // 16: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	15, // 17: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	8,  // 18: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	17, // 19: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	18, // 20: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	0,  // 21: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	1,  // 22: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	22, // [22:23] is the sub-list for method output_type
+	21, // [21:22] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -1270,6 +1397,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Close)(nil),
 		(*Request_Read)(nil),
 		(*Request_Claim)(nil),
+		(*Request_Upgrade)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1277,7 +1405,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,108 @@
+package fsm
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+func upgrading(id session.ID) session.UpgradeSession {
+	return session.UpgradeSession{ID: id, Timeout: 4 * time.Second, MS: 9, Instance: 5, Attempt: 3, Labels: session.Labels{{Key: "k", Value: "v"}}}
+}
+
+// TestL7AnUpgradeIsOnce holds that a session becomes global with its id and timeout, once, however often that is asked for,
+// and that a move since is not undone.
+func TestL7AnUpgradeIsOnce(t *testing.T) {
+	r := newReplica()
+	id := r.do(t, session.ClaimIDs{Node: 3, MS: 7, Count: 10}).First
+	before := r.open(t, opening(1)).Attachment
+	up := upgrading(id + 9)
+	results := r.apply(t, 1, up, up)
+	s := results[0].Session
+	if s.ID != up.ID || s.Timeout != up.Timeout || s.Owner != 3 || s.Attachment != before+1 || s.Local || s.Labels[0] != up.Labels[0] ||
+		s.OpenedIndex != results[0].Index || !s.OpenedAt.Equal(session.TimeOfMS(9)) || results[0].Repeated {
+		t.Errorf("upgraded to %+v", results[0])
+	}
+	if again := results[1]; !again.Repeated || again.Session.Attachment != s.Attachment || again.Err != nil {
+		t.Errorf("the same again: %+v", again)
+	}
+	late := session.MoveSession{ID: up.ID, NewOwner: 2, Instance: 5, Attempt: 2}
+	if got := r.apply(t, 1, late)[0].Err; !errors.Is(got, session.ErrMoved) {
+		t.Errorf("a resume from before the newest local one: %v, want %v (M1)", got, session.ErrMoved)
+	}
+	moved := r.do(t, session.MoveSession{ID: up.ID, NewOwner: 2, Instance: 6, Attempt: 1}).Session
+	if got := r.do(t, up); !got.Repeated || got.Session.Owner != 2 || got.Session.Attachment != moved.Attachment {
+		t.Errorf("a repeat after a move: %+v, want %+v", got.Session, moved)
+	}
+	same(t, restored(t, r.snapshot(t)), r)
+}
+
+// TestL7NothingComesBack holds that who repeats an upgrade because its outcome was unknown never gets a second session: not
+// when the first has ended, not when even its certificate is gone.
+func TestL7NothingComesBack(t *testing.T) {
+	r := newReplica()
+	id := r.do(t, session.ClaimIDs{Node: 3, Count: session.MaxClaim}).First
+	up := upgrading(id)
+	up.Since = r.AppliedIndex()
+	s := r.do(t, up).Session
+	r.do(t, closing(1, s))
+	var gone *session.ExpiredError
+	if err := r.apply(t, 1, up)[0].Err; !errors.As(err, &gone) || gone.Certificate == nil {
+		t.Errorf("after its end: %v, want the certificate", err)
+	}
+	forgetEnds(t, r)
+	if _, ok := r.Certificate(id); ok {
+		t.Fatal("its certificate is still there")
+	}
+	if err := r.apply(t, 1, up)[0].Err; !errors.Is(err, session.ErrExpired) {
+		t.Errorf("after its certificate was dropped: %v, want %v", err, session.ErrExpired)
+	}
+	if _, ok := r.Session(id); ok {
+		t.Error("it came back")
+	}
+	// One whose upgrade begins now cannot have ended before.
+	fresh := upgrading(id + 1)
+	fresh.Since = r.AppliedIndex()
+	if err := r.apply(t, 1, fresh)[0].Err; err != nil {
+		t.Errorf("another session of the block: %v", err)
+	}
+	r = restored(t, r.snapshot(t))
+	if err := r.apply(t, 1, up)[0].Err; !errors.Is(err, session.ErrExpired) {
+		t.Errorf("after a restart: %v, want %v", err, session.ErrExpired)
+	}
+}
+
+// forgetEnds ends as many sessions as there are certificates kept.
+func forgetEnds(t *testing.T, r *replica) {
+	t.Helper()
+	for n := 0; n < certificateLimit; {
+		var opens []session.Command
+		for ; len(opens) < session.MaxCloseBatch; n++ {
+			c := opening(0)
+			c.RequestID = session.RequestID{1, byte(n), byte(n >> 8), byte(n >> 16)}
+			opens = append(opens, c)
+		}
+		var all []session.Session
+		for _, result := range r.apply(t, 1, opens...) {
+			all = append(all, result.Session)
+		}
+		r.do(t, closing(1, all...))
+	}
+}
+
+// TestL7OnlyClaimedIDs holds that no session is made of an id that was never claimed: an open might get it (I7).
+func TestL7OnlyClaimedIDs(t *testing.T) {
+	r := newReplica()
+	first := r.do(t, session.ClaimIDs{Node: 3, Count: 10}).First
+	var field *session.FieldError
+	for _, id := range []session.ID{first + 10, 4<<56 | 1} {
+		if err := r.apply(t, 1, upgrading(id))[0].Err; !errors.As(err, &field) || field.Field != "session_id" {
+			t.Errorf("upgrade of %v: %v, want a FieldError of session_id", id, err)
+		}
+	}
+	if r.Sessions() != 0 {
+		t.Errorf("%d sessions, want none", r.Sessions())
+	}
+}

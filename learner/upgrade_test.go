@@ -1,0 +1,425 @@
+package learner
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+type granted struct {
+	session.Grant
+	err error
+}
+
+// upgrade asks for an upgrade in a goroutine of its own.
+func (w *world) upgrade(c session.Connection, t session.Token) <-chan granted {
+	done := make(chan granted, 1)
+	go func() {
+		g, err := c.Upgrade(w.t.Context(), t)
+		done <- granted{g, err}
+	}()
+	return done
+}
+
+// global applies what a request for an upgrade asks for, at the next index and with an attachment.
+func (w *world) global(r *session.UpgradeRequest, attachment uint64) session.Session {
+	w.t.Helper()
+	s := session.Session{ID: r.ID, Timeout: r.Timeout, Owner: 1, Attachment: attachment, Labels: r.Labels}
+	index := w.view.AppliedIndex() + 1
+	w.view.mu.Lock()
+	w.view.sessions[s.ID] = s
+	w.view.mu.Unlock()
+	w.server.Applied(index, 1, []session.Change{{Kind: session.Opened, Session: s}})
+	w.view.put(s)
+	w.view.apply(index)
+	return s
+}
+
+// asked returns the request for an upgrade that comes next.
+func (w *world) asked() (uint64, *session.UpgradeRequest) {
+	w.t.Helper()
+	r := w.leader.request()
+	if r.Upgrade == nil {
+		w.t.Fatalf("asked for %+v, want an upgrade", r)
+	}
+	return r.Seq, r.Upgrade
+}
+
+// upgraded opens a local session through the connection and makes it global.
+func (w *world) upgraded(request byte, attachment uint64) (was, now session.Grant) {
+	w.t.Helper()
+	was = w.openLocal(w.conn, request)
+	done := w.upgrade(w.conn, was.Token)
+	seq, r := w.asked()
+	s := w.global(r, attachment)
+	w.leader.reply(session.Reply{Seq: seq, Session: s, Index: w.view.AppliedIndex()})
+	got := <-done
+	if got.err != nil {
+		w.t.Fatalf("upgrade: %v", got.err)
+	}
+	return was, got.Grant
+}
+
+func TestL7AnUpgradeKeepsIDAndTimeout(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		w.view.apply(7)
+		labels := session.Labels{{Key: "k", Value: "v"}}
+		was, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}, MS: 7, Labels: labels})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was, err = w.conn.Resume(t.Context(), session.ResumeRequest{Token: was.Token, Instance: 8, Attempt: 4}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		done := w.upgrade(w.conn, was.Token)
+		seq, r := w.asked()
+		if want := (&session.UpgradeRequest{ID: firstLocal, Timeout: timeout, Labels: labels, MS: 7, Instance: 8, Attempt: 4, Since: 7}); !reflect.DeepEqual(r, want) {
+			t.Errorf("asked for %+v, want %+v", r, want)
+		}
+		s := w.global(r, 40)
+		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 8})
+		got := <-done
+		if got.err != nil || got.Session.ID != firstLocal || got.Session.Timeout != timeout || got.Session.Local || got.SafeFor != promised(0) {
+			t.Errorf("upgraded to %+v, %v", got.Grant, got.err)
+		}
+		if want := (session.Token{ID: firstLocal, Credential: was.Token.Credential, Attachment: 40}); got.Token != want {
+			t.Errorf("token %+v, want %+v", got.Token, want)
+		}
+		if n := w.server.Stats(); n.Local != 0 || n.Attached != 1 || n.LocalUpgraded != 1 {
+			t.Errorf("%d local and %d global sessions, %d upgraded; want 0, 1 and 1", n.Local, n.Attached, n.LocalUpgraded)
+		}
+		if again, err := w.conn.Upgrade(t.Context(), got.Token); err != nil || again.Token != got.Token {
+			t.Errorf("upgrade of a global session: %+v, %v", again, err)
+		}
+	})
+}
+
+func TestL7RefusedWhenOff(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, Config{
+			Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true,
+			LaggingWait: time.Second, Logger: hclog.NewNullLogger(),
+		})
+		w.follow()
+		w.claims(firstLocal)
+		g := w.openLocal(w.conn, 1)
+		_, err := w.conn.Upgrade(t.Context(), g.Token)
+		if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "token" {
+			t.Errorf("upgrade: %v, want a FieldError of token", err)
+		}
+		if got := w.conn.Touch(nil).SafeFor; got != promised(0) {
+			t.Errorf("promise afterwards: %v, want %v", got, promised(0))
+		}
+	})
+}
+
+// However many ask at once, through whichever connections, the log is asked once.
+func TestL8OneFlightForAll(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		was := w.openLocal(w.conn, 1)
+		var all []<-chan granted
+		for range 100 {
+			all = append(all, w.upgrade(w.connect(nil), was.Token))
+		}
+		seq, r := w.asked()
+		synctest.Wait()
+		if n := len(w.leader.toLeader); n > 0 {
+			t.Errorf("asked %d times more", n)
+		}
+		s := w.global(r, 40)
+		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 1})
+		for _, done := range all {
+			if got := <-done; got.err != nil || got.Token.Attachment != 40 || got.Token.Local {
+				t.Fatalf("one of them got %+v, %v", got.Token, got.err)
+			}
+		}
+		if n := len(w.leader.toLeader); n > 0 || w.server.table.Len() != 1 || w.server.Stats().Local != 0 {
+			t.Errorf("asked %d times more; %d global, %d local sessions", n, w.server.table.Len(), w.server.Stats().Local)
+		}
+		// The connection that served it goes on serving it.
+		if got := w.conn.Touch(nil); len(got.Failures) > 0 || got.SafeFor != promised(0) {
+			t.Errorf("touch on its connection: %+v", got)
+		}
+	})
+}
+
+// An outcome that is unknown is resolved by the same command again; meanwhile the session neither expires nor is promised
+// more than the log would hold.
+func TestL8ALostAnswer(t *testing.T) {
+	for name, committed := range map[string]bool{"the entry committed": true, "the entry was lost": false} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				w := stocked(t)
+				was := w.openLocal(w.conn, 1)
+				done := w.upgrade(w.conn, was.Token)
+				_, first := w.asked()
+				first = new(*first)
+				w.leader.end() // after the request, before its answer
+				time.Sleep(3 * time.Second)
+				if got := w.conn.Touch(nil).SafeFor; got != promised(3*time.Second) {
+					t.Errorf("promise 3 s after the upgrade began: %v, want %v", got, promised(3*time.Second))
+				}
+				time.Sleep(5 * timeout)
+				if got := w.conn.Touch(nil); got.SafeFor >= 0 || len(got.Failures) > 0 || w.server.Stats().Local != 1 {
+					t.Errorf("touch while the outcome is unknown: %+v, want no promise and no end", got)
+				}
+				if committed {
+					w.global(first, 40)
+				}
+				w.follow()
+				seq, again := w.asked()
+				if !reflect.DeepEqual(again, first) {
+					t.Errorf("asked for %+v, want the same again: %+v", again, first)
+				}
+				if !committed {
+					w.global(again, 40)
+				}
+				s, _ := w.view.Session(was.Session.ID)
+				w.leader.reply(session.Reply{Seq: seq, Session: s, Index: w.view.AppliedIndex(), Repeated: committed})
+				if got := <-done; got.err != nil || got.Token.Attachment != 40 {
+					t.Errorf("upgraded to %+v, %v", got.Token, got.err)
+				}
+				synctest.Wait()
+				if len(w.leader.toLeader) > 0 || w.server.Stats().Local != 0 || w.server.table.Len() != 1 || len(w.events.gone)+len(w.events.moved) > 0 {
+					t.Errorf("left with %+v, told %v and %v", w.server.Stats(), w.events.gone, w.events.moved)
+				}
+			})
+		})
+	}
+}
+
+// A leader that refuses has done nothing: the session is local as before.
+func TestL8ARefusedUpgradeChangesNothing(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		was := w.openLocal(w.conn, 1)
+		time.Sleep(time.Second)
+		done := w.upgrade(w.conn, was.Token)
+		seq, _ := w.asked()
+		time.Sleep(timeout / 2)
+		w.conn.Touch(nil)
+		w.leader.reply(session.Reply{Seq: seq, Err: session.ErrNotLeader})
+		if got := <-done; !errors.Is(got.err, session.ErrNotLeader) {
+			t.Errorf("upgrade: %v, want %v", got.err, session.ErrNotLeader)
+		}
+		time.Sleep(timeout - 1)
+		if len(w.events.gone) > 0 {
+			t.Error("expired before a timeout after its newest touch (I1)")
+		}
+		time.Sleep(width + look + 1)
+		if synctest.Wait(); len(w.events.gone) != 1 {
+			t.Error("did not expire (I2)")
+		}
+		// Nor has one that was never asked.
+		w.leader.end()
+		synctest.Wait()
+		was = w.openLocal(w.conn, 2)
+		if _, err := w.conn.Upgrade(t.Context(), was.Token); !errors.Is(err, session.ErrNoLeader) {
+			t.Errorf("upgrade without a leader: %v, want %v", err, session.ErrNoLeader)
+		}
+		if got := w.conn.Touch(nil).SafeFor; got != promised(0) {
+			t.Errorf("promise afterwards: %v, want %v", got, promised(0))
+		}
+	})
+}
+
+// What was heard while the upgrade was under way is reported once the node shows the attachment, and not before: the leader
+// would not take it (T5).
+func TestL8TouchesGoOn(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		was := w.openLocal(w.conn, 1)
+		w.leader.beat(session.Heartbeat{})
+		w.upgrade(w.conn, was.Token)
+		_, r := w.asked()
+		time.Sleep(2 * time.Second)
+		w.conn.Touch(nil)
+		time.Sleep(time.Second)
+		// The entry is applied, and the node does not show it yet.
+		s := session.Session{ID: r.ID, Timeout: r.Timeout, Owner: 1, Attachment: 40}
+		w.view.mu.Lock()
+		w.view.sessions[s.ID] = s
+		w.view.mu.Unlock()
+		w.server.Applied(1, 1, []session.Change{{Kind: session.Opened, Session: s}})
+		if got := w.leader.beat(session.Heartbeat{}); len(got.touches) != 0 || got.Attachment >= 40 {
+			t.Errorf("with h = %d reported %v, want nothing", got.Attachment, got.touches)
+		}
+		w.view.put(s)
+		if got := w.leader.beat(session.Heartbeat{}).touches; len(got) != 1 || got[s.ID] != time.Second {
+			t.Errorf("reported %v, want %v with the age of its newest touch, a second", got, s.ID)
+		}
+		if got := w.conn.Touch(nil); got.SafeFor != promised(3*time.Second) || len(got.Failures) > 0 {
+			t.Errorf("promise before any confirmation: %+v, want %v, from the begin of the upgrade (S2)", got, promised(3*time.Second))
+		}
+	})
+}
+
+// The token from before an upgrade speaks for the same attachment as the one it gave, at this node, until the session moves.
+func TestL5TokensAcrossAnUpgrade(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		was, now := w.upgraded(1, 1) // the numbers are the same, by chance
+		if was.Token == now.Token {
+			t.Error("a local token is equal to a global one")
+		}
+		if _, err := w.conn.TouchToken(t.Context(), was.Token); err != nil {
+			t.Errorf("touch by the former token: %v", err)
+		}
+		if again, err := w.conn.Upgrade(t.Context(), was.Token); err != nil || again.Token != now.Token {
+			t.Errorf("upgrade by the former token: %+v, %v; want %+v", again.Token, err, now.Token)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- w.conn.Close(t.Context(), was.Token) }()
+		r := w.leader.request()
+		if r.Close == nil || *r.Close != now.Token {
+			t.Errorf("asked for %+v, want a close of %+v (M2)", r, now.Token)
+		}
+		w.leader.reply(session.Reply{Seq: r.Seq, Err: session.ErrNotLeader})
+		<-closed
+
+		w.move(was.Session.ID, 50)
+		if len(w.events.moved) != 1 {
+			t.Errorf("told %v, want that it moved (M4)", w.events.moved)
+		}
+		for _, tok := range []session.Token{was.Token, now.Token} {
+			if _, err := w.conn.TouchToken(t.Context(), tok); !errors.Is(err, session.ErrMoved) {
+				t.Errorf("touch by %+v after a move: %v, want %v (I4)", tok, err, session.ErrMoved)
+			}
+			if _, err := w.conn.Upgrade(t.Context(), tok); !errors.Is(err, session.ErrMoved) {
+				t.Errorf("upgrade by %+v after a move: %v, want %v", tok, err, session.ErrMoved)
+			}
+		}
+		if got := w.conn.Touch([]session.ID{was.Session.ID}).Failures; len(got) != 1 || !errors.Is(got[0].Err, session.ErrMoved) {
+			t.Errorf("touch on its connection after a move: %v", got)
+		}
+	})
+}
+
+// A local token whose attachment is not that of which the session became global speaks for nothing.
+func TestL5AFormerLocalAttachment(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		old := w.openLocal(w.conn, 1).Token
+		fresh, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: old, Instance: 1, Attempt: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.conn.Upgrade(t.Context(), old); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("upgrade by a former token: %v, want %v", err, session.ErrMoved)
+		}
+		done := w.upgrade(w.conn, fresh.Token)
+		seq, r := w.asked()
+		s := w.global(r, 40)
+		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 1})
+		<-done
+		if _, err := w.conn.TouchToken(t.Context(), old); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("touch by a former token: %v, want %v", err, session.ErrMoved)
+		}
+	})
+}
+
+// Resumes and closes wait for an upgrade that is under way, and then do what is right for what became of it.
+func TestL8OthersWait(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		was := w.openLocal(w.conn, 1)
+		w.upgrade(w.conn, was.Token)
+		seq, r := w.asked()
+		resumed, closed := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := w.connect(nil).Resume(t.Context(), session.ResumeRequest{Token: was.Token, Instance: 1, Attempt: 1})
+			resumed <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.conn.Close(ctx, was.Token); !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("close that would not wait: %v, want %v", err, session.ErrOutcomeUnknown)
+		}
+		go func() { closed <- w.conn.Close(t.Context(), was.Token) }()
+		synctest.Wait()
+		if len(resumed)+len(closed)+len(w.leader.toLeader) > 0 {
+			t.Error("somebody did not wait")
+		}
+		s := w.global(r, 40)
+		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 1})
+		for range 2 { // in either order
+			switch r := w.leader.request(); {
+			case r.Resume != nil:
+				w.leader.reply(session.Reply{Seq: r.Seq, Err: session.ErrClosing})
+			case r.Close != nil && *r.Close == (session.Token{ID: s.ID, Credential: was.Token.Credential, Attachment: 40}):
+				w.leader.reply(session.Reply{Seq: r.Seq, Index: 1})
+			default:
+				t.Errorf("asked for %+v", r)
+				w.leader.reply(session.Reply{Seq: r.Seq, Err: session.ErrClosing})
+			}
+		}
+		if err := <-resumed; !errors.Is(err, session.ErrClosing) {
+			t.Errorf("resume: %v", err)
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// M4: what a snapshot brought is taken up, or told.
+func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
+	for name, tt := range map[string]struct {
+		owner       session.Node // 0: it has ended
+		gone, moved int
+	}{"global here": {1, 0, 0}, "moved": {2, 0, 1}, "ended": {0, 1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				w := stocked(t)
+				was := w.openLocal(w.conn, 1)
+				done := w.upgrade(w.conn, was.Token)
+				_, _ = w.asked()
+				w.leader.end()
+				synctest.Wait()
+				if tt.owner != 0 {
+					w.view.put(session.Session{ID: was.Session.ID, Timeout: timeout, Owner: tt.owner, Attachment: 41})
+				} else {
+					w.view.drop(session.Certificate{ID: was.Session.ID, Cause: session.CauseExpired, Owner: 1})
+				}
+				w.server.Restored()
+				if len(w.events.gone) != tt.gone || len(w.events.moved) != tt.moved || w.server.Stats().Local != 0 {
+					t.Errorf("told %v and %v, %d local sessions left", w.events.gone, w.events.moved, w.server.Stats().Local)
+				}
+				w.follow()
+				seq, _ := w.asked()
+				if s, ok := w.view.Session(was.Session.ID); ok {
+					w.leader.reply(session.Reply{Seq: seq, Session: s, Repeated: true})
+				} else {
+					w.leader.reply(session.Reply{Seq: seq, Err: &session.ExpiredError{ID: was.Session.ID}})
+				}
+				got := <-done
+				switch {
+				case tt.owner == 1:
+					if got.err != nil || got.Token.Attachment != 41 || w.server.table.Len() != 1 {
+						t.Errorf("upgraded to %+v, %v", got.Token, got.err)
+					}
+				case tt.owner == 2:
+					if !errors.Is(got.err, session.ErrMoved) {
+						t.Errorf("upgrade: %v, want %v", got.err, session.ErrMoved)
+					}
+				default:
+					if !errors.Is(got.err, session.ErrExpired) {
+						t.Errorf("upgrade: %v, want %v", got.err, session.ErrExpired)
+					}
+				}
+			})
+		})
+	}
+}
