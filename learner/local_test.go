@@ -71,7 +71,7 @@ func TestL1RepeatedOpen(t *testing.T) {
 		if err := w.conn.Close(t.Context(), first.Token); err != nil {
 			t.Fatal(err)
 		}
-		if len(e.gone) != 1 || len(w.events.gone) != 0 {
+		if e.ends() != 1 || w.events.ends() != 0 {
 			t.Errorf("told %v and %v, want the connection that repeated the open", e.gone, w.events.gone)
 		}
 		_, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
@@ -156,13 +156,13 @@ func TestL3ExpiresATimeoutAfterItsTouch(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		w.conn.Touch(nil)
 		time.Sleep(timeout - 1)
-		if len(w.events.gone) > 0 || w.server.Stats().Local != 1 {
+		if w.events.ends() > 0 || w.server.Stats().Local != 1 {
 			t.Fatal("expired early (I1)")
 		}
 		time.Sleep(width + look + 1)
 		synctest.Wait()
-		if len(w.events.gone) != 1 {
-			t.Fatalf("told of %d ends within a bucket and a look, want 1 (I2)", len(w.events.gone))
+		if w.events.ends() != 1 {
+			t.Fatalf("told of %d ends within a bucket and a look, want 1 (I2)", w.events.ends())
 		}
 		c := w.events.gone[0]
 		if c.ID != g.Session.ID || c.Cause != session.CauseExpired || c.Owner != 1 || c.Index != 0 || c.LastTouchAge < timeout || c.LastTouchAge > timeout+width+look {
@@ -231,11 +231,11 @@ func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
 		time.Sleep(timeout - time.Second)
 		w.server.pulse.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
 		time.Sleep(timeout - time.Second)
-		if len(w.events.gone) > 0 {
+		if w.events.ends() > 0 {
 			t.Error("expired before its client had a timeout to be heard in")
 		}
 		time.Sleep(time.Second + width + look)
-		if len(w.events.gone) != 1 {
+		if w.events.ends() != 1 {
 			t.Error("never expired")
 		}
 	})
@@ -312,7 +312,7 @@ func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
 		if _, err := w.conn.Resume(t.Context(), r); !errors.Is(err, session.ErrMoved) {
 			t.Errorf("an attempt that comes late: %v, want %v (M1)", err, session.ErrMoved)
 		}
-		if err := other.Close(t.Context(), second.Token); err != nil || len(e.gone) != 1 {
+		if err := other.Close(t.Context(), second.Token); err != nil || e.ends() != 1 {
 			t.Errorf("close by the present token: %v, told %v", err, e.gone)
 		}
 	})

@@ -144,3 +144,10 @@ func TestLocalSessionsAreListed(t *testing.T) {
 		}
 	})
 }
+
+// ends returns how many ends were told.
+func (e *events) ends() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.gone)
+}

@@ -191,7 +191,7 @@ func TestL8ALostAnswer(t *testing.T) {
 					t.Errorf("upgraded to %+v, %v", got.Token, got.err)
 				}
 				synctest.Wait()
-				if len(w.leader.toLeader) > 0 || w.server.Stats().Local != 0 || w.server.table.Len() != 1 || len(w.events.gone)+len(w.events.moved) > 0 {
+				if len(w.leader.toLeader) > 0 || w.server.Stats().Local != 0 || w.server.table.Len() != 1 || w.events.ends()+len(w.events.moved) > 0 {
 					t.Errorf("left with %+v, told %v and %v", w.server.Stats(), w.events.gone, w.events.moved)
 				}
 			})
@@ -214,11 +214,11 @@ func TestL8ARefusedUpgradeChangesNothing(t *testing.T) {
 			t.Errorf("upgrade: %v, want %v", got.err, session.ErrNotLeader)
 		}
 		time.Sleep(timeout - 1)
-		if len(w.events.gone) > 0 {
+		if w.events.ends() > 0 {
 			t.Error("expired before a timeout after its newest touch (I1)")
 		}
 		time.Sleep(width + look + 1)
-		if synctest.Wait(); len(w.events.gone) != 1 {
+		if synctest.Wait(); w.events.ends() != 1 {
 			t.Error("did not expire (I2)")
 		}
 		// Nor has one that was never asked.
@@ -394,7 +394,7 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 					w.view.drop(session.Certificate{ID: was.Session.ID, Cause: session.CauseExpired, Owner: 1})
 				}
 				w.server.Restored()
-				if len(w.events.gone) != tt.gone || len(w.events.moved) != tt.moved || w.server.Stats().Local != 0 {
+				if w.events.ends() != tt.gone || len(w.events.moved) != tt.moved || w.server.Stats().Local != 0 {
 					t.Errorf("told %v and %v, %d local sessions left", w.events.gone, w.events.moved, w.server.Stats().Local)
 				}
 				w.follow()
