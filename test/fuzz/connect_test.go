@@ -71,10 +71,21 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Close{Close: &holdfastv1.Close{Seq: seq, Token: token}}}
 	}
 	id := uint64(first.ID)
+	local := tokenOf(session.Session{ID: first.ID + 1, Attachment: 1})
+	local.Local = true
+	openLocal := open(1, 9, nil)
+	openLocal.GetOpen().Local = true
+	upgrade := func(seq uint64, t session.Token) *holdfastv1.ClientMessage {
+		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: transport.TokenProto(t)}}}
+	}
+	endLocal, resumeLocal := end(6), resume(5, 7, 1)
+	endLocal.GetClose().Token, resumeLocal.GetResume().Token = transport.TokenProto(local), transport.TokenProto(local)
 	return [][]*holdfastv1.ClientMessage{
 		{open(1, 9, map[string]string{"a": "b"}), open(2, 9, nil), touch(3), open(3, 1, nil)},
 		{resume(1, 5, 1), touch(2, id, id, id+1), resume(3, 5, 1), resume(4, 6, 1), resume(5, 5, 0), end(6), touch(7), resume(8, 5, 2)},
 		{end(1), end(1), touch(1, id), {}, touch(0), open(0, 0, nil)},
+		{openLocal, touch(2), upgrade(3, local), upgrade(4, local), touch(7), endLocal, touch(8)},
+		{openLocal, resumeLocal, upgrade(3, local), endLocal, touch(7, uint64(local.ID)), upgrade(8, tokenOf(first)), upgrade(0, local)},
 		{touch(1, 0), touch(2, make([]uint64, 3000)...), open(1<<63, 200, map[string]string{"": "", "x": string(make([]byte, 2000))})},
 	}
 }
@@ -96,6 +107,7 @@ func connect(t *testing.T, script []*holdfastv1.ClientMessage) {
 	defer w.stop()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	w.local = true
 	server := w.learner(ctx, 1)
 	w.follow(ctx, 1, server)
 	network := newPipes()
@@ -165,7 +177,7 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 	t.Helper()
 	open := map[uint64]int{}
 	for _, m := range script {
-		open[m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()]++
+		open[m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()+m.GetUpgrade().GetSeq()]++
 	}
 	for _, m := range said {
 		var seq uint64
@@ -180,6 +192,12 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 			seq = a.Touched.GetSeq()
 		case *holdfastv1.ServerMessage_Closed:
 			seq = a.Closed.GetSeq()
+		case *holdfastv1.ServerMessage_Upgraded:
+			seq = a.Upgraded.GetSeq()
+			granted(t, a.Upgraded.GetSession(), a.Upgraded.GetSafeFor())
+			if a.Upgraded.GetSession().GetLocal() || a.Upgraded.GetToken().GetLocal() {
+				t.Errorf("upgraded to %v", a.Upgraded)
+			}
 		case *holdfastv1.ServerMessage_Failed:
 			seq = a.Failed.GetSeq()
 		default:

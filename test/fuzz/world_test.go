@@ -51,6 +51,9 @@ type world struct {
 	tracker *leader.Tracker
 	members []session.Member
 
+	// local allows local sessions on the nodes that learner makes from then on.
+	local bool
+
 	// alarms are the log's errors, which a panic that was recovered is.
 	alarms *alarms
 
@@ -139,7 +142,7 @@ func (v view) WaitApplied(ctx context.Context, index uint64) error {
 // learner returns the server of a node, which runs.
 func (w *world) learner(ctx context.Context, n session.Node) *learner.Server {
 	s := learner.NewServer(learner.Config{
-		Node: n, Interval: interval, LaggingWait: time.Second, Try: func() []string { return []string{"other:7400"} }, Logger: w.alarms.logger(),
+		Node: n, Interval: interval, Limits: session.Limits{Min: shortest, Max: longest}, Local: w.local, Upgrade: w.local, LaggingWait: time.Second, Try: func() []string { return []string{"other:7400"} }, Logger: w.alarms.logger(),
 	}, view{w})
 	w.state.Observe(s)
 	w.ended.Go(func() { _ = s.Run(ctx) })
