@@ -379,7 +379,8 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 	for name, tt := range map[string]struct {
 		owner       session.Node // 0: it has ended
 		gone, moved int
-	}{"global here": {1, 0, 0}, "moved": {2, 0, 1}, "ended": {0, 1, 0}} {
+		want        error
+	}{"global here": {1, 0, 0, nil}, "moved": {2, 0, 1, session.ErrMoved}, "ended": {0, 1, 0, session.ErrExpired}} {
 		t.Run(name, func(t *testing.T) {
 			bubbles.Test(t, func(t *testing.T) {
 				w := stocked(t)
@@ -405,19 +406,8 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 					w.leader.reply(session.Reply{Seq: seq, Err: &session.ExpiredError{ID: was.Session.ID}})
 				}
 				got := <-done
-				switch {
-				case tt.owner == 1:
-					if got.err != nil || got.Token.Attachment != 41 || w.server.table.Len() != 1 {
-						t.Errorf("upgraded to %+v, %v", got.Token, got.err)
-					}
-				case tt.owner == 2:
-					if !errors.Is(got.err, session.ErrMoved) {
-						t.Errorf("upgrade: %v, want %v", got.err, session.ErrMoved)
-					}
-				default:
-					if !errors.Is(got.err, session.ErrExpired) {
-						t.Errorf("upgrade: %v, want %v", got.err, session.ErrExpired)
-					}
+				if !errors.Is(got.err, tt.want) || tt.want == nil && (got.err != nil || got.Token.Attachment != 41 || w.server.table.Len() != 1) {
+					t.Errorf("upgraded to %+v, %v; want %v", got.Token, got.err, tt.want)
 				}
 			})
 		})
