@@ -236,7 +236,9 @@ type events struct {
 	mu    sync.Mutex
 	gone  []session.Certificate
 	moved []session.ID
-	// to are the attachments that those were moved to.
+	// local are those moved as local ones.
+	local []session.ID
+	// to are the attachments that those of either were moved to.
 	to []uint64
 	// jeopardy holds true for each begin and false for each end.
 	jeopardy []bool
@@ -254,6 +256,12 @@ func (e *events) Moved(id session.ID, attachment uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.moved, e.to = append(e.moved, id), append(e.to, attachment)
+}
+
+func (e *events) MovedLocally(id session.ID, attachment uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.local, e.to = append(e.local, id), append(e.to, attachment)
 }
 
 func (e *events) Jeopardy(_ time.Time, try []string) {

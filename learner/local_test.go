@@ -293,8 +293,8 @@ func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
 		if err != nil || second.Token.Attachment != 2 || !second.Token.Local || second.SafeFor != promised(0) {
 			t.Fatalf("resumed as %+v, %v", second, err)
 		}
-		if !slices.Equal(w.events.moved, []session.ID{first.Session.ID}) {
-			t.Errorf("the former connection was told %v", w.events.moved)
+		if !slices.Equal(w.events.local, []session.ID{first.Session.ID}) || !slices.Equal(w.events.to, []uint64{2}) {
+			t.Errorf("the former connection was told %v, to %v", w.events.local, w.events.to)
 		}
 		if got := w.conn.Touch([]session.ID{first.Session.ID}).Failures; len(got) != 1 || !errors.Is(got[0].Err, session.ErrMoved) {
 			t.Errorf("touch through the former connection: %v, want %v", got, session.ErrMoved)

@@ -74,7 +74,7 @@ func (c *connection) resumeLocal(ctx context.Context, r session.ResumeRequest) (
 		return session.Grant{}, err != nil, err
 	}
 	if left != nil && left.events != nil {
-		left.events.Moved(r.Token.ID)
+		left.events.MovedLocally(r.Token.ID, made.facts.Attachment)
 		left.forget([]session.ID{r.Token.ID})
 	}
 	grant, err = c.grantLocal(made)

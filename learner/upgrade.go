@@ -246,7 +246,7 @@ func (s *Server) fell(ctx context.Context, f *flight, index uint64) error {
 		certificate = session.Certificate{ID: id, Owner: s.cfg.Node}
 	}
 	ended := make(endings)
-	s.leave(ended, id, s.gone(id), &certificate)
+	s.leave(ended, id, 0, s.gone(id), &certificate)
 	ended.forget()
 	return nil
 }
@@ -296,15 +296,16 @@ func (s *Server) restoreLifted(ended endings) {
 			// Nobody but this node's own clients can have brought it back here, and they wait for the flight.
 			s.promote(now)
 		case global:
-			s.leave(ended, id, session.ErrMoved, nil)
+			s.leave(ended, id, now.Attachment, session.ErrMoved, nil)
 		case over:
-			s.leave(ended, id, expired(&certificate), &certificate)
+			s.leave(ended, id, 0, expired(&certificate), &certificate)
 		}
 	}
 }
 
-// leave stops serving a local session, and tells its connection as end does.
-func (s *Server) leave(ended endings, id session.ID, why error, certificate *session.Certificate) {
+// leave stops serving a local session, and tells its connection as end does: Gone with a certificate, Moved to an attachment of the log
+// without.
+func (s *Server) leave(ended endings, id session.ID, attachment uint64, why error, certificate *session.Certificate) {
 	for {
 		c := s.local.connOf(id)
 		if c == nil {
@@ -319,7 +320,7 @@ func (s *Server) leave(ended endings, id session.ID, why error, certificate *ses
 		if certificate != nil {
 			c.events.Gone(*certificate)
 		} else {
-			c.events.Moved(id)
+			c.events.Moved(id, attachment)
 		}
 		ended[c] = append(ended[c], id)
 		return

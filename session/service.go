@@ -28,6 +28,9 @@ type Events interface {
 	// Moved says that a session was resumed with a newer attachment: through another connection, or once more through this one, which then learns
 	// of the attachment from the answer to its resume.
 	Moved(id ID, attachment uint64)
+	// MovedLocally is Moved for a session that was and stays a local one: the attachment is its node's (L5). Every attachment of the log is
+	// newer than those.
+	MovedLocally(id ID, attachment uint64)
 	// Jeopardy says that touches may not count since a moment, and which client addresses to try instead.
 	Jeopardy(since time.Time, try []string)
 	// JeopardyEnded says that touches count again.

@@ -17,7 +17,7 @@ type roster struct {
 	maxSessions, maxRequests int
 
 	mu sync.Mutex
-	// sessions were opened or resumed through this stream and have not ended or moved, with the newest attachment that the client was granted. guarded by mu
+	// sessions were opened or resumed through this stream and have not ended or moved, with the standing of the newest attachment that the client was granted. guarded by mu
 	sessions map[session.ID]uint64
 	// running are the requests whose goroutines have not ended, requests those of them that have no answer yet: opens of them opens, by number in the order they began, the newest being newest; resumes of
 	// them resumes, by session. guarded by mu
@@ -32,11 +32,20 @@ type roster struct {
 	idle     chan struct{}
 }
 
-// event is a Gone, or a Moved to an attachment when certificate is nil.
+// standing orders the attachments of one session: those of the log are newer than the local ones it had before (L5).
+func standing(attachment uint64, local bool) uint64 {
+	if local {
+		return attachment
+	}
+	return attachment | 1<<63
+}
+
+// event is a Gone, or a move when certificate is nil.
 type event struct {
 	id          session.ID
 	certificate *session.Certificate
-	attachment  uint64
+	// moved is the standing of the attachment that the session was moved to.
+	moved uint64
 	// newest is the number of the newest open when it happened: a session it is about was not opened by a later one.
 	newest uint64
 }
@@ -111,7 +120,7 @@ func (r *roster) answered(q request, granted session.Token) (waited []event, cha
 	}
 	change = -len(r.sessions)
 	if granted.ID != 0 {
-		r.sessions[granted.ID] = max(r.sessions[granted.ID], granted.Attachment)
+		r.sessions[granted.ID] = max(r.sessions[granted.ID], standing(granted.Attachment, granted.Local))
 	}
 	change += len(r.sessions)
 	if len(r.held) == 0 {
@@ -157,7 +166,7 @@ func (r *roster) holds(e event, oldest uint64) bool {
 // overtaken reports whether e is a move that came before what the client was granted since, or is that. Called with mu held.
 func (r *roster) overtaken(e event) bool {
 	granted, here := r.sessions[e.id]
-	return e.certificate == nil && here && e.attachment <= granted
+	return e.certificate == nil && here && e.moved <= granted
 }
 
 // happened reports whether e is to be told at once; otherwise it is held, or overtaken. An end is held rather than a move before it, and the
