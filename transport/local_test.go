@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -40,6 +41,71 @@ func TestL1OpensSayWhichKind(t *testing.T) {
 	})
 	if len(asked) != 4 || !asked[0] || !asked[1] || asked[2] || asked[3] {
 		t.Errorf("asked for local sessions: %v", asked)
+	}
+}
+
+// TestL7AnUpgradeTakesNoPlace holds that a stream which has all the sessions it may have can upgrade one of another stream, and
+// that an upgrade under way keeps no place from an open.
+func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
+	decided := make(chan struct{})
+	service := &fakeService{
+		open: func(context.Context, session.OpenRequest) (session.Grant, error) { return grant(7), nil },
+		upgrade: func(context.Context, session.Token) (session.Grant, error) {
+			<-decided
+			return grant(8), nil
+		},
+	}
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{MaxSessions: 1}, service)
+		defer stop()
+		decided = make(chan struct{})
+		stream := connected(t, network)
+		up := func(seq uint64) *holdfastv1.ClientMessage {
+			return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: TokenProto(grant(8).Token)}}}
+		}
+		send(t, stream, up(1))
+		send(t, stream, openMessage(2))
+		if receive(t, stream).GetOpened().GetSeq() != 2 {
+			t.Error("an open was refused for an upgrade that is under way")
+		}
+		send(t, stream, up(3))
+		synctest.Wait()
+		close(decided)
+		for range 2 {
+			if m := receive(t, stream); m.GetUpgraded() == nil {
+				t.Errorf("want both upgrades, got %v", m)
+			}
+		}
+		if got := s.Stats().Sessions; got != 1 {
+			t.Errorf("counts %d sessions, want the one that was opened", got)
+		}
+		_ = stream.CloseSend()
+	})
+}
+
+// TestL5AMoveInTheLogIsNewerThanLocalOnes holds that what a stream was granted by a node overtakes no move in the log, whatever
+// the numbers, and overtakes older moves at its node.
+func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
+	r := newRoster(10, 10)
+	q, err := r.begin(request{open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.answered(q, session.Token{ID: 7, Attachment: 5, Local: true})
+	for _, tt := range []struct {
+		moved uint64
+		told  bool
+	}{{standing(4, true), false}, {standing(5, true), false}, {standing(6, true), true}, {standing(3, false), true}} {
+		if told := r.happened(event{id: 7, moved: tt.moved}); told != tt.told {
+			t.Errorf("a move of standing %#x is told: %v, want %v", tt.moved, told, tt.told)
+		}
+	}
+	if q, err = r.begin(request{resume: 7}); err != nil {
+		t.Fatal(err)
+	}
+	r.answered(q, session.Token{ID: 7, Attachment: 2})
+	if r.happened(event{id: 7, moved: standing(9, true)}) {
+		t.Error("a move at a node is told after the session became global")
 	}
 }
 

@@ -25,6 +25,8 @@ type roster struct {
 	opens             map[uint64]struct{}
 	newest            uint64
 	resumes           map[session.ID]int
+	// upgrades under way, by session. They grant nothing to this stream: whichever stream has the session keeps it. guarded by mu
+	upgrades map[session.ID]int
 	// held are events that wait for an answer. guarded by mu
 	held map[session.ID]event
 	// draining takes no more requests; idle is closed when draining and none is running. guarded by mu
@@ -55,6 +57,8 @@ type request struct {
 	open bool
 	// resume is the session that is resumed.
 	resume session.ID
+	// upgrade is the session that is made global.
+	upgrade session.ID
 	// number is that of an open under way.
 	number uint64
 }
@@ -62,7 +66,7 @@ type request struct {
 func newRoster(maxSessions, maxRequests int) *roster {
 	return &roster{
 		maxSessions: maxSessions, maxRequests: maxRequests,
-		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{},
+		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{}, upgrades: map[session.ID]int{},
 		held: map[session.ID]event{}, idle: make(chan struct{}),
 	}
 }
@@ -90,6 +94,9 @@ func (r *roster) begin(q request) (request, error) {
 	if q.resume != 0 {
 		r.resumes[q.resume]++
 	}
+	if q.upgrade != 0 {
+		r.upgrades[q.upgrade]++
+	}
 	return q, nil
 }
 
@@ -113,11 +120,8 @@ func (r *roster) answered(q request, granted session.Token) (waited []event, cha
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.opens, q.number)
-	if q.resume != 0 {
-		if r.resumes[q.resume]--; r.resumes[q.resume] == 0 {
-			delete(r.resumes, q.resume)
-		}
-	}
+	oneLess(r.resumes, q.resume)
+	oneLess(r.upgrades, q.upgrade)
 	change = -len(r.sessions)
 	if granted.ID != 0 {
 		r.sessions[granted.ID] = max(r.sessions[granted.ID], standing(granted.Attachment, granted.Local))
@@ -139,6 +143,13 @@ func (r *roster) answered(q request, granted session.Token) (waited []event, cha
 	return waited, change
 }
 
+// oneLess takes one of a session's requests back; of session 0 there are none.
+func oneLess(under map[session.ID]int, id session.ID) {
+	if under[id]--; under[id] <= 0 {
+		delete(under, id)
+	}
+}
+
 // done ends a request.
 func (r *roster) done() {
 	r.mu.Lock()
@@ -156,11 +167,11 @@ func (r *roster) oldest() uint64 {
 	return oldest
 }
 
-// holds reports whether e must wait: a resume of its session is under way, or an open that may be the one that opened it.
+// holds reports whether e must wait: a resume or an upgrade of its session is under way, or an open that may be the one that opened it.
 // Called with mu held.
 func (r *roster) holds(e event, oldest uint64) bool {
 	_, here := r.sessions[e.id]
-	return r.resumes[e.id] > 0 || !here && oldest <= e.newest
+	return r.resumes[e.id]+r.upgrades[e.id] > 0 || !here && oldest <= e.newest
 }
 
 // overtaken reports whether e is a move that came before what the client was granted since, or is that. Called with mu held.

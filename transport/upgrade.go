@@ -56,7 +56,7 @@ func (c *connection) upgrade(ctx context.Context, p *holdfastv1.Upgrade) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, p.GetSeq(), request{resume: token.ID}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+	return c.run(ctx, p.GetSeq(), request{upgrade: token.ID}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
 		g, err := c.conn.Upgrade(ctx, token)
 		if err != nil {
 			return nil, session.Token{}, err
