@@ -37,10 +37,12 @@ func (l *loop) received(c *conn, msg *holdfastv1.ServerMessage) {
 	case *holdfastv1.ServerMessage_Closed:
 		answer(c, m.Closed, func(_ *request, b requestBody) {
 			if b, ok := b.(*closeBody); ok && l.holds(b.h) {
-				l.served(c)
+				l.servedFor(c, b.h.token.Local)
 				l.closed(b.h)
 			}
 		})
+	case *holdfastv1.ServerMessage_Upgraded:
+		answer(c, m.Upgraded, func(r *request, b *upgradeBody) { l.upgraded(c, r, b.h, m.Upgraded) })
 	case *holdfastv1.ServerMessage_Failed:
 		answer(c, m.Failed, func(r *request, _ requestBody) { l.failed(c, r, transport.FailedError(m.Failed)) })
 	case *holdfastv1.ServerMessage_Gone:
@@ -55,7 +57,7 @@ func (l *loop) received(c *conn, msg *holdfastv1.ServerMessage) {
 		l.inJeopardy(c, m.Jeopardy)
 	case *holdfastv1.ServerMessage_JeopardyEnded:
 		c.jeopardy = false
-		l.tellAll(c, nil, func(h *held) trigger { return h.either(counted, countedUnpromised) })
+		l.tellGlobal(c, nil, func(h *held) trigger { return h.either(counted, countedUnpromised) })
 		l.served(c)
 	}
 }
@@ -86,10 +88,10 @@ func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
 	case call.sends > 1:
 		// The open this repeats may have gone through another node or stream: where the session is attached is not known,
 		// and nothing is promised (O2, S2).
-		l.served(c)
+		l.servedFor(c, g.Token.Local)
 		l.join(call, g.Token)
 	default:
-		l.served(c)
+		l.servedFor(c, g.Token.Local)
 		h := &held{s: newSession(call.ctx, l, g.Token), joining: call}
 		l.sessions[g.Session.ID] = h
 		l.attach(h, c, r, 0, g)
@@ -106,7 +108,7 @@ func (l *loop) resumed(c *conn, r *request, b *resumeBody, m *holdfastv1.Resumed
 		l.resumeRefused(c, r, b, err)
 		return
 	}
-	l.served(c)
+	l.servedFor(c, g.Token.Local)
 	l.attach(b.h, c, r, b.attempt, g)
 }
 
@@ -122,6 +124,8 @@ func (l *loop) failed(c *conn, r *request, err error) {
 		l.resumeRefused(c, r, b, err)
 	case *closeBody:
 		l.closeRefused(c, r, b.h, err)
+	case *upgradeBody:
+		l.upgradeRefused(c, r, b.h, err)
 	case *touchBody:
 		l.touchSoon(c)
 	}
@@ -153,14 +157,17 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 		return
 	}
 	verdict := judge(err)
+	if l.homeless(h, err) {
+		verdict = elsewhere
+	}
 	switch {
-	case errors.Is(err, session.ErrExpired):
+	case errors.Is(err, session.ErrExpired) && verdict != elsewhere:
 		l.served(c)
 		l.expired(h, err)
 		return
 	case h.resuming != r: // a newer one is under way: its answer counts
 		return
-	case dead(err), h.joining != nil && verdict == final:
+	case dead(err) && verdict != elsewhere, h.joining != nil && verdict == final:
 		l.served(c)
 		l.end(h, err)
 		return

@@ -52,6 +52,17 @@ type SessionOptions struct {
 	// RequestID names the open: with the same id a repeat finds the session that was opened (O2), while that lives, so an
 	// open that ended with [session.ErrOutcomeUnknown] is asked again safely. Zero draws one.
 	RequestID session.RequestID
+	// Local asks for a session that one node alone knows (L1): it costs the cluster no log entry, no change of leader ends
+	// it, and it ends with its node's process. It can be resumed at that node only, until [Session.Upgrade] has made it
+	// global. Refused with a [session.FieldError] unless the cluster's setting local_sessions is on. A RequestID finds it
+	// through the node that opened it, and opens another session through any other.
+	//
+	// A client has one connection. When that is lost, a client with local sessions asks their node first; one that holds
+	// nothing else asks no other node until what was promised has run out. When the client is served by another node
+	// after that, or moves for the sake of its global sessions, its local ones end here with a [session.ExpiredError] whose
+	// LocalTo is their node: there they live on or have ended, nobody else can tell. Local sessions that are not to depend
+	// on that are held by a client of their own.
+	Local bool
 }
 
 // Open opens a session and keeps it alive from then on. It is repeated under one request id (O2), through whichever node
@@ -82,6 +93,9 @@ func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 // Resume takes over the session of t, whichever attachment t names, and keeps it alive from then on; a client that held
 // it until now is told [session.ErrMoved]. It is repeated until ctx ends or the cluster refuses it for good:
 // [session.ExpiredError], [session.ErrBadCredential]. [ErrHeld] when this client holds the session.
+//
+// A local session is resumed by its node alone. A client that holds nothing else goes round its servers to find that; one
+// that does stays where it is, and if that is another node the error is a [session.ExpiredError] whose LocalTo is not 0.
 func (c *Client) Resume(ctx context.Context, t session.Token) (*Session, error) {
 	if t.ID == 0 {
 		return nil, fmt.Errorf("resume session: %w", &session.FieldError{Field: "token", Limit: "a session id that is not zero"})

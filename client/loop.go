@@ -54,6 +54,10 @@ type held struct {
 	timeout time.Duration // 0 before the first grant
 	joining *call         // waits for the first attachment
 	closing []*call       // wait for the end
+	// upgrading wait for the session to be global.
+	upgrading []*call
+	// lifting: an upgrade was sent whose outcome is not known. The session may be at home at every node.
+	lifting bool
 
 	on       *conn  // whose stream serves it, nil while none does
 	since    uint64 // the newest seq there when it was attached
@@ -68,14 +72,15 @@ type held struct {
 	renewBy  time.Time // a promise not renewed by then is half used up: move
 }
 
-// call is a caller that waits: for an open, a resume, or a close. The loop answers each once.
+// call is a caller that waits: for an open, a resume, an upgrade, or a close. The loop answers each once.
 type call struct {
 	ctx     context.Context //nolint:containedctx // hands its values to the session, and is the caller's own
 	opts    SessionOptions
 	request session.RequestID
 	sends   int
-	h       *held // the session being joined or closed, once there is one
+	h       *held // the session being joined, upgraded or closed, once there is one
 	closes  bool
+	lifts   bool         // waits for an upgrade
 	answer  chan outcome // has room for the one answer
 	settled bool
 	last    error // what stood in the way last
@@ -244,6 +249,8 @@ func (l *loop) giveUp(c *call, err error) {
 	c.settled = true // whoever is told that the session has ended is not told so
 	switch h := c.h; {
 	case h == nil:
+	case c.lifts:
+		h.upgrading = slices.DeleteFunc(h.upgrading, func(other *call) bool { return other == c })
 	case c.closes:
 		h.closing = slices.DeleteFunc(h.closing, func(other *call) bool { return other == c })
 		if len(h.closing) == 0 {

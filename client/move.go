@@ -202,6 +202,10 @@ func (l *loop) drop(c *conn, err error) {
 			for _, call := range slices.Clone(b.h.closing) {
 				l.unknown(call)
 			}
+		case *upgradeBody:
+			for _, call := range slices.Clone(b.h.upgrading) {
+				l.unknown(call)
+			}
 		}
 	}
 	for _, r := range slices.Concat(slices.Collect(maps.Values(c.inflight)), c.queue, c.again) {
@@ -266,14 +270,17 @@ func (l *loop) inJeopardy(c *conn, m *holdfastv1.Jeopardy) {
 		l.trouble = fmt.Errorf("%s: %w", c.address, errJeopardy)
 		return
 	}
-	l.tellAll(c, errJeopardy, func(*held) trigger { return endangered })
+	l.tellGlobal(c, errJeopardy, func(*held) trigger { return endangered })
+	if _, all := l.locals(); all && len(l.opens) == 0 {
+		return // local sessions depend on no leader, and would end elsewhere
+	}
 	l.leave(c, errJeopardy)
 }
 
-// tellAll tells every session that c serves what happened to it.
-func (l *loop) tellAll(c *conn, err error, what func(*held) trigger) {
+// tellGlobal tells every global session that c serves what happened to it: local ones depend on no leader.
+func (l *loop) tellGlobal(c *conn, err error, what func(*held) trigger) {
 	for _, h := range l.sessions {
-		if h.on == c {
+		if h.on == c && !h.token.Local {
 			l.emit(h, what(h), err)
 		}
 	}

@@ -43,21 +43,28 @@ type mover struct {
 	fresh bool
 }
 
-// begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served last.
-// Names are resolved again in each round, when their turn comes.
-func (m *mover) begin(d *dice) {
+// begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served last,
+// sooner if home says so. Names are resolved again in each round, when their turn comes.
+func (m *mover) begin(d *dice, home homing) {
 	servers, learnt := slices.Clone(m.servers), slices.Clone(m.learnt)
 	d.shuffle(servers)
 	d.shuffle(learnt)
 	all := append(servers, learnt...)
 	i := slices.Index(all, m.last)
+	if i >= 0 && home == homeOnly {
+		m.plan([]string{m.last})
+		return
+	}
 	if i >= 0 {
 		all = slices.Delete(all, i, i+1)
 	}
 	if m.spread != nil {
 		m.spread(all)
 	}
-	if i >= 0 {
+	switch {
+	case i >= 0 && home == homeFirst:
+		all = slices.Insert(all, 0, m.last)
+	case i >= 0:
 		all = append(all, m.last)
 	}
 	m.plan(all)
@@ -134,7 +141,7 @@ func (l *loop) advance(ctx context.Context) {
 		return
 	}
 	if !m.begun {
-		m.begin(l.dice)
+		m.begin(l.dice, l.homing())
 	}
 	t, ok := m.pop()
 	if !ok {

@@ -115,7 +115,9 @@ func (l *loop) updateServers(servers []string) {
 	}
 	mine := l.goesTo()
 	u := planUpdate(former, servers, mine)
-	if !u.leaves(l.dice) {
+	local, _ := l.locals()
+	stays := local && slices.Contains(servers, mine) // local sessions cannot go along
+	if !u.leaves(l.dice) || stays {
 		m.left = slices.DeleteFunc(m.left, func(t target) bool {
 			return !slices.Contains(servers, t.server) && !slices.Contains(m.learnt, t.server)
 		})

@@ -20,7 +20,7 @@ type request struct {
 	suspensions uint64
 }
 
-// requestBody is one of *openBody, *resumeBody, *closeBody, *discardBody and *touchBody.
+// requestBody is one of *openBody, *resumeBody, *upgradeBody, *closeBody, *discardBody and *touchBody.
 type requestBody interface {
 	// message returns what is sent under seq.
 	message(l *loop, seq uint64) *holdfastv1.ClientMessage
@@ -45,6 +45,8 @@ type touchBody struct {
 	targets []*held
 	// smallest timeout of those touched.
 	smallest time.Duration
+	// local: all of them are local sessions.
+	local bool
 }
 
 func (b *openBody) wanted() bool    { return !b.call.settled }
@@ -57,6 +59,7 @@ func (b *openBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
 	b.call.sends++
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
 		Seq: seq, Timeout: durationpb.New(b.call.opts.Timeout), Labels: b.call.opts.Labels, RequestId: b.call.request[:],
+		Local: b.call.opts.Local,
 	}}}
 }
 

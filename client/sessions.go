@@ -137,6 +137,7 @@ func (l *loop) attach(h *held, c *conn, r *request, attempt uint64, g session.Gr
 	if len(h.closing) > 0 {
 		l.queueClose(h)
 	}
+	l.goOnUpgrading(h)
 	if h.joining != nil {
 		delete(l.opens, h.joining)
 		l.occupancy.note(len(l.sessions), l.cur != nil) // before the caller goes on, and is not counted any more
@@ -177,6 +178,9 @@ func (l *loop) expired(h *held, err error) {
 	e := &session.ExpiredError{ID: h.s.id}
 	if known, ok := errors.AsType[*session.ExpiredError](err); ok {
 		e.Certificate = known.Certificate
+		if h.token.Local { // of one that was global the log has forgotten the end: there is nothing to ask a node for
+			e.LocalTo = known.LocalTo
+		}
 	}
 	if h.closeSent && e.Certificate != nil && e.Certificate.Cause == session.CauseClosed {
 		l.closed(h)
@@ -210,6 +214,9 @@ func (l *loop) end(h *held, err error) {
 	h.s.end(err)
 	h.on = nil
 	for _, c := range h.closing {
+		c.settle(nil, err)
+	}
+	for _, c := range h.upgrading {
 		c.settle(nil, err)
 	}
 	if h.joining != nil {

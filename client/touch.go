@@ -15,7 +15,8 @@ import (
 
 // touch keeps the sessions of c alive when it is time: after a quarter of the smallest timeout, or sooner when little is
 // promised, see touchIn. One message without ids touches them all. Its answer promises the least of what any of
-// them could be promised (S3), so sessions whose timeouts differ by a factor of two and more are touched apart, by id.
+// them could be promised (S3), so sessions whose timeouts differ by a factor of two and more are touched apart, by id; and so
+// are local sessions, for which a node without a leader can promise what it cannot for the others (L4).
 func (l *loop) touch(c *conn) {
 	if !c.up || c.touchAt.IsZero() || l.now.Before(c.touchAt) {
 		return
@@ -30,14 +31,14 @@ func (l *loop) touch(c *conn) {
 		c.smallest = minPositive(c.smallest, smallestTimeout(band))
 	}
 	c.touched, c.touchAt = l.now, l.now.Add(c.smallest/touchPart)
-	if len(bands) == 1 && !c.stray {
-		l.sendTouch(c, &touchBody{smallest: c.smallest})
-		return
-	}
-	for _, band := range bands {
+	for kind, band := range bands {
 		smallest := smallestTimeout(band)
+		if len(bands) == 1 && !c.stray {
+			l.sendTouch(c, &touchBody{smallest: smallest, local: kind.local})
+			return
+		}
 		for chunk := range slices.Chunk(band, session.MaxTouchBatch) {
-			l.sendTouch(c, &touchBody{targets: chunk, smallest: smallest})
+			l.sendTouch(c, &touchBody{targets: chunk, smallest: smallest, local: kind.local})
 		}
 	}
 }
@@ -49,12 +50,18 @@ func (l *loop) sendTouch(c *conn, b *touchBody) {
 	}
 }
 
-// bands returns the sessions to touch on c, those with timeouts between the same two powers of two together.
-func (l *loop) bands(c *conn) map[int][]*held {
-	bands := make(map[int][]*held, 1)
+// bandKind is what sessions have in common that are touched together.
+type bandKind struct {
+	bits  int // of the timeout
+	local bool
+}
+
+// bands returns the sessions to touch on c, those of a kind with timeouts between the same two powers of two together.
+func (l *loop) bands(c *conn) map[bandKind][]*held {
+	bands := make(map[bandKind][]*held, 1)
 	for _, h := range l.sessions {
 		if h.on == c && len(h.closing) == 0 {
-			b := bits.Len64(uint64(h.timeout))
+			b := bandKind{bits.Len64(uint64(h.timeout)), h.token.Local}
 			bands[b] = append(bands[b], h)
 		}
 	}
@@ -86,7 +93,7 @@ func (l *loop) touched(c *conn, r *request, b *touchBody, answer *holdfastv1.Tou
 	}
 	safeFor := transport.PromiseFrom(answer.GetSafeFor())
 	if safeFor >= 0 {
-		l.served(c)
+		l.servedFor(c, b.local)
 	} else {
 		l.touchSoon(c)
 	}

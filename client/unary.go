@@ -26,10 +26,12 @@ type Found struct {
 	Remaining time.Duration
 }
 
-// Get shows a session or the certificate of its end. The read is linearizable. [session.ErrExpired] when neither is known.
+// Get shows a session or the certificate of its end. The read is linearizable. A local session is known to
+// its node alone: when the node that answers says that the id is another's, the others are asked too, each once.
+// [session.ErrExpired] when neither is known.
 func (c *Client) Get(ctx context.Context, id session.ID) (Found, error) {
 	var f Found
-	err := c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+	call := func(ctx context.Context, cc *grpc.ClientConn) error {
 		answer, err := holdfastv1.NewSessionServiceClient(cc).GetSession(ctx, &holdfastv1.GetSessionRequest{SessionId: uint64(id)})
 		if err != nil {
 			return err
@@ -42,7 +44,16 @@ func (c *Client) Get(ctx context.Context, id session.ID) (Found, error) {
 		}
 		f.Session, err = transport.SessionFrom(answer.GetSession())
 		return err
-	})
+	}
+	err := c.unary(ctx, call)
+	if another(err) {
+		decided, said := c.searchHome(ctx, call)
+		if decided {
+			err = said
+		} else {
+			err = errors.Join(err, said)
+		}
+	}
 	if err != nil {
 		return Found{}, fmt.Errorf("show session %s: %w", id, err)
 	}
@@ -59,6 +70,8 @@ type ListOptions struct {
 	MinAge, MaxAge time.Duration
 	// MinRemaining and MaxRemaining bound the time until expiry; 0 is no bound.
 	MinRemaining, MaxRemaining time.Duration
+	// Scope is a kind of session; 0 is any. Local ones are those of the node that answers.
+	Scope session.Scope
 	// PageSize is 1 to [session.MaxPage]; 0 leaves it to the node.
 	PageSize int
 	// PageToken is from the former page.
@@ -71,11 +84,14 @@ func (c *Client) List(ctx context.Context, o ListOptions) (page []session.Listed
 	if o.PageSize < 0 || o.PageSize > session.MaxPage {
 		return nil, "", fmt.Errorf("list sessions: %w", &session.FieldError{Field: "page_size", Limit: fmt.Sprintf("0 to %d", session.MaxPage)})
 	}
+	if o.Scope > session.ScopeLocal {
+		return nil, "", fmt.Errorf("list sessions: %w", &session.FieldError{Field: "scope", Limit: "global, local or 0"})
+	}
 	request := &holdfastv1.ListSessionsRequest{
 		PageSize: uint32(o.PageSize), PageToken: o.PageToken,
 		Filter: &holdfastv1.SessionFilter{
 			Owner: uint32(o.Owner), Labels: o.Labels, MinAge: bound(o.MinAge), MaxAge: bound(o.MaxAge),
-			MinRemaining: bound(o.MinRemaining), MaxRemaining: bound(o.MaxRemaining),
+			MinRemaining: bound(o.MinRemaining), MaxRemaining: bound(o.MaxRemaining), Scope: scopeProto(o.Scope),
 		},
 	}
 	err = c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
@@ -94,6 +110,17 @@ func (c *Client) List(ctx context.Context, o ListOptions) (page []session.Listed
 	return page, next, nil
 }
 
+func scopeProto(s session.Scope) holdfastv1.Scope {
+	switch s {
+	case session.ScopeGlobal:
+		return holdfastv1.Scope_SCOPE_GLOBAL
+	case session.ScopeLocal:
+		return holdfastv1.Scope_SCOPE_LOCAL
+	default:
+		return holdfastv1.Scope_SCOPE_UNSPECIFIED
+	}
+}
+
 func bound(d time.Duration) *durationpb.Duration {
 	if d == 0 {
 		return nil
@@ -102,12 +129,15 @@ func bound(d time.Duration) *durationpb.Duration {
 }
 
 // CloseToken ends the session of t. [session.ErrMoved] when the session has been resumed since t was given; a close that
-// was repeated because its answer was lost succeeds.
+// was repeated because its answer was lost succeeds. The node of a local session is looked for, as by [Client.UpgradeToken].
 func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
 	tries := 0
-	err := c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+	err := c.about(ctx, t, func(ctx context.Context, cc *grpc.ClientConn) error {
 		tries++
 		_, err := holdfastv1.NewSessionServiceClient(cc).CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: transport.TokenProto(t)})
+		if another(transport.Domain(err)) {
+			tries-- // it was not the session's node that was asked
+		}
 		return err
 	})
 	if expired, ok := errors.AsType[*session.ExpiredError](err); ok && tries > 1 && expired.Certificate != nil && expired.Certificate.Cause == session.CauseClosed {

@@ -1,0 +1,114 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// Upgraded is a session that has become global.
+type Upgraded struct {
+	Session session.Session
+	// Token is the global one. It is a secret.
+	Token session.Token
+	// SafeUntil is the promise; zero when nothing is promised now.
+	SafeUntil time.Time
+}
+
+// UpgradeToken makes the local session of t global, for tools that hold no connection; [Session.Upgrade] says what that means.
+// Its node is looked for: every endpoint is asked in turn, and the other members after them, until ctx ends or the answer is
+// final. [session.ErrMoved] when no node is the session's, or it has been resumed since t was given. When ctx ends, the
+// error wraps [session.ErrOutcomeUnknown] if a request was sent whose outcome is not known.
+func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, error) {
+	var u Upgraded
+	err := c.about(ctx, t, func(ctx context.Context, cc *grpc.ClientConn) error {
+		sent, before := c.clock.look()
+		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: transport.TokenProto(t)})
+		if err != nil {
+			return err
+		}
+		g, err := transport.GrantFrom(answer.GetSession(), answer.GetToken(), answer.GetSafeFor())
+		u = Upgraded{Session: g.Session, Token: g.Token}
+		if _, suspensions := c.clock.look(); g.SafeFor >= 0 && suspensions == before { // else S5
+			u.SafeUntil = sent.Add(g.SafeFor)
+		}
+		return err
+	})
+	if err != nil {
+		return Upgraded{}, fmt.Errorf("upgrade session %s: %w", t.ID, err)
+	}
+	return u, nil
+}
+
+// about makes a call about the session of t at a node that knows it: any, or that of a local session.
+func (c *Client) about(ctx context.Context, t session.Token, call func(context.Context, *grpc.ClientConn) error) error {
+	if !t.Local {
+		return c.unary(ctx, call)
+	}
+	for n := 1; ; n++ {
+		decided, err := c.searchHome(ctx, call)
+		if decided {
+			return err
+		}
+		if slept := sleep(ctx, c.dice.wait(n, err)); slept != nil {
+			return errors.Join(slept, err)
+		}
+	}
+}
+
+// searchHome makes a call once at each node, until one does not say that the session is another's. It is decided, too, when all
+// have said so. Otherwise the error joins what stood in the way.
+func (c *Client) searchHome(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) (decided bool, err error) {
+	var foreign error
+	var stood []error
+	ask := func(addresses []string) bool {
+		for _, address := range addresses {
+			switch err = c.attempt(ctx, address, call); {
+			case another(err):
+				if !errors.Is(foreign, session.ErrMoved) {
+					foreign = err
+				}
+			case judge(err) == final:
+				return true
+			default:
+				stood = append(stood, err)
+			}
+		}
+		return false
+	}
+	servers := c.endpoints()
+	if ask(servers) {
+		return true, err
+	}
+	members, err := c.Members(ctx)
+	if err != nil {
+		return false, errors.Join(append(stood, err)...)
+	}
+	var others []string
+	for _, m := range members {
+		if !slices.Contains(servers, m.ClientAddress) {
+			others = append(others, m.ClientAddress)
+		}
+	}
+	if ask(others) {
+		return true, err
+	}
+	if len(stood) == 0 {
+		return true, foreign
+	}
+	return false, errors.Join(append(stood, foreign)...)
+}
+
+// another reports whether a node says that a session is another's, or was.
+func another(err error) bool {
+	expired, ok := errors.AsType[*session.ExpiredError](err)
+	return errors.Is(err, session.ErrMoved) || ok && expired.LocalTo != 0
+}
