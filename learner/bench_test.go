@@ -142,7 +142,7 @@ func (sink) Recv() (session.LeaderMessage, error) { return session.LeaderMessage
 // BenchmarkLocalTouchAll is one touch of all of a connection with many local sessions.
 func BenchmarkLocalTouchAll(b *testing.B) {
 	const sessions = 10_000
-	l := newLocal(1, 250*time.Millisecond)
+	l := newLocal(1, 250*time.Millisecond, awake)
 	l.supply(1<<56, sessions)
 	all := make(map[session.ID]*local, sessions)
 	for i := range sessions {

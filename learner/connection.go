@@ -47,6 +47,9 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 // its new attachment from the node itself.
 func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (session.Grant, error) {
 	for c.server.local.has(r.Token.ID) {
+		if err := ctx.Err(); err != nil {
+			return session.Grant{}, err
+		}
 		if grant, here, err := c.resumeLocal(ctx, r); here {
 			return grant, err
 		}
@@ -57,7 +60,7 @@ func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (sessi
 	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Resume: &r})
 	if err != nil {
-		return session.Grant{}, c.server.explain(ctx, reply, err, r.Token.ID)
+		return session.Grant{}, c.server.explain(ctx, reply, err, r.Token)
 	}
 	return c.serve(ctx, reply, received)
 }
@@ -320,7 +323,7 @@ func (c *connection) Close(ctx context.Context, t session.Token) error {
 	}
 	reply, err := c.server.ask(ctx, session.Request{Close: &t})
 	if err != nil {
-		return c.server.explain(ctx, reply, err, t.ID)
+		return c.server.explain(ctx, reply, err, t)
 	}
 	return c.server.waitApplied(ctx, reply.Index)
 }

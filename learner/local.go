@@ -8,7 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// localCertificates is how many of the newest ends of local sessions a node remembers.
+// localCertificates is how many local sessions a node remembers that ended or became global, the newest ones.
 const localCertificates = 10_000
 
 // Local holds the sessions that are known to this node alone (L1): their facts, their deadlines, and the ids that are there
@@ -16,6 +16,8 @@ const localCertificates = 10_000
 // Safe for concurrent use.
 type Local struct {
 	node session.Node
+	// suspendedSince reports whether the machine was found suspended since a moment (S5).
+	suspendedSince func(moment time.Duration) bool
 
 	mu sync.Mutex
 	// serving holds the newest attachment of each session. guarded by mu
@@ -24,11 +26,12 @@ type Local struct {
 	queue *session.ExpiryQueue[time.Duration]
 	// order are the ids of serving as they were given out, which is their order, and some that have ended. guarded by mu
 	order []session.ID
-	// requests are the opens that a repeat is answered for: those of serving and of ended. guarded by mu
+	// requests are the opens that a repeat is answered for: those of serving and of ring. guarded by mu
 	requests map[session.RequestID]session.ID
-	// ended are the newest ends; ring names them by age, with oldest the place of the next one. guarded by mu
-	ended  map[session.ID]localEnd
-	ring   []session.ID
+	// ring are the newest sessions that ended or became global, by age, with oldest the place of the next one; ended is how those
+	// ended that did. guarded by mu
+	ended  map[session.ID]session.Certificate
+	ring   []past
 	oldest int
 	// blocks are the ids that were claimed and not given out yet, in their order. guarded by mu
 	blocks []block
@@ -56,11 +59,16 @@ type local struct {
 	flight *flight
 }
 
-// localEnd is how a local session ended, and the open that made it.
-type localEnd struct {
-	certificate session.Certificate
-	request     session.RequestID
+// past is a session that is here no longer, and the open that made it.
+type past struct {
+	id      session.ID
+	request session.RequestID
 }
+
+// globalError answers the repeat of an open whose session has become global.
+type globalError struct{ id session.ID }
+
+func (e *globalError) Error() string { return "session " + e.id.String() + " has become global" }
 
 // block is a range of ids: the next one, and how many are left.
 type block struct {
@@ -69,15 +77,15 @@ type block struct {
 }
 
 // newLocal returns an empty Local of a node whose buckets are as wide as interval, which is raised to what an ExpiryQueue
-// takes.
-func newLocal(node session.Node, interval time.Duration) *Local {
+// takes, on a machine of which suspendedSince tells.
+func newLocal(node session.Node, interval time.Duration, suspendedSince func(time.Duration) bool) *Local {
 	q, err := session.NewExpiryQueue[time.Duration](max(interval, session.MinExpiryInterval))
 	if err != nil {
 		panic(err) // the interval was raised
 	}
 	return &Local{
-		node: node, queue: q,
-		serving: make(map[session.ID]*local), requests: make(map[session.RequestID]session.ID), ended: make(map[session.ID]localEnd),
+		node: node, queue: q, suspendedSince: suspendedSince,
+		serving: make(map[session.ID]*local), requests: make(map[session.RequestID]session.ID), ended: make(map[session.ID]session.Certificate),
 	}
 }
 
@@ -89,26 +97,23 @@ type opening struct {
 	conn    *connection
 }
 
-// open makes a session with an id that was claimed for it (L2), touched at now. A repeat is answered with what the first one
-// made, through its own connection. Without ids it returns nil and no error.
+// firstAttachment is the one that an open makes (L5).
+const firstAttachment = 1
+
+// open makes a session with an id that was claimed for it (L2), touched at now. A repeat is answered as repeated says. Without
+// ids it returns nil and no error.
 func (l *Local) open(o opening, now time.Duration) (*local, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id, ok := l.requests[o.RequestID]; ok {
-		s := l.serving[id]
-		if s == nil {
-			return nil, expired(new(l.ended[id].certificate))
-		}
-		s.conn = o.conn
-		s.touch(now)
-		return s, nil
+		return l.repeated(id, o.conn, now)
 	}
 	id, ok := l.nextID()
 	if !ok {
 		return nil, nil //nolint:nilnil // the caller waits for ids
 	}
 	s := &local{request: o.RequestID, conn: o.conn, last: now, facts: session.Session{
-		ID: id, Timeout: o.timeout, Owner: l.node, Attachment: 1, Labels: o.Labels, OpenedAt: session.TimeOfMS(o.MS), Local: true,
+		ID: id, Timeout: o.timeout, Owner: l.node, Attachment: firstAttachment, Labels: o.Labels, OpenedAt: session.TimeOfMS(o.MS), Local: true,
 	}}
 	var err error
 	if s.item, err = l.queue.Add(id, now, o.timeout, o.timeout); err != nil {
@@ -120,18 +125,41 @@ func (l *Local) open(o opening, now time.Duration) (*local, error) {
 	return s, nil
 }
 
+// repeated answers the repeat of an open with the session that it made, which conn serves from now on. One that was resumed
+// since stays where it is: ErrMoved, the repeat is older than that. Of one that is here no longer the error is how it ended, or a
+// globalError. Called with mu held.
+func (l *Local) repeated(id session.ID, conn *connection, now time.Duration) (*local, error) {
+	s := l.serving[id]
+	if s == nil {
+		if c, ok := l.ended[id]; ok {
+			return nil, expired(&c)
+		}
+		return nil, &globalError{id}
+	}
+	if s.facts.Attachment != firstAttachment {
+		return nil, session.ErrMoved
+	}
+	s.conn = conn
+	s.touch(now)
+	return s, nil
+}
+
 // touch moves the deadline (L3). Called with mu held.
 func (s *local) touch(now time.Duration) {
 	s.last = max(s.last, now)
 	s.item.Touch(now + s.facts.Timeout)
 }
 
-// promise is what a touch at now is answered with (L4). While an upgrade is under way it rests on the begin of that: the log
-// may know of the session already, and not of the touch (L8). Called with mu held.
-func (s *local) promise(now time.Duration) time.Duration {
+// promise is what a touch at now is answered with (L4); negative is none. While an upgrade is under way it rests on the begin of
+// that: the log may know of the session already, and not of the touch (L8). Then the clock that decides is not this machine's
+// alone: after a suspension since the begin there is no promise (S5). Called with mu held.
+func (l *Local) promise(s *local, now time.Duration) time.Duration {
 	rests := now
 	if s.flight != nil {
 		rests = s.flight.begun
+		if l.suspendedSince(rests) {
+			return -1
+		}
 	}
 	if safe := s.facts.Timeout - (now - rests) - s.facts.Timeout/100 - time.Millisecond; safe > 0 {
 		return safe
@@ -143,7 +171,17 @@ func (s *local) promise(now time.Duration) time.Duration {
 func (l *Local) heard(s *local, now time.Duration) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return s.heard(now)
+	return l.hear(s, now)
+}
+
+// promised returns the promise of s at now, without a touch; the error says why s is served no longer.
+func (l *Local) promised(s *local, now time.Duration) (time.Duration, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.over != nil {
+		return -1, s.over
+	}
+	return l.promise(s, now), nil
 }
 
 // heardAll records a touch of each of all, adds the outcomes to out, and takes those out of all that have ended.
@@ -151,7 +189,7 @@ func (l *Local) heardAll(all map[session.ID]*local, now time.Duration, out *outc
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, s := range all {
-		safe, err := s.heard(now)
+		safe, err := l.hear(s, now)
 		if err != nil {
 			delete(all, id)
 		}
@@ -159,13 +197,13 @@ func (l *Local) heardAll(all map[session.ID]*local, now time.Duration, out *outc
 	}
 }
 
-// heard is called with mu held.
-func (s *local) heard(now time.Duration) (time.Duration, error) {
+// hear is heard. Called with mu held.
+func (l *Local) hear(s *local, now time.Duration) (time.Duration, error) {
 	if s.over != nil {
 		return -1, s.over
 	}
 	s.touch(now)
-	return s.promise(now), nil
+	return l.promise(s, now), nil
 }
 
 // named returns the attachment that a token speaks for; nil without an error when the session is not here.
@@ -282,21 +320,27 @@ func (l *Local) end(s *local, cause session.Cause, now time.Duration, wall time.
 	}
 	s.over = expired(&c)
 	l.drop(s)
-	if len(l.ring) < localCertificates {
-		l.ring = append(l.ring, c.ID)
-	} else {
-		first := l.ring[l.oldest]
-		delete(l.requests, l.ended[first].request)
-		delete(l.ended, first)
-		l.ring[l.oldest] = c.ID
-		l.oldest = (l.oldest + 1) % localCertificates
-	}
-	l.ended[c.ID] = localEnd{c, s.request}
+	l.ended[c.ID] = c
 	return localGone{c, s.conn}
 }
 
-// drop takes s out. Called with mu held.
+// remember keeps s as one that was here, in place of the oldest when there are enough. Called with mu held.
+func (l *Local) remember(s *local) {
+	one := past{s.facts.ID, s.request}
+	if len(l.ring) < localCertificates {
+		l.ring = append(l.ring, one)
+		return
+	}
+	first := l.ring[l.oldest]
+	delete(l.requests, first.request)
+	delete(l.ended, first.id)
+	l.ring[l.oldest] = one
+	l.oldest = (l.oldest + 1) % localCertificates
+}
+
+// drop takes s out and remembers it. Called with mu held.
 func (l *Local) drop(s *local) {
+	l.remember(s)
 	l.queue.Remove(s.facts.ID)
 	delete(l.serving, s.facts.ID)
 	if len(l.order) > 2*len(l.serving)+1024 {
@@ -308,6 +352,6 @@ func (l *Local) drop(s *local) {
 func (l *Local) certificate(id session.ID) (session.Certificate, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e, ok := l.ended[id]
-	return e.certificate, ok
+	c, ok := l.ended[id]
+	return c, ok
 }

@@ -81,6 +81,26 @@ func TestL1RepeatedOpen(t *testing.T) {
 	})
 }
 
+// A repeat that comes late, after the session was resumed, takes it from nobody.
+func TestL1ARepeatedOpenAfterAResume(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		first := w.openLocal(w.conn, 1)
+		e, late := &events{}, &events{}
+		second, err := w.connect(e).Resume(t.Context(), session.ResumeRequest{Token: first.Token, Instance: 9, Attempt: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		repeat := session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}}
+		if _, err := w.connect(late).Open(t.Context(), repeat); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("a repeat after a resume: %v, want %v", err, session.ErrMoved)
+		}
+		if err := w.conn.Close(t.Context(), second.Token); err != nil || e.ends() != 1 || late.ends() != 0 {
+			t.Errorf("closed: %v; told %v and %v, want the connection that resumed", err, e.gone, late.gone)
+		}
+	})
+}
+
 func TestL2OpensWaitForIDs(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		w := localWorld(t)
@@ -204,7 +224,7 @@ func TestL3ATouchOfAllNamesTheEnded(t *testing.T) {
 
 // I8: a session that could not be heard, because its node did not run, has a full timeout from the end of that.
 func TestL3AStallIsHeldAgainstNobody(t *testing.T) {
-	l := newLocal(1, width)
+	l := newLocal(1, width, awake)
 	l.supply(firstLocal, 10)
 	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
 		t.Fatal(err)
@@ -245,7 +265,7 @@ func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
 func TestL4PromisesHold(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		l := newLocal(1, width)
+		l := newLocal(1, width, awake)
 		l.supply(firstLocal, 100)
 		all, safe := map[session.ID]*local{}, map[session.ID]time.Duration{}
 		now, vouched := time.Duration(0), time.Duration(0)
@@ -256,7 +276,7 @@ func TestL4PromisesHold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all[s.facts.ID], safe[s.facts.ID] = s, s.promise(0)
+			all[s.facts.ID], safe[s.facts.ID] = s, l.promise(s, 0)
 		}
 		for len(all) > 0 {
 			now += time.Duration(random.Int64N(int64(time.Second)))
@@ -362,6 +382,10 @@ func TestL6ElsewhereItIsNotKnown(t *testing.T) {
 		}
 		if _, err := w.conn.TouchToken(t.Context(), local); !errors.Is(err, session.ErrMoved) {
 			t.Errorf("touch: %v, want %v: another node may know it", err, session.ErrMoved)
+		}
+		gone, ok = errors.AsType[*session.ExpiredError](resume(t.Context(), w.token(theirs, 1)))
+		if !ok || gone.LocalTo != 0 {
+			t.Errorf("resume with a global token: %v, want no word of a local session: the log has known it", gone)
 		}
 		w.view.drop(session.Certificate{ID: theirs, Cause: session.CauseExpired, Owner: 7})
 		gone, ok = errors.AsType[*session.ExpiredError](resume(t.Context(), local))

@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -56,26 +57,18 @@ func (l *Local) list(q session.Query, now, vouched time.Duration) session.Page {
 	return page
 }
 
-// merge makes one page of two, each of which is complete up to its Next.
-func merge(a, b session.Page, size int) session.Page {
-	next := a.Next
-	if next == 0 || b.Next != 0 && b.Next < next {
-		next = b.Next
+// merge makes one page of two, each of which is complete up to its Next. A session that is in both became global after the
+// local page was made: the global one counts.
+func merge(global, local session.Page, size int) session.Page {
+	next := global.Next
+	if next == 0 || local.Next != 0 && local.Next < next {
+		next = local.Next
 	}
-	all := slices.Concat(a.Sessions, b.Sessions)
-	slices.SortFunc(all, func(x, y session.Listed) int {
-		if x.Session.ID < y.Session.ID {
-			return -1
-		}
-		return 1
-	})
+	all := slices.Concat(global.Sessions, local.Sessions)
+	slices.SortStableFunc(all, func(x, y session.Listed) int { return cmp.Compare(x.Session.ID, y.Session.ID) })
+	all = slices.CompactFunc(all, func(x, y session.Listed) bool { return x.Session.ID == y.Session.ID })
 	if next != 0 {
-		i, _ := slices.BinarySearchFunc(all, next+1, func(x session.Listed, id session.ID) int {
-			if x.Session.ID < id {
-				return -1
-			}
-			return 1
-		})
+		i, _ := slices.BinarySearchFunc(all, next+1, func(x session.Listed, id session.ID) int { return cmp.Compare(x.Session.ID, id) })
 		all = all[:i]
 	}
 	if len(all) > size {

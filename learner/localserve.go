@@ -21,11 +21,33 @@ func (c *connection) openLocal(ctx context.Context, o session.OpenRequest) (sess
 	if err = s.accepts(); err != nil {
 		return session.Grant{}, err
 	}
-	made, err := s.openLocalSoon(ctx, opening{OpenRequest: o, timeout: timeout, conn: c})
-	if err != nil {
+	for {
+		made, err := s.openLocalSoon(ctx, opening{OpenRequest: o, timeout: timeout, conn: c})
+		if global, ok := errors.AsType[*globalError](err); ok {
+			return c.grantGlobal(ctx, global.id)
+		}
+		if err != nil {
+			return session.Grant{}, err
+		}
+		// One that moved, or became global, since the repeat of its open found it: the next look tells which.
+		if grant, err := c.grantLocal(made); !errors.Is(err, session.ErrMoved) {
+			return grant, err
+		}
+	}
+}
+
+// grantGlobal answers the repeat of an open whose session has become global as the log's own repeats are answered (O2): with no
+// touch, and with EXPIRED once it has ended. The leader is asked, so that what is answered is not older than the call (M3, M5).
+func (c *connection) grantGlobal(ctx context.Context, id session.ID) (session.Grant, error) {
+	s := c.server
+	if _, err := s.read(ctx, nil); err != nil {
 		return session.Grant{}, err
 	}
-	return c.grantLocal(made)
+	now, ok := s.view.Session(id)
+	if !ok {
+		return session.Grant{}, s.gone(id)
+	}
+	return c.serve(ctx, session.Reply{Session: now, Repeated: true}, s.look())
 }
 
 // accepts returns session.ErrStopping once the node stops.
@@ -38,21 +60,27 @@ func (s *Server) accepts() error {
 	return nil
 }
 
-// grantLocal begins to serve a local session through c. The promise counts from the touch that the request was (L4).
+// grantLocal begins to serve a local session through c, if it is served still: under c's lock, so that it is handed over before
+// or after. The error says why it is not. The promise counts from the touch that the request was (L4, L8).
 func (c *connection) grantLocal(made *local) (session.Grant, error) {
 	credential, ok := c.server.view.Credential(made.facts.ID)
 	if !ok {
 		return session.Grant{}, session.ErrLagging // ids were claimed, and this node has not seen the cluster's key
 	}
+	now := c.server.look()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	safe, err := c.server.local.promised(made, now)
+	if err != nil {
+		return session.Grant{}, err
+	}
 	if c.events != nil { // unary calls name their sessions by token
-		c.mu.Lock()
 		c.locals[made.facts.ID] = made
-		c.mu.Unlock()
 	}
 	return session.Grant{
 		Session: made.facts,
 		Token:   session.Token{ID: made.facts.ID, Credential: credential, Attachment: made.facts.Attachment, Local: true},
-		SafeFor: max(made.facts.Timeout-made.facts.Timeout/100-time.Millisecond, -1),
+		SafeFor: safe,
 	}, nil
 }
 
@@ -67,6 +95,9 @@ func (c *connection) resumeLocal(ctx context.Context, r session.ResumeRequest) (
 		if err = f.wait(ctx); errors.Is(err, session.ErrOutcomeUnknown) {
 			return session.Grant{}, true, err
 		}
+		if s.local.flightOf(r.Token.ID) == f { // it landed and left the session: only the log knows
+			return session.Grant{}, true, session.ErrOutcomeUnknown
+		}
 		return session.Grant{}, false, nil
 	}
 	made, left, err := s.local.resume(r, c, s.look())
@@ -78,6 +109,9 @@ func (c *connection) resumeLocal(ctx context.Context, r session.ResumeRequest) (
 		left.forget([]session.ID{r.Token.ID})
 	}
 	grant, err = c.grantLocal(made)
+	if errors.Is(err, session.ErrMoved) && !s.local.has(r.Token.ID) {
+		return session.Grant{}, false, nil // it has become global meanwhile
+	}
 	return grant, true, err
 }
 

@@ -2,7 +2,10 @@ package learner
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +24,9 @@ const (
 	width = 250 * time.Millisecond
 	look  = interval / 4
 )
+
+// awake is a machine that is never suspended.
+func awake(time.Duration) bool { return false }
 
 // localWorld has a server that takes local sessions and has no ids for them yet.
 func localWorld(t *testing.T) *world {
@@ -70,7 +76,7 @@ func (w *world) connect(e session.Events) session.Connection {
 }
 
 func TestLocalCertificatesAreBounded(t *testing.T) {
-	l := newLocal(1, width)
+	l := newLocal(1, width, awake)
 	l.supply(firstLocal, session.MaxClaim)
 	request := func(n int) session.RequestID { return session.RequestID{byte(n), byte(n >> 8)} }
 	const more = 5
@@ -143,6 +149,57 @@ func TestLocalSessionsAreListed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An upgrade between the reads of both kinds shows a session in either: once, as the global one.
+func TestMergeKeepsTheGlobalOne(t *testing.T) {
+	listed := func(local bool, ids ...session.ID) (page session.Page) {
+		for _, id := range ids {
+			page.Sessions = append(page.Sessions, session.Listed{Session: session.Session{ID: id, Local: local}})
+		}
+		return page
+	}
+	for size, want := range map[int]string{10: "1g 2g 3l 4g", 3: "1g 2g 3l", 2: "1g 2g"} {
+		page := merge(listed(false, 1, 2, 4), listed(true, 2, 3, 4), size)
+		var got []string
+		for _, l := range page.Sessions {
+			kind := "g"
+			if l.Session.Local {
+				kind = "l"
+			}
+			got = append(got, strconv.Itoa(int(l.Session.ID))+kind)
+		}
+		if s := strings.Join(got, " "); s != want || (page.Next != 0) != (size < 4) {
+			t.Errorf("a page of %d: %q and next %v, want %q", size, s, page.Next, want)
+		}
+	}
+}
+
+// More upgrades than are remembered leave nothing behind.
+func TestUpgradedRequestsAreBounded(t *testing.T) {
+	l := newLocal(1, width, awake)
+	l.supply(firstLocal, session.MaxClaim)
+	const more = 5
+	c := &connection{}
+	open := func(n int) (*local, error) {
+		return l.open(opening{OpenRequest: session.OpenRequest{RequestID: session.RequestID{byte(n), byte(n >> 8)}}, timeout: timeout, conn: c}, 0)
+	}
+	for n := range localCertificates + more {
+		s, err := open(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !l.handOver(s.facts.ID, c, session.ErrMoved, func(*local) {}) {
+			t.Fatal("not handed over")
+		}
+	}
+	if len(l.requests) != localCertificates || len(l.ring) != localCertificates || len(l.ended) != 0 {
+		t.Errorf("keeps %d requests, %d of the past, %d ends", len(l.requests), len(l.ring), len(l.ended))
+	}
+	_, err := open(more)
+	if global, ok := errors.AsType[*globalError](err); !ok || global.id != firstLocal+more {
+		t.Errorf("the repeat of an open that is remembered: %v", err)
+	}
 }
 
 // ends returns how many ends were told.

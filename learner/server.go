@@ -88,7 +88,6 @@ func NewServer(cfg Config, view View) *Server {
 		cfg:         cfg,
 		view:        view,
 		table:       NewTouchTable(now),
-		local:       newLocal(cfg.Node, cfg.ExpiryInterval),
 		low:         make(chan struct{}, 1),
 		supplied:    newBroadcast(),
 		flights:     make(chan *flight),
@@ -99,6 +98,7 @@ func NewServer(cfg Config, view View) *Server {
 		connections: make(map[*connection]struct{}),
 	}
 	s.pulse = newPulse(cfg.Interval, instant{wall: now.Round(0)}, s.table.dropPromises)
+	s.local = newLocal(cfg.Node, cfg.ExpiryInterval, s.pulse.suspendedSince)
 	return s
 }
 
@@ -324,28 +324,29 @@ func (s *Server) end(ended endings, id session.ID, keep uint64, why error, certi
 	ended[c] = append(ended[c], id)
 }
 
-// explain adds the certificate to a leader's word that a session has ended, once this node has applied the end.
-func (s *Server) explain(ctx context.Context, reply session.Reply, err error, id session.ID) error {
+// explain adds the certificate to a leader's word that the session of a token has ended, once this node has applied the end. Without
+// one, a local token says which node alone can know more (L6); a global one tells that the log has known of the session.
+func (s *Server) explain(ctx context.Context, reply session.Reply, err error, t session.Token) error {
 	gone := (*session.ExpiredError)(nil)
 	if !errors.As(err, &gone) || gone.Certificate != nil {
 		return err
 	}
 	if err := s.waitApplied(ctx, reply.Index); err != nil {
-		s.cfg.Logger.Debug("the leader has applied an end that this node has not", "session", id, "error", err)
+		s.cfg.Logger.Debug("the leader has applied an end that this node has not", "session", t.ID, "error", err)
 	}
-	return s.gone(id)
+	err = s.gone(t.ID)
+	if errors.As(err, &gone) && gone.Certificate == nil && s.cfg.Local && t.Local && t.ID.Node() != s.cfg.Node && t.ID.Node().Valid() {
+		gone.LocalTo = t.ID.Node()
+	}
+	return err
 }
 
-// gone is why a session that neither the state nor this node holds is refused (L6).
+// gone is why a session that neither the state nor this node holds is refused.
 func (s *Server) gone(id session.ID) error {
 	if certificate, ok := s.certificate(id); ok {
 		return expired(&certificate)
 	}
-	e := &session.ExpiredError{ID: id}
-	if s.cfg.Local && id.Node() != s.cfg.Node && id.Node().Valid() {
-		e.LocalTo = id.Node()
-	}
-	return e
+	return &session.ExpiredError{ID: id}
 }
 
 // certificate returns how a session ended, as far as this node knows.

@@ -115,7 +115,6 @@ func (l *Local) handOver(id session.ID, conn *connection, why error, serve func(
 	}
 	serve(s)
 	s.over = why
-	delete(l.requests, s.request)
 	l.drop(s)
 	return true
 }
@@ -212,6 +211,9 @@ func (s *Server) ascend(ctx context.Context, f *flight) {
 			return
 		case errors.Is(err, session.ErrOutcomeUnknown):
 			unknown = true
+		case unknown && errors.Is(err, session.ErrStopping): // nothing will be asked any more, and who waits keeps the node from stopping
+			f.land(fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, err))
+			return
 		case !unknown:
 			s.local.refuse(f, err, s.look())
 			return
@@ -235,10 +237,11 @@ func (s *Server) pause(ctx context.Context) bool {
 	}
 }
 
-// fell ends a session of which the log says that it became global and has ended, or may have.
+// fell ends a session of which the log says that it became global and has ended, or may have. Its error is
+// session.ErrOutcomeUnknown, when this node has not applied that: then the session is left as it is.
 func (s *Server) fell(ctx context.Context, f *flight, index uint64) error {
 	if err := s.view.WaitApplied(ctx, index); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, err)
 	}
 	id := f.request.ID
 	certificate, ok := s.certificate(id)
@@ -330,7 +333,7 @@ func (s *Server) leave(ended endings, id session.ID, attachment uint64, why erro
 // upgraded returns the attachment that a local one became when its session did (L5): whoever had the token speaks for the same
 // connection as before. It returns nil when the session did not become global from that attachment, or is served here no longer.
 func (s *Server) upgraded(t session.Token) *attached {
-	if a := s.table.find(t.ID); a != nil && t.Local && a.local == t.Attachment {
+	if a := s.table.find(t.ID); a != nil && t.Local && a.local != 0 && a.local == t.Attachment {
 		return a
 	}
 	return nil
