@@ -57,6 +57,8 @@ otherwise.`,
 	cmd.MarkFlagsMutuallyExclusive("token", "timeout")
 	cmd.MarkFlagsMutuallyExclusive("token-file", "timeout")
 	cmd.MarkFlagsMutuallyExclusive("token", "label")
+	cmd.MarkFlagsMutuallyExclusive("token", "local")
+	cmd.MarkFlagsMutuallyExclusive("token-file", "local")
 	cmd.MarkFlagsMutuallyExclusive("token-file", "label")
 	return cmd
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,11 +15,16 @@ func (c *cli) sessionList() *cobra.Command {
 	var o client.ListOptions
 	var owner uint8
 	var labels []string
+	var scope string
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List sessions", Args: cobra.NoArgs,
-		Long: `List the sessions that match all filters, in the order of their ids, all of them. REMAINING is how long a session has if it stays silent, as the leader sees it.`,
+		Long: `List the sessions that match all filters, in the order of their ids, all of them. REMAINING is how long a session has if it stays silent, as the leader sees it.
+
+A local session is listed by its node alone: of those, only the ones of the node that answers are shown. Name that node with
+--endpoints.`,
 		Example: `  holdfast session ls --owner 1 --label service=web
-  holdfast session ls --max-remaining 2s`,
+  holdfast session ls --max-remaining 2s
+  holdfast session ls --scope local --endpoints n1:7400`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := parseLabels(labels)
 			if err != nil {
@@ -26,6 +33,10 @@ func (c *cli) sessionList() *cobra.Command {
 			if owner != 0 && !session.Node(owner).Valid() {
 				return usage("--owner %d: want 1 to %d", owner, session.MaxNode)
 			}
+			var known bool
+			if o.Scope, known = scopes()[scope]; !known {
+				return usage("--scope %q: want any, global or local", scope)
+			}
 			o.Owner, o.Labels, o.PageSize = session.Node(owner), filter, session.MaxPage
 			return c.list(cmd.Context(), o)
 		},
@@ -33,11 +44,18 @@ func (c *cli) sessionList() *cobra.Command {
 	flags := cmd.Flags()
 	flags.Uint8Var(&owner, "owner", 0, "number of the owner; 0 for any")
 	flags.StringArrayVar(&labels, "label", nil, "label KEY=VALUE the session has, or KEY for any value; may be repeated")
+	flags.StringVar(&scope, "scope", "any", "any, global or local")
 	flags.DurationVar(&o.MinAge, "min-age", 0, "opened at least so long ago")
 	flags.DurationVar(&o.MaxAge, "max-age", 0, "opened at most so long ago")
 	flags.DurationVar(&o.MinRemaining, "min-remaining", 0, "at least so long until it expires")
 	flags.DurationVar(&o.MaxRemaining, "max-remaining", 0, "at most so long until it expires")
+	completeWords(cmd, "scope", slices.Sorted(maps.Keys(scopes()))...)
 	return cmd
+}
+
+// scopes are the values of --scope.
+func scopes() map[string]session.Scope {
+	return map[string]session.Scope{"any": 0, "global": session.ScopeGlobal, "local": session.ScopeLocal}
 }
 
 // list prints all pages. Every page has the time of a call.
@@ -51,7 +69,7 @@ func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 				s := l.Session
 				views = append(views, viewSession(s, l.Remaining))
 				rows = append(rows, []string{
-					s.ID.String(), number(s.Owner), spanText(s.Timeout), spanText(l.Remaining), timeText(s.OpenedAt), labelText(s.Labels),
+					s.ID.String(), number(s.Owner), scopeText(s.Local), spanText(s.Timeout), spanText(l.Remaining), timeText(s.OpenedAt), labelText(s.Labels),
 				})
 			}
 			o.PageToken, more = next, next != ""
@@ -62,7 +80,7 @@ func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 		}
 	}
 	return c.print(views, func() string {
-		return columns([]string{"ID", "OWNER", "TIMEOUT", "REMAINING", "OPENED", "LABELS"}, rows)
+		return columns([]string{"ID", "OWNER", "SCOPE", "TIMEOUT", "REMAINING", "OPENED", "LABELS"}, rows)
 	})
 }
 
@@ -115,6 +133,7 @@ func (c *cli) printFound(f client.Found) error {
 			{"timeout", spanText(s.Timeout)},
 			{"remaining", spanText(f.Remaining)},
 			{"owner", number(s.Owner)},
+			{"scope", scopeText(s.Local)},
 			{"attachment", number(s.Attachment)},
 			{"labels", labelText(s.Labels)},
 			{"opened", timeText(s.OpenedAt)},

@@ -81,6 +81,7 @@ type sessionView struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	OpenedIndex uint64            `json:"opened_index"`
 	OpenedAt    time.Time         `json:"opened_at"`
+	Local       bool              `json:"local,omitempty"`
 	// RemainingMS is absent when unknown.
 	RemainingMS *int64 `json:"remaining_ms,omitempty"`
 }
@@ -88,7 +89,7 @@ type sessionView struct {
 func viewSession(s session.Session, remaining time.Duration) sessionView {
 	v := sessionView{
 		ID: idText(s.ID), TimeoutMS: s.Timeout.Milliseconds(), Owner: s.Owner, Attachment: s.Attachment,
-		OpenedIndex: s.OpenedIndex, OpenedAt: s.OpenedAt,
+		OpenedIndex: s.OpenedIndex, OpenedAt: s.OpenedAt, Local: s.Local,
 	}
 	for _, l := range s.Labels {
 		if v.Labels == nil {
@@ -132,6 +133,14 @@ func labelText(labels session.Labels) string {
 		words = append(words, l.Key+"="+l.Value)
 	}
 	return orDash(strings.Join(words, ","))
+}
+
+// scopeText says which nodes know a session.
+func scopeText(local bool) string {
+	if local {
+		return "local"
+	}
+	return "global"
 }
 
 func orDash(s string) string {

@@ -109,7 +109,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	flags.DurationVar(&c.timeout, "call-timeout", 5*time.Second, "how long a call may take, failed attempts included")
 	completeWords(root, "output", "table", "json")
 	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
-		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionClose(), c.sessionList(), c.sessionShow()),
+		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(), c.sessionShow()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
 		c.ping(),
 		group("id", "Take ids apart and put them together", c.idDecode(), c.idEncode(), c.idNew(), c.idZXID(), c.idAllocate()))

@@ -16,12 +16,15 @@ import (
 type openFlags struct {
 	timeout time.Duration
 	labels  []string
+	local   bool
 }
 
 func (f *openFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second,
 		"how long the session lives without a sign of life; the cluster clamps it to its limits")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE of the session; may be repeated")
+	cmd.Flags().BoolVar(&f.local, "local", false,
+		"a session that one node alone knows, and that ends with it; the cluster's setting local_sessions must be on")
 }
 
 func (f *openFlags) options() (client.SessionOptions, error) {
@@ -32,7 +35,7 @@ func (f *openFlags) options() (client.SessionOptions, error) {
 	if f.timeout <= 0 {
 		return client.SessionOptions{}, usage("--timeout %v: want a positive duration", f.timeout)
 	}
-	return client.SessionOptions{Timeout: f.timeout, Labels: labels}, nil
+	return client.SessionOptions{Timeout: f.timeout, Labels: labels, Local: f.local}, nil
 }
 
 func parseLabels(words []string) (map[string]string, error) {
@@ -56,14 +59,33 @@ type heldView struct {
 	Token     string       `json:"token"`
 	TimeoutMS int64        `json:"timeout_ms"`
 	Owner     session.Node `json:"owner"`
+	Local     bool         `json:"local,omitempty"`
 	SafeUntil *time.Time   `json:"safe_until,omitempty"`
 }
 
 func viewHeld(s *client.Session) heldView {
 	return heldView{
 		ID: idText(s.ID()), Token: formatToken(s.Token()), TimeoutMS: s.Timeout().Milliseconds(), Owner: s.Owner(),
-		SafeUntil: moment(s.SafeUntil()),
+		Local: s.Local(), SafeUntil: moment(s.SafeUntil()),
 	}
+}
+
+// printHeld prints a session with its token.
+func (c *cli) printHeld(v heldView) error {
+	return c.print(v, func() string {
+		until := time.Time{}
+		if v.SafeUntil != nil {
+			until = *v.SafeUntil
+		}
+		return properties([][]string{
+			{"id", session.ID(v.ID).String()},
+			{"token", v.Token},
+			{"timeout", (time.Duration(v.TimeoutMS) * time.Millisecond).String()},
+			{"owner", number(v.Owner)},
+			{"scope", scopeText(v.Local)},
+			{"safe until", timeText(until)},
+		})
+	})
 }
 
 // moment returns nil for none, and leaves the monotonic reading out.
@@ -94,16 +116,7 @@ func (c *cli) sessionOpen() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				v := viewHeld(s)
-				return c.print(v, func() string {
-					return properties([][]string{
-						{"id", s.ID().String()},
-						{"token", v.Token},
-						{"timeout", s.Timeout().String()},
-						{"owner", number(v.Owner)},
-						{"safe until", timeText(s.SafeUntil())},
-					})
-				})
+				return c.printHeld(viewHeld(s))
 			})
 		},
 	}
@@ -138,6 +151,34 @@ when it can promise nothing now. A session that has been resumed since the token
 				}
 				return c.print(touchView{idText(r.ID), moment(r.SafeUntil)}, func() string {
 					return properties([][]string{{"id", r.ID.String()}, {"safe until", timeText(r.SafeUntil)}})
+				})
+			})
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func (c *cli) sessionUpgrade() *cobra.Command {
+	var flags tokenFlags
+	cmd := &cobra.Command{
+		Use: "upgrade", Short: "Make a local session global", Args: cobra.NoArgs,
+		Long: `Make a local session global: it keeps its id and timeout, lives through the death of its node from then on, and can be
+resumed at every node. Prints its new token. Its node is looked for. It is done once, however often it is asked for;
+a global session stays as it is. When the outcome is unknown, ask again: that is safe.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := flags.token(c.stdin)
+			if err != nil {
+				return err
+			}
+			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				u, err := cl.UpgradeToken(ctx, token)
+				if err != nil {
+					return err
+				}
+				return c.printHeld(heldView{
+					ID: idText(u.Session.ID), Token: formatToken(u.Token), TimeoutMS: u.Session.Timeout.Milliseconds(),
+					Owner: u.Session.Owner, Local: u.Session.Local, SafeUntil: moment(u.SafeUntil),
 				})
 			})
 		},

@@ -15,19 +15,27 @@ import (
 
 // tokenHelp is said wherever a token is shown or taken.
 const tokenHelp = `A token is a secret: whoever has it can take the session over or close it. It is written as
-ID.CREDENTIAL.ATTACHMENT. Prefer --token-file, or --token - with standard input: other users of the machine can see
+ID.CREDENTIAL.ATTACHMENT, with .local after it for a local session. Prefer --token-file, or --token - with standard input: other users of the machine can see
 the arguments of a command.`
 
-// formatToken writes a token as id, credential in hexadecimal and attachment, with dots between.
+// localWord follows in the token of a local session: its attachments are no attachments of the log (L5).
+const localWord = "local"
+
+// formatToken writes a token as id, credential in hexadecimal and attachment, with dots between, and .local if it is.
 func formatToken(t session.Token) string {
-	return fmt.Sprintf("%v.%s.%d", t.ID, hex.EncodeToString(t.Credential[:]), t.Attachment)
+	s := fmt.Sprintf("%v.%s.%d", t.ID, hex.EncodeToString(t.Credential[:]), t.Attachment)
+	if t.Local {
+		s += "." + localWord
+	}
+	return s
 }
 
 // parseToken reads what formatToken writes. Its errors do not repeat the token.
 func parseToken(s string) (session.Token, error) {
 	parts := strings.Split(strings.TrimSpace(s), ".")
-	if len(parts) != 3 {
-		return session.Token{}, usage("token: want ID.CREDENTIAL.ATTACHMENT, as session open prints it")
+	local := len(parts) == 4 && parts[3] == localWord
+	if len(parts) != 3 && !local {
+		return session.Token{}, usage("token: want ID.CREDENTIAL.ATTACHMENT or ID.CREDENTIAL.ATTACHMENT.local, as session open prints it")
 	}
 	id, err := session.ParseID(parts[0])
 	if err != nil {
@@ -41,7 +49,7 @@ func parseToken(s string) (session.Token, error) {
 	if err != nil || attachment == 0 {
 		return session.Token{}, usage("token: want an attachment that is a number above 0")
 	}
-	return session.Token{ID: id, Credential: session.Credential(credential), Attachment: attachment}, nil
+	return session.Token{ID: id, Credential: session.Credential(credential), Attachment: attachment, Local: local}, nil
 }
 
 // tokenFlags are where a command gets its token from.
