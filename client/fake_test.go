@@ -31,6 +31,8 @@ type fakeCluster struct {
 	requests   map[session.RequestID]session.ID
 	attachment uint64
 	opened     int
+	// localOff and upgradeOff are the settings of the cluster.
+	localOff, upgradeOff bool
 	// promises, when set, collects the latest moment each session was promised to live to.
 	promises map[session.ID]time.Time
 }
@@ -224,6 +226,34 @@ func (c *fakeCluster) find(p *holdfastv1.Token) (*fakeSession, error) {
 		return nil, &session.ExpiredError{ID: t.ID}
 	}
 	return held, nil
+}
+
+// at is find by a node: local sessions are known at home only. The caller holds mu.
+func (n *fakeNode) at(p *holdfastv1.Token) (*fakeSession, error) {
+	held, err := n.c.find(p)
+	gone, expired := errors.AsType[*session.ExpiredError](err)
+	id := session.ID(p.GetSessionId())
+	if expired && gone.Certificate == nil || held != nil && held.Local && held.Owner != n.number {
+		e := &session.ExpiredError{ID: id}
+		if id.Node() != n.number {
+			e.LocalTo = id.Node()
+		}
+		return nil, e
+	}
+	return held, err
+}
+
+// restart is the death of a node's process, and of its local sessions with it.
+func (n *fakeNode) restart() {
+	n.down()
+	n.c.set(func() {
+		for id, s := range n.c.sessions {
+			if s.Local && s.Owner == n.number {
+				delete(n.c.sessions, id)
+			}
+		}
+	})
+	n.up()
 }
 
 // end makes a certificate. The caller holds mu.

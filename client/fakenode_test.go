@@ -81,6 +81,8 @@ func describe(m *holdfastv1.ClientMessage) (kind string, seq uint64, detail stri
 		return "touch", m.Touch.GetSeq(), fmt.Sprintf(" %x", ids)
 	case *holdfastv1.ClientMessage_Close:
 		return "close", m.Close.GetSeq(), ""
+	case *holdfastv1.ClientMessage_Upgrade:
+		return "upgrade", m.Upgrade.GetSeq(), ""
 	}
 	return "nothing", 0, ""
 }
@@ -117,6 +119,16 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 		}}}, nil
 	case *holdfastv1.ClientMessage_Touch:
 		return n.touch(s, m.Touch), nil
+	case *holdfastv1.ClientMessage_Upgrade:
+		held, err := n.upgrade(m.Upgrade.GetToken())
+		if err != nil {
+			return nil, err
+		}
+		safe := promised(held.Timeout)
+		c.promising(held.ID, safe)
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{Upgraded: &holdfastv1.Upgraded{
+			Seq: m.Upgrade.GetSeq(), Session: transport.SessionProto(held.Session), Token: fakeToken(held), SafeFor: transport.PromiseProto(safe),
+		}}}, nil
 	case *holdfastv1.ClientMessage_Close:
 		if err := n.close(m.Close.GetToken()); err != nil {
 			return nil, err
@@ -135,7 +147,7 @@ func credentialOf(id session.ID) session.Credential {
 }
 
 func fakeToken(s *fakeSession) *holdfastv1.Token {
-	return transport.TokenProto(session.Token{ID: s.ID, Credential: credentialOf(s.ID), Attachment: s.Attachment})
+	return transport.TokenProto(session.Token{ID: s.ID, Credential: credentialOf(s.ID), Attachment: s.Attachment, Local: s.Local})
 }
 
 func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, repeat bool, err error) {
@@ -148,18 +160,21 @@ func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, r
 	if err != nil {
 		return nil, false, err
 	}
+	if m.GetLocal() && c.localOff {
+		return nil, false, &session.FieldError{Field: "local", Limit: "false: the cluster's setting local_sessions is off"}
+	}
 	c.opened++
 	c.attachment++
 	held = &fakeSession{served: s, Session: session.Session{
 		ID: session.ID(n.number)<<56 | session.ID(c.opened), Timeout: m.GetTimeout().AsDuration(), Owner: n.number,
-		Attachment: c.attachment, Labels: labels, OpenedIndex: uint64(c.opened), OpenedAt: session.Epoch(),
+		Attachment: c.attachment, Labels: labels, Local: m.GetLocal(), OpenedIndex: uint64(c.opened), OpenedAt: session.Epoch(),
 	}}
 	c.sessions[held.ID], c.requests[request] = held, held.ID
 	return held, false, nil
 }
 
 func (n *fakeNode) resume(s *fakeStream, m *holdfastv1.Resume) (*fakeSession, error) {
-	held, err := n.c.find(m.GetToken())
+	held, err := n.at(m.GetToken())
 	if err != nil {
 		return nil, err
 	}
@@ -207,12 +222,31 @@ func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerM
 	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}}
 }
 
+// upgrade makes a local session of this node global. A local token of one that is goes on speaking for it.
+func (n *fakeNode) upgrade(p *holdfastv1.Token) (*fakeSession, error) {
+	held, err := n.at(p)
+	switch {
+	case err != nil && errors.Is(err, session.ErrExpired) && session.ID(p.GetSessionId()).Node() != n.number:
+		return nil, session.ErrMoved
+	case err != nil:
+		return nil, err
+	case held.Owner != n.number:
+		return nil, session.ErrMoved
+	case held.Local && n.c.upgradeOff:
+		return nil, &session.FieldError{Field: "token", Limit: "of a global session: the cluster's setting local_session_upgrade is off"}
+	case held.Local:
+		n.c.attachment++
+		held.Local, held.Attachment, held.OpenedIndex = false, n.c.attachment, 77
+	}
+	return held, nil
+}
+
 func (n *fakeNode) close(p *holdfastv1.Token) error {
-	held, err := n.c.find(p)
+	held, err := n.at(p)
 	if err != nil {
 		return err
 	}
-	if held.Attachment != p.GetAttachment() {
+	if held.Attachment != p.GetAttachment() || held.Local != p.GetLocal() {
 		return session.ErrMoved
 	}
 	n.c.end(held.ID, session.CauseClosed)

@@ -32,7 +32,9 @@ func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	id := session.ID(m.GetSessionId())
-	if s := n.c.sessions[id]; s != nil {
+	if s := n.c.sessions[id]; s != nil && s.Local && s.Owner != n.number {
+		return nil, transport.Status(&session.ExpiredError{ID: id, LocalTo: s.Owner})
+	} else if s != nil {
 		return &holdfastv1.GetSessionResponse{
 			Result: &holdfastv1.GetSessionResponse_Session{Session: transport.SessionProto(s.Session)}, Remaining: transport.PromiseProto(time.Second),
 		}, nil
@@ -51,7 +53,7 @@ func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsReq
 	defer n.c.mu.Unlock()
 	answer := &holdfastv1.ListSessionsResponse{NextPageToken: m.GetPageToken() + "+"}
 	for _, s := range n.c.sessions {
-		if m.GetFilter().GetOwner() == uint32(s.Owner) {
+		if m.GetFilter().GetOwner() == uint32(s.Owner) && (m.GetFilter().GetScope() != holdfastv1.Scope_SCOPE_LOCAL || s.Local) {
 			answer.Sessions = append(answer.Sessions, &holdfastv1.ListedSession{Session: transport.SessionProto(s.Session)})
 		}
 	}
@@ -68,6 +70,21 @@ func (n *fakeNode) CloseSession(_ context.Context, m *holdfastv1.CloseSessionReq
 	return &holdfastv1.CloseSessionResponse{}, scripted
 }
 
+func (n *fakeNode) UpgradeSession(_ context.Context, m *holdfastv1.UpgradeSessionRequest) (*holdfastv1.UpgradeSessionResponse, error) {
+	if err := n.scripted("upgrade"); err != nil {
+		return nil, err
+	}
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	s, err := n.upgrade(m.GetToken())
+	if err != nil {
+		return nil, transport.Status(err)
+	}
+	return &holdfastv1.UpgradeSessionResponse{
+		Session: transport.SessionProto(s.Session), Token: fakeToken(s), SafeFor: transport.PromiseProto(promised(s.Timeout)),
+	}, nil
+}
+
 func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
 	if err := n.scripted("touch"); err != nil {
 		return nil, err
@@ -77,7 +94,7 @@ func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsR
 	answer := &holdfastv1.TouchSessionsResponse{}
 	for _, p := range m.GetTokens() {
 		s, err := n.c.find(p)
-		if err == nil && s.Owner != n.number {
+		if err == nil && (s.Owner != n.number || s.Local != p.GetLocal()) {
 			err = session.ErrMoved
 		}
 		r := &holdfastv1.TouchResult{SessionId: p.GetSessionId(), Error: transport.Detail(err)}

@@ -1,0 +1,414 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+func mustOpenLocal(t *testing.T, cl *Client, timeout time.Duration) *Session {
+	t.Helper()
+	s, err := cl.Open(t.Context(), SessionOptions{Timeout: timeout, Local: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Local() || !s.Token().Local {
+		t.Fatalf("opened %v with %+v, want a local session", s.ID(), s.Token())
+	}
+	return s
+}
+
+// wantEndedAway checks that a local session ended because another node than its own answered.
+func wantEndedAway(t *testing.T, s *Session, home session.Node) {
+	t.Helper()
+	e, ok := errors.AsType[*session.ExpiredError](s.Err())
+	if !ok || e.LocalTo != home || e.ID != s.ID() || e.Certificate != nil || s.State() != StateExpired {
+		t.Errorf("ended with %v in state %v, want that it is local to node %d", s.Err(), s.State(), home)
+	}
+	select {
+	case <-s.Done():
+	default:
+		t.Error("it is not done")
+	}
+}
+
+func TestLocalSessionsAreRefusedWhenTheSettingIsOff(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		c.set(func() { c.localOff = true })
+		_, err := cl.Open(t.Context(), SessionOptions{Timeout: 12 * time.Second, Local: true})
+		if e, ok := errors.AsType[*session.FieldError](err); !ok || e.Field != "local" {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestTheNodeOfALocalSessionIsLookedForAgain(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpenLocal(t, cl, 12*time.Second)
+		home := c.node(int(s.Owner()))
+		time.Sleep(time.Second)
+		home.down()
+		time.Sleep(5 * time.Second)
+		for i := 1; i <= 3; i++ {
+			if got := c.node(i).record(); i != int(home.number) && len(got) > 0 {
+				t.Errorf("node %d was asked %q", i, got)
+			}
+		}
+		home.up()
+		time.Sleep(2 * DefaultMaxBackoff)
+		synctest.Wait()
+		if s.Err() != nil || s.State() != StateConnected || s.Context().Err() != nil || s.Owner() != home.number {
+			t.Errorf("ended with %v, in state %v, context %v", s.Err(), s.State(), s.Context().Err())
+		}
+		wantStrings(t, kinds(s), "connected", "disconnected", "connected")
+	})
+}
+
+func TestALocalSessionEndsWithTheProcessOfItsNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpenLocal(t, cl, 12*time.Second)
+		c.node(int(s.Owner())).restart()
+		synctest.Wait()
+		e, ok := errors.AsType[*session.ExpiredError](s.Err())
+		if !ok || e.LocalTo != 0 {
+			t.Errorf("ended with %v, want an expiry at its own node", s.Err())
+		}
+	})
+}
+
+func TestALocalSessionWhoseNodeStaysLostEnds(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpenLocal(t, cl, 12*time.Second)
+		c.node(int(s.Owner())).down()
+		time.Sleep(promised(12*time.Second) - time.Millisecond)
+		if s.Err() != nil {
+			t.Fatalf("ended with %v while it was promised to live", s.Err())
+		}
+		time.Sleep(2 * DefaultMaxBackoff)
+		synctest.Wait()
+		wantEndedAway(t, s, s.ID().Node())
+		wantStrings(t, kinds(s), "connected", "disconnected", "lapsed", "ended")
+	})
+}
+
+func TestGlobalSessionsMoveAndLocalOnesEnd(t *testing.T) {
+	for name, lose := range map[string]func(n *fakeNode){
+		"connection lost": func(n *fakeNode) { n.down() },
+		"jeopardy":        func(n *fakeNode) { n.jeopardy() },
+		"silence":         func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return errMute } }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 3, 3)
+				global, local := mustOpen(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
+				home := c.node(int(local.Owner()))
+				if global.Local() || global.Owner() != home.number {
+					t.Fatalf("the global session is %+v at node %d", global.Token(), global.Owner())
+				}
+				time.Sleep(time.Second)
+				lose(home)
+				time.Sleep(9 * time.Second)
+				synctest.Wait()
+				wantEndedAway(t, local, home.number)
+				if global.Err() != nil || global.Owner() == home.number || global.Context().Err() != nil {
+					t.Errorf("the global session: %v, at node %d, context %v", global.Err(), global.Owner(), global.Context().Err())
+				}
+			})
+		})
+	}
+}
+
+func TestBothKindsGoBackToTheirNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		global, local := mustOpen(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
+		home := c.node(int(local.Owner()))
+		time.Sleep(time.Second)
+		home.down()
+		home.up()
+		synctest.Wait()
+		if global.Err() != nil || local.Err() != nil || global.Owner() != home.number {
+			t.Errorf("got %v and %v, the global one at node %d", global.Err(), local.Err(), global.Owner())
+		}
+	})
+}
+
+func TestJeopardyIsNotAboutLocalSessions(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpenLocal(t, cl, 12*time.Second)
+		c.node(int(s.Owner())).jeopardy()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if s.Err() != nil || s.State() != StateConnected || s.Context().Err() != nil {
+			t.Errorf("got %v in state %v", s.Err(), s.State())
+		}
+		wantStrings(t, kinds(s), "connected")
+	})
+}
+
+// TestLocalSessionsAreTouchedApart: what a node cannot promise for global sessions takes nothing from local ones.
+func TestLocalSessionsAreTouchedApart(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		mustOpen(t, cl, 12*time.Second)
+		mustOpenLocal(t, cl, 12*time.Second)
+		c.node(1).record()
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		got := c.node(1).record()
+		slices.Sort(got)
+		if len(got) != 2 || !strings.HasPrefix(got[0], "3s touch [") || !strings.HasPrefix(got[1], "3s touch [") || got[0] == got[1] {
+			t.Errorf("got %q, want a touch of each", got)
+		}
+	})
+}
+
+func TestALocalSessionIsResumedAtItsNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpenLocal(t, cl, 30*time.Second)
+		home := s.Owner()
+		other := newTestClient(t, c, c.endpoints(1, 3))
+		away := mustOpenAt(t, c, 1+int(home)%3)
+		if _, err := away.Resume(t.Context(), s.Token()); !strings.Contains(err.Error(), "local to node") || !errors.Is(err, session.ErrExpired) {
+			t.Errorf("through a client that holds another session elsewhere: got %v", err)
+		}
+		r, err := other.Resume(t.Context(), s.Token())
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if r.Owner() != home || !r.Local() || !errors.Is(s.Err(), session.ErrMoved) {
+			t.Errorf("resumed at node %d, want %d; the former holder: %v", r.Owner(), home, s.Err())
+		}
+	})
+}
+
+// mustOpenAt returns a client that holds a global session at a node.
+func mustOpenAt(t *testing.T, c *fakeCluster, node int) *Client {
+	t.Helper()
+	cl := newTestClient(t, c, c.endpoints(node, node))
+	mustOpen(t, cl, 30*time.Second)
+	return cl
+}
+
+func TestResumeOfALocalSessionWaitsForItsNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpenLocal(t, cl, 30*time.Second)
+		token, home := s.Token(), c.node(int(s.Owner()))
+		if err := cl.Close(); err != nil {
+			t.Fatal(err)
+		}
+		home.down()
+		time.AfterFunc(5*time.Second, home.up)
+		r, err := newTestClient(t, c, c.endpoints(1, 3)).Resume(t.Context(), token)
+		if err != nil || r.Owner() != home.number {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(c.start); took < 5*time.Second || took > 5*time.Second+2*DefaultMaxBackoff {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestUpgrade(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpenLocal(t, cl, 12*time.Second)
+		was, home := s.Token(), c.node(int(s.Owner()))
+		time.Sleep(time.Second)
+		if err := s.Upgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if now := s.Token(); s.Local() || now.Local || now.ID != was.ID || now.Attachment == was.Attachment {
+			t.Errorf("token was %+v, is %+v", was, now)
+		}
+		wantSafe(t, c, s, time.Second+promised(12*time.Second))
+		if err := s.Upgrade(t.Context()); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		if got := home.record(); !slices.Contains(got, "1s upgrade") || strings.Count(strings.Join(got, "\n"), "upgrade") != 1 {
+			t.Errorf("got %q, want one upgrade", got)
+		}
+		home.restart()
+		home.down()
+		synctest.Wait()
+		if s.Err() != nil || s.Owner() == home.number {
+			t.Errorf("after the death of its node: %v, at node %d", s.Err(), s.Owner())
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := s.Upgrade(t.Context()); !errors.Is(err, session.ErrClosed) {
+			t.Errorf("of a closed session: %v", err)
+		}
+	})
+}
+
+func TestARefusedUpgradeLeavesTheSessionAlone(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		c.set(func() { c.upgradeOff = true })
+		s := mustOpenLocal(t, cl, 12*time.Second)
+		if err := s.Upgrade(t.Context()); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(30 * time.Second)
+		if s.Err() != nil || !s.Local() || s.Context().Err() != nil {
+			t.Errorf("got %v, local %v", s.Err(), s.Local())
+		}
+	})
+}
+
+// TestUpgradeIsRepeatedUntilItIsKnown: whatever comes between, and on the same node all the time.
+func TestUpgradeIsRepeatedUntilItIsKnown(t *testing.T) {
+	for name, first := range map[string]error{
+		"no leader": session.ErrNoLeader, "outcome unknown": session.ErrOutcomeUnknown, "stopping": session.ErrStopping,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 3, 3)
+				s := mustOpenLocal(t, cl, 12*time.Second)
+				home := c.node(int(s.Owner()))
+				refusals := 2
+				c.set(func() {
+					home.script = func(kind string) error {
+						if kind != "upgrade" || refusals == 0 {
+							return nil
+						}
+						refusals--
+						return first
+					}
+				})
+				if err := s.Upgrade(t.Context()); err != nil || s.Local() || s.Owner() != home.number {
+					t.Errorf("got %v, local %v, at node %d", err, s.Local(), s.Owner())
+				}
+				wantStrings(t, kinds(s), "connected")
+			})
+		})
+	}
+}
+
+func TestALostAnswerToAnUpgrade(t *testing.T) {
+	for name, lose := range map[string]func(n *fakeNode){
+		"node comes back": func(n *fakeNode) { n.down(); n.up() },
+		"node is dead":    func(n *fakeNode) { n.restart(); n.down() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 3, 3)
+				s := mustOpenLocal(t, cl, 12*time.Second)
+				home := c.node(int(s.Owner()))
+				c.set(func() {
+					home.script = func(kind string) error {
+						if kind == "upgrade" {
+							return errMuteAfter
+						}
+						return nil
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := s.Upgrade(ctx)
+				if !errors.Is(err, session.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) || s.Err() != nil || !s.Local() {
+					t.Fatalf("got %v, session %v, local %v", err, s.Err(), s.Local())
+				}
+				c.set(func() { home.script = nil })
+				lose(home)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if s.Err() != nil || s.Local() || s.Context().Err() != nil {
+					t.Errorf("after a resume: %v, local %v", s.Err(), s.Local())
+				}
+				if err := s.Upgrade(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestUpgradeGoesOnAfterAReconnection(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpenLocal(t, cl, 12*time.Second)
+		home := c.node(int(s.Owner()))
+		c.set(func() {
+			home.script = func(kind string) error {
+				if kind != "upgrade" {
+					return nil
+				}
+				c.set(func() { home.script = nil })
+				go func() { home.down(); home.up() }()
+				return errMute
+			}
+		})
+		if err := s.Upgrade(t.Context()); err != nil || s.Local() || s.Owner() != home.number {
+			t.Errorf("got %v, local %v", err, s.Local())
+		}
+	})
+}
+
+func TestCallsByALocalTokenFindItsNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		a, b := mustOpenLocal(t, cl, 30*time.Second), mustOpenLocal(t, cl, 30*time.Second)
+		home := a.Owner()
+		away := 1 + int(home)%3
+		tool := newTestClient(t, c, c.endpoints(away, away)) // learns of the others from the members
+		if f, err := tool.Get(t.Context(), a.ID()); err != nil || !f.Session.Local || f.Session.Owner != home {
+			t.Errorf("Get: %+v, %v", f, err)
+		}
+		touched, err := tool.Touch(t.Context(), []session.Token{a.Token()})
+		if err != nil || touched[0].Err != nil || touched[0].SafeUntil.IsZero() {
+			t.Errorf("Touch: %+v, %v", touched, err)
+		}
+		now := time.Now()
+		u, err := tool.UpgradeToken(t.Context(), a.Token())
+		if err != nil || u.Token.Local || u.Session.Local || u.Session.ID != a.ID() || u.SafeUntil != now.Add(promised(30*time.Second)) {
+			t.Errorf("UpgradeToken: %+v, %v", u, err)
+		}
+		if err := tool.CloseToken(t.Context(), b.Token()); err != nil {
+			t.Errorf("CloseToken: %v", err)
+		}
+		if err := tool.CloseToken(t.Context(), b.Token()); !errors.Is(err, session.ErrExpired) {
+			t.Errorf("CloseToken again: %v", err)
+		}
+		gone := b.Token()
+		gone.ID++
+		gone.Credential = credentialOf(gone.ID)
+		if _, err := tool.UpgradeToken(t.Context(), gone); !errors.Is(err, session.ErrExpired) {
+			t.Errorf("of a session that never was: %v", err)
+		}
+	})
+}
+
+func TestRebalancingLeavesLocalSessionsWhereTheyAre(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 8)
+		for range 10 { // each would leave with a probability of 7/8
+			cl := newTestClient(t, c, c.endpoints(1, 1))
+			s := mustOpenLocal(t, cl, 12*time.Second)
+			if err := cl.UpdateServers(c.endpoints(1, 8)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if s.Err() != nil || s.Owner() != 1 {
+				t.Errorf("got %v at node %d", s.Err(), s.Owner())
+			}
+		}
+	})
+}
