@@ -331,8 +331,8 @@ func (s *Server) explain(ctx context.Context, reply session.Reply, err error, t 
 	if !errors.As(err, &gone) || gone.Certificate != nil {
 		return err
 	}
-	if err := s.waitApplied(ctx, reply.Index); err != nil {
-		s.cfg.Logger.Debug("the leader has applied an end that this node has not", "session", t.ID, "error", err)
+	if behind := s.waitApplied(ctx, reply.Index); behind != nil {
+		s.cfg.Logger.Debug("the leader has applied an end that this node has not", "session", t.ID, "error", behind)
 	}
 	err = s.gone(t.ID)
 	if errors.As(err, &gone) && gone.Certificate == nil && s.cfg.Local && t.Local && t.ID.Node() != s.cfg.Node && t.ID.Node().Valid() {

@@ -164,14 +164,14 @@ func (c *connection) Gone(certificate session.Certificate) {
 
 // Moved is told by the node; it does not block.
 func (c *connection) Moved(id session.ID, attachment uint64) {
-	if e := (event{id: id, moved: standing(attachment, false)}); c.roster.happened(e) {
+	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment})}); c.roster.happened(e) {
 		c.tell(e)
 	}
 }
 
 // MovedLocally is told by the node; it does not block.
 func (c *connection) MovedLocally(id session.ID, attachment uint64) {
-	if e := (event{id: id, moved: standing(attachment, true)}); c.roster.happened(e) {
+	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment, Local: true})}); c.roster.happened(e) {
 		c.tell(e)
 	}
 }

@@ -93,18 +93,23 @@ func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 	}
 	r.answered(q, session.Token{ID: 7, Attachment: 5, Local: true})
 	for _, tt := range []struct {
-		moved uint64
-		told  bool
-	}{{standing(4, true), false}, {standing(5, true), false}, {standing(6, true), true}, {standing(3, false), true}} {
-		if told := r.happened(event{id: 7, moved: tt.moved}); told != tt.told {
-			t.Errorf("a move of standing %#x is told: %v, want %v", tt.moved, told, tt.told)
+		to   session.Token
+		told bool
+	}{
+		{session.Token{Attachment: 4, Local: true}, false},
+		{session.Token{Attachment: 5, Local: true}, false},
+		{session.Token{Attachment: 6, Local: true}, true},
+		{session.Token{Attachment: 3}, true},
+	} {
+		if told := r.happened(event{id: 7, moved: standing(tt.to)}); told != tt.told {
+			t.Errorf("a move to %+v is told: %v, want %v", tt.to, told, tt.told)
 		}
 	}
 	if q, err = r.begin(request{resume: 7}); err != nil {
 		t.Fatal(err)
 	}
 	r.answered(q, session.Token{ID: 7, Attachment: 2})
-	if r.happened(event{id: 7, moved: standing(9, true)}) {
+	if r.happened(event{id: 7, moved: standing(session.Token{Attachment: 9, Local: true})}) {
 		t.Error("a move at a node is told after the session became global")
 	}
 }

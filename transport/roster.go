@@ -35,11 +35,11 @@ type roster struct {
 }
 
 // standing orders the attachments of one session: those of the log are newer than the local ones it had before (L5).
-func standing(attachment uint64, local bool) uint64 {
-	if local {
-		return attachment
+func standing(t session.Token) uint64 {
+	if t.Local {
+		return t.Attachment
 	}
-	return attachment | 1<<63
+	return t.Attachment | 1<<63
 }
 
 // event is a Gone, or a move when certificate is nil.
@@ -124,7 +124,7 @@ func (r *roster) answered(q request, granted session.Token) (waited []event, cha
 	oneLess(r.upgrades, q.upgrade)
 	change = -len(r.sessions)
 	if granted.ID != 0 {
-		r.sessions[granted.ID] = max(r.sessions[granted.ID], standing(granted.Attachment, granted.Local))
+		r.sessions[granted.ID] = max(r.sessions[granted.ID], standing(granted))
 	}
 	change += len(r.sessions)
 	if len(r.held) == 0 {
