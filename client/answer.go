@@ -37,7 +37,7 @@ func (l *loop) received(c *conn, msg *holdfastv1.ServerMessage) {
 	case *holdfastv1.ServerMessage_Closed:
 		answer(c, m.Closed, func(_ *request, b requestBody) {
 			if b, ok := b.(*closeBody); ok && l.holds(b.h) {
-				l.servedFor(c, b.h.token.Local)
+				l.servedFor(c, b.h.token)
 				l.closed(b.h)
 			}
 		})
@@ -88,10 +88,10 @@ func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
 	case call.sends > 1:
 		// The open this repeats may have gone through another node or stream: where the session is attached is not known,
 		// and nothing is promised (O2, S2).
-		l.servedFor(c, g.Token.Local)
+		l.servedFor(c, g.Token)
 		l.join(call, g.Token)
 	default:
-		l.servedFor(c, g.Token.Local)
+		l.servedFor(c, g.Token)
 		h := &held{s: newSession(call.ctx, l, g.Token), joining: call}
 		l.sessions[g.Session.ID] = h
 		l.attach(h, c, r, 0, g)
@@ -108,7 +108,7 @@ func (l *loop) resumed(c *conn, r *request, b *resumeBody, m *holdfastv1.Resumed
 		l.resumeRefused(c, r, b, err)
 		return
 	}
-	l.servedFor(c, g.Token.Local)
+	l.servedFor(c, g.Token)
 	l.attach(b.h, c, r, b.attempt, g)
 }
 
@@ -157,7 +157,7 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 		return
 	}
 	verdict := judge(err)
-	if l.homeless(h, err) {
+	if l.sentHome(h, err) {
 		verdict = elsewhere
 	}
 	switch {

@@ -243,6 +243,14 @@ func (n *fakeNode) at(p *holdfastv1.Token) (*fakeSession, error) {
 	return held, err
 }
 
+// cut ends all connections of a node that goes on taking new ones.
+func (n *fakeNode) cut() {
+	var former *grpc.Server
+	n.c.set(func() { former = n.server })
+	n.up()
+	former.Stop()
+}
+
 // restart is the death of a node's process, and of its local sessions with it.
 func (n *fakeNode) restart() {
 	n.down()

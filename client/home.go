@@ -67,30 +67,14 @@ func (c *Client) about(ctx context.Context, t session.Token, call func(context.C
 // searchHome makes a call once at each node, until one does not say that the session is another's. It is decided, too, when all
 // have said so. Otherwise the error joins what stood in the way.
 func (c *Client) searchHome(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) (decided bool, err error) {
-	var foreign error
-	var stood []error
-	ask := func(addresses []string) bool {
-		for _, address := range addresses {
-			switch err = c.attempt(ctx, address, call); {
-			case another(err):
-				if !errors.Is(foreign, session.ErrMoved) {
-					foreign = err
-				}
-			case judge(err) == final:
-				return true
-			default:
-				stood = append(stood, err)
-			}
-		}
-		return false
-	}
+	s := search{client: c, call: call}
 	servers := c.endpoints()
-	if ask(servers) {
-		return true, err
+	if s.ask(ctx, servers) {
+		return true, s.answer
 	}
 	members, err := c.Members(ctx)
 	if err != nil {
-		return false, errors.Join(append(stood, err)...)
+		return false, errors.Join(append(s.stood, err)...)
 	}
 	var others []string
 	for _, m := range members {
@@ -98,13 +82,41 @@ func (c *Client) searchHome(ctx context.Context, call func(context.Context, *grp
 			others = append(others, m.ClientAddress)
 		}
 	}
-	if ask(others) {
-		return true, err
+	switch {
+	case s.ask(ctx, others):
+		return true, s.answer
+	case len(s.stood) == 0:
+		return true, s.foreign
+	default:
+		return false, errors.Join(append(s.stood, s.foreign)...)
 	}
-	if len(stood) == 0 {
-		return true, foreign
+}
+
+// search is a call that goes round the nodes for the one that knows a session.
+type search struct {
+	client  *Client
+	call    func(context.Context, *grpc.ClientConn) error
+	answer  error   // of the node that knows it
+	foreign error   // a node's word that the session is another's, or was moved
+	stood   []error // in the way
+}
+
+// ask goes on until a node decides the call, and reports whether one did.
+func (s *search) ask(ctx context.Context, addresses []string) bool {
+	for _, address := range addresses {
+		switch err := s.client.attempt(ctx, address, s.call); {
+		case another(err):
+			if !errors.Is(s.foreign, session.ErrMoved) {
+				s.foreign = err
+			}
+		case judge(err) == final:
+			s.answer = err
+			return true
+		default:
+			s.stood = append(s.stood, err)
+		}
 	}
-	return false, errors.Join(append(stood, foreign)...)
+	return false
 }
 
 // another reports whether a node says that a session is another's, or was.

@@ -48,22 +48,31 @@ func (l *loop) locals() (local, all bool) {
 	return local, all
 }
 
-// servedFor is served for an answer about a local session or a global one. What a node does for a local one says nothing of a
-// leader, and so decides nothing for the others.
-func (l *loop) servedFor(c *conn, local bool) {
-	if local {
-		for _, h := range l.sessions {
-			if !h.token.Local {
-				return
-			}
-		}
+// servedFor is served for an answer about a session. What a node does for a local one says nothing of a leader, and so decides
+// nothing for the others.
+func (l *loop) servedFor(c *conn, t session.Token) {
+	if !t.Local || l.needsNoLeader() {
+		l.served(c)
 	}
-	l.served(c)
 }
 
-// homeless reports whether a refused resume is to be tried at another node: of a local session that is being joined and that
-// may be known there, by a client with nothing else to lose by going there.
-func (l *loop) homeless(h *held, err error) bool {
+// needsNoLeader reports whether all that is held or being joined is local.
+func (l *loop) needsNoLeader() bool {
+	for _, h := range l.sessions {
+		if !h.token.Local {
+			return false
+		}
+	}
+	return true
+}
+
+// sentHome takes a refusal of a resume, and reports whether it says that the session may be known at its own node only and is
+// to be looked for there: by a client that has nothing else to lose by going on, and until the promise has run out.
+func (l *loop) sentHome(h *held, err error) bool {
 	expired, ok := errors.AsType[*session.ExpiredError](err)
-	return ok && expired.LocalTo != 0 && h.token.Local && h.joining != nil && len(l.sessions) == 1 && len(l.opens) == 0
+	if !ok || expired.LocalTo == 0 || !h.token.Local || len(l.opens) > 0 {
+		return false
+	}
+	h.lifting = false // no upgrade has taken effect by now (L6)
+	return h.joining != nil && len(l.sessions) == 1 || l.homing() == homeOnly
 }

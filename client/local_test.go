@@ -78,6 +78,7 @@ func TestALocalSessionEndsWithTheProcessOfItsNode(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
 		c.node(int(s.Owner())).restart()
+		time.Sleep(2 * DefaultMaxBackoff) // it may have been asked while it was down
 		synctest.Wait()
 		e, ok := errors.AsType[*session.ExpiredError](s.Err())
 		if !ok || e.LocalTo != 0 {
@@ -135,8 +136,7 @@ func TestBothKindsGoBackToTheirNode(t *testing.T) {
 		global, local := mustOpen(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
 		home := c.node(int(local.Owner()))
 		time.Sleep(time.Second)
-		home.down()
-		home.up()
+		home.cut()
 		synctest.Wait()
 		if global.Err() != nil || local.Err() != nil || global.Owner() != home.number {
 			t.Errorf("got %v and %v, the global one at node %d", global.Err(), local.Err(), global.Owner())
@@ -304,7 +304,7 @@ func TestUpgradeIsRepeatedUntilItIsKnown(t *testing.T) {
 
 func TestALostAnswerToAnUpgrade(t *testing.T) {
 	for name, lose := range map[string]func(n *fakeNode){
-		"node comes back": func(n *fakeNode) { n.down(); n.up() },
+		"node comes back": (*fakeNode).cut,
 		"node is dead":    func(n *fakeNode) { n.restart(); n.down() },
 	} {
 		t.Run(name, func(t *testing.T) {

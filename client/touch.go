@@ -92,10 +92,11 @@ func (l *loop) touched(c *conn, r *request, b *touchBody, answer *holdfastv1.Tou
 		refused[session.ID(f.GetId())] = transport.FromDetail(f.GetError(), "")
 	}
 	safeFor := transport.PromiseFrom(answer.GetSafeFor())
-	if safeFor >= 0 {
-		l.servedFor(c, b.local)
-	} else {
+	switch {
+	case safeFor < 0:
 		l.touchSoon(c)
+	case !b.local || l.needsNoLeader():
+		l.served(c)
 	}
 	for h := range l.targets(b) {
 		if h.on != c || h.since >= r.seq {
