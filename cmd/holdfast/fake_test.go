@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
@@ -111,6 +112,10 @@ func (n *fakeNode) answer(m *holdfastv1.ClientMessage) *holdfastv1.ServerMessage
 	switch m := m.GetMessage().(type) {
 	case *holdfastv1.ClientMessage_Open:
 		name, seq = "open "+m.Open.GetTimeout().AsDuration().String()+" "+m.Open.GetLabels()["service"], m.Open.GetSeq()
+		if m.Open.GetLocal() {
+			name += "local"
+			s.Local, token.Local = true, true
+		}
 		answer.Message = &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{Seq: seq, Session: s, Token: token, SafeFor: safe}}
 	case *holdfastv1.ClientMessage_Resume:
 		name, seq = "resume", m.Resume.GetSeq()
@@ -177,6 +182,17 @@ func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsReq
 
 func (n *fakeNode) CloseSession(context.Context, *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
 	return &holdfastv1.CloseSessionResponse{}, n.called("close")
+}
+
+// UpgradeSession takes the token of the session while it is local.
+func (n *fakeNode) UpgradeSession(_ context.Context, m *holdfastv1.UpgradeSessionRequest) (*holdfastv1.UpgradeSessionResponse, error) {
+	s, token := living(), livingToken()
+	token.Local = true
+	if !proto.Equal(m.GetToken(), transport.TokenProto(token)) {
+		return nil, transport.Status(session.ErrMoved)
+	}
+	s.Attachment, token.Attachment, token.Local = 43, 43, false
+	return &holdfastv1.UpgradeSessionResponse{Session: transport.SessionProto(s), Token: transport.TokenProto(token)}, n.called("upgrade")
 }
 
 func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {

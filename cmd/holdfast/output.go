@@ -135,13 +135,8 @@ func labelText(labels session.Labels) string {
 	return orDash(strings.Join(words, ","))
 }
 
-// scopeText says which nodes know a session.
-func scopeText(local bool) string {
-	if local {
-		return "local"
-	}
-	return "global"
-}
+// scopeText says who knows a session: its node alone, or all.
+func scopeText(isLocal bool) string { return map[bool]string{true: "local", false: "global"}[isLocal] }
 
 func orDash(s string) string {
 	if s == "" {

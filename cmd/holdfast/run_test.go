@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
 
@@ -52,14 +53,15 @@ first  0x0100000000010007
 last   0x0100000000010010
 count  10`},
 		{"session ls", `
-ID                  OWNER  TIMEOUT  REMAINING  OPENED                    LABELS
-0x0100000000010007  1      10s      1s         2026-01-01T01:30:00.000Z  service=web
-0x0100000000010008  1      10s      -          2026-01-01T01:30:00.000Z  -`},
+ID                  OWNER  SCOPE   TIMEOUT  REMAINING  OPENED                    LABELS
+0x0100000000010007  1      global  10s      1s         2026-01-01T01:30:00.000Z  service=web
+0x0100000000010008  1      global  10s      -          2026-01-01T01:30:00.000Z  -`},
 		{"session show 0x0100000000010007", `
 id            0x0100000000010007
 timeout       10s
 remaining     7.654s
 owner         1
+scope         global
 attachment    42
 labels        service=web
 opened        2026-01-01T01:30:00.000Z
@@ -75,6 +77,13 @@ index       77
 credited    250ms`},
 		{"session touch --token " + tokenText, `
 id          0x0100000000010007
+safe until  -`},
+		{"session upgrade --token " + tokenText + ".local", `
+id          0x0100000000010007
+token       0x0100000000010007.ab0000000000000000000000000000cd.43
+timeout     10s
+owner       1
+scope       global
 safe until  -`},
 		{"session close --token " + tokenText, "0x0100000000010007 closed"},
 		{"cluster members", `
@@ -108,6 +117,8 @@ func TestJSON(t *testing.T) {
 			"term":3,"index":77,"credited_ms":250,"ended_at":"2026-01-01T01:00:00Z"}}`},
 		{"session close --token " + tokenText, `{"id":"0x0100000000010007","closed":true}`},
 		{"session touch --token " + tokenText, `{"id":"0x0100000000010007"}`},
+		{"session upgrade --token " + tokenText + ".local", `{"id":"0x0100000000010007","owner":1,"timeout_ms":10000,
+			"token":"0x0100000000010007.ab0000000000000000000000000000cd.43"}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
@@ -168,11 +179,11 @@ func TestClusterStatus(t *testing.T) {
 func TestFiltersReachTheCluster(t *testing.T) {
 	n := startNode(t)
 	code, _, stderr := execute(t, "", "session", "ls", "--owner", "3", "--label", "service=web", "--label", "zone",
-		"--min-age", "1s", "--max-age", "2s", "--min-remaining", "3s", "--max-remaining", "4s")
+		"--min-age", "1s", "--max-age", "2s", "--min-remaining", "3s", "--max-remaining", "4s", "--scope", "local")
 	f := n.filter
 	if code != exitDone || f.GetOwner() != 3 || f.GetLabels()["service"] != "web" || len(f.GetLabels()) != 2 ||
 		f.GetMinAge().AsDuration() != time.Second || f.GetMaxAge().AsDuration() != 2*time.Second ||
-		f.GetMinRemaining().AsDuration() != 3*time.Second || f.GetMaxRemaining().AsDuration() != 4*time.Second {
+		f.GetMinRemaining().AsDuration() != 3*time.Second || f.GetMaxRemaining().AsDuration() != 4*time.Second || f.GetScope() != holdfastv1.Scope_SCOPE_LOCAL {
 		t.Errorf("exit code %d, %s, filter %v", code, stderr, f)
 	}
 }
@@ -203,6 +214,11 @@ func TestExitCodes(t *testing.T) {
 		{"session open --timeout -1s", nil, exitUsage, "positive"},
 		{"session open --label =x", nil, exitUsage, "label"},
 		{"session open --label a=1 --label a=2", nil, exitUsage, "twice"},
+		{"session ls --scope all", nil, exitUsage, "any, global or local"},
+		{"session hold --token a --local", nil, exitUsage, "local"},
+		{"session upgrade", nil, exitUsage, "--token"},
+		{"session upgrade --token " + tokenText, nil, exitFailed, "resumed"},
+		{"session open --local", &session.FieldError{Field: "local", Limit: "false: local_sessions is off"}, exitFailed, "local_sessions is off"},
 		{"session touch", nil, exitUsage, "--token"},
 		{"session touch --token x", nil, exitUsage, "ID.CREDENTIAL.ATTACHMENT"},
 		{"session close --token-file /does/not/exist", nil, exitUsage, "no such file"},
@@ -297,8 +313,13 @@ func TestTokenText(t *testing.T) {
 	if got, err := parseToken(" " + formatToken(livingToken()) + "\n"); err != nil || got != livingToken() {
 		t.Errorf("got %v, %v, want %v", got, err, livingToken())
 	}
+	local := livingToken()
+	local.Local = true
+	if got, err := parseToken(tokenText + ".local"); err != nil || got != local || formatToken(got) != tokenText+".local" {
+		t.Errorf("got %v, %v, want %v", got, err, local)
+	}
 	for _, bad := range []string{
-		"", "a.b", "0x0.ab0000000000000000000000000000cd.42", "0x1.ab.42", "0x1.zz0000000000000000000000000000cd.42",
+		tokenText + ".Local", tokenText + ".", tokenText + ".local.local", tokenText + "local", "", "a.b", "0x0.ab0000000000000000000000000000cd.42", "0x1.ab.42", "0x1.zz0000000000000000000000000000cd.42",
 		"0x1.ab0000000000000000000000000000cd.0", "0x1.ab0000000000000000000000000000cd.-1", tokenText + ".1",
 	} {
 		if got, err := parseToken(bad); err == nil {
@@ -360,6 +381,21 @@ func TestHoldClosesOnInterrupt(t *testing.T) {
 		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), e)
 	}
 	if got := n.calls(); !slices.Equal(got, []string{"open 10s ", "close"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestHoldOpensALocalSession(t *testing.T) {
+	n := startNode(t)
+	h := startHold(t, "--local", "--keep")
+	var v heldView
+	h.line(t, &v)
+	h.line(t, &eventView{})
+	h.stop()
+	if code := <-h.code; code != exitDone || v.Token != tokenText+".local" || !v.Local {
+		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), v)
+	}
+	if got := n.calls(); !slices.Equal(got, []string{"open 10s local"}) {
 		t.Errorf("got %q", got)
 	}
 }
