@@ -43,6 +43,15 @@
 // What is in flight on a connection that is lost is repeated safely, or ends with [session.ErrOutcomeUnknown]: see
 // [InFlight]. [Client.UpdateServers] replaces the servers at run time.
 //
+// # Local sessions
+//
+// A session that was opened with [SessionOptions].Local lives at one node (L1), and its client looks for that node before any
+// other. As long as a client holds nothing else, it asks no other node until what was promised has run out, and leaves its
+// node neither for a word of jeopardy, which is not about local sessions, nor to spread over a longer list of servers. Global
+// sessions on the same connection come first: they move to where they are served, and when that is another node the local
+// ones end here with a [session.ExpiredError] that says in LocalTo whose they are. They are touched apart from global ones.
+// [Session.Upgrade] makes one global.
+//
 // # More than a session
 //
 // A [Pool] spreads thousands of sessions over a few connections and these over the nodes. A [Registrar] opens a new session

@@ -412,3 +412,37 @@ func TestRebalancingLeavesLocalSessionsWhereTheyAre(t *testing.T) {
 		}
 	})
 }
+
+// TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere: as it may be global, other nodes are asked too; and when they
+// say that it is not, it is looked for at its own again.
+func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpenLocal(t, cl, 12*time.Second)
+		home := c.node(int(s.Owner()))
+		c.set(func() {
+			home.script = func(kind string) error {
+				if kind == "upgrade" {
+					return errMute
+				}
+				return nil
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Upgrade(ctx); !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Fatal(err)
+		}
+		home.down()
+		time.Sleep(time.Second)
+		if got := len(c.node(1).record()) + len(c.node(2).record()) + len(c.node(3).record()); got < 4 { // open, upgrade, resume
+			t.Errorf("%d requests, want other nodes asked", got)
+		}
+		home.up()
+		time.Sleep(2 * DefaultMaxBackoff)
+		synctest.Wait()
+		if s.Err() != nil || !s.Local() || s.Owner() != home.number || s.State() != StateConnected {
+			t.Errorf("got %v, local %v, in state %v", s.Err(), s.Local(), s.State())
+		}
+	})
+}
