@@ -446,3 +446,39 @@ func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatANodeDoesForLocalSessionsKeepsNoOthersThere: a node that promises global ones nothing is left, though it opens and
+// touches local ones while the next is being connected to.
+func TestWhatANodeDoesForLocalSessionsKeepsNoOthersThere(t *testing.T) {
+	for _, also := range []string{"touches", "opens"} {
+		t.Run(also, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 2, 2)
+				global := mustOpen(t, cl, 12*time.Second)
+				home := c.node(int(global.Owner()))
+				c.set(func() {
+					home.promise = func(smallest time.Duration) time.Duration {
+						if smallest == 12*time.Second {
+							return -1
+						}
+						return promised(smallest)
+					}
+					c.node(3 - int(home.number)).delay = 1500 * time.Millisecond
+					home.delay = time.Hour // for another connection
+				})
+				if also == "touches" {
+					mustOpenLocal(t, cl, 11*time.Second)
+				}
+				time.Sleep(4500 * time.Millisecond)
+				if also == "opens" {
+					mustOpenLocal(t, cl, 11*time.Second)
+				}
+				time.Sleep(2500 * time.Millisecond)
+				synctest.Wait()
+				if global.Err() != nil || global.Owner() == home.number {
+					t.Errorf("got %v, at node %d after %v", global.Err(), global.Owner(), time.Since(c.start))
+				}
+			})
+		})
+	}
+}
