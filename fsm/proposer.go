@@ -134,7 +134,7 @@ func (p *Proposer) enqueue(q *proposal) error {
 	case p.stopped:
 		return session.ErrStopping
 	case p.pending >= p.cfg.MaxProposals:
-		return &session.LimitError{Name: "proposals_in_flight", Limit: strconv.Itoa(p.cfg.MaxProposals)}
+		return &session.LimitError{Name: "proposals_in_flight", Limit: strconv.Itoa(p.cfg.MaxProposals), RetryAfter: session.BusyRetryAfter}
 	}
 	q.place = p.queue.PushBack(q)
 	p.pending++

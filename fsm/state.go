@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -45,6 +46,7 @@ type State struct {
 	fatal    func(error)
 	logger   hclog.Logger
 	progress progress
+	shown    atomic.Uint64 // what index is, for those who take no lock; moved with mu held
 
 	mu        sync.RWMutex
 	tables    *tables              // guarded by mu
@@ -120,8 +122,9 @@ func (s *State) StoreConfiguration(index uint64, _ raft.Configuration) {
 	s.progress.publish(index, attachment)
 }
 
-// remember notes the digest at index. The caller holds mu, or is New.
+// remember notes the digest at index, and that the state shows it. The caller holds mu, or is New.
 func (s *State) remember(index uint64) {
+	s.shown.Store(index)
 	s.digests[index%digestRing] = digestAt{index: index, digest: s.tables.digest()}
 }
 
@@ -228,6 +231,10 @@ func (s *State) Attachment() uint64 { return s.progress.attachment.Load() }
 // AppliedIndex returns the index of the newest command or configuration entry that has been applied, observers included,
 // or of the snapshot that was restored since. It takes no lock.
 func (s *State) AppliedIndex() uint64 { return s.progress.index.Load() }
+
+// ShownIndex returns the index of the newest entry that reads of the state show: AppliedIndex, or above it while observers are
+// being told of an entry. Read after a read, it is not below what that read showed (N4). It takes no lock.
+func (s *State) ShownIndex() uint64 { return s.shown.Load() }
 
 // WaitApplied waits until AppliedIndex is at least index. The error is ctx's. It is cheap: any number may wait.
 func (s *State) WaitApplied(ctx context.Context, index uint64) error {

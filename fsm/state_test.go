@@ -127,6 +127,9 @@ func TestObserversRunBeforeTheIndexShows(t *testing.T) {
 			if got := r.AppliedIndex(); got != 1 {
 				t.Errorf("applied index is %d while the observer runs, want 1", got)
 			}
+			if got := r.ShownIndex(); got != 2 {
+				t.Errorf("shown index is %d while the observer runs, want 2", got)
+			}
 			if got := r.Sessions(); got != 2 {
 				t.Errorf("%d sessions while the observer runs, want 2", got)
 			}
@@ -306,4 +309,49 @@ func TestViewAscends(t *testing.T) {
 		t.Error("there is a session that nobody opened")
 	}
 	v.Ascend(^session.ID(0), func(s session.Session) bool { t.Errorf("%v is above the highest id", s.ID); return false })
+}
+
+// What reads show is never above the index that is read after them, however the state came there (N4).
+func TestN4ShownIndexIsNeverBelowWhatIsShown(t *testing.T) {
+	r := newReplica()
+	shown := func(how string, want uint64) {
+		t.Helper()
+		if got := r.ShownIndex(); got != want {
+			t.Errorf("after %s the index shown is %d, want %d", how, got, want)
+		}
+	}
+	r.StoreConfiguration(1, raft.Configuration{})
+	shown("a configuration", 1)
+	other := furnished(t)
+	o := observe(r)
+	if err := r.restore(other.snapshot(t)); err != nil || len(o.events) == 0 {
+		t.Fatalf("restored with %v, told %v", err, o.events)
+	}
+	shown("a restore", other.AppliedIndex())
+
+	// An entry shows to readers and its index to those who ask after them at one moment: with the lock held.
+	done, reader := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(reader)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if read, _ := r.Digest(); r.ShownIndex() < read {
+				t.Errorf("a read at index %d was followed by the index %d", read, r.ShownIndex())
+				return
+			}
+		}
+	}()
+	data, err := EncodeEntry([]session.Command{session.Configure{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r.next = other.AppliedIndex() + 1; r.next < 120_000; {
+		r.applyBytes(t, 2, data)
+	}
+	close(done)
+	<-reader
 }

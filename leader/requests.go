@@ -25,8 +25,8 @@ func (t *Tracker) serve(ctx context.Context, s *stream, r *session.Request) {
 		defer s.requests.Add(-1)
 		reply, err := t.answer(ctx, s.hello.Node, r)
 		reply.Seq, reply.Err = r.Seq, err
-		if errors.Is(err, session.ErrExpired) {
-			// The learner gives the certificate, once it has applied the end too.
+		if errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrMoved) {
+			// The learner tells it once it has applied the end or the move too (N4), an end with its certificate.
 			reply.Index = t.view.CommitIndex()
 		}
 		s.reply(&reply)

@@ -159,6 +159,8 @@ func TestM1Resume(t *testing.T) {
 		})
 		if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 2}}); !errors.Is(r.Err, session.ErrMoved) {
 			t.Errorf("reply %+v to an older attempt, want ErrMoved", r)
+		} else if r.Index != w.view.CommitIndex() || r.Index == 0 {
+			t.Errorf("with index %d, want that of the newest commit, %d (N4)", r.Index, w.view.CommitIndex())
 		}
 	})
 }

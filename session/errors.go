@@ -16,15 +16,16 @@ var (
 	ErrMoved = errors.New("session was resumed through another connection")
 	// ErrClosing: the session's end is under way and not decided. A client retries the same call a little later.
 	ErrClosing = errors.New("session is being closed")
-	// ErrLagging: this node has not caught up with the token. A client retries, or tries another node.
-	ErrLagging = errors.New("node has not caught up with the token")
+	// ErrLagging: this node has not caught up with the token, or with what the client has seen. A client retries, or tries another node.
+	ErrLagging = errors.New("node has not caught up with what the client has seen")
 	// ErrNotLeader: see [NotLeaderError].
 	ErrNotLeader = errors.New("node does not lead")
 	// ErrNoLeader: a client backs off with jitter and tries another node. Nothing was done.
 	ErrNoLeader = errors.New("no leader is known")
 	// ErrStopping: the node stops. A client tries another one. Nothing was done.
 	ErrStopping = errors.New("node is stopping")
-	// ErrReadOnly: a client looks for a read-write node.
+	// ErrReadOnly: a client looks for a read-write node. The call that was refused did nothing; of a former try whose outcome is unknown
+	// it says nothing.
 	ErrReadOnly = errors.New("node is read-only")
 	// ErrOutcomeUnknown: the request may or may not take effect. A client retries with the same request id, or resumes.
 	ErrOutcomeUnknown = errors.New("outcome is unknown")
@@ -94,6 +95,18 @@ func (e *LimitError) Error() string { return "over the limit " + e.Name + " (" +
 
 // Is makes e an [ErrLimit].
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// AppliedError is the error of a read that a read-only node answered from the state it had applied, without a leader's word (N3):
+// what it says may have been overtaken long ago, whatever the node is by the time it is told.
+type AppliedError struct {
+	// Err is what the state says, an [ExpiredError].
+	Err error
+}
+
+func (e *AppliedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what the state says.
+func (e *AppliedError) Unwrap() error { return e.Err }
 
 // FieldError is [ErrInvalid] with the field of the request and its range.
 type FieldError struct {

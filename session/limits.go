@@ -24,6 +24,11 @@ const (
 	// BusyRetryAfter is what clients are asked to wait when all places for requests under way are taken: some are free again
 	// after about a round of the network and a commit.
 	BusyRetryAfter = 50 * time.Millisecond
+	// MaxRetryAfter is the longest that a node asks a client to wait, and the longest that a client lets itself be asked: as long as
+	// the sessions that clients have left to save, about.
+	MaxRetryAfter = 30 * time.Second
+	// MaxPrincipal is the length of the name of a client, in bytes.
+	MaxPrincipal = 128
 	// MaxTimeout is the largest maximum timeout a cluster can be configured with.
 	MaxTimeout = 24 * time.Hour
 )

@@ -9,6 +9,7 @@ type Query struct {
 	// Size is 1 to [MaxPage].
 	Size   int
 	Filter Filter
+	Read   ReadOptions
 }
 
 // Filter keeps the sessions that match all that is set. The zero Filter keeps all.
@@ -65,6 +66,8 @@ type Page struct {
 	Sessions []Listed
 	// Next is the After of the next page; 0 on the last one.
 	Next ID
+	// Applied says that the node showed the state which it had applied, without a leader's word (N3).
+	Applied bool
 }
 
 // Listed is a session as it is listed.
@@ -72,4 +75,6 @@ type Listed struct {
 	Session Session
 	// Remaining is the time until expiry if the session stays silent, as the leader sees it; negative when unknown.
 	Remaining time.Duration
+	// Applied says of one that was looked for alone what [Page] says of a page.
+	Applied bool
 }

@@ -33,6 +33,8 @@ type ResumeRequest struct {
 	Token Token
 	// Instance is 64 random bits of the client process, Attempt counts its resumes of the session from 1.
 	Instance, Attempt uint64
+	// Seen is the highest index that the client has seen (N4). It is the node's business, and never asked of the leader.
+	Seen uint64
 }
 
 // ReadRequest asks for an index to read at (R4), and how long sessions have.

@@ -11,10 +11,13 @@ type Service interface {
 	// their own with nil events.
 	Connect(events Events) (Connection, error)
 	// Find returns a session and the time until it expires if it stays silent, or an [ExpiredError] with the
-	// certificate. The read is linearizable.
-	Find(ctx context.Context, id ID) (Listed, error)
-	// List returns one page, in the order of ids. Each page is a linearizable read.
+	// certificate. The read is linearizable, unless the options allow another: then the result is marked as applied, or its error
+	// is an [AppliedError].
+	Find(ctx context.Context, id ID, o ReadOptions) (Listed, error)
+	// List returns one page, in the order of ids. Each page is a read as in Find.
 	List(ctx context.Context, q Query) (Page, error)
+	// State returns what the node can do now; what was answered before the call is not newer than its index.
+	State() NodeState
 	// AllocateIDs claims ids that are unique across the cluster, for ever, session ids included, and returns the first; the
 	// others follow it (O3). A repeat claims others.
 	AllocateIDs(ctx context.Context, r ClaimRequest) (first ID, err error)
@@ -31,9 +34,10 @@ type Events interface {
 	// MovedLocally is Moved for a session that was and stays a local one: the attachment is its node's (L5). Every attachment of the log is
 	// newer than those.
 	MovedLocally(id ID, attachment uint64)
-	// Jeopardy says that touches may not count since a moment, and which client addresses to try instead.
+	// Jeopardy says that touches may not count since a moment, and which client addresses to try instead. It is said again when the
+	// node becomes read-only meanwhile, or is no longer and still hears of no leader: [Service.State] then says so.
 	Jeopardy(since time.Time, try []string)
-	// JeopardyEnded says that touches count again.
+	// JeopardyEnded says that touches count again, and that a node which was read-only is so no longer.
 	JeopardyEnded()
 }
 

@@ -143,8 +143,10 @@ type GetStatusResponse struct {
 	// Why not, when not ready.
 	NotReadyBecause string `protobuf:"bytes,13,opt,name=not_ready_because,json=notReadyBecause,proto3" json:"not_ready_because,omitempty"`
 	// Digest of the replicated state at applied_index, hexadecimal: the same on every node at the same index.
-	StateDigest   string `protobuf:"bytes,14,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
-	Version       string `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
+	StateDigest string `protobuf:"bytes,14,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
+	Version     string `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
+	// What the node can do for clients.
+	Mode          Mode `protobuf:"varint,16,opt,name=mode,proto3,enum=holdfast.v1.Mode" json:"mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -282,6 +284,13 @@ func (x *GetStatusResponse) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *GetStatusResponse) GetMode() Mode {
+	if x != nil {
+		return x.Mode
+	}
+	return Mode_MODE_UNSPECIFIED
 }
 
 type ListMembersRequest struct {
@@ -453,8 +462,8 @@ var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\"\x12\n" +
-	"\x10GetStatusRequest\"\x80\x04\n" +
+	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/types.proto\"\x12\n" +
+	"\x10GetStatusRequest\"\xa7\x04\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
 	"\n" +
@@ -472,7 +481,8 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x05ready\x18\f \x01(\bR\x05ready\x12*\n" +
 	"\x11not_ready_because\x18\r \x01(\tR\x0fnotReadyBecause\x12!\n" +
 	"\fstate_digest\x18\x0e \x01(\tR\vstateDigest\x12\x18\n" +
-	"\aversion\x18\x0f \x01(\tR\aversion\"\x14\n" +
+	"\aversion\x18\x0f \x01(\tR\aversion\x12%\n" +
+	"\x04mode\x18\x10 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\"\x14\n" +
 	"\x12ListMembersRequest\"D\n" +
 	"\x13ListMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.holdfast.v1.MemberR\amembers\"\xb3\x01\n" +
@@ -514,19 +524,21 @@ var file_holdfast_v1_cluster_proto_goTypes = []any{
 	(*ListMembersRequest)(nil),  // 3: holdfast.v1.ListMembersRequest
 	(*ListMembersResponse)(nil), // 4: holdfast.v1.ListMembersResponse
 	(*Member)(nil),              // 5: holdfast.v1.Member
+	(Mode)(0),                   // 6: holdfast.v1.Mode
 }
 var file_holdfast_v1_cluster_proto_depIdxs = []int32{
 	0, // 0: holdfast.v1.GetStatusResponse.role:type_name -> holdfast.v1.Role
-	5, // 1: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
-	1, // 2: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
-	3, // 3: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
-	2, // 4: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
-	4, // 5: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	6, // 1: holdfast.v1.GetStatusResponse.mode:type_name -> holdfast.v1.Mode
+	5, // 2: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
+	1, // 3: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
+	3, // 4: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
+	2, // 5: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
+	4, // 6: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
+	5, // [5:7] is the sub-list for method output_type
+	3, // [3:5] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_cluster_proto_init() }
@@ -534,6 +546,7 @@ func file_holdfast_v1_cluster_proto_init() {
 	if File_holdfast_v1_cluster_proto != nil {
 		return
 	}
+	file_holdfast_v1_types_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

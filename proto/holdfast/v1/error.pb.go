@@ -37,7 +37,7 @@ const (
 	Reason_REASON_SESSION_MOVED Reason = 3
 	// UNAVAILABLE: the session's end is under way and not decided. Retry the same call a little later.
 	Reason_REASON_CLOSING Reason = 4
-	// UNAVAILABLE: this node has not caught up with the token. Retry, or try another node.
+	// UNAVAILABLE: this node has not caught up with the token, or with what the client has seen. Retry, or try another node.
 	Reason_REASON_LAGGING Reason = 5
 	// FAILED_PRECONDITION: go to the leader.
 	Reason_REASON_NOT_LEADER Reason = 6
@@ -45,11 +45,13 @@ const (
 	Reason_REASON_NO_LEADER Reason = 7
 	// UNAVAILABLE: the node is stopping. Try another node.
 	Reason_REASON_STOPPING Reason = 8
-	// FAILED_PRECONDITION: look for a read-write node.
+	// FAILED_PRECONDITION: a write, or a filter by remaining time, on a node that serves reads only. This call did nothing; look for a
+	// read-write node. A former try that was answered OUTCOME_UNKNOWN may take effect still: go on with the same request id.
 	Reason_REASON_READ_ONLY Reason = 9
 	// UNAVAILABLE: leadership was lost after the request was appended. Retry with the same request id: safe.
 	Reason_REASON_OUTCOME_UNKNOWN Reason = 10
-	// RESOURCE_EXHAUSTED: limit names which. Back off.
+	// RESOURCE_EXHAUSTED: field names which limit. Nothing was done. With retry_after the limit passes: send the same request
+	// again after that. Without it, waiting does not help.
 	Reason_REASON_LIMIT Reason = 11
 	// INVALID_ARGUMENT: field and limit name what to fix.
 	Reason_REASON_INVALID_ARGUMENT Reason = 12
@@ -132,12 +134,17 @@ type ErrorDetail struct {
 	LeaderAddress string `protobuf:"bytes,5,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"`
 	// SESSION_EXPIRED: the certificate, when it is still known.
 	Certificate *Certificate `protobuf:"bytes,6,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	// LIMIT: how long to wait, at least, before the same request is sent again. Absent when waiting does not help, or the
-	// node cannot say how long. Clients bound it.
+	// LIMIT: how long to wait, at least, before the same request is sent again to the same node: at most 30 s. Absent when waiting
+	// does not help, or the node cannot say how long. Opens, resumes and touches over a budget of their node are each given a
+	// moment of their own, so that those who come back do so at the budget's rate: coming sooner gains nothing, and has a node
+	// refuse once more. A session that cannot wait that long is resumed through another node. Clients bound it.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// SESSION_EXPIRED without a certificate: number of the one node that can know of the session, when it may be a local one.
 	// If it is, it lives on there.
-	LocalTo       uint32 `protobuf:"varint,8,opt,name=local_to,json=localTo,proto3" json:"local_to,omitempty"`
+	LocalTo uint32 `protobuf:"varint,8,opt,name=local_to,json=localTo,proto3" json:"local_to,omitempty"`
+	// The node that refused, of unary calls of SessionService and IdService; on a connection each message has it, the status that ends
+	// the connection not.
+	State         *NodeState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -228,11 +235,18 @@ func (x *ErrorDetail) GetLocalTo() uint32 {
 	return 0
 }
 
+func (x *ErrorDetail) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 var File_holdfast_v1_error_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"\xb8\x02\n" +
+	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"\xe6\x02\n" +
 	"\vErrorDetail\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.holdfast.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
@@ -242,7 +256,8 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\vcertificate\x18\x06 \x01(\v2\x18.holdfast.v1.CertificateR\vcertificate\x12:\n" +
 	"\vretry_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12\x19\n" +
-	"\blocal_to\x18\b \x01(\rR\alocalTo*\xd6\x02\n" +
+	"\blocal_to\x18\b \x01(\rR\alocalTo\x12,\n" +
+	"\x05state\x18\t \x01(\v2\x16.holdfast.v1.NodeStateR\x05state*\xd6\x02\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +
@@ -279,16 +294,18 @@ var file_holdfast_v1_error_proto_goTypes = []any{
 	(*ErrorDetail)(nil),         // 1: holdfast.v1.ErrorDetail
 	(*Certificate)(nil),         // 2: holdfast.v1.Certificate
 	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
+	(*NodeState)(nil),           // 4: holdfast.v1.NodeState
 }
 var file_holdfast_v1_error_proto_depIdxs = []int32{
 	0, // 0: holdfast.v1.ErrorDetail.reason:type_name -> holdfast.v1.Reason
 	2, // 1: holdfast.v1.ErrorDetail.certificate:type_name -> holdfast.v1.Certificate
 	3, // 2: holdfast.v1.ErrorDetail.retry_after:type_name -> google.protobuf.Duration
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 3: holdfast.v1.ErrorDetail.state:type_name -> holdfast.v1.NodeState
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_error_proto_init() }

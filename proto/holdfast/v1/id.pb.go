@@ -73,7 +73,8 @@ type AllocateIdsResponse struct {
 	// The first id; the others follow it one by one.
 	First uint64 `protobuf:"fixed64,1,opt,name=first,proto3" json:"first,omitempty"`
 	// As in the request.
-	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Count         uint32     `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	State         *NodeState `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -122,16 +123,24 @@ func (x *AllocateIdsResponse) GetCount() uint32 {
 	return 0
 }
 
+func (x *AllocateIdsResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 var File_holdfast_v1_id_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_id_proto_rawDesc = "" +
 	"\n" +
-	"\x14holdfast/v1/id.proto\x12\vholdfast.v1\"*\n" +
+	"\x14holdfast/v1/id.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/types.proto\"*\n" +
 	"\x12AllocateIdsRequest\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\rR\x05count\"A\n" +
+	"\x05count\x18\x01 \x01(\rR\x05count\"o\n" +
 	"\x13AllocateIdsResponse\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x06R\x05first\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\rR\x05count2]\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state2]\n" +
 	"\tIdService\x12P\n" +
 	"\vAllocateIds\x12\x1f.holdfast.v1.AllocateIdsRequest\x1a .holdfast.v1.AllocateIdsResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
@@ -151,15 +160,17 @@ var file_holdfast_v1_id_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_holdfast_v1_id_proto_goTypes = []any{
 	(*AllocateIdsRequest)(nil),  // 0: holdfast.v1.AllocateIdsRequest
 	(*AllocateIdsResponse)(nil), // 1: holdfast.v1.AllocateIdsResponse
+	(*NodeState)(nil),           // 2: holdfast.v1.NodeState
 }
 var file_holdfast_v1_id_proto_depIdxs = []int32{
-	0, // 0: holdfast.v1.IdService.AllocateIds:input_type -> holdfast.v1.AllocateIdsRequest
-	1, // 1: holdfast.v1.IdService.AllocateIds:output_type -> holdfast.v1.AllocateIdsResponse
-	1, // [1:2] is the sub-list for method output_type
-	0, // [0:1] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2, // 0: holdfast.v1.AllocateIdsResponse.state:type_name -> holdfast.v1.NodeState
+	0, // 1: holdfast.v1.IdService.AllocateIds:input_type -> holdfast.v1.AllocateIdsRequest
+	1, // 2: holdfast.v1.IdService.AllocateIds:output_type -> holdfast.v1.AllocateIdsResponse
+	2, // [2:3] is the sub-list for method output_type
+	1, // [1:2] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_id_proto_init() }
@@ -167,6 +178,7 @@ func file_holdfast_v1_id_proto_init() {
 	if File_holdfast_v1_id_proto != nil {
 		return
 	}
+	file_holdfast_v1_types_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

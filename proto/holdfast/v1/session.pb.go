@@ -245,6 +245,7 @@ type Resume struct {
 	Token         *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	Instance      uint64                 `protobuf:"fixed64,3,opt,name=instance,proto3" json:"instance,omitempty"`
 	Attempt       uint64                 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	SeenIndex     uint64                 `protobuf:"varint,5,opt,name=seen_index,json=seenIndex,proto3" json:"seen_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -303,6 +304,13 @@ func (x *Resume) GetInstance() uint64 {
 func (x *Resume) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Resume) GetSeenIndex() uint64 {
+	if x != nil {
+		return x.SeenIndex
 	}
 	return 0
 }
@@ -470,6 +478,8 @@ func (x *Upgrade) GetToken() *Token {
 // ServerMessage answers a request of the connection, or tells what happened to its sessions.
 type ServerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// As of the sending: not older than what the message tells.
+	State *NodeState `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	// Types that are valid to be assigned to Message:
 	//
 	//	*ServerMessage_Opened
@@ -515,6 +525,13 @@ func (x *ServerMessage) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ServerMessage.ProtoReflect.Descriptor instead.
 func (*ServerMessage) Descriptor() ([]byte, []int) {
 	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ServerMessage) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
 }
 
 func (x *ServerMessage) GetMessage() isServerMessage_Message {
@@ -1224,7 +1241,8 @@ func (x *Moved) GetIds() []uint64 {
 }
 
 // Jeopardy says that the node hears of no leader that has a quorum: touches may not count. Try another node. It is not about
-// local sessions: they depend on no other node, and the promises for them hold.
+// local sessions: they depend on no other node, and the promises for them hold. It is sent again when the node becomes read-only
+// meanwhile, or is no longer and still hears of no leader: the message's state then says so.
 type Jeopardy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
@@ -1278,7 +1296,7 @@ func (x *Jeopardy) GetTry() []string {
 	return nil
 }
 
-// JeopardyEnded says that touches count again.
+// JeopardyEnded says that touches count again, and that a node which was read-only is so no longer.
 type JeopardyEnded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1394,6 +1412,7 @@ type OpenSessionResponse struct {
 	Token   *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	// How long the session is safe against expiry, counted from the moment the client sent the request.
 	SafeFor       *durationpb.Duration `protobuf:"bytes,3,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
+	State         *NodeState           `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1449,6 +1468,13 @@ func (x *OpenSessionResponse) GetSafeFor() *durationpb.Duration {
 	return nil
 }
 
+func (x *OpenSessionResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 type ResumeSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Any attachment of the session. A local session can be resumed at the node that opened it; elsewhere it is refused with
@@ -1458,7 +1484,10 @@ type ResumeSessionRequest struct {
 	Instance uint64 `protobuf:"fixed64,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Counts the resumes of this session by this instance, from 1. A late resume of the same instance, with a smaller
 	// attempt than one that was served, is refused with SESSION_MOVED.
-	Attempt       uint64 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt uint64 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The highest index of a NodeState that this client has had, 0 for none. A node that has not come so far waits a little, then
+	// refuses with LAGGING: a client is never served older state than it has seen.
+	SeenIndex     uint64 `protobuf:"varint,4,opt,name=seen_index,json=seenIndex,proto3" json:"seen_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1514,11 +1543,19 @@ func (x *ResumeSessionRequest) GetAttempt() uint64 {
 	return 0
 }
 
+func (x *ResumeSessionRequest) GetSeenIndex() uint64 {
+	if x != nil {
+		return x.SeenIndex
+	}
+	return 0
+}
+
 type ResumeSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Token         *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	SafeFor       *durationpb.Duration   `protobuf:"bytes,3,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
+	State         *NodeState             `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1574,6 +1611,13 @@ func (x *ResumeSessionResponse) GetSafeFor() *durationpb.Duration {
 	return nil
 }
 
+func (x *ResumeSessionResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 type TouchSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 10,000.
@@ -1623,6 +1667,7 @@ type TouchSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the order of the tokens.
 	Results       []*TouchResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	State         *NodeState     `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1660,6 +1705,13 @@ func (*TouchSessionsResponse) Descriptor() ([]byte, []int) {
 func (x *TouchSessionsResponse) GetResults() []*TouchResult {
 	if x != nil {
 		return x.Results
+	}
+	return nil
+}
+
+func (x *TouchSessionsResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
 	}
 	return nil
 }
@@ -1776,6 +1828,7 @@ type UpgradeSessionResponse struct {
 	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Token         *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	SafeFor       *durationpb.Duration   `protobuf:"bytes,3,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
+	State         *NodeState             `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1831,6 +1884,13 @@ func (x *UpgradeSessionResponse) GetSafeFor() *durationpb.Duration {
 	return nil
 }
 
+func (x *UpgradeSessionResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 type CloseSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -1877,6 +1937,7 @@ func (x *CloseSessionRequest) GetToken() *Token {
 
 type CloseSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         *NodeState             `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1911,9 +1972,21 @@ func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
 	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
+func (x *CloseSessionResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 type GetSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SessionId     uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// A node that is read-only may answer from the state that it has applied, which may be old: the answer's state says so.
+	AllowReadOnly bool `protobuf:"varint,2,opt,name=allow_read_only,json=allowReadOnly,proto3" json:"allow_read_only,omitempty"`
+	// The highest index of a NodeState that this client has had, 0 for none. A node that has not come so far waits a little, then
+	// refuses with LAGGING: a client is never served older state than it has seen.
+	SeenIndex     uint64 `protobuf:"varint,3,opt,name=seen_index,json=seenIndex,proto3" json:"seen_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1955,6 +2028,20 @@ func (x *GetSessionRequest) GetSessionId() uint64 {
 	return 0
 }
 
+func (x *GetSessionRequest) GetAllowReadOnly() bool {
+	if x != nil {
+		return x.AllowReadOnly
+	}
+	return false
+}
+
+func (x *GetSessionRequest) GetSeenIndex() uint64 {
+	if x != nil {
+		return x.SeenIndex
+	}
+	return 0
+}
+
 type GetSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Result:
@@ -1962,8 +2049,10 @@ type GetSessionResponse struct {
 	//	*GetSessionResponse_Session
 	//	*GetSessionResponse_Certificate
 	Result isGetSessionResponse_Result `protobuf_oneof:"result"`
-	// Time until the session expires if it stays silent, as the leader sees it now; absent for an ended session.
+	// Time until the session expires if it stays silent, as the leader sees it now; absent for an ended session, and from a
+	// read-only node.
 	Remaining     *durationpb.Duration `protobuf:"bytes,3,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	State         *NodeState           `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2030,6 +2119,13 @@ func (x *GetSessionResponse) GetRemaining() *durationpb.Duration {
 	return nil
 }
 
+func (x *GetSessionResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 type isGetSessionResponse_Result interface {
 	isGetSessionResponse_Result()
 }
@@ -2051,8 +2147,14 @@ type ListSessionsRequest struct {
 	// 1 to 1,000; 0 means 100.
 	PageSize uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the former page.
-	PageToken     string         `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	Filter        *SessionFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	PageToken string         `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Filter    *SessionFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	// As in GetSessionRequest. A filter by remaining time is then refused with READ_ONLY by a node that is read-only: it
+	// does not know it, and another node may.
+	AllowReadOnly bool `protobuf:"varint,4,opt,name=allow_read_only,json=allowReadOnly,proto3" json:"allow_read_only,omitempty"`
+	// The highest index of a NodeState that this client has had, 0 for none. A node that has not come so far waits a little, then
+	// refuses with LAGGING: a client is never served older state than it has seen.
+	SeenIndex     uint64 `protobuf:"varint,5,opt,name=seen_index,json=seenIndex,proto3" json:"seen_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2106,6 +2208,20 @@ func (x *ListSessionsRequest) GetFilter() *SessionFilter {
 		return x.Filter
 	}
 	return nil
+}
+
+func (x *ListSessionsRequest) GetAllowReadOnly() bool {
+	if x != nil {
+		return x.AllowReadOnly
+	}
+	return false
+}
+
+func (x *ListSessionsRequest) GetSeenIndex() uint64 {
+	if x != nil {
+		return x.SeenIndex
+	}
+	return 0
 }
 
 // SessionFilter keeps the sessions that match all that is set.
@@ -2209,7 +2325,8 @@ type ListSessionsResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Sessions []*ListedSession       `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// Empty on the last page. A page may hold fewer sessions than asked for, and the last may be empty.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	NextPageToken string     `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	State         *NodeState `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2256,6 +2373,13 @@ func (x *ListSessionsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListSessionsResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
 }
 
 type ListedSession struct {
@@ -2331,12 +2455,14 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x05local\x18\x05 \x01(\bR\x05local\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"z\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x01\n" +
 	"\x06Resume\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
 	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x12\x1a\n" +
 	"\binstance\x18\x03 \x01(\x06R\binstance\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x04R\aattempt\"+\n" +
+	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12\x1d\n" +
+	"\n" +
+	"seen_index\x18\x05 \x01(\x04R\tseenIndex\"+\n" +
 	"\x05Touch\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ids\x18\x02 \x03(\x06R\x03ids\"C\n" +
@@ -2345,8 +2471,9 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"E\n" +
 	"\aUpgrade\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
-	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\x8f\x04\n" +
-	"\rServerMessage\x12-\n" +
+	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xbd\x04\n" +
+	"\rServerMessage\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\x12-\n" +
 	"\x06opened\x18\x01 \x01(\v2\x13.holdfast.v1.OpenedH\x00R\x06opened\x120\n" +
 	"\aresumed\x18\x02 \x01(\v2\x14.holdfast.v1.ResumedH\x00R\aresumed\x120\n" +
 	"\atouched\x18\x03 \x01(\v2\x14.holdfast.v1.TouchedH\x00R\atouched\x12-\n" +
@@ -2405,50 +2532,64 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x05local\x18\x04 \x01(\bR\x05local\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd3\x01\n" +
 	"\x13OpenSessionResponse\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12(\n" +
 	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x124\n" +
-	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\"v\n" +
+	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"\x95\x01\n" +
 	"\x14ResumeSessionRequest\x12(\n" +
 	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x06R\binstance\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x04R\aattempt\"\xa7\x01\n" +
+	"\aattempt\x18\x03 \x01(\x04R\aattempt\x12\x1d\n" +
+	"\n" +
+	"seen_index\x18\x04 \x01(\x04R\tseenIndex\"\xd5\x01\n" +
 	"\x15ResumeSessionResponse\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12(\n" +
 	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x124\n" +
-	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\"B\n" +
+	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"B\n" +
 	"\x14TouchSessionsRequest\x12*\n" +
-	"\x06tokens\x18\x01 \x03(\v2\x12.holdfast.v1.TokenR\x06tokens\"K\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x12.holdfast.v1.TokenR\x06tokens\"y\n" +
 	"\x15TouchSessionsResponse\x122\n" +
-	"\aresults\x18\x01 \x03(\v2\x18.holdfast.v1.TouchResultR\aresults\"\x92\x01\n" +
+	"\aresults\x18\x01 \x03(\v2\x18.holdfast.v1.TouchResultR\aresults\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"\x92\x01\n" +
 	"\vTouchResult\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\x06R\tsessionId\x124\n" +
 	"\bsafe_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x12.\n" +
 	"\x05error\x18\x03 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\"A\n" +
 	"\x15UpgradeSessionRequest\x12(\n" +
-	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xa8\x01\n" +
+	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xd6\x01\n" +
 	"\x16UpgradeSessionResponse\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12(\n" +
 	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x124\n" +
-	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\"?\n" +
+	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"?\n" +
 	"\x13CloseSessionRequest\x12(\n" +
-	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\x16\n" +
-	"\x14CloseSessionResponse\"2\n" +
+	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"D\n" +
+	"\x14CloseSessionResponse\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"y\n" +
 	"\x11GetSessionRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\x06R\tsessionId\"\xc7\x01\n" +
+	"session_id\x18\x01 \x01(\x06R\tsessionId\x12&\n" +
+	"\x0fallow_read_only\x18\x02 \x01(\bR\rallowReadOnly\x12\x1d\n" +
+	"\n" +
+	"seen_index\x18\x03 \x01(\x04R\tseenIndex\"\xf5\x01\n" +
 	"\x12GetSessionResponse\x120\n" +
 	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionH\x00R\asession\x12<\n" +
 	"\vcertificate\x18\x02 \x01(\v2\x18.holdfast.v1.CertificateH\x00R\vcertificate\x127\n" +
-	"\tremaining\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tremainingB\b\n" +
-	"\x06result\"\x85\x01\n" +
+	"\tremaining\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tremaining\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05stateB\b\n" +
+	"\x06result\"\xcc\x01\n" +
 	"\x13ListSessionsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x122\n" +
-	"\x06filter\x18\x03 \x01(\v2\x1a.holdfast.v1.SessionFilterR\x06filter\"\xb2\x03\n" +
+	"\x06filter\x18\x03 \x01(\v2\x1a.holdfast.v1.SessionFilterR\x06filter\x12&\n" +
+	"\x0fallow_read_only\x18\x04 \x01(\bR\rallowReadOnly\x12\x1d\n" +
+	"\n" +
+	"seen_index\x18\x05 \x01(\x04R\tseenIndex\"\xb2\x03\n" +
 	"\rSessionFilter\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\rR\x05owner\x12>\n" +
 	"\x06labels\x18\x02 \x03(\v2&.holdfast.v1.SessionFilter.LabelsEntryR\x06labels\x12(\n" +
@@ -2459,10 +2600,11 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\rmax_remaining\x18\a \x01(\v2\x19.google.protobuf.DurationR\fmaxRemaining\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"v\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa4\x01\n" +
 	"\x14ListSessionsResponse\x126\n" +
 	"\bsessions\x18\x01 \x03(\v2\x1a.holdfast.v1.ListedSessionR\bsessions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"x\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"x\n" +
 	"\rListedSession\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionR\asession\x127\n" +
 	"\tremaining\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tremaining2\xad\x05\n" +
@@ -2531,12 +2673,13 @@ var file_holdfast_v1_session_proto_goTypes = []any{
 	nil,                            // 37: holdfast.v1.SessionFilter.LabelsEntry
 	(*durationpb.Duration)(nil),    // 38: google.protobuf.Duration
 	(*Token)(nil),                  // 39: holdfast.v1.Token
-	(*Session)(nil),                // 40: holdfast.v1.Session
-	(*ErrorDetail)(nil),            // 41: holdfast.v1.ErrorDetail
-	(Cause)(0),                     // 42: holdfast.v1.Cause
-	(*Certificate)(nil),            // 43: holdfast.v1.Certificate
-	(*timestamppb.Timestamp)(nil),  // 44: google.protobuf.Timestamp
-	(Scope)(0),                     // 45: holdfast.v1.Scope
+	(*NodeState)(nil),              // 40: holdfast.v1.NodeState
+	(*Session)(nil),                // 41: holdfast.v1.Session
+	(*ErrorDetail)(nil),            // 42: holdfast.v1.ErrorDetail
+	(Cause)(0),                     // 43: holdfast.v1.Cause
+	(*Certificate)(nil),            // 44: holdfast.v1.Certificate
+	(*timestamppb.Timestamp)(nil),  // 45: google.protobuf.Timestamp
+	(Scope)(0),                     // 46: holdfast.v1.Scope
 }
 var file_holdfast_v1_session_proto_depIdxs = []int32{
 	1,  // 0: holdfast.v1.ClientMessage.open:type_name -> holdfast.v1.Open
@@ -2549,84 +2692,92 @@ var file_holdfast_v1_session_proto_depIdxs = []int32{
 	39, // 7: holdfast.v1.Resume.token:type_name -> holdfast.v1.Token
 	39, // 8: holdfast.v1.Close.token:type_name -> holdfast.v1.Token
 	39, // 9: holdfast.v1.Upgrade.token:type_name -> holdfast.v1.Token
-	7,  // 10: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
-	8,  // 11: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
-	9,  // 12: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
-	11, // 13: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
-	13, // 14: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
-	14, // 15: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
-	15, // 16: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
-	16, // 17: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
-	17, // 18: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
-	12, // 19: holdfast.v1.ServerMessage.upgraded:type_name -> holdfast.v1.Upgraded
-	40, // 20: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
-	39, // 21: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
-	38, // 22: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
-	40, // 23: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
-	39, // 24: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
-	38, // 25: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
-	38, // 26: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
-	10, // 27: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
-	41, // 28: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
-	40, // 29: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
-	39, // 30: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
-	38, // 31: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
-	41, // 32: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
-	42, // 33: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
-	43, // 34: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
-	44, // 35: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
-	38, // 36: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
-	36, // 37: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
-	40, // 38: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
-	39, // 39: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
-	38, // 40: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	39, // 41: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
-	40, // 42: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
-	39, // 43: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
-	38, // 44: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	39, // 45: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
-	24, // 46: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
-	38, // 47: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
-	41, // 48: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
-	39, // 49: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
-	40, // 50: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
-	39, // 51: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
-	38, // 52: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	39, // 53: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
-	40, // 54: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
-	43, // 55: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
-	38, // 56: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
-	32, // 57: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
-	37, // 58: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
-	45, // 59: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
-	38, // 60: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
-	38, // 61: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
-	38, // 62: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
-	38, // 63: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
-	34, // 64: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
-	40, // 65: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
-	38, // 66: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
-	0,  // 67: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
-	18, // 68: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
-	20, // 69: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
-	22, // 70: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
-	25, // 71: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
-	27, // 72: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
-	29, // 73: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
-	31, // 74: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
-	6,  // 75: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
-	19, // 76: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
-	21, // 77: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
-	23, // 78: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
-	26, // 79: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
-	28, // 80: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
-	30, // 81: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
-	33, // 82: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
-	75, // [75:83] is the sub-list for method output_type
-	67, // [67:75] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	40, // 10: holdfast.v1.ServerMessage.state:type_name -> holdfast.v1.NodeState
+	7,  // 11: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
+	8,  // 12: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
+	9,  // 13: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
+	11, // 14: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
+	13, // 15: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
+	14, // 16: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
+	15, // 17: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
+	16, // 18: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
+	17, // 19: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
+	12, // 20: holdfast.v1.ServerMessage.upgraded:type_name -> holdfast.v1.Upgraded
+	41, // 21: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
+	39, // 22: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
+	38, // 23: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
+	41, // 24: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
+	39, // 25: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
+	38, // 26: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
+	38, // 27: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
+	10, // 28: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
+	42, // 29: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
+	41, // 30: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
+	39, // 31: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
+	38, // 32: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
+	42, // 33: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
+	43, // 34: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
+	44, // 35: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
+	45, // 36: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
+	38, // 37: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
+	36, // 38: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
+	41, // 39: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
+	39, // 40: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
+	38, // 41: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	40, // 42: holdfast.v1.OpenSessionResponse.state:type_name -> holdfast.v1.NodeState
+	39, // 43: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
+	41, // 44: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
+	39, // 45: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
+	38, // 46: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	40, // 47: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	39, // 48: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
+	24, // 49: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
+	40, // 50: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	38, // 51: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
+	42, // 52: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
+	39, // 53: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
+	41, // 54: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
+	39, // 55: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
+	38, // 56: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	40, // 57: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	39, // 58: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
+	40, // 59: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
+	41, // 60: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
+	44, // 61: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
+	38, // 62: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
+	40, // 63: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
+	32, // 64: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
+	37, // 65: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
+	46, // 66: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
+	38, // 67: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
+	38, // 68: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
+	38, // 69: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
+	38, // 70: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
+	34, // 71: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
+	40, // 72: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	41, // 73: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
+	38, // 74: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
+	0,  // 75: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
+	18, // 76: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
+	20, // 77: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
+	22, // 78: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
+	25, // 79: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
+	27, // 80: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
+	29, // 81: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
+	31, // 82: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
+	6,  // 83: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
+	19, // 84: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
+	21, // 85: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
+	23, // 86: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
+	26, // 87: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
+	28, // 88: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
+	30, // 89: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
+	33, // 90: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
+	83, // [83:91] is the sub-list for method output_type
+	75, // [75:83] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_session_proto_init() }

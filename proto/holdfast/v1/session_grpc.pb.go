@@ -40,6 +40,10 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // SessionService opens, keeps alive, moves, closes and shows sessions. Any node serves it.
+//
+// Opens, resumes and touches each have a budget in every node, and more of them are refused with LIMIT and a retry_after. A client
+// may name itself in the metadata holdfast-principal, 1 to 128 printable ASCII characters, where the connection has no verified
+// certificate that says who it is: nodes can be configured to give each name a budget of its own. Nobody verifies it.
 type SessionServiceClient interface {
 	// Connect is the connection of one client process: it opens, resumes, touches and closes any number of sessions,
 	// pipelined; an answer carries the seq of its request. A connection that ends ends no session.
@@ -160,6 +164,10 @@ func (c *sessionServiceClient) ListSessions(ctx context.Context, in *ListSession
 // for forward compatibility.
 //
 // SessionService opens, keeps alive, moves, closes and shows sessions. Any node serves it.
+//
+// Opens, resumes and touches each have a budget in every node, and more of them are refused with LIMIT and a retry_after. A client
+// may name itself in the metadata holdfast-principal, 1 to 128 printable ASCII characters, where the connection has no verified
+// certificate that says who it is: nodes can be configured to give each name a budget of its own. Nobody verifies it.
 type SessionServiceServer interface {
 	// Connect is the connection of one client process: it opens, resumes, touches and closes any number of sessions,
 	// pipelined; an answer carries the seq of its request. A connection that ends ends no session.

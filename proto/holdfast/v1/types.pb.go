@@ -127,6 +127,63 @@ func (Scope) EnumDescriptor() ([]byte, []int) {
 	return file_holdfast_v1_types_proto_rawDescGZIP(), []int{1}
 }
 
+// Mode is what a node can do for its clients.
+type Mode int32
+
+const (
+	Mode_MODE_UNSPECIFIED Mode = 0
+	// The node hears of a leader that has a quorum: reads are linearizable, and writes are taken.
+	Mode_MODE_READ_WRITE Mode = 1
+	// The node hears of none, and its setting read_only is on: it serves reads of the state it has applied to clients that allow
+	// it, and refuses writes with READ_ONLY.
+	Mode_MODE_READ_ONLY Mode = 2
+	// The node hears of none, and serves no reads: requests are refused with NO_LEADER or wait for one.
+	Mode_MODE_NO_LEADER Mode = 3
+)
+
+// Enum value maps for Mode.
+var (
+	Mode_name = map[int32]string{
+		0: "MODE_UNSPECIFIED",
+		1: "MODE_READ_WRITE",
+		2: "MODE_READ_ONLY",
+		3: "MODE_NO_LEADER",
+	}
+	Mode_value = map[string]int32{
+		"MODE_UNSPECIFIED": 0,
+		"MODE_READ_WRITE":  1,
+		"MODE_READ_ONLY":   2,
+		"MODE_NO_LEADER":   3,
+	}
+)
+
+func (x Mode) Enum() *Mode {
+	p := new(Mode)
+	*p = x
+	return p
+}
+
+func (x Mode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Mode) Descriptor() protoreflect.EnumDescriptor {
+	return file_holdfast_v1_types_proto_enumTypes[2].Descriptor()
+}
+
+func (Mode) Type() protoreflect.EnumType {
+	return &file_holdfast_v1_types_proto_enumTypes[2]
+}
+
+func (x Mode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Mode.Descriptor instead.
+func (Mode) EnumDescriptor() ([]byte, []int) {
+	return file_holdfast_v1_types_proto_rawDescGZIP(), []int{2}
+}
+
 // Token says who the client is and which attachment it speaks for.
 type Token struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -416,6 +473,72 @@ func (x *Certificate) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// NodeState is what the node that answers can do, and how much it knows, as of the answer. Every answer of SessionService and IdService
+// carries it, and every message of a connection; a read that was answered from the state of a read-only node says MODE_READ_ONLY, whatever
+// the node has become since. The index of an answer about a local session may be lower than what the client has seen.
+type NodeState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Node number, 1 to 254.
+	Node uint32 `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
+	Mode Mode   `protobuf:"varint,2,opt,name=mode,proto3,enum=holdfast.v1.Mode" json:"mode,omitempty"`
+	// Raft index up to which the node has applied the log: the answer shows no older state, and all of it is committed. A client
+	// sends the highest one it has had as seen_index.
+	Index         uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeState) Reset() {
+	*x = NodeState{}
+	mi := &file_holdfast_v1_types_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeState) ProtoMessage() {}
+
+func (x *NodeState) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_types_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeState.ProtoReflect.Descriptor instead.
+func (*NodeState) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_types_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *NodeState) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
+func (x *NodeState) GetMode() Mode {
+	if x != nil {
+		return x.Mode
+	}
+	return Mode_MODE_UNSPECIFIED
+}
+
+func (x *NodeState) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
 var File_holdfast_v1_types_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_types_proto_rawDesc = "" +
@@ -454,7 +577,11 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\x04term\x18\x05 \x01(\x04R\x04term\x125\n" +
 	"\bcredited\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bcredited\x12\x14\n" +
 	"\x05index\x18\a \x01(\x04R\x05index\x125\n" +
-	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt*C\n" +
+	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\\\n" +
+	"\tNodeState\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\rR\x04node\x12%\n" +
+	"\x04mode\x18\x02 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index*C\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCAUSE_CLOSED\x10\x01\x12\x11\n" +
@@ -462,7 +589,12 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSCOPE_GLOBAL\x10\x01\x12\x0f\n" +
-	"\vSCOPE_LOCAL\x10\x02B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\vSCOPE_LOCAL\x10\x02*Y\n" +
+	"\x04Mode\x12\x14\n" +
+	"\x10MODE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fMODE_READ_WRITE\x10\x01\x12\x12\n" +
+	"\x0eMODE_READ_ONLY\x10\x02\x12\x12\n" +
+	"\x0eMODE_NO_LEADER\x10\x03B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_types_proto_rawDescOnce sync.Once
@@ -476,31 +608,34 @@ func file_holdfast_v1_types_proto_rawDescGZIP() []byte {
 	return file_holdfast_v1_types_proto_rawDescData
 }
 
-var file_holdfast_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_holdfast_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_holdfast_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_holdfast_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_holdfast_v1_types_proto_goTypes = []any{
 	(Cause)(0),                    // 0: holdfast.v1.Cause
 	(Scope)(0),                    // 1: holdfast.v1.Scope
-	(*Token)(nil),                 // 2: holdfast.v1.Token
-	(*Session)(nil),               // 3: holdfast.v1.Session
-	(*Certificate)(nil),           // 4: holdfast.v1.Certificate
-	nil,                           // 5: holdfast.v1.Session.LabelsEntry
-	(*durationpb.Duration)(nil),   // 6: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(Mode)(0),                     // 2: holdfast.v1.Mode
+	(*Token)(nil),                 // 3: holdfast.v1.Token
+	(*Session)(nil),               // 4: holdfast.v1.Session
+	(*Certificate)(nil),           // 5: holdfast.v1.Certificate
+	(*NodeState)(nil),             // 6: holdfast.v1.NodeState
+	nil,                           // 7: holdfast.v1.Session.LabelsEntry
+	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 }
 var file_holdfast_v1_types_proto_depIdxs = []int32{
-	6, // 0: holdfast.v1.Session.timeout:type_name -> google.protobuf.Duration
-	5, // 1: holdfast.v1.Session.labels:type_name -> holdfast.v1.Session.LabelsEntry
-	7, // 2: holdfast.v1.Session.opened_at:type_name -> google.protobuf.Timestamp
+	8, // 0: holdfast.v1.Session.timeout:type_name -> google.protobuf.Duration
+	7, // 1: holdfast.v1.Session.labels:type_name -> holdfast.v1.Session.LabelsEntry
+	9, // 2: holdfast.v1.Session.opened_at:type_name -> google.protobuf.Timestamp
 	0, // 3: holdfast.v1.Certificate.cause:type_name -> holdfast.v1.Cause
-	6, // 4: holdfast.v1.Certificate.last_touch_age:type_name -> google.protobuf.Duration
-	6, // 5: holdfast.v1.Certificate.credited:type_name -> google.protobuf.Duration
-	7, // 6: holdfast.v1.Certificate.ended_at:type_name -> google.protobuf.Timestamp
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	8, // 4: holdfast.v1.Certificate.last_touch_age:type_name -> google.protobuf.Duration
+	8, // 5: holdfast.v1.Certificate.credited:type_name -> google.protobuf.Duration
+	9, // 6: holdfast.v1.Certificate.ended_at:type_name -> google.protobuf.Timestamp
+	2, // 7: holdfast.v1.NodeState.mode:type_name -> holdfast.v1.Mode
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_types_proto_init() }
@@ -513,8 +648,8 @@ func file_holdfast_v1_types_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_types_proto_rawDesc), len(file_holdfast_v1_types_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   4,
+			NumEnums:      3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
