@@ -2,8 +2,10 @@ package transport
 
 import (
 	"net"
+	"net/netip"
 	"runtime"
 	"testing"
+	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 )
@@ -76,3 +78,30 @@ func BenchmarkIdleConnection(b *testing.B) {
 		b.ReportMetric(float64(after.HeapAlloc+after.StackInuse-before.HeapAlloc-before.StackInuse)/connections, "B/connection")
 	}
 }
+
+// BenchmarkGate is what a request costs at the gate: a touch that is admitted, a resume that is refused, and one that is counted by address and
+// principal too.
+func BenchmarkGate(b *testing.B) {
+	v := Visitor{Address: netip.MustParseAddr("192.0.2.1"), Principal: "a"}
+	for name, c := range map[string]struct {
+		config GateConfig
+		kind   Kind
+	}{
+		"touch":   {GateConfig{Touches: mostOfBenchmark}, Touches},
+		"refused": {GateConfig{Resumes: 1}, Resumes},
+		"by-all":  {GateConfig{Resumes: mostOfBenchmark, ArrivalsPerAddress: mostOfBenchmark, ArrivalsPerPrincipal: mostOfBenchmark}, Resumes},
+	} {
+		b.Run(name, func(b *testing.B) {
+			g := NewGate(c.config)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					_ = g.Admit(time.Now(), c.kind, 1, v)
+				}
+			})
+		})
+	}
+}
+
+// mostOfBenchmark is a budget that is never used up.
+const mostOfBenchmark = 1_000_000_000

@@ -48,6 +48,8 @@ type ClientConfig struct {
 	KeepaliveTime, KeepaliveTimeout time.Duration
 	// KeepaliveMinTime is how often a client may ping; default 5 s. One that pings more often loses its connection.
 	KeepaliveMinTime time.Duration
+	// Gate says how much of what clients ask for the node takes on in a second; zero is no limit.
+	Gate GateConfig
 	// TouchWait bounds what one TouchSessions waits for tokens that are newer than this node; default 1 s.
 	TouchWait time.Duration
 	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
@@ -76,6 +78,7 @@ func (c ClientConfig) withDefaults() ClientConfig {
 type ClientServer struct {
 	port   *port
 	health *health.Server
+	gate   *Gate
 	stats  clientCounters
 }
 
@@ -91,6 +94,10 @@ type ClientStats struct {
 	Connections int64
 	// Refused counts connections closed because there were too many.
 	Refused uint64
+	// Crowded counts those of them that were closed because there were too many of their address.
+	Crowded uint64
+	// Refusals counts opens, resumes and touches that the gate refused.
+	Refusals Refusals
 	// Streams are the Connect streams open now, Sessions what was opened or resumed through them and has not ended or moved.
 	Streams, Sessions int64
 	// SlowReaders counts Connect streams ended because the client did not read.
@@ -104,20 +111,22 @@ type ClientStats struct {
 // NewClientServer returns a server of service and cluster. It starts nothing, and is NOT_SERVING until [ClientServer.SetServing].
 func NewClientServer(cfg ClientConfig, service session.Service, cluster Cluster) *ClientServer {
 	cfg = cfg.withDefaults()
-	s := &ClientServer{health: health.NewServer()}
+	s := &ClientServer{health: health.NewServer(), gate: NewGate(cfg.Gate)}
 	s.port = newPort(portConfig{
 		logger:           cfg.Logger,
 		credentials:      cfg.Credentials,
 		maxMessageBytes:  cfg.MaxMessageBytes,
 		maxStreams:       cfg.MaxStreams,
 		maxConnections:   cfg.MaxConnections,
+		maxPerAddress:    cfg.Gate.ConnectionsPerAddress,
 		keepaliveTime:    cfg.KeepaliveTime,
 		keepaliveTimeout: cfg.KeepaliveTimeout,
 		ping:             cfg.KeepaliveMinTime,
+		state:            func() *holdfastv1.NodeState { return StateProto(service.State()) },
 	})
 	s.SetServing(HealthNode, false)
 	s.SetServing(HealthLeader, false)
-	holdfastv1.RegisterSessionServiceServer(s.port.grpc, &sessionServer{cfg: cfg, service: service, port: s.port, stats: &s.stats})
+	holdfastv1.RegisterSessionServiceServer(s.port.grpc, &sessionServer{cfg: cfg, service: service, port: s.port, gate: s.gate, stats: &s.stats})
 	holdfastv1.RegisterClusterServiceServer(s.port.grpc, &clusterServer{cluster: cluster})
 	holdfastv1.RegisterIdServiceServer(s.port.grpc, &idServer{cfg: cfg, service: service})
 	healthpb.RegisterHealthServer(s.port.grpc, s.health)
@@ -150,6 +159,8 @@ func (s *ClientServer) Stats() ClientStats {
 	return ClientStats{
 		Connections: s.port.connections.Load(),
 		Refused:     s.port.refused.Load(),
+		Crowded:     s.port.crowded.Load(),
+		Refusals:    s.gate.Refused(),
 		Streams:     s.stats.streams.Load(),
 		Sessions:    s.stats.sessions.Load(),
 		SlowReaders: s.stats.slowReaders.Load(),

@@ -43,6 +43,7 @@ type NodeStatus struct {
 	NotReadyBecause  string
 	StateDigest      string
 	Version          string
+	Mode             session.Mode
 }
 
 // Member describes one node of the configuration.
@@ -83,6 +84,7 @@ func (c *clusterServer) GetStatus(ctx context.Context, _ *holdfastv1.GetStatusRe
 		NotReadyBecause:  s.NotReadyBecause,
 		StateDigest:      s.StateDigest,
 		Version:          s.Version,
+		Mode:             modeProto(s.Mode),
 	}, nil
 }
 

@@ -32,9 +32,14 @@ func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) 
 func (s *sessionServer) connect(stream connectStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
+	visitor, err := visitorOf(ctx)
+	if err != nil {
+		return err
+	}
 	c := &connection{
 		server: s,
-		out:    newOutbox(s.cfg.MaxOutgoing),
+		places: s.gate.Places(visitor, s.cfg.MaxRequests),
+		out:    newOutbox(s.cfg.MaxOutgoing, s.state),
 		roster: newRoster(s.cfg.MaxSessions, s.cfg.MaxRequests),
 	}
 	conn, err := s.service.Connect(c)
@@ -45,6 +50,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 	s.stats.streams.Add(1)
 	err = c.serve(ctx, stream)
 	cancel()
+	c.places.Leave()
 	<-c.roster.drain() // requests end because their context has
 	conn.Disconnect()
 	s.stats.streams.Add(-1)
@@ -55,6 +61,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 // connection is one Connect stream. It is the session.Events of the connection behind it.
 type connection struct {
 	server *sessionServer
+	places *Places
 	conn   session.Connection
 	out    *outbox
 	roster *roster

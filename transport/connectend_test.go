@@ -58,7 +58,7 @@ func TestASlowReaderLosesItsStream(t *testing.T) {
 }
 
 func TestOutgoingBytesAreBounded(t *testing.T) {
-	o := newOutbox(1 << 20)
+	o := newOutbox(1<<20, noState)
 	for n := 0; o.err() == nil; n++ {
 		if n > maxOutgoingBytes>>20 {
 			t.Fatal("no bound")
@@ -74,7 +74,7 @@ func TestOutgoingBytesAreBounded(t *testing.T) {
 	if len(o.queue) != 0 {
 		t.Error("an outbox that overflowed takes more")
 	}
-	o = newOutbox(1 << 20)
+	o = newOutbox(1<<20, noState)
 	o.bytes = maxOutgoingBytes - messageOverhead - 100
 	o.gone(certificate(1))
 	if o.err() != nil {
@@ -89,7 +89,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	service := &fakeService{
 		open:  func(context.Context, session.OpenRequest) (session.Grant, error) { panic("secret") },
 		touch: func([]session.ID) session.Touched { panic("secret") },
-		find:  func(context.Context, session.ID) (session.Listed, error) { panic("secret") },
+		find:  func(context.Context, session.ID, session.ReadOptions) (session.Listed, error) { panic("secret") },
 	}
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, service)

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	"holdfast/session"
 )
 
 // Buffers of one connection. gRPC's defaults of 32 KiB each way would be all of the 32 KB that an idle connection may
@@ -35,8 +37,13 @@ type DialOptions struct {
 	MaxMessageBytes int
 	// Credentials of the transport; nil is plaintext.
 	Credentials credentials.TransportCredentials
+	// Principal is sent with each call as the client's own word of who it is, see [ValidPrincipal]; empty sends nothing.
+	Principal string
 	// UserAgent goes in front of gRPC's own.
 	UserAgent string
+	// Heard, when set, is called with what the node says of itself in the answer to a unary call, or in its refusal, before the
+	// call returns; of calls under way at the same time, at the same time.
+	Heard func(session.NodeState)
 }
 
 // DialClient returns a client connection to the node at address, host:port, which need not be reachable: gRPC connects
@@ -56,7 +63,7 @@ func dialOptions(o DialOptions) []grpc.DialOption {
 	if o.Credentials == nil {
 		o.Credentials = insecure.NewCredentials()
 	}
-	return []grpc.DialOption{
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(o.Credentials),
 		grpc.WithContextDialer(o.Dial),
 		grpc.WithNoProxy(),
@@ -76,7 +83,25 @@ func dialOptions(o DialOptions) []grpc.DialOption {
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(or(o.MaxMessageBytes, 4*DefaultMessageBytes))),
 	}
+	if o.Heard != nil {
+		options = append(options, grpc.WithUnaryInterceptor(hear(o.Heard)))
+	}
+	if o.Principal != "" {
+		options = append(options, grpc.WithPerRPCCredentials(named(o.Principal)))
+	}
+	return options
 }
+
+// named sends the name of a principal with each call.
+type named string
+
+// GetRequestMetadata returns what is sent.
+func (n named) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{principalKey: string(n)}, nil
+}
+
+// RequireTransportSecurity is false: it is a name, no secret.
+func (named) RequireTransportSecurity() bool { return false }
 
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer

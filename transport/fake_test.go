@@ -23,8 +23,9 @@ type fakeService struct {
 	touchToken func(context.Context, session.Token) (time.Duration, error)
 	closing    func(context.Context, session.Token) error
 	upgrade    func(context.Context, session.Token) (session.Grant, error)
-	find       func(context.Context, session.ID) (session.Listed, error)
+	find       func(context.Context, session.ID, session.ReadOptions) (session.Listed, error)
 	list       func(context.Context, session.Query) (session.Page, error)
+	state      func() session.NodeState
 	allocate   func(context.Context, session.ClaimRequest) (session.ID, error)
 
 	mu           sync.Mutex
@@ -57,8 +58,15 @@ func (f *fakeService) ended() int {
 	return f.disconnected
 }
 
-func (f *fakeService) Find(ctx context.Context, id session.ID) (session.Listed, error) {
-	return f.find(ctx, id)
+func (f *fakeService) Find(ctx context.Context, id session.ID, o session.ReadOptions) (session.Listed, error) {
+	return f.find(ctx, id, o)
+}
+
+func (f *fakeService) State() session.NodeState {
+	if f.state == nil {
+		return session.NodeState{}
+	}
+	return f.state()
 }
 
 func (f *fakeService) List(ctx context.Context, q session.Query) (session.Page, error) {
@@ -125,6 +133,7 @@ func (c fakeCluster) Status(context.Context) (NodeStatus, error) {
 	return NodeStatus{
 		Node: 1, ClusterID: "c", Role: RoleLeader, Term: 2, Leader: 3, LeaderAddress: "n3:7400", CommitIndex: 4, AppliedIndex: 5,
 		SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", StateDigest: "ab", Version: "v",
+		Mode: session.ModeReadOnly,
 	}, c.err
 }
 
@@ -235,6 +244,18 @@ func (b *logBuffer) String() string {
 	return b.bytes.String()
 }
 
+// sleep waits in a bubble.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 func dialPipes(t *testing.T, network *pipes) *grpc.ClientConn {
 	t.Helper()
 	conn, err := DialClient("node", DialOptions{Dial: network.dial})
@@ -296,3 +317,5 @@ func receive(t *testing.T, stream holdfastv1.SessionService_ConnectClient) *hold
 	}
 	return m
 }
+
+func noState() *holdfastv1.NodeState { return nil }

@@ -2,13 +2,12 @@ package transport
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -62,7 +61,7 @@ func FuzzConnectMessage(f *testing.F) {
 			return
 		}
 		s := &sessionServer{
-			cfg: ClientConfig{}.withDefaults(), service: &fakeService{}, stats: &clientCounters{},
+			cfg: ClientConfig{}.withDefaults(), service: &fakeService{}, stats: &clientCounters{}, gate: NewGate(GateConfig{}),
 			port: &port{logger: hclog.NewNullLogger(), stopping: make(chan struct{})},
 		}
 		stream := &oneMessage{ctx: t.Context(), in: []*holdfastv1.ClientMessage{m}}
@@ -117,97 +116,44 @@ func FuzzPeerMessage(f *testing.F) {
 	})
 }
 
-// FuzzUnary gives the unary calls any request: an answer that can be sent, or an error that names what is out of range; and a
-// page token or an error's detail of the wire is understood or refused.
-func FuzzUnary(f *testing.F) {
-	token := TokenProto(grant(7).Token)
-	id := make([]byte, 16)
-	for call, m := range []proto.Message{
-		&holdfastv1.OpenSessionRequest{Timeout: PromiseProto(time.Second), RequestId: id, Labels: map[string]string{"a": "b"}},
-		&holdfastv1.ResumeSessionRequest{Token: token, Instance: 1, Attempt: 1},
-		&holdfastv1.TouchSessionsRequest{Tokens: []*holdfastv1.Token{token, token, {}}},
-		&holdfastv1.CloseSessionRequest{Token: token},
-		&holdfastv1.GetSessionRequest{SessionId: 7},
-		&holdfastv1.ListSessionsRequest{
-			PageSize: 10, PageToken: pageToken(9),
-			Filter: &holdfastv1.SessionFilter{Owner: 3, MinAge: PromiseProto(time.Second), MaxRemaining: badDuration(), Labels: map[string]string{"a": ""}},
-		},
-		&holdfastv1.ErrorDetail{Reason: holdfastv1.Reason_REASON_NOT_LEADER, Field: "f", Limit: "l"},
+// FuzzErrorDetail: what a node says of an error is understood as one, whatever it says, and its state as one of a node or of none.
+func FuzzErrorDetail(f *testing.F) {
+	for _, d := range []*holdfastv1.ErrorDetail{
+		{},
+		Detail(&session.ExpiredError{ID: 7, LocalTo: 3}),
+		Detail(&session.LimitError{Name: "n", Limit: "l", RetryAfter: time.Second}),
+		{Reason: holdfastv1.Reason_REASON_SESSION_EXPIRED, Certificate: CertificateProto(certificate(7))},
+		{Reason: holdfastv1.Reason_REASON_NOT_LEADER, Field: "f", Limit: "l", State: StateProto(stateOf(3))},
+		{Reason: holdfastv1.Reason_REASON_LIMIT, RetryAfter: durationpb.New(-time.Hour)},
+		{State: &holdfastv1.NodeState{Node: 255, Mode: 9}},
 	} {
-		b, err := proto.Marshal(m)
+		b, err := proto.Marshal(d)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(uint8(call), b)
+		f.Add(b)
 	}
-	s := &sessionServer{
-		cfg: ClientConfig{}.withDefaults(), stats: &clientCounters{}, port: &port{logger: hclog.NewNullLogger(), stopping: make(chan struct{})},
-		service: &fakeService{
-			find: func(_ context.Context, id session.ID) (session.Listed, error) {
-				return session.Listed{Session: grant(id).Session}, nil
-			},
-			list: func(_ context.Context, q session.Query) (session.Page, error) {
-				if q.Size < 1 || q.Size > session.MaxPage || q.Filter.MinRemaining < 0 || q.Filter.MaxRemaining < 0 {
-					return session.Page{}, fmt.Errorf("asked for %+v", q)
-				}
-				return session.Page{Sessions: []session.Listed{{Session: grant(7).Session}}, Next: 7}, nil
-			},
-		},
-	}
-	f.Fuzz(func(t *testing.T, call uint8, b []byte) {
-		var answer proto.Message
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := &holdfastv1.ErrorDetail{}
+		if proto.Unmarshal(b, d) != nil {
+			return
+		}
+		var state session.NodeState
 		var err error
-		ofMessage().Hold(t, len(b), func() { answer, err = s.callFuzzed(t, call, b) })
-		switch {
-		case err != nil:
-			if Code(err) != codes.InvalidArgument && Code(err) != codes.ResourceExhausted || Detail(err).GetField() == "" {
-				t.Errorf("call %d was refused with %v", call, err)
-			}
-		case answer != nil:
-			if _, err := proto.Marshal(answer); err != nil {
-				t.Errorf("the answer cannot be sent: %v", err)
-			}
+		ofMessage().Hold(t, len(b), func() { state, err = StateFrom(d.GetState()), FromDetail(d, "text") })
+		if state.Node != 0 && !state.Node.Valid() {
+			t.Errorf("%v became %+v", d.GetState(), state)
+		}
+		if err == nil || err.Error() == "" || Detail(err) == nil {
+			t.Errorf("%v became %v", d, err)
+		}
+		if limit, ok := errors.AsType[*session.LimitError](err); ok && limit.RetryAfter < 0 {
+			t.Errorf("%v asks to come back %v ago", d, limit.RetryAfter)
+		}
+		if known(d.GetReason()) && Detail(err).GetReason() != d.GetReason() {
+			t.Errorf("%v became %v", d, Detail(err))
 		}
 	})
-}
-
-// callFuzzed makes one of the unary calls with the message that b is, if it is one.
-func (s *sessionServer) callFuzzed(t *testing.T, call uint8, b []byte) (proto.Message, error) {
-	t.Helper()
-	switch call {
-	case 0:
-		return called(t, b, &holdfastv1.OpenSessionRequest{}, s.OpenSession)
-	case 1:
-		return called(t, b, &holdfastv1.ResumeSessionRequest{}, s.ResumeSession)
-	case 2:
-		return called(t, b, &holdfastv1.TouchSessionsRequest{}, s.TouchSessions)
-	case 3:
-		return called(t, b, &holdfastv1.CloseSessionRequest{}, s.CloseSession)
-	case 4:
-		return called(t, b, &holdfastv1.GetSessionRequest{}, s.GetSession)
-	case 5:
-		return called(t, b, &holdfastv1.ListSessionsRequest{}, s.ListSessions)
-	default:
-		d := &holdfastv1.ErrorDetail{}
-		if proto.Unmarshal(b, d) == nil {
-			if err := FromDetail(d, "text"); err == nil || err.Error() == "" || Detail(err) == nil {
-				t.Errorf("%v became %v", d, err)
-			}
-		}
-		return nil, nil //nolint:nilnil // there is no call
-	}
-}
-
-func called[Q, A proto.Message](t *testing.T, b []byte, q Q, call func(context.Context, Q) (A, error)) (proto.Message, error) {
-	t.Helper()
-	if bad := proto.Unmarshal(b, q); bad != nil {
-		return nil, nil //nolint:nilerr,nilnil // gRPC would have refused it: there is no call
-	}
-	answer, err := call(t.Context(), q)
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
 }
 
 func fuzzLearner(t *testing.T, b []byte) {

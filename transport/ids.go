@@ -23,5 +23,5 @@ func (s *idServer) AllocateIds(ctx context.Context, req *holdfastv1.AllocateIdsR
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.AllocateIdsResponse{First: uint64(first), Count: req.GetCount()}, nil
+	return &holdfastv1.AllocateIdsResponse{First: uint64(first), Count: req.GetCount(), State: StateProto(s.service.State())}, nil
 }

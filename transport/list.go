@@ -28,7 +28,7 @@ func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
 	if err != nil {
 		return session.Query{}, within("filter", err)
 	}
-	return session.Query{After: after, Size: int(size), Filter: filter}, nil
+	return session.Query{After: after, Size: int(size), Filter: filter, Read: session.ReadOptions{AllowReadOnly: req.GetAllowReadOnly(), Seen: req.GetSeenIndex()}}, nil
 }
 
 // pageProto returns a page as it travels. A page whose sessions carry many labels is cut short, so that the answer stays

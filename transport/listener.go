@@ -2,6 +2,7 @@ package transport
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -30,18 +31,26 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.port.connections.Add(1) <= int64(l.port.maxConnections) {
-			return &counted{Conn: conn, port: l.port}, nil
+		if l.port.connections.Add(1) > int64(l.port.maxConnections) {
+			l.port.connections.Add(-1)
+			l.refuse(conn, "max_connections", l.port.maxConnections)
+			continue
 		}
-		l.port.connections.Add(-1)
-		l.port.refused.Add(1)
-		l.refuse(conn)
+		address := addressOf(conn.RemoteAddr())
+		if !l.port.crowd.enter(address) {
+			l.port.connections.Add(-1)
+			l.port.crowded.Add(1)
+			l.refuse(conn, "max_connections_per_address", l.port.crowd.most)
+			continue
+		}
+		return &counted{Conn: conn, port: l.port, address: address}, nil
 	}
 }
 
-func (l *limited) refuse(conn net.Conn) {
+func (l *limited) refuse(conn net.Conn, limit string, value int) {
+	l.port.refused.Add(1)
 	l.log.Do(func() {
-		l.port.logger.Warn("connection refused: over a limit", "limit", "max_connections", "value", l.port.maxConnections,
+		l.port.logger.Warn("connection refused: over a limit", "limit", limit, "value", value,
 			"remote", conn.RemoteAddr().String(), "refused", l.port.refused.Load())
 	})
 	if err := conn.Close(); err != nil {
@@ -52,12 +61,16 @@ func (l *limited) refuse(conn net.Conn) {
 // counted gives its place back when it is closed.
 type counted struct {
 	net.Conn
-	port *port
-	once sync.Once
+	port    *port
+	address netip.Addr
+	once    sync.Once
 }
 
 // Close closes the connection.
 func (c *counted) Close() error {
-	c.once.Do(func() { c.port.connections.Add(-1) })
+	c.once.Do(func() {
+		c.port.crowd.leave(c.address)
+		c.port.connections.Add(-1)
+	})
 	return c.Conn.Close()
 }

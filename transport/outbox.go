@@ -27,6 +27,8 @@ const (
 // asks for, the queue overflows once, takes no more, and its stream ends. Safe for concurrent use.
 type outbox struct {
 	limit int
+	// state is that of the node, as each message tells it.
+	state func() *holdfastv1.NodeState
 	// wake has room for one: there is something new for the writer.
 	wake chan struct{}
 	// overflow is closed when the queue was full.
@@ -46,8 +48,9 @@ type outgoing struct {
 	bytes   int
 }
 
-func newOutbox(limit int) *outbox {
-	return &outbox{limit: limit, wake: make(chan struct{}, 1), overflow: make(chan struct{})}
+// newOutbox returns one of at most limit messages, each of which tells state as it is sent.
+func newOutbox(limit int, state func() *holdfastv1.NodeState) *outbox {
+	return &outbox{limit: limit, state: state, wake: make(chan struct{}, 1), overflow: make(chan struct{})}
 }
 
 // add queues a message.
@@ -181,15 +184,10 @@ func (o *outbox) err() error {
 func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) error) error {
 	for {
 		batch, closed := o.take()
-		for _, m := range batch {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := send(m.message); err != nil {
-				return err
-			}
-		}
 		if len(batch) > 0 {
+			if err := o.send(ctx, batch, send); err != nil {
+				return err
+			}
 			continue
 		}
 		if closed {
@@ -201,6 +199,21 @@ func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) e
 			return ctx.Err()
 		}
 	}
+}
+
+// send sends messages that are no longer queued, with the node's state: once for all, for all of it was made before (N4).
+func (o *outbox) send(ctx context.Context, batch []outgoing, send func(*holdfastv1.ServerMessage) error) error {
+	state := o.state()
+	for _, m := range batch {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m.message.State = state
+		if err := send(m.message); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeBatch is how many messages the writer takes at once. What it has taken is no longer counted, so it is little.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,9 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
-	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -204,146 +201,6 @@ func TestPeersOfOthersAreRefused(t *testing.T) {
 	})
 }
 
-func TestHelloIsAwaitedFiveSeconds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
-		p := peerPort(t, nil)
-		defer p.stop(t)
-		network := p.network
-		begun := time.Now()
-		stream, err := peerv1.NewPeerServiceClient(dialPipes(t, network)).Follow(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err = stream.Recv(); status.Code(err) != codes.DeadlineExceeded {
-			t.Errorf("a stream without a hello ended with %v", err)
-		}
-		if got := time.Since(begun); got != helloTimeout {
-			t.Errorf("after %v, want %v", got, helloTimeout)
-		}
-		stream, err = peerv1.NewPeerServiceClient(dialPipes(t, network)).Follow(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.Send(&peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{}}}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := stream.Recv(); !errors.Is(Domain(err), session.ErrInvalid) {
-			t.Errorf("a stream that begins with an answer ended with %v", err)
-		}
-	})
-}
-
-func TestASilentLeaderIsGivenUp(t *testing.T) {
-	follow := func(ctx context.Context, _ session.Hello, _ LeaderLink) error {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	bubbles.Test(t, func(t *testing.T) {
-		p := peerPort(t, follow)
-		defer p.stop(t)
-		network := p.network
-		begun := time.Now()
-		if _, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 2}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a leader without a welcome: %v", err)
-		}
-		if got := time.Since(begun); got != helloTimeout {
-			t.Errorf("after %v, want %v", got, helloTimeout)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := DialPeer(ctx, peerConfig(network), session.Hello{Node: 2}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the caller's deadline: %v", err)
-		}
-		if got := time.Since(begun); got != helloTimeout+time.Second {
-			t.Errorf("after %v in all", got)
-		}
-		nobody := peerConfig(network)
-		nobody.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("connection refused") }
-		if _, err := DialPeer(t.Context(), nobody, session.Hello{Node: 2}); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "connection refused") {
-			t.Errorf("nobody there: %v", err)
-		}
-	})
-}
-
-func TestALeaderThatDoesNotWelcome(t *testing.T) {
-	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
-		return l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Round: 1}})
-	}
-	bubbles.Test(t, func(t *testing.T) {
-		p := peerPort(t, follow)
-		defer p.stop(t)
-		network := p.network
-		if _, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 2}); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
-// TestBadPeerMessagesEndTheStream sends what is out of range after a good hello, and wants the field's name back.
-func TestBadPeerMessagesEndTheStream(t *testing.T) {
-	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
-		if err := welcome(l); err != nil {
-			return err
-		}
-		for {
-			if _, err := l.Recv(); err != nil {
-				return nil //nolint:nilerr // a Follower that says nothing must not hide why
-			}
-		}
-	}
-	good := TokenProto(grant(9).Token)
-	request := func(r *peerv1.Request) *peerv1.LearnerMessage {
-		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}
-	}
-	open := func(o *peerv1.OpenRequest) *peerv1.LearnerMessage {
-		return request(&peerv1.Request{Body: &peerv1.Request_Open{Open: o}})
-	}
-	id, second := make([]byte, 16), PromiseProto(time.Second)
-	bubbles.Test(t, func(t *testing.T) {
-		p := peerPort(t, follow)
-		defer p.stop(t)
-		network := p.network
-		for i, tt := range []struct {
-			field string
-			m     *peerv1.LearnerMessage
-		}{
-			{"message", &peerv1.LearnerMessage{}},
-			{"message", helloProto("c", session.Hello{Node: 2})},
-			{"answer.vouch_age", &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{VouchAge: badDuration()}}}},
-			{"request.body", request(&peerv1.Request{})},
-			{"request.request_id", open(&peerv1.OpenRequest{Timeout: second})},
-			{"request.timeout", open(&peerv1.OpenRequest{RequestId: id})},
-			{"request.labels", open(&peerv1.OpenRequest{RequestId: id, Timeout: second, Labels: []*peerv1.Label{{Key: "b"}, {Key: "a"}}})},
-			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{}}})},
-			{"request.instance", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{Token: good}}})},
-			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{}}})},
-			{"request.count", request(&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: 1}}})},
-			{"request.count", request(&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Count: session.MaxClaim + 1}}})},
-			{"request.session_id", request(&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{}}})},
-			{"request.timeout", request(&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{SessionId: 1}}})},
-			{"request.remaining", request(&peerv1.Request{Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: make([]uint64, session.MaxPage+1)}}})},
-		} {
-			stream, err := peerv1.NewPeerServiceClient(dialPipes(t, network)).Follow(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range []*peerv1.LearnerMessage{helloProto("c", session.Hello{Node: 2}), tt.m} {
-				if err = stream.Send(m); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err = stream.Recv(); err != nil {
-				t.Fatal(err)
-			}
-			_, err = stream.Recv()
-			if status.Code(err) != codes.InvalidArgument {
-				t.Errorf("message %d: %v", i, err)
-			}
-			wantField(t, Domain(err), tt.field)
-		}
-	})
-}
-
 func TestRepliesOfEndedContextsAreUnknown(t *testing.T) {
 	for _, err := range []error{context.Canceled, fmt.Errorf("x: %w", context.DeadlineExceeded)} {
 		r, convErr := replyFrom(replyProto(&session.Reply{Err: err}))
@@ -354,40 +211,5 @@ func TestRepliesOfEndedContextsAreUnknown(t *testing.T) {
 	r, err := replyFrom(replyProto(&session.Reply{Err: errors.New("disk on fire")}))
 	if err != nil || r.Err == nil || r.Err.Error() != "disk on fire" || Code(r.Err) != codes.Internal {
 		t.Errorf("an error of ours became %v, %v", r.Err, err)
-	}
-}
-
-func TestLeaderMessagesOutOfRange(t *testing.T) {
-	reply := func(r *peerv1.Reply) *peerv1.LeaderMessage {
-		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: r}}
-	}
-	for field, m := range map[string]*peerv1.LeaderMessage{
-		"message":             {},
-		"welcome.leader":      {Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{Leader: 255}}},
-		"heartbeat.not_taken": {Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{NotTaken: []uint64{0}}}},
-		"reply.remaining_ms":  reply(&peerv1.Reply{RemainingMs: make([]int64, session.MaxPage+1)}),
-	} {
-		_, err := leaderFrom(m)
-		wantField(t, err, field)
-	}
-	bad := SessionProto(grant(9).Session)
-	bad.Owner = 0
-	_, err := leaderFrom(reply(&peerv1.Reply{Session: bad}))
-	wantField(t, err, "reply.session.owner")
-	m, err := leaderFrom(reply(&peerv1.Reply{RemainingMs: []int64{1 << 62, -1 << 62}}))
-	if err != nil || m.Reply.Remaining[0] < 0 || m.Reply.Remaining[1] != unknown {
-		t.Errorf("far durations became %+v, %v", m.Reply, err)
-	}
-	clock, err := peerOpenFrom(&peerv1.OpenRequest{RequestId: make([]byte, 16), Timeout: PromiseProto(1), Ms: -5})
-	if err != nil || clock.MS != 0 {
-		t.Errorf("a clock before the epoch became %+v, %v, want 0 (O1)", clock, err)
-	}
-	for _, bad := range []session.LearnerMessage{{}, {Request: &session.Request{}}} {
-		if _, err := learnerProto(bad); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("%+v: %v", bad, err)
-		}
-	}
-	if _, err := leaderProto(session.LeaderMessage{}); !errors.Is(err, session.ErrInvalid) {
-		t.Errorf("an empty message: %v", err)
 	}
 }

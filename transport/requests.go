@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -35,6 +36,10 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 	if err != nil {
 		return err
 	}
+	// One message counts once, whether it names its sessions or means them all: it is the message that costs.
+	if err := c.places.Admit(time.Now(), Arrival{Kind: Touches}); err != nil {
+		return err
+	}
 	touched := c.conn.Touch(ids)
 	answer := &holdfastv1.Touched{Seq: t.GetSeq(), SafeFor: PromiseProto(touched.SafeFor)}
 	if len(touched.Failures) > 0 {
@@ -52,31 +57,47 @@ func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, o.GetSeq(), request{open: true}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-		g, err := c.conn.Open(ctx, r)
-		if err != nil {
-			return nil, session.Token{}, err
+	if err = c.places.Admit(time.Now(), Arrival{Kind: Opens, Open: r.RequestID}); err != nil {
+		return err
+	}
+	err = c.run(ctx, o.GetSeq(), request{open: true}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+		g, failed := c.conn.Open(ctx, r)
+		if failed != nil {
+			c.places.Unserved(time.Now(), Opens, failed)
+			return nil, session.Token{}, failed
 		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
 			Seq: o.GetSeq(), Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor),
 		}}}, g.Token, nil
 	})
+	if err != nil {
+		c.places.NotBegun(time.Now(), Opens)
+	}
+	return err
 }
 
 func (c *connection) resume(ctx context.Context, p *holdfastv1.Resume) error {
-	r, err := resumeFrom(p)
+	r, err := clientResumeFrom(p)
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, p.GetSeq(), request{resume: r.Token.ID}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-		g, err := c.conn.Resume(ctx, r)
-		if err != nil {
-			return nil, session.Token{}, err
+	if err = c.places.Admit(time.Now(), Arrival{Kind: Resumes, Session: r.Token.ID}); err != nil {
+		return err
+	}
+	err = c.run(ctx, p.GetSeq(), request{resume: r.Token.ID}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+		g, failed := c.conn.Resume(ctx, r)
+		if failed != nil {
+			c.places.Unserved(time.Now(), Resumes, failed)
+			return nil, session.Token{}, failed
 		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
 			Seq: p.GetSeq(), Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor),
 		}}}, g.Token, nil
 	})
+	if err != nil {
+		c.places.NotBegun(time.Now(), Resumes)
+	}
+	return err
 }
 
 func (c *connection) close(ctx context.Context, p *holdfastv1.Close) error {

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
 
@@ -39,8 +40,12 @@ type port struct {
 	logger         hclog.Logger
 	grpc           *grpc.Server
 	maxConnections int
+	// crowd bounds those of each address.
+	crowd crowd
 	// maxMessageBytes bounds a message from the other side.
 	maxMessageBytes int
+	// state is told by refusals of unary calls; nil: none is.
+	state func() *holdfastv1.NodeState
 
 	// stopping is closed when Stop begins: streams end.
 	stopping chan struct{}
@@ -49,7 +54,8 @@ type port struct {
 	pumps sync.WaitGroup
 
 	connections atomic.Int64
-	refused     atomic.Uint64
+	refused     atomic.Uint64 // connections, crowded those of them for their address
+	crowded     atomic.Uint64
 	panics      atomic.Uint64
 }
 
@@ -60,14 +66,18 @@ type portConfig struct {
 	maxMessageBytes                       int
 	maxStreams                            int
 	maxConnections                        int
+	maxPerAddress                         int // connections; 0 is no limit
 	keepaliveTime, keepaliveTimeout, ping time.Duration
+	state                                 func() *holdfastv1.NodeState
 }
 
 func newPort(c portConfig) *port {
 	p := &port{
 		logger:          c.logger,
 		maxConnections:  c.maxConnections,
+		crowd:           crowd{most: c.maxPerAddress},
 		maxMessageBytes: c.maxMessageBytes,
+		state:           c.state,
 		stopping:        make(chan struct{}),
 	}
 	if c.credentials == nil {
@@ -129,7 +139,16 @@ func (p *port) halt(ctx context.Context) error {
 
 // unary maps the errors of unary calls, and recovers.
 func (p *port) unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
-	defer func() { err = p.answer(call.FullMethod, err) }()
+	defer func() {
+		applied := fromApplied(err)
+		if err = p.answer(call.FullMethod, err); err != nil && p.state != nil && ours(call.FullMethod) {
+			state := p.state()
+			if applied {
+				state.Mode = holdfastv1.Mode_MODE_READ_ONLY
+			}
+			err = withState(err, state)
+		}
+	}()
 	defer p.recovered(call.FullMethod, &err)
 	if err := p.measure(req); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -14,7 +15,21 @@ type sessionServer struct {
 	cfg     ClientConfig
 	service session.Service
 	port    *port
+	gate    *Gate
 	stats   *clientCounters
+}
+
+// state is what the node can do and knows, read after what an answer shows (N4).
+func (s *sessionServer) state() *holdfastv1.NodeState { return StateProto(s.service.State()) }
+
+// stateOfRead is state for the answer to a read. What comes from the applied state is a read-only node's answer, whatever the node has
+// become since (N3).
+func (s *sessionServer) stateOfRead(applied bool) *holdfastv1.NodeState { //nolint:revive // flag-parameter: it is about the mode only
+	state := s.state()
+	if applied {
+		state.Mode = holdfastv1.Mode_MODE_READ_ONLY
+	}
+	return state
 }
 
 // OpenSession opens a session that no connection serves: it lives by TouchSessions, or until it is resumed.
@@ -23,13 +38,27 @@ func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSes
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Open(ctx, open) })
+	visitor, err := s.admit(ctx, Opens, 1)
 	if err != nil {
 		return nil, err
 	}
+	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Open(ctx, open) })
+	if err != nil {
+		s.gate.Unserved(time.Now(), Opens, 1, visitor, err)
+		return nil, err
+	}
 	return &holdfastv1.OpenSessionResponse{
-		Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor),
+		Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor), State: s.state(),
 	}, nil
+}
+
+// admit has a unary call pass the gate, and returns who makes it.
+func (s *sessionServer) admit(ctx context.Context, k Kind, n int) (Visitor, error) {
+	v, err := visitorOf(ctx)
+	if err != nil {
+		return v, err
+	}
+	return v, s.gate.Admit(time.Now(), k, n, v)
 }
 
 // unary does one thing through a connection of its own.
@@ -44,16 +73,21 @@ func (s *sessionServer) unary(do func(session.Connection) (session.Grant, error)
 
 // ResumeSession moves a session to this node.
 func (s *sessionServer) ResumeSession(ctx context.Context, req *holdfastv1.ResumeSessionRequest) (*holdfastv1.ResumeSessionResponse, error) {
-	resume, err := resumeFrom(req)
+	resume, err := clientResumeFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	visitor, err := s.admit(ctx, Resumes, 1)
 	if err != nil {
 		return nil, err
 	}
 	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Resume(ctx, resume) })
 	if err != nil {
+		s.gate.Unserved(time.Now(), Resumes, 1, visitor, err)
 		return nil, err
 	}
 	return &holdfastv1.ResumeSessionResponse{
-		Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor),
+		Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor), State: s.state(),
 	}, nil
 }
 
@@ -61,6 +95,9 @@ func (s *sessionServer) ResumeSession(ctx context.Context, req *holdfastv1.Resum
 func (s *sessionServer) TouchSessions(ctx context.Context, req *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
 	tokens, err := tokensFrom(req.GetTokens())
 	if err != nil {
+		return nil, err
+	}
+	if _, err = s.admit(ctx, Touches, len(tokens)); err != nil {
 		return nil, err
 	}
 	conn, err := s.service.Connect(nil)
@@ -85,7 +122,7 @@ func (s *sessionServer) TouchSessions(ctx context.Context, req *holdfastv1.Touch
 			results[i].SafeFor = PromiseProto(safe)
 		}
 	}
-	return &holdfastv1.TouchSessionsResponse{Results: results}, nil
+	return &holdfastv1.TouchSessionsResponse{Results: results, State: s.state()}, nil
 }
 
 // CloseSession ends a session.
@@ -102,7 +139,7 @@ func (s *sessionServer) CloseSession(ctx context.Context, req *holdfastv1.CloseS
 	if err := conn.Close(ctx, token); err != nil {
 		return nil, err
 	}
-	return &holdfastv1.CloseSessionResponse{}, nil
+	return &holdfastv1.CloseSessionResponse{State: s.state()}, nil
 }
 
 // GetSession shows a session, or the certificate of its end.
@@ -111,10 +148,11 @@ func (s *sessionServer) GetSession(ctx context.Context, req *holdfastv1.GetSessi
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.service.Find(ctx, id)
+	found, err := s.service.Find(ctx, id, session.ReadOptions{AllowReadOnly: req.GetAllowReadOnly(), Seen: req.GetSeenIndex()})
 	if expired, ok := errors.AsType[*session.ExpiredError](err); ok && expired.Certificate != nil {
 		return &holdfastv1.GetSessionResponse{
 			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: CertificateProto(*expired.Certificate)},
+			State:  s.stateOfRead(fromApplied(err)),
 		}, nil
 	}
 	if err != nil {
@@ -123,6 +161,7 @@ func (s *sessionServer) GetSession(ctx context.Context, req *holdfastv1.GetSessi
 	return &holdfastv1.GetSessionResponse{
 		Result:    &holdfastv1.GetSessionResponse_Session{Session: SessionProto(found.Session)},
 		Remaining: PromiseProto(found.Remaining),
+		State:     s.stateOfRead(found.Applied),
 	}, nil
 }
 
@@ -136,5 +175,7 @@ func (s *sessionServer) ListSessions(ctx context.Context, req *holdfastv1.ListSe
 	if err != nil {
 		return nil, err
 	}
-	return pageProto(page), nil
+	answer := pageProto(page)
+	answer.State = s.stateOfRead(page.Applied)
+	return answer, nil
 }

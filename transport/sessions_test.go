@@ -47,9 +47,9 @@ func TestUnaryCalls(t *testing.T) {
 		if err != nil || grantErr != nil || !reflect.DeepEqual(got, grant(7)) {
 			t.Errorf("OpenSession: %+v, %v, %v", got, err, grantErr)
 		}
-		r, err := c.ResumeSession(t.Context(), &holdfastv1.ResumeSessionRequest{Token: TokenProto(grant(8).Token), Instance: 3, Attempt: 4})
+		r, err := c.ResumeSession(t.Context(), &holdfastv1.ResumeSessionRequest{Token: TokenProto(grant(8).Token), Instance: 3, Attempt: 4, SeenIndex: 5})
 		got, grantErr = GrantFrom(r.GetSession(), r.GetToken(), r.GetSafeFor())
-		if err != nil || grantErr != nil || !reflect.DeepEqual(got, grant(8)) || resumed != (session.ResumeRequest{Token: grant(8).Token, Instance: 3, Attempt: 4}) {
+		if err != nil || grantErr != nil || !reflect.DeepEqual(got, grant(8)) || resumed != (session.ResumeRequest{Token: grant(8).Token, Instance: 3, Attempt: 4, Seen: 5}) {
 			t.Errorf("ResumeSession: %+v of %+v, %v, %v", got, resumed, err, grantErr)
 		}
 		if _, err := c.CloseSession(t.Context(), &holdfastv1.CloseSessionRequest{Token: TokenProto(grant(9).Token)}); err != nil || closed != grant(9).Token {
@@ -118,7 +118,7 @@ func TestTouchSessions(t *testing.T) {
 func TestTouchSessionsStopsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
-	s := &sessionServer{cfg: ClientConfig{}.withDefaults(), service: &fakeService{
+	s := &sessionServer{gate: NewGate(GateConfig{}), cfg: ClientConfig{}.withDefaults(), service: &fakeService{
 		touchToken: func(context.Context, session.Token) (time.Duration, error) {
 			calls++
 			cancel()
@@ -134,7 +134,7 @@ func TestTouchSessionsStopsWithItsCaller(t *testing.T) {
 
 func TestGetSession(t *testing.T) {
 	c9 := certificate(9)
-	service := &fakeService{find: func(_ context.Context, id session.ID) (session.Listed, error) {
+	service := &fakeService{find: func(_ context.Context, id session.ID, _ session.ReadOptions) (session.Listed, error) {
 		switch id {
 		case 7:
 			return session.Listed{Session: grant(7).Session, Remaining: time.Minute}, nil
@@ -228,6 +228,7 @@ func TestClusterHealthAndReflection(t *testing.T) {
 		want := &holdfastv1.GetStatusResponse{
 			Id: 1, ClusterId: "c", Role: holdfastv1.Role_ROLE_LEADER, Term: 2, Leader: 3, LeaderAddress: "n3:7400", CommitIndex: 4, AppliedIndex: 5,
 			SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", StateDigest: "ab", Version: "v",
+			Mode: holdfastv1.Mode_MODE_READ_ONLY,
 		}
 		if err != nil || !proto.Equal(st, want) {
 			t.Errorf("GetStatus: %v, %v, want %v", st, err, want)

@@ -45,7 +45,7 @@ func (s *sessionServer) UpgradeSession(ctx context.Context, req *holdfastv1.Upgr
 		return nil, err
 	}
 	return &holdfastv1.UpgradeSessionResponse{
-		Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor),
+		Session: SessionProto(g.Session), Token: TokenProto(g.Token), SafeFor: PromiseProto(g.SafeFor), State: s.state(),
 	}, nil
 }
 

@@ -104,6 +104,18 @@ func resumeFrom(r resuming) (session.ResumeRequest, error) {
 	return session.ResumeRequest{Token: token, Instance: r.GetInstance(), Attempt: r.GetAttempt()}, nil
 }
 
+// seeing is a resume as a client asks for it. Any index may have been seen: a node waits for one a little, and bounded (N4).
+type seeing interface {
+	resuming
+	GetSeenIndex() uint64
+}
+
+func clientResumeFrom(r seeing) (session.ResumeRequest, error) {
+	resume, err := resumeFrom(r)
+	resume.Seen = r.GetSeenIndex()
+	return resume, err
+}
+
 func touchFrom(t *holdfastv1.Touch) ([]session.ID, error) {
 	return idsFrom("ids", t.GetIds(), session.MaxTouchBatch)
 }

@@ -1,0 +1,134 @@
+package transport
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// A request gives its place up when it comes back, and a connection all of them when it ends.
+func TestPlacesAreGivenUp(t *testing.T) {
+	g := NewGate(GateConfig{Resumes: 10, Opens: 1000})
+	drain(g, g.base, Resumes, Visitor{})
+	resume := func(id session.ID) Arrival { return Arrival{Kind: Resumes, Session: id} }
+	wait := func(p *Places, at time.Duration, a Arrival) time.Duration {
+		t.Helper()
+		return refusedBy(t, p.Admit(g.base.Add(at), a)).RetryAfter
+	}
+	const tick = 100 * time.Millisecond
+	gone, stays := g.Places(Visitor{}, 10), g.Places(Visitor{}, 10)
+	for i := range session.ID(10) {
+		if got, want := wait(gone, 0, resume(i+1)), time.Duration(i+1)*tick; got != want {
+			t.Fatalf("place %d is after %v, want %v", i, got, want)
+		}
+	}
+	if got := wait(gone, 0, resume(4)); got != 4*tick {
+		t.Errorf("who asks too soon is asked back after %v, want its own moment", got)
+	}
+	if got := wait(stays, 0, resume(99)); got != 11*tick {
+		t.Errorf("behind ten: %v", got)
+	}
+	gone.Leave()
+	gone.Leave()
+	if got := wait(stays, 0, resume(98)); got != 2*tick {
+		t.Errorf("behind one, after ten have gone: %v", got)
+	}
+	if got := wait(stays, 0, resume(99)); got > 2*tick {
+		t.Errorf("behind one, after ten have gone, a moment of %v is not brought forward", got)
+	}
+	if err := stays.Admit(g.base.Add(tick), resume(98)); err != nil {
+		t.Fatal(err)
+	}
+	if got := wait(stays, tick, resume(97)); got != 2*tick {
+		t.Errorf("behind one, after another was admitted: %v", got)
+	}
+	// The reader of a connection that has ended may be late: it takes no place any more.
+	for range 10 {
+		wait(gone, tick, resume(1))
+	}
+	if got := wait(stays, tick, resume(96)); got != 3*tick {
+		t.Errorf("behind two and a connection that has ended: %v", got)
+	}
+}
+
+// A connection holds so many places, and what is refused beyond that makes nobody else wait.
+func TestPlacesAreBounded(t *testing.T) {
+	g := NewGate(GateConfig{Resumes: 10})
+	drain(g, g.base, Resumes, Visitor{})
+	p := g.Places(Visitor{}, 3)
+	for i := range session.ID(1000) {
+		refusedBy(t, p.Admit(g.base, Arrival{Kind: Resumes, Session: i + 1}))
+	}
+	limit := refusedBy(t, g.Places(Visitor{}, 3).Admit(g.base, Arrival{Kind: Resumes, Session: 2000}))
+	if len(p.held) != 3 || limit.RetryAfter != 400*time.Millisecond {
+		t.Errorf("%d places are held, the next is after %v", len(p.held), limit.RetryAfter)
+	}
+}
+
+// The same on the port: a stream that ends gives its places up.
+func TestAConnectionThatEndsGivesItsPlacesUp(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{Gate: GateConfig{Resumes: 1}}, &fakeService{})
+		defer stop()
+		gone, stays := connected(t, network), connected(t, network)
+		send(t, stays, resumeMessage(1, 1))
+		receive(t, stays)
+		for seq := uint64(1); seq <= 20; seq++ {
+			send(t, gone, resumeMessage(seq, session.ID(seq)))
+			if got := refusedBy(t, FailedError(receive(t, gone).GetFailed())).RetryAfter; got != time.Duration(seq)*time.Second {
+				t.Fatalf("place %d is after %v", seq, got)
+			}
+		}
+		if err := gone.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		send(t, stays, resumeMessage(2, 2))
+		if got := refusedBy(t, FailedError(receive(t, stays).GetFailed())).RetryAfter; got != time.Second {
+			t.Errorf("behind a connection that has ended: asked back after %v", got)
+		}
+	})
+}
+
+// What a connection has no room for uses up no budget.
+func TestARequestThatIsNotBegunUsesUpNothing(t *testing.T) {
+	var release chan struct{}
+	service := &fakeService{
+		open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return grant(7), nil
+		},
+	}
+	bubbles.Test(t, func(t *testing.T) {
+		release = make(chan struct{})
+		s, network, stop := clientPort(t, ClientConfig{MaxRequests: 1, Gate: GateConfig{Opens: 20, Resumes: 20, ArrivalsPerAddress: 30}}, service)
+		defer stop()
+		full, other := connected(t, network), connected(t, network)
+		send(t, full, openMessage(1))
+		synctest.Wait()
+		for seq := uint64(2); seq < 20; seq++ {
+			send(t, full, openMessage(seq), resumeMessage(100+seq, session.ID(seq)))
+			for range 2 {
+				if got := refusedBy(t, FailedError(receive(t, full).GetFailed())); got.Name != "max_requests_per_connection" {
+					t.Fatalf("refused by %v", got)
+				}
+			}
+		}
+		send(t, other, resumeMessage(1, 1))
+		if m := receive(t, other); m.GetResumed() == nil {
+			t.Errorf("another connection: %v", FailedError(m.GetFailed()))
+		}
+		if got := s.Stats().Refusals; got != (Refusals{}) {
+			t.Errorf("counted %v", got)
+		}
+		close(release)
+		receive(t, full)
+	})
+}
