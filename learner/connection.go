@@ -18,8 +18,8 @@ type connection struct {
 	server *Server
 	// events is nil for unary calls.
 	events session.Events
-	// told is what the client was last told of jeopardy. guarded by server.mu
-	told bool
+	// told is what the client was last told of the node's plight. guarded by server.mu
+	told plight
 
 	mu sync.Mutex
 	// sessions are those of this connection, and for a moment some that have ended. guarded by mu
@@ -46,6 +46,9 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 // Resume moves a session here through the leader and serves it once this node has applied it; a local one of this node gets
 // its new attachment from the node itself.
 func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (session.Grant, error) {
+	if err := c.server.mayResume(ctx, r); err != nil {
+		return session.Grant{}, err
+	}
 	for c.server.local.has(r.Token.ID) {
 		if err := ctx.Err(); err != nil {
 			return session.Grant{}, err
@@ -56,6 +59,9 @@ func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (sessi
 	}
 	if certificate, ok := c.server.local.certificate(r.Token.ID); ok {
 		return session.Grant{}, cmp.Or(c.server.authentic(r.Token), expired(&certificate))
+	}
+	if err := c.server.reach(ctx, r.Seen); err != nil { // what the node decided has become global since
+		return session.Grant{}, err
 	}
 	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Resume: &r})
@@ -249,7 +255,7 @@ func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Dura
 	s := c.server
 	now := s.look()
 	if t.Local {
-		return s.touchLocal(t, now)
+		return s.touchLocal(ctx, t, now)
 	}
 	if err := s.verify(ctx, t); err != nil {
 		return -1, err

@@ -27,9 +27,13 @@ type fakeView struct {
 	certificates map[session.ID]session.Certificate
 	attachment   uint64
 	applied      uint64
-	term         uint64
+	// shown is ahead of applied while observers are told.
+	shown uint64
+	term  uint64
 	// onAttachment runs before Attachment answers.
 	onAttachment func()
+	// onSession runs once, before Session answers.
+	onSession func()
 }
 
 func newFakeView() *fakeView {
@@ -41,6 +45,10 @@ func newFakeView() *fakeView {
 }
 
 func (v *fakeView) Session(id session.ID) (session.Session, bool) {
+	if do := v.onSession; do != nil {
+		v.onSession = nil
+		do()
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s, ok := v.sessions[id]
@@ -88,6 +96,12 @@ func (v *fakeView) AppliedIndex() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.applied
+}
+
+func (v *fakeView) ShownIndex() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return max(v.shown, v.applied)
 }
 
 func (v *fakeView) Term() uint64 {

@@ -232,6 +232,18 @@ func (l *Local) has(id session.ID) bool {
 	return l.serving[id] != nil
 }
 
+// decides reports whether this node alone knows what is to be known of a session: it is here and no upgrade of it is under way, or was
+// and ended. The log has nothing of it.
+func (l *Local) decides(id session.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.serving[id]; s != nil {
+		return s.flight == nil
+	}
+	_, ended := l.ended[id]
+	return ended
+}
+
 // serves reports whether s is served still.
 func (l *Local) serves(s *local) bool {
 	l.mu.Lock()
@@ -271,6 +283,7 @@ func (l *Local) resume(r session.ResumeRequest, conn *connection, now time.Durat
 
 // localGone is a session that has ended, and the connection that is to hear of it.
 type localGone struct {
+	facts       session.Session
 	certificate session.Certificate
 	conn        *connection
 }
@@ -321,7 +334,7 @@ func (l *Local) end(s *local, cause session.Cause, now time.Duration, wall time.
 	s.over = expired(&c)
 	l.drop(s)
 	l.ended[c.ID] = c
-	return localGone{c, s.conn}
+	return localGone{s.facts, c, s.conn}
 }
 
 // remember keeps s as one that was here, in place of the oldest when there are enough. Called with mu held.

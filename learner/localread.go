@@ -75,7 +75,7 @@ func merge(global, local session.Page, size int) session.Page {
 		all = all[:size]
 		next = all[size-1].Session.ID
 	}
-	return session.Page{Sessions: all, Next: next}
+	return session.Page{Sessions: all, Next: next, Applied: global.Applied}
 }
 
 // count returns how many sessions are here, how many have expired, and how many became global.

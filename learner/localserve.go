@@ -12,7 +12,7 @@ import (
 func (c *connection) openLocal(ctx context.Context, o session.OpenRequest) (session.Grant, error) {
 	s := c.server
 	if !s.cfg.Local {
-		return session.Grant{}, &session.FieldError{Field: "local", Limit: "false: the cluster's setting local_sessions is off"}
+		return session.Grant{}, &session.FieldError{Field: "local", Limit: "only false while the cluster's setting local_sessions is off"}
 	}
 	timeout, err := s.cfg.Limits.Negotiate(o.Timeout)
 	if err != nil {
@@ -29,6 +29,7 @@ func (c *connection) openLocal(ctx context.Context, o session.OpenRequest) (sess
 		if err != nil {
 			return session.Grant{}, err
 		}
+		s.changedLocally(session.Change{Kind: session.Opened, Session: made.facts})
 		// One that moved, or became global, since the repeat of its open found it: the next look tells which.
 		if grant, err := c.grantLocal(made); !errors.Is(err, session.ErrMoved) {
 			return grant, err
@@ -104,6 +105,7 @@ func (c *connection) resumeLocal(ctx context.Context, r session.ResumeRequest) (
 	if made == nil {
 		return session.Grant{}, err != nil, err
 	}
+	s.changedLocally(session.Change{Kind: session.Moved, Session: made.facts})
 	if left != nil && left.events != nil {
 		left.events.MovedLocally(r.Token.ID, made.facts.Attachment)
 		left.forget([]session.ID{r.Token.ID})
@@ -116,7 +118,7 @@ func (c *connection) resumeLocal(ctx context.Context, r session.ResumeRequest) (
 }
 
 // touchLocal touches a session by a token of a local one.
-func (s *Server) touchLocal(t session.Token, now time.Duration) (time.Duration, error) {
+func (s *Server) touchLocal(ctx context.Context, t session.Token, now time.Duration) (time.Duration, error) {
 	if err := s.authentic(t); err != nil {
 		return -1, err
 	}
@@ -133,16 +135,25 @@ func (s *Server) touchLocal(t session.Token, now time.Duration) (time.Duration, 
 	if a := s.upgraded(t); a != nil {
 		return s.table.touch(a, now)
 	}
-	return -1, s.notLocal(t.ID)
+	return -1, s.notLocal(ctx, t.ID)
 }
 
 // notLocal is why a session that is not here is not touched by a token of a local one: it has ended, or it lives elsewhere as
-// far as this node knows.
-func (s *Server) notLocal(id session.ID) error {
-	if _, global := s.view.Session(id); !global && id.Node() == s.cfg.Node {
-		return s.gone(id)
+// far as this node knows. A process of this node before may have had it upgraded, and this one not have seen that: it says of a session of its own
+// that this has ended only when it has seen how that ended, or after a good round (M5).
+func (s *Server) notLocal(ctx context.Context, id session.ID) error {
+	if _, global := s.view.Session(id); global || id.Node() != s.cfg.Node {
+		return s.notHere(id)
 	}
-	return s.notHere(id)
+	if _, ended := s.certificate(id); !ended {
+		if _, err := s.read(ctx, nil); err != nil {
+			return err
+		}
+		if _, global := s.view.Session(id); global {
+			return s.notHere(id)
+		}
+	}
+	return s.gone(id)
 }
 
 // closeLocal ends a local session of this node; here is false when it is not here any more. It waits for an upgrade that is
@@ -176,10 +187,17 @@ func (s *Server) expireLocal(now time.Duration) {
 	s.tellGone(s.local.expire(now, s.pulse.vouched(), s.cfg.Clock()))
 }
 
+func (s *Server) changedLocally(c session.Change) {
+	if s.cfg.LocalChanged != nil {
+		s.cfg.LocalChanged(c)
+	}
+}
+
 // tellGone tells connections of the local sessions that have ended, and has each forget its own after that.
 func (s *Server) tellGone(all []localGone) {
 	ended := make(endings)
 	for _, gone := range all {
+		s.changedLocally(session.Change{Kind: session.Ended, Session: gone.facts, Certificate: gone.certificate})
 		if gone.conn.events != nil {
 			gone.conn.events.Gone(gone.certificate)
 			ended[gone.conn] = append(ended[gone.conn], gone.certificate.ID)

@@ -167,8 +167,8 @@ func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
 			t.Fatalf("told jeopardy %v, want its begin and its end", got)
 		}
 		told := w.events.at[0].Sub(begin)
-		if told <= jeopardyAfter*interval || told > jeopardyAfter*interval+interval/4 {
-			t.Errorf("told of jeopardy after %v, want just above %v", told, jeopardyAfter*interval)
+		if told <= jeopardyIntervals*interval || told > jeopardyIntervals*interval+interval/4 {
+			t.Errorf("told of jeopardy after %v, want just above %v", told, jeopardyIntervals*interval)
 		}
 		if got := w.events.at[1].Sub(begin); got != 11*interval {
 			t.Errorf("told of its end after %v, want at once, after %v", got, 11*interval)

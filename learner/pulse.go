@@ -2,6 +2,7 @@ package learner
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,8 +26,9 @@ type pulse struct {
 	mu sync.Mutex
 	// last is when the pulse was last looked at. guarded by mu
 	last instant
-	// since is when the process began, or its last gap ended. guarded by mu
-	since time.Duration
+	// since is when the process began, or its last gap ended, and looked is last.mono: both are written with mu held, and read by those
+	// who take no lock.
+	since, looked atomic.Int64
 	// suspension is when the machine was last found to have been suspended; negative: never. guarded by mu
 	suspension time.Duration
 	// stalls counts the gaps. guarded by mu
@@ -37,7 +39,10 @@ type pulse struct {
 const aheadLimit = time.Second
 
 func newPulse(limit time.Duration, now instant, suspended func()) *pulse {
-	return &pulse{limit: limit, suspended: suspended, last: now, since: now.mono, suspension: -1}
+	p := &pulse{limit: limit, suspended: suspended, last: now, suspension: -1}
+	p.since.Store(int64(now.mono))
+	p.looked.Store(int64(now.mono))
+	return p
 }
 
 // look notes that the process runs at now, and finds out whether it, or the machine, did not since the last look. It
@@ -55,25 +60,28 @@ func (p *pulse) look(now instant) bool {
 		p.suspended()
 	}
 	if suspended || ran > p.limit {
-		p.since = now.mono
+		p.since.Store(int64(now.mono))
 		p.stalls++
 	}
 	p.last = now
+	p.looked.Store(int64(now.mono))
 	return suspended
 }
 
 // vouches returns for how long the process has run without a gap.
 func (p *pulse) vouches(now time.Duration) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return max(now-p.since, 0)
+	return max(now-p.vouched(), 0)
 }
 
-// vouched returns since when the process has run without a gap.
-func (p *pulse) vouched() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.since
+// vouched returns since when the process has run without a gap, as far as was noticed. It takes no lock.
+func (p *pulse) vouched() time.Duration { return time.Duration(p.since.Load()) }
+
+// runs returns since when the process has run without a gap: now, when one ends that nobody has noticed yet. It takes no lock.
+func (p *pulse) runs(now time.Duration) time.Duration {
+	if looked := time.Duration(p.looked.Load()); now-looked > p.limit {
+		return now
+	}
+	return p.vouched()
 }
 
 // suspendedSince reports whether the machine was found suspended at or after a moment: what the monotonic clock says of

@@ -3,6 +3,7 @@ package learner
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"holdfast/session"
 )
@@ -11,19 +12,36 @@ import (
 const maxScan = 100_000
 
 // Find returns a session, or an ExpiredError with the certificate if that is still known. The read is linearizable: it
-// sees all that was answered before it began (R4).
+// sees all that was answered before it began (R4). A read-only node answers one that allows it from the state it has applied,
+// without the remaining time (N3), and marks it so; an error is a session.AppliedError then. None is answered from an older state
+// than the client has seen (N4).
 //
-// A local session of this node is shown as the node has it; so is the end of one.
-func (s *Server) Find(ctx context.Context, id session.ID) (session.Listed, error) {
-	if listed, ok := s.local.find(id, s.look(), s.pulse.vouched()); ok {
+// A local session of this node is shown as the node has it; so is the end of one. Nobody has seen newer state of those. While an upgrade of
+// it is under way others may have (L8): then the read is as of a session of the log, until the log does not have it.
+func (s *Server) Find(ctx context.Context, id session.ID, o session.ReadOptions) (session.Listed, error) {
+	if !s.local.decides(id) {
+		if err := s.reach(ctx, o.Seen); err != nil {
+			return session.Listed{}, err
+		}
+	}
+	if listed, ok := s.local.find(id, s.look(), s.pulse.vouched()); ok && s.local.decides(id) {
 		return listed, nil
 	}
 	if c, ok := s.local.certificate(id); ok {
 		return session.Listed{}, expired(&c)
 	}
+	if err := s.reach(ctx, o.Seen); err != nil { // what the node decided has become global since
+		return session.Listed{}, err
+	}
+	if s.readsApplied(o) {
+		return s.findApplied(id)
+	}
 	reply, err := s.read(ctx, []session.ID{id})
 	if err != nil {
 		return session.Listed{}, err
+	}
+	if listed, ok := s.local.find(id, s.look(), s.pulse.vouched()); ok {
+		return listed, nil // its upgrade had not taken effect when the read began
 	}
 	found, ok := s.view.Session(id)
 	if !ok {
@@ -32,8 +50,29 @@ func (s *Server) Find(ctx context.Context, id session.ID) (session.Listed, error
 	return session.Listed{Session: found, Remaining: reply.Remaining[0]}, nil
 }
 
-// List returns one page of the sessions that match a filter: the replicated ones, and the local ones of this node.
+// findApplied is Find in the applied state. What it returns says so, because the node may be read-write again before that is told.
+func (s *Server) findApplied(id session.ID) (session.Listed, error) {
+	if listed, ok := s.local.find(id, s.look(), s.pulse.vouched()); ok {
+		listed.Applied = true // the log may have more of it
+		return listed, nil
+	}
+	found, ok := s.view.Session(id)
+	if !ok {
+		return session.Listed{}, &session.AppliedError{Err: s.gone(id)}
+	}
+	return session.Listed{Session: found, Remaining: -1, Applied: true}, nil
+}
+
+// readsApplied reports whether a read is answered from the state that this node has applied, whoever leads (N3).
+func (s *Server) readsApplied(o session.ReadOptions) bool { return o.AllowReadOnly && s.readOnly() }
+
+// List returns one page of the sessions that match a filter: the replicated ones, and the local ones of this node. It reads as
+// Find does. Its error is session.ErrReadOnly for a filter by remaining time that a read-only node is to answer from the state it has
+// applied: it knows that of local sessions only.
 func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error) {
+	if err := s.reach(ctx, q.Read.Seen); err != nil {
+		return session.Page{}, err
+	}
 	local := s.local.list(q, s.look(), s.pulse.vouched())
 	if q.Filter.Scope == session.ScopeLocal {
 		return local, nil
@@ -46,6 +85,14 @@ func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error
 }
 
 func (s *Server) listGlobal(ctx context.Context, q session.Query) (session.Page, error) {
+	if s.readsApplied(q.Read) {
+		if q.Filter.MinRemaining != 0 || q.Filter.MaxRemaining != 0 {
+			return session.Page{}, errRemainingUnknown
+		}
+		page := s.scan(q)
+		page.Applied = true
+		return page, nil
+	}
 	if _, err := s.read(ctx, nil); err != nil {
 		return session.Page{}, err
 	}
@@ -72,7 +119,10 @@ func (s *Server) listGlobal(ctx context.Context, q session.Query) (session.Page,
 	return page, nil
 }
 
-// scan gathers what passes the filter as far as the state tells.
+// errRemainingUnknown refuses a filter by remaining time for as long as the node is read-only: another one can answer it.
+var errRemainingUnknown = fmt.Errorf("%w: nobody it hears of knows how long sessions have", session.ErrReadOnly)
+
+// scan gathers what passes the filter as far as the state tells, without remaining times.
 func (s *Server) scan(q session.Query) session.Page {
 	var page session.Page
 	scanned := 0
@@ -85,7 +135,7 @@ func (s *Server) scan(q session.Query) session.Page {
 		scanned++
 		last = found.ID
 		if q.Filter.Match(&found) {
-			page.Sessions = append(page.Sessions, session.Listed{Session: found})
+			page.Sessions = append(page.Sessions, session.Listed{Session: found, Remaining: -1})
 		}
 		return true
 	})

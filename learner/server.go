@@ -2,7 +2,6 @@ package learner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -26,6 +25,16 @@ type Config struct {
 	Local bool
 	// Upgrade allows to make local sessions global (L7). It is the same on every node of a cluster.
 	Upgrade bool
+	// ReadOnly lets the node serve reads of the state it has applied once it has learnt of no good round, while it ran, for longer
+	// than ReadOnlyAfter, which is 3 intervals at least (N1).
+	ReadOnly      bool
+	ReadOnlyAfter time.Duration
+	// Admitted reports whether the node may take part in its cluster, and is of it as far as it knows; nil: it is. Safe for concurrent
+	// use; it takes no lock and allocates nothing.
+	Admitted func() bool
+	// LocalChanged, when set, is told of each local session that opens, gets a new attachment or ends here, before its client is;
+	// of an open or a resume once more when it is repeated. It must return soon, and is called by several goroutines.
+	LocalChanged func(session.Change)
 	// Clock is the wall clock that ids and certificates of local sessions are dated by; nil is time.Now.
 	Clock func() time.Time
 	// LaggingWait is how long a request waits for this node to catch up before it is told LAGGING (M5).
@@ -43,6 +52,8 @@ type Server struct {
 	view  View
 	table *TouchTable
 	pulse *pulse
+	// standing is what the node's mode follows from.
+	standing standing
 	// local holds the local sessions: none unless the configuration allows them.
 	local *Local
 	// low makes refill look at how many ids are left; supplied is told when there are more.
@@ -70,8 +81,8 @@ type Server struct {
 	goodAt              time.Time
 	// noIDs is why no ids can be claimed for local sessions, when a person has to mend it. guarded by mu
 	noIDs error
-	// jeopardy is set while clients are told that touches may not count (S4). guarded by mu
-	jeopardy bool
+	// plight is what clients are told of. guarded by mu
+	plight plight
 	// connections are those with events. guarded by mu
 	connections map[*connection]struct{}
 	// stopping refuses new connections and requests. guarded by mu
@@ -110,6 +121,7 @@ func (s *Server) Run(ctx context.Context) error {
 		wg.Go(func() { s.refill(ctx) })
 		wg.Go(func() { s.fly(ctx) })
 	}
+	s.standing.begin(s.look())
 	ticker := time.NewTicker(s.cfg.Interval / 4)
 	defer ticker.Stop()
 	for {
@@ -120,7 +132,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-s.wake:
 		}
 		now := s.look()
-		s.judge(time.Now())
+		s.judge(now)
 		s.expireLocal(now)
 	}
 }
@@ -133,41 +145,6 @@ func (s *Server) look() time.Duration {
 		s.cfg.Logger.Warn("the machine was suspended: promises were dropped")
 	}
 	return moment
-}
-
-// jeopardyAfter is how many intervals without a good round put clients in jeopardy (S4).
-const jeopardyAfter = 3
-
-// judge begins and ends jeopardy, and tells it to every connection that was told otherwise. Only Run calls it, so clients
-// hear of both in order.
-func (s *Server) judge(now time.Time) {
-	s.mu.Lock()
-	since, bad, known := s.goodAt, now.Sub(s.goodAt) > jeopardyAfter*s.cfg.Interval, s.goodRound > 0
-	changed := bad != s.jeopardy
-	s.jeopardy = bad
-	var tell []*connection
-	for c := range s.connections {
-		if c.told != bad {
-			c.told = bad
-			tell = append(tell, c)
-		}
-	}
-	s.mu.Unlock()
-
-	if changed && (known || len(tell) > 0) { // a node that has just started has lost nothing yet
-		level, word := hclog.Info, "jeopardy is over"
-		if bad {
-			level, word = hclog.Warn, "no good round: clients are in jeopardy"
-		}
-		s.cfg.Logger.Log(level, word, "good", since, "connections", len(tell))
-	}
-	for _, c := range tell {
-		if bad {
-			c.events.Jeopardy(since, s.cfg.Try())
-		} else {
-			c.events.JeopardyEnded()
-		}
-	}
 }
 
 // heard takes in a heartbeat of the leader that is followed (M3, S4).
@@ -184,7 +161,8 @@ func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 		return
 	}
 	s.goodTerm, s.goodRound, s.goodAt = term, beat.Good, time.Now()
-	wake := s.jeopardy
+	s.standing.heardGood(s.goodAt.Sub(s.table.base))
+	wake := s.plight != plightNone
 	s.mu.Unlock()
 	if wake {
 		notify(s.wake)
@@ -207,13 +185,15 @@ func (s *Server) setRelay(r *relay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.relay = r
+	s.standing.follows.Store(r != nil)
 	s.leaderAttachment, s.catchUp, s.next, s.nextAt = 0, 0, 0, time.Time{}
 	if r != nil {
 		notify(s.low)
 	}
 }
 
-// ask sends a request to the leader.
+// ask sends a request to the leader. A read-only node asks for nothing but reads, whoever wants it: session.ErrReadOnly says that
+// nothing was done (N2).
 func (s *Server) ask(ctx context.Context, request session.Request) (session.Reply, error) {
 	s.mu.Lock()
 	r, stopping := s.relay, s.stopping
@@ -221,6 +201,8 @@ func (s *Server) ask(ctx context.Context, request session.Request) (session.Repl
 	switch {
 	case stopping:
 		return session.Reply{}, session.ErrStopping
+	case request.Read == nil && s.readOnly():
+		return session.Reply{}, session.ErrReadOnly
 	case r == nil:
 		return session.Reply{}, session.ErrNoLeader
 	}
@@ -232,6 +214,7 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopping = true
+	s.standing.stopping.Store(true)
 }
 
 // Connect begins a connection. Its error is ErrStopping.
@@ -245,7 +228,7 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 	if events != nil {
 		s.connections[c] = struct{}{}
 	}
-	tell := s.jeopardy && events != nil
+	tell := s.plight != plightNone && events != nil
 	s.mu.Unlock()
 	if tell {
 		notify(s.wake)
@@ -259,109 +242,6 @@ func (s *Server) disconnect(c *connection) {
 	delete(s.connections, c)
 }
 
-// Applied ends what an entry moved or ended, and goes on with what it made global, before anything shows that the entry was
-// applied (M4, T1, L8).
-func (s *Server) Applied(_, _ uint64, changes []session.Change) {
-	ended := make(endings)
-	for i := range changes {
-		c := &changes[i]
-		switch c.Kind {
-		case session.Opened:
-			if s.cfg.Local {
-				s.promote(c.Session)
-			}
-		case session.Moved:
-			s.end(ended, c.Session.ID, c.Session.Attachment, session.ErrMoved, nil)
-		case session.Ended:
-			s.end(ended, c.Session.ID, 0, expired(&c.Certificate), &c.Certificate)
-		}
-	}
-	ended.forget()
-	s.advanced.tell()
-}
-
-// Restored compares all that is served with the state a snapshot brought (M4).
-func (s *Server) Restored() {
-	ended := make(endings)
-	for _, id := range s.table.all() {
-		if now, ok := s.view.Session(id); ok {
-			s.end(ended, id, now.Attachment, session.ErrMoved, nil)
-			continue
-		}
-		certificate, ok := s.view.Certificate(id)
-		if !ok {
-			certificate = session.Certificate{ID: id}
-		}
-		s.end(ended, id, 0, s.gone(id), &certificate)
-	}
-	s.restoreLifted(ended)
-	ended.forget()
-	s.advanced.tell()
-}
-
-// endings are the sessions of one entry that have ended, by the connection that was told so.
-type endings map[*connection][]session.ID
-
-// forget has each connection forget its own, at once: this is the goroutine that applies.
-func (e endings) forget() {
-	for c, ids := range e {
-		c.forget(ids)
-	}
-}
-
-// end stops serving a session whose attachment is not keep, and tells its connection: Gone with a certificate, Moved to keep
-// without.
-func (s *Server) end(ended endings, id session.ID, keep uint64, why error, certificate *session.Certificate) {
-	c, ok := s.table.end(id, keep, why)
-	if !ok || c == nil || c.events == nil {
-		return
-	}
-	if certificate != nil {
-		c.events.Gone(*certificate)
-	} else {
-		c.events.Moved(id, keep)
-	}
-	ended[c] = append(ended[c], id)
-}
-
-// explain adds the certificate to a leader's word that the session of a token has ended, once this node has applied the end. Without
-// one, a local token says which node alone can know more (L6); a global one tells that the log has known of the session.
-func (s *Server) explain(ctx context.Context, reply session.Reply, err error, t session.Token) error {
-	gone := (*session.ExpiredError)(nil)
-	if !errors.As(err, &gone) || gone.Certificate != nil {
-		return err
-	}
-	if behind := s.waitApplied(ctx, reply.Index); behind != nil {
-		s.cfg.Logger.Debug("the leader has applied an end that this node has not", "session", t.ID, "error", behind)
-	}
-	err = s.gone(t.ID)
-	if errors.As(err, &gone) && gone.Certificate == nil && s.cfg.Local && t.Local && t.ID.Node() != s.cfg.Node && t.ID.Node().Valid() {
-		gone.LocalTo = t.ID.Node()
-	}
-	return err
-}
-
-// gone is why a session that neither the state nor this node holds is refused.
-func (s *Server) gone(id session.ID) error {
-	if certificate, ok := s.certificate(id); ok {
-		return expired(&certificate)
-	}
-	return &session.ExpiredError{ID: id}
-}
-
-// certificate returns how a session ended, as far as this node knows.
-func (s *Server) certificate(id session.ID) (session.Certificate, bool) {
-	if c, ok := s.view.Certificate(id); ok {
-		return c, true
-	}
-	return s.local.certificate(id)
-}
-
-func expired(c *session.Certificate) error {
-	certificate := *c
-	return &session.ExpiredError{ID: c.ID, Certificate: &certificate}
-}
-
 // Ready returns nil when the node serves: it follows a leader, heard of a good round lately, and has applied what the
 // leader had an interval ago. The error says why not.
 func (s *Server) Ready() error {
@@ -372,7 +252,7 @@ func (s *Server) Ready() error {
 		return session.ErrStopping
 	case s.relay == nil:
 		return session.ErrNoLeader
-	case s.goodRound == 0 || s.jeopardy:
+	case s.goodRound == 0 || s.plight != plightNone:
 		return fmt.Errorf("no good round since %s", s.goodAt.Format(time.RFC3339Nano))
 	case s.view.Attachment() < s.catchUp:
 		return fmt.Errorf("catching up: has applied attachment %d of %d", s.view.Attachment(), s.catchUp)
@@ -408,6 +288,6 @@ func (s *Server) Stats() Stats {
 		LocalIDs:      ids,
 		Connections:   len(s.connections),
 		Stalls:        s.pulse.stalled(),
-		Jeopardy:      s.jeopardy,
+		Jeopardy:      s.plight != plightNone,
 	}
 }

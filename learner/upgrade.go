@@ -126,12 +126,15 @@ func (c *connection) Upgrade(ctx context.Context, t session.Token) (session.Gran
 	if err := s.authentic(t); err != nil {
 		return session.Grant{}, err
 	}
+	if s.readOnly() {
+		return session.Grant{}, session.ErrReadOnly // also while one is under way, which keeps its own outcome (N2)
+	}
 	if t.Local {
 		if err := s.upgrade(ctx, t); err != nil {
 			return session.Grant{}, err
 		}
 		if t = s.translate(t); t.Local {
-			return session.Grant{}, s.notLocal(t.ID)
+			return session.Grant{}, s.notLocal(ctx, t.ID)
 		}
 	}
 	safe, err := c.TouchToken(ctx, t)
@@ -148,7 +151,7 @@ func (c *connection) Upgrade(ctx context.Context, t session.Token) (session.Gran
 // upgrade returns once the session of a local token is global, or is not here at all.
 func (s *Server) upgrade(ctx context.Context, t session.Token) error {
 	if !s.cfg.Upgrade && s.local.has(t.ID) {
-		return &session.FieldError{Field: "token", Limit: "of a global session: the cluster's setting local_session_upgrade is off"}
+		return &session.FieldError{Field: "token", Limit: "only of a global session while the cluster's setting local_session_upgrade is off"}
 	}
 	f, begun, err := s.local.lift(t, s.look(), s.view.AppliedIndex())
 	if f == nil {

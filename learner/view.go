@@ -40,6 +40,9 @@ type Progress interface {
 	Attachment() uint64
 	// AppliedIndex is that of the newest entry applied, shown after observers were told of it.
 	AppliedIndex() uint64
+	// ShownIndex is that of the newest entry that reads show, which may be one that observers are being told of. Read after a
+	// read, it is not below what that showed (N4).
+	ShownIndex() uint64
 	// Term is Raft's, as this node reads it now.
 	Term() uint64
 	// WaitApplied returns when the entry at index has been applied.

@@ -1,0 +1,115 @@
+package learner
+
+import (
+	"context"
+	"errors"
+
+	"holdfast/session"
+)
+
+// Applied ends what an entry moved or ended, and goes on with what it made global, before anything shows that the entry was
+// applied (M4, T1, L8).
+func (s *Server) Applied(_, _ uint64, changes []session.Change) {
+	ended := make(endings)
+	for i := range changes {
+		c := &changes[i]
+		switch c.Kind {
+		case session.Opened:
+			if s.cfg.Local {
+				s.promote(c.Session)
+			}
+		case session.Moved:
+			s.end(ended, c.Session.ID, c.Session.Attachment, session.ErrMoved, nil)
+		case session.Ended:
+			s.end(ended, c.Session.ID, 0, expired(&c.Certificate), &c.Certificate)
+		}
+	}
+	ended.forget()
+	s.advanced.tell()
+}
+
+// Restored compares all that is served with the state a snapshot brought (M4).
+func (s *Server) Restored() {
+	ended := make(endings)
+	for _, id := range s.table.all() {
+		if now, ok := s.view.Session(id); ok {
+			s.end(ended, id, now.Attachment, session.ErrMoved, nil)
+			continue
+		}
+		certificate, ok := s.view.Certificate(id)
+		if !ok {
+			certificate = session.Certificate{ID: id}
+		}
+		s.end(ended, id, 0, s.gone(id), &certificate)
+	}
+	s.restoreLifted(ended)
+	ended.forget()
+	s.advanced.tell()
+}
+
+// endings are the sessions of one entry that have ended, by the connection that was told so.
+type endings map[*connection][]session.ID
+
+// forget has each connection forget its own, at once: this is the goroutine that applies.
+func (e endings) forget() {
+	for c, ids := range e {
+		c.forget(ids)
+	}
+}
+
+// end stops serving a session whose attachment is not keep, and tells its connection: Gone with a certificate, Moved to keep
+// without.
+func (s *Server) end(ended endings, id session.ID, keep uint64, why error, certificate *session.Certificate) {
+	c, ok := s.table.end(id, keep, why)
+	if !ok || c == nil || c.events == nil {
+		return
+	}
+	if certificate != nil {
+		c.events.Gone(*certificate)
+	} else {
+		c.events.Moved(id, keep)
+	}
+	ended[c] = append(ended[c], id)
+}
+
+// explain returns a leader's word that the session of a token has moved or ended once this node has applied that: the answer's index
+// would otherwise be below what it tells (N4). To an end it adds the certificate. Without
+// one, a local token says which node alone can know more (L6); a global one tells that the log has known of the session.
+func (s *Server) explain(ctx context.Context, reply session.Reply, err error, t session.Token) error {
+	gone := (*session.ExpiredError)(nil)
+	if ended := errors.As(err, &gone); !ended && !errors.Is(err, session.ErrMoved) || ended && gone.Certificate != nil {
+		return err
+	}
+	if behind := s.waitApplied(ctx, reply.Index); behind != nil {
+		return behind
+	}
+	if gone == nil {
+		return err
+	}
+	err = s.gone(t.ID)
+	if errors.As(err, &gone) && gone.Certificate == nil && s.cfg.Local && t.Local && t.ID.Node() != s.cfg.Node && t.ID.Node().Valid() {
+		gone.LocalTo = t.ID.Node()
+	}
+	return err
+}
+
+// gone is why a session that neither the state nor this node holds is refused.
+func (s *Server) gone(id session.ID) error {
+	if certificate, ok := s.certificate(id); ok {
+		return expired(&certificate)
+	}
+	return &session.ExpiredError{ID: id}
+}
+
+// certificate returns how a session ended, as far as this node knows.
+func (s *Server) certificate(id session.ID) (session.Certificate, bool) {
+	if c, ok := s.view.Certificate(id); ok {
+		return c, true
+	}
+	return s.local.certificate(id)
+}
+
+func expired(c *session.Certificate) error {
+	certificate := *c
+	return &session.ExpiredError{ID: c.ID, Certificate: &certificate}
+}

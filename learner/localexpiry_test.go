@@ -1,0 +1,145 @@
+package learner
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+func TestL3ExpiresATimeoutAfterItsTouch(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		g := w.openLocal(w.conn, 1)
+		time.Sleep(3 * time.Second)
+		w.conn.Touch(nil)
+		time.Sleep(timeout - 1)
+		if w.events.ends() > 0 || w.server.Stats().Local != 1 {
+			t.Fatal("expired early (I1)")
+		}
+		time.Sleep(width + look + 1)
+		synctest.Wait()
+		if w.events.ends() != 1 {
+			t.Fatalf("told of %d ends within a bucket and a look, want 1 (I2)", w.events.ends())
+		}
+		c := w.events.gone[0]
+		if c.ID != g.Session.ID || c.Cause != session.CauseExpired || c.Owner != 1 || c.Index != 0 || c.LastTouchAge < timeout || c.LastTouchAge > timeout+width+look {
+			t.Errorf("certificate %+v", c)
+		}
+		if _, err := w.server.Find(t.Context(), g.Session.ID, session.ReadOptions{}); !errors.Is(err, session.ErrExpired) {
+			t.Errorf("shown after its end: %v", err)
+		}
+		if _, err := w.conn.TouchToken(t.Context(), g.Token); !errors.Is(err, session.ErrExpired) {
+			t.Errorf("touch after its end: %v", err)
+		}
+		if got := w.conn.Touch([]session.ID{g.Session.ID}).Failures; len(got) != 1 || !errors.Is(got[0].Err, session.ErrExpired) {
+			t.Errorf("touch on its connection after its end: %v", got)
+		}
+		if got := w.server.Stats(); got.Local != 0 || got.LocalExpired != 1 {
+			t.Errorf("%d sessions, %d expired; want 0, 1", got.Local, got.LocalExpired)
+		}
+	})
+}
+
+// A touch of all names what has ended, once: the promise is not for it (I3).
+func TestL3ATouchOfAllNamesTheEnded(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		one, other := w.openLocal(w.conn, 1), w.openLocal(w.conn, 2)
+		s := w.conn.locals[one.Session.ID]
+		if _, err := w.server.local.close(s, 0, time.Now()); err != nil { // and the connection has not been told yet
+			t.Fatal(err)
+		}
+		got := w.conn.Touch(nil)
+		if len(got.Failures) != 1 || got.Failures[0].ID != one.Session.ID || got.SafeFor != promised(0) {
+			t.Errorf("touched %+v, want %v as a failure and a promise for %v", got, one.Session.ID, other.Session.ID)
+		}
+		if got := w.conn.Touch(nil); len(got.Failures) != 0 {
+			t.Errorf("touched again: %+v", got)
+		}
+	})
+}
+
+// I8: a session that could not be heard, because its node did not run, has a full timeout from the end of that.
+func TestL3AStallIsHeldAgainstNobody(t *testing.T) {
+	l := newLocal(1, width, awake)
+	l.supply(firstLocal, 10)
+	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	const woke = time.Minute
+	if gone := l.expire(woke, woke, time.Time{}); len(gone) > 0 {
+		t.Fatal("expired for a time in which its node did not run")
+	}
+	if listed, ok := l.find(firstLocal, woke, woke); !ok || listed.Remaining != timeout {
+		t.Errorf("has %v left after the stall, want %v", listed.Remaining, timeout)
+	}
+	if gone := l.expire(woke+timeout-1, woke, time.Time{}); len(gone) > 0 {
+		t.Error("expired early")
+	}
+	if gone := l.expire(woke+timeout+width, woke, time.Time{}); len(gone) != 1 {
+		t.Errorf("%d ended, want 1", len(gone))
+	}
+}
+
+func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		w.openLocal(w.conn, 1)
+		time.Sleep(timeout - time.Second)
+		w.server.pulse.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
+		time.Sleep(timeout - time.Second)
+		if w.events.ends() > 0 {
+			t.Error("expired before its client had a timeout to be heard in")
+		}
+		time.Sleep(time.Second + width + look)
+		if w.events.ends() != 1 {
+			t.Error("never expired")
+		}
+	})
+}
+
+// L4: whatever touches come, and whenever, no session ends within a promise.
+func TestL4PromisesHold(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		l := newLocal(1, width, awake)
+		l.supply(firstLocal, 100)
+		all, safe := map[session.ID]*local{}, map[session.ID]time.Duration{}
+		now, vouched := time.Duration(0), time.Duration(0)
+		for request := range byte(20) {
+			s, err := l.open(opening{
+				OpenRequest: session.OpenRequest{RequestID: session.RequestID{request}}, timeout: time.Second * time.Duration(1+random.IntN(10)), conn: &connection{},
+			}, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[s.facts.ID], safe[s.facts.ID] = s, l.promise(s, 0)
+		}
+		for len(all) > 0 {
+			now += time.Duration(random.Int64N(int64(time.Second)))
+			if random.IntN(20) == 0 {
+				vouched = now
+			}
+			if now < 30*time.Second {
+				for id, s := range all {
+					if random.IntN(10) == 0 {
+						if d, err := l.heard(s, now); err == nil {
+							safe[id] = now + d
+						}
+					}
+				}
+			}
+			for _, gone := range l.expire(now, vouched, time.Time{}) {
+				if id := gone.certificate.ID; now < safe[id] {
+					t.Fatalf("seed %d: %v ended at %v, was promised to be safe until %v", seed, id, now, safe[id])
+				}
+				delete(all, gone.certificate.ID)
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package learner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		first := w.openLocal(w.conn, 1)
+		e := &events{}
+		other := w.connect(e)
+		r := session.ResumeRequest{Token: first.Token, Instance: 9, Attempt: 2}
+		second, err := other.Resume(t.Context(), r)
+		if err != nil || second.Token.Attachment != 2 || !second.Token.Local || second.SafeFor != promised(0) {
+			t.Fatalf("resumed as %+v, %v", second, err)
+		}
+		if !slices.Equal(w.events.local, []session.ID{first.Session.ID}) || !slices.Equal(w.events.to, []uint64{2}) {
+			t.Errorf("the former connection was told %v, to %v", w.events.local, w.events.to)
+		}
+		if got := w.conn.Touch([]session.ID{first.Session.ID}).Failures; len(got) != 1 || !errors.Is(got[0].Err, session.ErrMoved) {
+			t.Errorf("touch through the former connection: %v, want %v", got, session.ErrMoved)
+		}
+		if _, err := w.conn.TouchToken(t.Context(), first.Token); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("touch by the former token: %v, want %v", err, session.ErrMoved)
+		}
+		if err := w.conn.Close(t.Context(), first.Token); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("close by the former token: %v, want %v", err, session.ErrMoved)
+		}
+		if again, err := other.Resume(t.Context(), r); err != nil || again.Token != second.Token {
+			t.Errorf("the same attempt again: %+v, %v; want %+v", again.Token, err, second.Token)
+		}
+		r.Attempt = 1
+		if _, err := w.conn.Resume(t.Context(), r); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("an attempt that comes late: %v, want %v (M1)", err, session.ErrMoved)
+		}
+		if err := other.Close(t.Context(), second.Token); err != nil || e.ends() != 1 {
+			t.Errorf("close by the present token: %v, told %v", err, e.gone)
+		}
+	})
+}
+
+func TestL5NeedsTheCredential(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		bad := w.openLocal(w.conn, 1).Token
+		bad.Credential[3] ^= 1
+		_, touch := w.conn.TouchToken(t.Context(), bad)
+		_, resume := w.conn.Resume(t.Context(), session.ResumeRequest{Token: bad, Instance: 1, Attempt: 1})
+		for _, err := range []error{touch, resume, w.conn.Close(t.Context(), bad)} {
+			if !errors.Is(err, session.ErrBadCredential) {
+				t.Errorf("with a bad credential: %v", err)
+			}
+		}
+		if w.server.Stats().Local != 1 {
+			t.Error("it did something")
+		}
+	})
+}
+
+// L6: a node that does not know a session says which node alone may know it, and knows better when there is a certificate.
+func TestL6ElsewhereItIsNotKnown(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		const theirs = session.ID(7)<<56 | 1
+		local := w.token(theirs, 1)
+		local.Local = true
+		resume := func(ctx context.Context, t session.Token) error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := w.conn.Resume(ctx, session.ResumeRequest{Token: t, Instance: 1, Attempt: 1})
+				done <- err
+			}()
+			r := w.leader.request()
+			if r.Resume == nil || r.Resume.Token != t {
+				w.t.Errorf("asked %+v", r)
+			}
+			w.leader.reply(session.Reply{Seq: r.Seq, Err: &session.ExpiredError{ID: t.ID}})
+			return <-done
+		}
+		gone, ok := errors.AsType[*session.ExpiredError](resume(t.Context(), local))
+		if !ok || gone.LocalTo != 7 || gone.Error() != "session 0x0700000000000001 is not known here: it is local to node 7, or has ended" {
+			t.Errorf("resume: %v", gone)
+		}
+		if _, err := w.conn.TouchToken(t.Context(), local); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("touch: %v, want %v: another node may know it", err, session.ErrMoved)
+		}
+		gone, ok = errors.AsType[*session.ExpiredError](resume(t.Context(), w.token(theirs, 1)))
+		if !ok || gone.LocalTo != 0 {
+			t.Errorf("resume with a global token: %v, want no word of a local session: the log has known it", gone)
+		}
+		w.view.drop(session.Certificate{ID: theirs, Cause: session.CauseExpired, Owner: 7})
+		gone, ok = errors.AsType[*session.ExpiredError](resume(t.Context(), local))
+		if !ok || gone.LocalTo != 0 || gone.Certificate == nil {
+			t.Errorf("resume of one that has ended: %v", gone)
+		}
+		if _, err := w.conn.TouchToken(t.Context(), local); !errors.Is(err, session.ErrExpired) {
+			t.Errorf("touch of one that has ended: %v", err)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package learner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// What a client has seen is waited for, for a bounded time and before anything else.
+func TestN4Seen(t *testing.T) {
+	reads := map[string]func(w *world, g session.Grant, seen uint64) error{
+		"find": func(w *world, g session.Grant, seen uint64) error {
+			_, err := w.server.Find(w.t.Context(), g.Session.ID, session.ReadOptions{Seen: seen, AllowReadOnly: true})
+			return err
+		},
+		"list": func(w *world, _ session.Grant, seen uint64) error {
+			_, err := w.server.List(w.t.Context(), session.Query{Size: 10, Read: session.ReadOptions{Seen: seen, AllowReadOnly: true}})
+			return err
+		},
+	}
+	for name, do := range reads {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				w, g := cutOff(t)
+				w.openLocal(w.conn, 1)
+				begun := time.Now()
+				if err := do(w, g, 8); !errors.Is(err, session.ErrLagging) || time.Since(begun) != time.Second {
+					t.Errorf("of a client that has seen 8: %v after %v, want %v after 1 s", err, time.Since(begun), session.ErrLagging)
+				}
+				if err := do(w, g, 7); err != nil {
+					t.Errorf("of a client that has seen 7: %v", err)
+				}
+				w.unasked("of a node that is behind")
+				time.AfterFunc(500*time.Millisecond, func() { w.view.apply(8) })
+				if err := do(w, g, 8); err != nil {
+					t.Errorf("when the node comes so far: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A node that follows a leader asks it for nothing before it has applied what the client has seen.
+func TestN4SeenBeforeTheLeaderIsAsked(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		g := w.open(1, 1)
+		w.view.apply(7)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		resume := session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1, Seen: 8}
+		if _, err := w.conn.Resume(ctx, resume); !errors.Is(err, session.ErrLagging) {
+			t.Errorf("resume: %v, want %v", err, session.ErrLagging)
+		}
+		if _, err := w.server.Find(ctx, 1, session.ReadOptions{Seen: 8}); !errors.Is(err, session.ErrLagging) {
+			t.Errorf("find: %v, want %v", err, session.ErrLagging)
+		}
+		if _, err := w.server.List(ctx, session.Query{Size: 1, Read: session.ReadOptions{Seen: 8}}); !errors.Is(err, session.ErrLagging) {
+			t.Errorf("list: %v, want %v", err, session.ErrLagging)
+		}
+		w.unasked("a node that is behind")
+		time.AfterFunc(time.Second/2, func() { w.view.apply(8) })
+		done := make(chan error)
+		go func() {
+			_, err := w.conn.Resume(t.Context(), resume)
+			done <- err
+		}()
+		asked := w.leader.request()
+		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 2}
+		w.view.put(s)
+		w.leader.reply(session.Reply{Seq: asked.Seq, Term: 1, Session: s})
+		if err := <-done; err != nil || asked.Resume == nil {
+			t.Errorf("resume once the node has come so far: %v", err)
+		}
+	})
+}
+
+// The index told is that of what reads show, also while observers are being told of an entry.
+func TestN4IndexIsOfWhatReadsShow(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w, _ := cutOff(t)
+		w.view.mu.Lock()
+		w.view.shown = 8
+		w.view.mu.Unlock()
+		if got := w.server.State().Index; got != 8 {
+			t.Errorf("index is %d, want 8", got)
+		}
+	})
+}
+
+// An end that the leader has applied and this node has not is not told: no index of this node's would cover it.
+func TestN4AnEndThatIsNotAppliedHereIsNotTold(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		g := w.open(1, 1)
+		done := make(chan error)
+		go func() {
+			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1})
+			done <- err
+		}()
+		asked := w.leader.request()
+		w.leader.reply(session.Reply{Seq: asked.Seq, Index: 9, Err: &session.ExpiredError{ID: 1}})
+		if err := <-done; !errors.Is(err, session.ErrLagging) {
+			t.Errorf("resume: %v, want %v", err, session.ErrLagging)
+		}
+	})
+}

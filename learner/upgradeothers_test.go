@@ -1,0 +1,97 @@
+package learner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// Resumes and closes wait for an upgrade that is under way, and then do what is right for what became of it.
+func TestL8OthersWait(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		was := w.openLocal(w.conn, 1)
+		w.upgrade(w.conn, was.Token)
+		seq, r := w.asked()
+		resumed, closed := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := w.connect(nil).Resume(t.Context(), session.ResumeRequest{Token: was.Token, Instance: 1, Attempt: 1})
+			resumed <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.conn.Close(ctx, was.Token); !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("close that would not wait: %v, want %v", err, session.ErrOutcomeUnknown)
+		}
+		go func() { closed <- w.conn.Close(t.Context(), was.Token) }()
+		synctest.Wait()
+		if len(resumed)+len(closed)+len(w.leader.toLeader) > 0 {
+			t.Error("somebody did not wait")
+		}
+		s := w.global(r, 40)
+		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 1})
+		for range 2 { // in either order
+			switch r := w.leader.request(); {
+			case r.Resume != nil:
+				w.leader.reply(session.Reply{Seq: r.Seq, Err: session.ErrClosing})
+			case r.Close != nil && *r.Close == (session.Token{ID: s.ID, Credential: was.Token.Credential, Attachment: 40}):
+				w.leader.reply(session.Reply{Seq: r.Seq, Index: 1})
+			default:
+				t.Errorf("asked for %+v", r)
+				w.leader.reply(session.Reply{Seq: r.Seq, Err: session.ErrClosing})
+			}
+		}
+		if err := <-resumed; !errors.Is(err, session.ErrClosing) {
+			t.Errorf("resume: %v", err)
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// M4: what a snapshot brought is taken up, or told.
+func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
+	for name, tt := range map[string]struct {
+		owner       session.Node // 0: it has ended
+		gone, moved int
+		want        error
+	}{"global here": {1, 0, 0, nil}, "moved": {2, 0, 1, session.ErrMoved}, "ended": {0, 1, 0, session.ErrExpired}} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				w := stocked(t)
+				was := w.openLocal(w.conn, 1)
+				done := w.upgrade(w.conn, was.Token)
+				_, _ = w.asked()
+				w.leader.end()
+				synctest.Wait()
+				if tt.owner != 0 {
+					w.view.put(session.Session{ID: was.Session.ID, Timeout: timeout, Owner: tt.owner, Attachment: 41})
+				} else {
+					w.view.drop(session.Certificate{ID: was.Session.ID, Cause: session.CauseExpired, Owner: 1})
+				}
+				w.server.Restored()
+				if w.events.ends() != tt.gone || len(w.events.moved) != tt.moved || tt.moved > 0 && w.events.to[0] != 41 || w.server.Stats().Local != 0 {
+					t.Errorf("told %v and %v, %d local sessions left", w.events.gone, w.events.moved, w.server.Stats().Local)
+				}
+				w.follow()
+				seq, _ := w.asked()
+				if s, ok := w.view.Session(was.Session.ID); ok {
+					w.leader.reply(session.Reply{Seq: seq, Session: s, Repeated: true})
+				} else {
+					w.leader.reply(session.Reply{Seq: seq, Err: &session.ExpiredError{ID: was.Session.ID}})
+				}
+				got := <-done
+				if !errors.Is(got.err, tt.want) || tt.want == nil && (got.err != nil || got.Token.Attachment != 41 || w.server.table.Len() != 1) {
+					t.Errorf("upgraded to %+v, %v; want %v", got.Token, got.err, tt.want)
+				}
+			})
+		})
+	}
+}
