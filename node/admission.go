@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/session"
@@ -42,6 +43,9 @@ type admission struct {
 	others []session.Node
 	// names returns the directory of a node in Raft's newest configuration, 0 when it names none.
 	names func(session.Node) raftnet.Directory
+
+	// in is set with founders, for those who take no lock.
+	in atomic.Bool
 
 	mu sync.Mutex
 	// founders are set when the node is admitted, and not changed then. guarded by mu
@@ -81,7 +85,7 @@ type meeting struct {
 }
 
 func newAdmission(self session.Node, mine raftnet.Directory, founders directories, others []session.Node) *admission {
-	return &admission{
+	a := &admission{
 		self: self, mine: mine, others: others, founders: founders,
 		names:   func(session.Node) raftnet.Directory { return 0 },
 		changed: make(chan struct{}),
@@ -90,14 +94,12 @@ func newAdmission(self session.Node, mine raftnet.Directory, founders directorie
 		waits:   map[session.Node]string{},
 		asked:   map[session.Node]asking{},
 	}
+	a.in.Store(founders != nil)
+	return a
 }
 
-// admitted reports whether this node may take part.
-func (a *admission) admitted() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.founders != nil
-}
+// admitted reports whether this node may take part. It takes no lock.
+func (a *admission) admitted() bool { return a.in.Load() }
 
 // isFounder returns the cluster's founders if this node was admitted on the directory of one, else nil.
 func (a *admission) isFounder() directories {
@@ -227,6 +229,7 @@ func (a *admission) settled(founders directories) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.founders, a.settling = founders, false
+	a.in.Store(true)
 }
 
 // unreached notes that a node could not be met.

@@ -35,6 +35,10 @@ type Config struct {
 	// node alone knows, and whether those may be made global (L1, L7).
 	LocalSessions, LocalSessionUpgrade string
 
+	// ReadOnly is on or off, and each node's own: whether this one serves reads of the state it has applied while it hears of no
+	// quorum (N1).
+	ReadOnly string
+
 	// RaftHeartbeatTimeout, RaftElectionTimeout and RaftLeaseTimeout are Raft's own.
 	RaftHeartbeatTimeout, RaftElectionTimeout, RaftLeaseTimeout time.Duration
 	// RaftApplyTimeout bounds the wait for one log entry.
@@ -51,6 +55,12 @@ type Config struct {
 	// MaxStreamsPerConnection, MaxConnections, MaxSessionsPerConnection and MaxRequestsPerConnection bound what clients
 	// can hold of this node.
 	MaxStreamsPerConnection, MaxConnections, MaxSessionsPerConnection, MaxRequestsPerConnection int
+	// MaxOpensPerSecond, MaxResumesPerSecond and MaxTouchesPerSecond are budgets of this node, MaxArrivalsPerSecondPerAddress and
+	// MaxArrivalsPerSecondPerPrincipal those of opens and resumes together of one address or client, and MaxConnectionsPerAddress is how
+	// many connections one address may have. 0 is no limit.
+	MaxOpensPerSecond, MaxResumesPerSecond, MaxTouchesPerSecond      int
+	MaxArrivalsPerSecondPerAddress, MaxArrivalsPerSecondPerPrincipal int
+	MaxConnectionsPerAddress                                         int
 	// LaggingWait is how long a request waits for this node to catch up with its token (M5).
 	LaggingWait time.Duration
 	// ShutdownTimeout bounds an orderly stop.
@@ -112,6 +122,17 @@ func (c Config) Self() (Peer, bool) {
 
 // local reports whether local sessions are on.
 func (c Config) local() bool { return c.LocalSessions == on }
+
+// leastForAnElection is what nodes that have noticed the loss of their leader have for electing another, at least (N1).
+const leastForAnElection = 2 * time.Second
+
+// readOnlyAfter is for how long no good round is learnt of before a node may be read-only (N1): longer than an election of nodes that
+// reach each other takes, as a rule. The newest good round may be an interval old when the leader ends, the first follower notices that
+// after one to two heartbeat timeouts of Raft's as a rule, three at most, and the new leader's first good round is told with its second.
+// It is no bound: votes may split, and each time costs an election timeout.
+func (c Config) readOnlyAfter() time.Duration {
+	return 3*c.HeartbeatInterval + 2*c.RaftHeartbeatTimeout + max(c.Tick, leastForAnElection)
+}
 
 // Limits returns the bounds of timeouts of sessions.
 func (c Config) Limits() session.Limits { return session.Limits{Min: c.MinTimeout, Max: c.MaxTimeout} }

@@ -61,6 +61,7 @@ func check(c Config, from provenance) error {
 	k.peers()
 	k.listeners()
 	k.sessions()
+	k.gate()
 	k.raft()
 	return errors.Join(k.problems...)
 }

@@ -16,8 +16,9 @@ const (
 	envPrefix      = "HOLDFAST_"
 	configFlag     = "config"
 	configVariable = envPrefix + "CONFIG"
-	// endpointsVariable is the command line client's: it may stand beside the node's own.
+	// endpointsVariable and principalVariable are the command line client's: they may stand beside the node's own.
 	endpointsVariable = envPrefix + "ENDPOINTS"
+	principalVariable = envPrefix + "PRINCIPAL"
 )
 
 // rawFlag keeps what was written, so that a value that makes no sense is named together with all the others.
@@ -105,6 +106,7 @@ func (l *loader) environ(env map[string]string) {
 	}
 	delete(env, configVariable)
 	delete(env, endpointsVariable)
+	delete(env, principalVariable)
 	for _, name := range sortedKeys(env) {
 		l.complain(name, "", "environment", "is no setting: see node run --help")
 	}

@@ -42,7 +42,7 @@ const (
 
 // settings returns the table, in the order in which it is documented.
 func settings() []setting {
-	return slices.Concat(identitySettings(), listenSettings(), sessionSettings(), localSettings(), raftSettings(), clientSettings(), otherSettings())
+	return slices.Concat(identitySettings(), listenSettings(), sessionSettings(), localSettings(), readSettings(), raftSettings(), clientSettings(), gateSettings(), otherSettings())
 }
 
 func identitySettings() []setting {
@@ -119,6 +119,13 @@ func (c Config) clusterSettings() []raftnet.Setting {
 		all = append(all, raftnet.Setting{Name: s.name, Value: s.value(&c).String(), Default: s.def})
 	}
 	return all
+}
+
+func readSettings() []setting {
+	return []setting{
+		choice("read_only", off, []string{off, on}, func(c *Config) *string { return &c.ReadOnly }).
+			helps("whether this node, while it hears of no quorum, serves reads of what it has applied to clients that allow that; each node's own"),
+	}
 }
 
 func raftSettings() []setting {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/session"
+	"holdfast/transport"
 )
 
 const threePeers = "1=n1,2=n2,3=n3"
@@ -82,11 +83,13 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
 		"tick": "3s", "heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s", "expiry_interval": "50ms",
 		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms", "raft_apply_timeout": "3s",
-		"local_sessions": "on", "local_session_upgrade": "off",
+		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
 		"stall_limit":       "2s",
 		"snapshot_interval": "1m", "snapshot_threshold": "7", "trailing_logs": "8",
 		"max_message_bytes": "65536", "max_streams_per_connection": "9", "max_connections": "10",
 		"max_sessions_per_connection": "11", "max_requests_per_connection": "12", "lagging_wait": "2s",
+		"max_opens_per_second": "13", "max_resumes_per_second": "10001", "max_touches_per_second": "20001",
+		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16", "max_connections_per_address": "17",
 		"shutdown_timeout": "4s", "log_level": "debug", "log_format": "json",
 	}
 	for _, s := range settings() {
@@ -162,6 +165,11 @@ func TestCompleteRefuses(t *testing.T) {
 		{"election", func(c *Config) { c.RaftElectionTimeout = 999 * time.Millisecond }, "raft_election_timeout 999ms: must be at least raft_heartbeat_timeout 1s"},
 		{"message", func(c *Config) { c.MaxMessageBytes = 1 }, "max_message_bytes 1: must be 65536 to 67108864"},
 		{"trailing logs", func(c *Config) { c.TrailingLogs = 0 }, "trailing_logs 0: must be 1 to 1099511627776"},
+		{"opens above resumes", func(c *Config) { c.MaxResumesPerSecond = 9999 }, "max_opens_per_second 10000: must be at most max_resumes_per_second 9999, and 0, no limit, is above it: sessions that exist come before new ones"},
+		{"opens without limit", func(c *Config) { c.MaxOpensPerSecond = 0 }, "max_opens_per_second 0: must be at most max_resumes_per_second 20000, and 0, no limit, is above it: sessions that exist come before new ones"},
+		{"resumes above touches", func(c *Config) { c.MaxTouchesPerSecond = 19_999 }, "max_resumes_per_second 20000: must be at most max_touches_per_second 19999, and 0, no limit, is above it: sessions that are kept alive come before those that come back"},
+		{"opens negative", func(c *Config) { c.MaxOpensPerSecond = -1 }, "max_opens_per_second -1: must be 0 to 10000000"},
+		{"connections of an address", func(c *Config) { c.MaxConnectionsPerAddress = -1 }, "max_connections_per_address -1: must be 0 to 10000000"},
 		{"shutdown", func(c *Config) { c.ShutdownTimeout = 0 }, "shutdown_timeout 0s: must be 10ms to 1h"},
 		{"level", func(c *Config) { c.LogLevel = "loud" }, "log_level loud: must be trace, debug, info, warn, error, off"},
 		{"format", func(c *Config) { c.LogFormat = "xml" }, "log_format xml: must be text, json"},
@@ -268,5 +276,26 @@ func TestWarnings(t *testing.T) {
 		if got := c.Warnings(); len(got) != want {
 			t.Errorf("%d peers: got %q, want %d warnings", n, got, want)
 		}
+	}
+}
+
+// Budgets may be equal, and off: from the least important on, never only from the most important.
+func TestBudgetsThatGoTogether(t *testing.T) {
+	for _, budgets := range [][3]int{{0, 0, 0}, {5, 0, 0}, {5, 5, 0}, {5, 5, 5}, {1, 2, 3}} {
+		c := validConfig(t)
+		c.MaxOpensPerSecond, c.MaxResumesPerSecond, c.MaxTouchesPerSecond = budgets[0], budgets[1], budgets[2]
+		if _, err := c.Complete(); err != nil {
+			t.Errorf("opens, resumes, touches %v: %v", budgets, err)
+		}
+		if got, want := c.gate(), (transport.GateConfig{Opens: budgets[0], Resumes: budgets[1], Touches: budgets[2]}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// The client of the command line reads variables of its own, which are no settings.
+func TestVariablesOfTheCommandLineMayStandBeside(t *testing.T) {
+	if _, err := load(t, "", []string{"HOLDFAST_NODE=1", "HOLDFAST_DATA_DIR=d", "HOLDFAST_PEERS=" + threePeers, "HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=me"}); err != nil {
+		t.Error(err)
 	}
 }

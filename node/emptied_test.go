@@ -68,7 +68,7 @@ func TestAnEmptiedNodeLosesNoEntry(t *testing.T) {
 		}
 		c.start(leads)
 		again := c.leader(20 * time.Second)
-		if _, err := again.server.Find(t.Context(), granted.Session.ID); err != nil {
+		if _, err := again.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); err != nil {
 			t.Errorf("a session that was acknowledged: %v", err)
 		}
 		c.eventually("the emptied node serves", 30*time.Second, func() bool { return emptied.serves() == nil })
@@ -134,7 +134,7 @@ func TestEveryNodeIsEmptiedInTurn(t *testing.T) {
 				c.voters()
 				c.agree(10 * time.Second)
 				for _, g := range granted[max(0, len(granted)-2):] { // older ones have expired
-					if _, err := n.server.Find(t.Context(), g.Session.ID); err != nil {
+					if _, err := n.server.Find(t.Context(), g.Session.ID, session.ReadOptions{}); err != nil {
 						t.Errorf("%s on a new directory: a session that was acknowledged: %v", n.name, err)
 					}
 				}

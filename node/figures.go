@@ -32,6 +32,7 @@ func nodeMetrics() []metric {
 		gauge("local_ids", "Ids in stock for sessions of this node alone.", func(f *figures) float64 { return float64(f.node.server.Stats().LocalIDs) }),
 		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.serves() == nil) }),
 		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 { return truth(f.node.server.Stats().Jeopardy) }),
+		gauge("mode", "What the node can do: 1 reads and writes, 2 reads of the state it has applied, 3 neither, for want of a leader (N1).", func(f *figures) float64 { return float64(f.node.server.State().Mode) }),
 		counter("stalls", "Times the process, or its machine, did not run for longer than a heartbeat interval.", func(f *figures) float64 { return float64(f.node.server.Stats().Stalls) }),
 		counter("log_entries_proposed", "Raft entries this node has proposed.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Entries) }),
 		counter("log_commands_proposed", "Commands in those entries: group commit puts many into one.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Commands) }),
@@ -56,14 +57,15 @@ func stallMetrics() []metric {
 }
 
 func portMetrics() []metric {
-	return []metric{
+	return append([]metric{
 		gauge("client_connections", "Open connections on the client port.", func(f *figures) float64 { return float64(f.client.Connections) }),
 		gauge("client_streams", "Open Connect streams.", func(f *figures) float64 { return float64(f.client.Streams) }),
 		counter("client_connections_refused", "Connections closed because there were too many.", func(f *figures) float64 { return float64(f.client.Refused) }),
+		counter("client_connections_refused_per_address", "Those of them that were closed because their address had too many.", func(f *figures) float64 { return float64(f.client.Crowded) }),
 		counter("client_slow_readers", "Connect streams ended because their client did not read.", func(f *figures) float64 { return float64(f.client.SlowReaders) }),
 		counter("client_requests_failed", "Requests on Connect streams that were refused.", func(f *figures) float64 { return float64(f.client.Failed) }),
 		counter("client_panics", "Handlers that panicked: each is a fault of the program.", func(f *figures) float64 { return float64(f.client.Panics) }),
-	}
+	}, gateMetrics()...)
 }
 
 // leaderMetrics are of the term this node leads: they begin again with each, and are 0 on a node that does not lead.

@@ -45,6 +45,10 @@ func (n *Node) named(node session.Node) raftnet.Directory {
 	return d
 }
 
+// belongs reports whether this node is admitted, and a member as far as it knows: a cluster that has removed it goes on without it, so
+// that what it has is not shown (N1). It takes no lock.
+func (n *Node) belongs() bool { return n.admission.admitted() && n.member.Load() }
+
 // votes reports whether this node is admitted, and has a vote with its directory.
 func (n *Node) votes() bool {
 	s, d, ok := n.directoryOf(n.cfg.Node)

@@ -44,6 +44,9 @@ type Options struct {
 	// Leads, when set, is told of each tracker that begins, with its term: the same term again when this node stalled for less than
 	// it takes the others to elect. It must return soon.
 	Leads func(term uint64)
+	// Local, when set, is told of each local session that opens, gets a new attachment or ends on this node, before its client is; of
+	// an open or a resume once more when it is repeated. It must return soon, and is called by several goroutines.
+	Local func(session.Change)
 	// CommitTimeout is how soon a quiet leader tells followers of a commit; 0 is the usual. A simulation's time goes there.
 	CommitTimeout time.Duration
 
@@ -76,6 +79,8 @@ type Node struct {
 	rounds ledRounds
 	// tracker is that of the term this node leads, nil in others.
 	tracker atomic.Pointer[leader.Tracker]
+	// member is set while Raft's newest configuration names this node on its directory, as of the last look.
+	member atomic.Bool
 	// streams counts the streams to leaders.
 	streams atomic.Uint64
 	// complaints bounds what is logged about roles that end. Only the role loop uses it.
@@ -162,6 +167,10 @@ func (n *Node) open() (err error) {
 		Limits:         n.cfg.Limits(),
 		Local:          n.cfg.local(),
 		Upgrade:        n.cfg.LocalSessionUpgrade == on,
+		ReadOnly:       n.cfg.ReadOnly == on,
+		ReadOnlyAfter:  n.cfg.readOnlyAfter(),
+		Admitted:       n.belongs,
+		LocalChanged:   n.options.Local,
 		Clock:          n.options.Clock,
 		LaggingWait:    n.cfg.LaggingWait,
 		Try:            n.others,
@@ -300,12 +309,13 @@ func (n *Node) otherNodes() []session.Node {
 	return others
 }
 
-// watchReady tells the health service whether the node serves.
+// watchReady tells the health service whether the node serves, and looks whether it is a member still.
 func (n *Node) watchReady(ctx context.Context) error {
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
 	first := true
 	for {
+		n.member.Store(n.named(n.cfg.Node) == n.admission.mine)
 		ok := n.serves() == nil
 		n.client.SetServing("", ok)
 		if ok && first {

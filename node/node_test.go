@@ -147,7 +147,7 @@ func TestServesAndKeepsItsState(t *testing.T) {
 	if err := conn.Close(t.Context(), granted.Token); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if _, err := n.server.Find(t.Context(), granted.Session.ID); !errors.Is(err, session.ErrExpired) {
+	if _, err := n.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); !errors.Is(err, session.ErrExpired) {
 		t.Errorf("find after the close: %v, want ErrExpired", err)
 	}
 }
@@ -202,7 +202,7 @@ func TestSnapshotsCarryTheStateOverARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = start(t, c)
-	found, err := n.server.Find(t.Context(), granted.Session.ID)
+	found, err := n.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{})
 	if err != nil || found.Session.Attachment != granted.Session.Attachment {
 		t.Errorf("after a restart from a snapshot: %+v, %v", found, err)
 	}

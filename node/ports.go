@@ -15,6 +15,7 @@ func (n *Node) newClientServer() *transport.ClientServer {
 		MaxConnections:  n.cfg.MaxConnections,
 		MaxSessions:     n.cfg.MaxSessionsPerConnection,
 		MaxRequests:     n.cfg.MaxRequestsPerConnection,
+		Gate:            n.cfg.gate(),
 		TouchWait:       n.cfg.LaggingWait,
 		Clock:           n.options.Clock,
 	}, n.server, n)

@@ -3,12 +3,10 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,7 +130,7 @@ func TestALeaderWhoseDiskHangs(t *testing.T) {
 			t.Error("the old leader still has a tracker")
 		}
 		c.says(old, "disk", "writing the Raft log")
-		if _, err := next.server.Find(t.Context(), before.Session.ID); err != nil {
+		if _, err := next.server.Find(t.Context(), before.Session.ID, session.ReadOptions{}); err != nil {
 			t.Errorf("a session of before: %v", err)
 		}
 		time.Sleep(20 * time.Second) // nothing changes while the disk hangs
@@ -217,82 +215,6 @@ func TestASlowDiskIsNoStall(t *testing.T) {
 	})
 }
 
-// A state machine that stops applying, on the leader and on a follower.
-func TestAStateMachineThatHangs(t *testing.T) {
-	for _, leader := range []bool{true, false} {
-		bubbles.Test(t, func(t *testing.T) {
-			c := newTestCluster(t, 0, nil)
-			c.add(3)
-			var hangs atomic.Pointer[testNode]
-			hung := make(chan struct{})
-			for _, n := range c.nodes {
-				n.hook = func(uint64, uint64, []session.Change) {
-					if hangs.Load() == n {
-						<-hung
-					}
-				}
-				c.start(n)
-			}
-			defer c.stop()
-			leads := c.leader(within)
-			victim := leads
-			if !leader {
-				victim = c.others(leads)[0]
-			}
-			begun := time.Now()
-			hangs.Store(victim)
-			_, _ = c.open(leads, 5*time.Second)
-			c.eventually("stepping out", within, func() bool { return victim.dog.check() != nil })
-			next := c.leader(within, victim)
-			c.mustOpen(next, time.Second)
-			if took := time.Since(begun); took > within {
-				t.Errorf("another node leads and opens sessions after %v, want at most %v", took, within)
-			}
-			time.Sleep(time.Second)
-			c.says(victim, "apply", "applying a log entry")
-			hangs.Store(nil)
-			close(hung)
-			c.recovers(victim)
-		})
-	}
-}
-
-// A process that did not run for longer than the limit hands leadership over, and stays a member.
-func TestAProcessThatDidNotRun(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 0, nil)
-		c.add(3)
-		for _, n := range c.nodes {
-			c.start(n)
-		}
-		defer c.stop()
-		old := c.leader(within)
-		follower := c.others(old)[0]
-		for _, n := range []*testNode{follower, old} {
-			if before := c.leader(time.Second); before != old {
-				t.Errorf("%s leads, although the leader ran", before.name)
-			}
-			n.jump.Add(int64(5 * time.Second))
-			time.Sleep(time.Second)
-			if got := n.dog.stats(); got.paused != 1 || got.stalled != [reasons]uint64{} {
-				t.Errorf("%s: %+v, want one pause", n.name, got)
-			}
-			if _, body := c.get(n, "/metrics"); !strings.Contains(body, "\nholdfast_node_stalls_total{reason=\"scheduler\"} 1\n") {
-				t.Errorf("metrics do not say that %s did not run", n.name)
-			}
-		}
-		next := c.leader(5*time.Second, old)
-		c.mustOpen(next, time.Second)
-		c.eventually("serving", 5*time.Second, func() bool { return old.serves() == nil })
-		for n, want := range map[*testNode]int{old: 1, follower: 0} {
-			log := n.log.String()
-			if got := strings.Count(log, "handing leadership over"); got != want || strings.Count(log, "the process did not run") != 1 {
-				t.Errorf("%s handed leadership over %d times, want %d, after saying once that it did not run:\n%s", n.name, got, want, log)
-			}
-		}
-	})
-}
-
 // An ordered stop of a node that leads and whose disk hangs: the stop ends in time, with an error.
 func TestStopOfALeaderWhoseDiskHangs(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"before it is found out": time.Second, "after it has stepped out": 5 * time.Second} {
@@ -317,83 +239,6 @@ func TestStopOfALeaderWhoseDiskHangs(t *testing.T) {
 				old.disk.release()
 				c.start(old)
 				c.eventually("serving again", 20*time.Second, func() bool { return old.server.Ready() == nil })
-			})
-		})
-	}
-}
-
-// A node that stalls on two things comes back when both are over.
-func TestTwoStalls(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 0, nil)
-		c.add(3)
-		victim := c.nodes[0]
-		var hangs atomic.Bool
-		hung := make(chan struct{})
-		victim.hook = func(uint64, uint64, []session.Change) {
-			if hangs.Load() {
-				<-hung
-			}
-		}
-		for _, n := range c.nodes {
-			c.start(n)
-		}
-		defer c.stop()
-		if c.leader(within) == victim {
-			if err := victim.HandOver(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		leads := c.leader(within, victim)
-		hangs.Store(true)
-		c.mustOpen(leads, time.Second)
-		time.Sleep(time.Second)
-		victim.disk.hang()
-		c.mustOpen(leads, time.Second)
-		c.eventually("both stalls", within, func() bool { return victim.dog.stats().stalls == [reasons]bool{true, true} })
-		victim.disk.release()
-		c.eventually("the end of one", time.Second, func() bool { return victim.dog.stats().stalls == [reasons]bool{false, true} })
-		c.mustOpen(leads, time.Second)
-		time.Sleep(20 * time.Second)
-		if mine, theirs := victim.consensus.raft.LastIndex(), leads.consensus.raft.LastIndex(); mine >= theirs {
-			t.Errorf("%s has entries up to %d of %d, and still stalls", victim.name, mine, theirs)
-		}
-		hangs.Store(false)
-		close(hung)
-		c.eventually("serving again", 20*time.Second, func() bool { return victim.serves() == nil })
-		c.agree(5 * time.Second)
-	})
-}
-
-// A leader whose stall ends before the others elect leads the same term again, with another tracker: its rounds are news to all who
-// heard the former one's, however many those were (S4).
-func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
-	for _, size := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d nodes", size), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
-				c := newTestCluster(t, size, nil)
-				defer c.stop()
-				old := c.leader(within)
-				time.Sleep(3 * time.Minute)
-				was, term := old.tracker.Load(), old.view.Term()
-				old.disk.hang()
-				opened := make(chan struct{})
-				go func() {
-					defer close(opened)
-					_, _ = c.open(old, 3*time.Second) // it makes the disk hang, and its outcome is open
-				}()
-				c.eventually("the stall is noticed", within, func() bool { return old.dog.check() != nil })
-				old.disk.release()
-				<-opened
-				c.eventually("another tracker", within, func() bool { now := old.tracker.Load(); return now != nil && now != was })
-				if got := old.view.Term(); got != term {
-					t.Fatalf("term %d, was %d: the stall was too long for this test", got, term)
-				}
-				time.Sleep(10 * old.cfg.HeartbeatInterval) // what the former tracker said is old by now
-				for _, n := range append(c.others(old), old) {
-					c.eventually(n.name+" serves", 5*time.Second, func() bool { return n.serves() == nil })
-				}
-				c.mustOpen(old, time.Second)
 			})
 		})
 	}

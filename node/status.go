@@ -27,6 +27,7 @@ func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
 		SessionsAttached: uint64(served.Attached),
 		StateDigest:      hex.EncodeToString(digest[:]),
 		Version:          n.options.Version,
+		Mode:             n.server.State().Mode,
 	}
 	if _, id := r.LeaderWithID(); id != "" {
 		if leads, ok := n.peer(id); ok {

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// A node that was removed from its cluster, and knows, is not read-only: the cluster goes on without it for ever.
+func TestN1ARemovedMemberShowsNothing(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, readOnlyOn)
+		defer c.stop()
+		leads := c.leader(within)
+		g := c.mustOpen(leads, 5*time.Second)
+		gone := c.others(leads)[0]
+		c.eventually("the session is known to all", within, func() bool { _, ok := gone.state.Session(g.Session.ID); return ok })
+		defer c.removed(leads, gone)()
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if s := gone.server.State(); s.Mode == session.ModeReadOnly {
+				t.Fatalf("it is %v at index %d", s.Mode, s.Index)
+			}
+		}
+		if _, err := gone.server.Find(t.Context(), g.Session.ID, anyRead(0)); !errors.Is(err, session.ErrNoLeader) {
+			t.Errorf("a read: %v, want %v", err, session.ErrNoLeader)
+		}
+	})
+}
+
+// removed has the cluster that leads leads go on without gone, and cuts gone off once it knows that, or the leader takes it in again; it
+// returns what heals the cut. A leader sends the entry of a removal to the removed node once at most, after which the node learns of it
+// together with its return: the removal is then repeated.
+func (c *testCluster) removed(leads, gone *testNode) (heal func()) {
+	c.t.Helper()
+	for range 20 {
+		c.eventually("it is a member", within, func() bool { return gone.named(gone.cfg.Node) != 0 && leads.named(gone.cfg.Node) != 0 })
+		if err := leads.consensus.raft.RemoveServer(serverID(gone.cfg.Node, gone.admission.mine), 0, 0).Error(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.eventually("it knows, or is back", within, func() bool { return gone.named(gone.cfg.Node) == 0 || leads.named(gone.cfg.Node) != 0 })
+		heal = c.cut(gone, c.others(gone)...)
+		synctest.Wait()
+		if gone.named(gone.cfg.Node) == 0 {
+			return heal
+		}
+		heal()
+	}
+	c.t.Fatal("it was removed 20 times, and has not learnt of it once")
+	return nil
+}
+
+// A node that waits for its admission is not read-only, whatever it has applied.
+func TestN1AdmissionDecides(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, readOnlyOn)
+		defer c.stop()
+		leads := c.leader(within)
+		c.mustOpen(leads, 5*time.Second)
+		alone := c.others(leads)[0]
+		defer c.cut(alone, c.others(alone)...)()
+		c.becomes(alone, session.ModeReadOnly)
+		alone.admission.in.Store(false)
+		if got := alone.server.State().Mode; got != session.ModeNoLeader {
+			t.Errorf("not admitted it is %v", got)
+		}
+		alone.admission.in.Store(true)
+		if got := alone.server.State().Mode; got != session.ModeReadOnly {
+			t.Errorf("admitted it is %v", got)
+		}
+	})
+}
+
+// Whether a node was admitted is told without a lock, and is what the founders on its disk say.
+func TestAdmittedWithoutALock(t *testing.T) {
+	if a := newAdmission(1, 7, directories{1: 7}, nil); !a.admitted() {
+		t.Error("a node that has founders is not admitted")
+	}
+	a := newAdmission(1, 7, nil, nil)
+	if a.admitted() {
+		t.Error("a node without founders is admitted")
+	}
+	a.settled(a.alone())
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.admitted() {
+		t.Error("a node that has founded its cluster is not admitted")
+	}
+}
+
+func TestN1ReadOnlyAfter(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*Config)
+		want   time.Duration
+	}{
+		"defaults":                    {func(*Config) {}, 5500 * time.Millisecond},
+		"a longer heartbeat interval": {func(c *Config) { c.HeartbeatInterval = 700 * time.Millisecond }, 6100 * time.Millisecond},
+		"Raft's heartbeat timeout":    {func(c *Config) { c.RaftHeartbeatTimeout, c.RaftElectionTimeout = 3*time.Second, 3*time.Second }, 9500 * time.Millisecond},
+		"a short tick":                {func(c *Config) { c.Tick, c.HeartbeatInterval = time.Second, 250*time.Millisecond }, 4750 * time.Millisecond},
+		"a long tick":                 {func(c *Config) { c.Tick = 10 * time.Second }, 19500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := validConfig(t)
+			tt.change(&c)
+			c, err := c.Complete()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.readOnlyAfter(); got != tt.want {
+				t.Errorf("after %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,44 @@
+package node
+
+import (
+	"testing"
+
+	"holdfast/transport"
+)
+
+// Each setting is the budget that it names.
+func TestSettingsOfTheGate(t *testing.T) {
+	c := Config{
+		MaxOpensPerSecond: 1, MaxResumesPerSecond: 2, MaxTouchesPerSecond: 3,
+		MaxArrivalsPerSecondPerAddress: 4, MaxArrivalsPerSecondPerPrincipal: 5, MaxConnectionsPerAddress: 6,
+	}
+	want := transport.GateConfig{Opens: 1, Resumes: 2, Touches: 3, ArrivalsPerAddress: 4, ArrivalsPerPrincipal: 5, ConnectionsPerAddress: 6}
+	if got := c.gate(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// Each refusal is counted under its kind, and the budget that was used up.
+func TestMetricsOfTheGate(t *testing.T) {
+	f := &figures{}
+	want, next := map[string]float64{}, uint64(0)
+	for k := range transport.Kinds {
+		for s := range transport.Scopes {
+			next++
+			f.client.Refusals[k][s] = next
+			if budget := transport.Budget(k, s); budget != "" {
+				want["client_"+k.String()+"_refused_total "+budget] = float64(next)
+			}
+		}
+	}
+	for _, m := range gateMetrics() {
+		name := m.name + " " + m.reason
+		if got := m.read(f); got != want[name] {
+			t.Errorf("%s is %v, want %v", name, got, want[name])
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not counted: %v", want)
+	}
+}
