@@ -22,6 +22,7 @@ func (l *loop) arrived(a arrival) {
 		l.connected(c)
 	default:
 		c.heard = l.now
+		l.heardOf(c, a.msg.GetState())
 		l.received(c, a.msg)
 	}
 }
@@ -57,6 +58,9 @@ func (l *loop) received(c *conn, msg *holdfastv1.ServerMessage) {
 		l.inJeopardy(c, m.Jeopardy)
 	case *holdfastv1.ServerMessage_JeopardyEnded:
 		c.jeopardy = false
+		if l.readOnly(c) { // it has heard of a good round
+			l.modeIs(c, session.ModeReadWrite)
+		}
 		l.tellGlobal(c, nil, func(h *held) trigger { return h.either(counted, countedUnpromised) })
 		l.served(c)
 	}
@@ -127,7 +131,7 @@ func (l *loop) failed(c *conn, r *request, err error) {
 	case *upgradeBody:
 		l.upgradeRefused(c, r, b.h, err)
 	case *touchBody:
-		l.touchSoon(c)
+		l.touchPutOff(c, err)
 	}
 }
 
@@ -139,15 +143,32 @@ func (l *loop) openRefused(c *conn, r *request, call *call, err error) {
 	if errors.Is(err, session.ErrOutcomeUnknown) {
 		l.unknown(call)
 	}
+	if errors.Is(err, session.ErrLimit) {
+		call.sends-- // nothing was done: it is no open that a later one repeats
+	}
 	switch judge(err) {
 	case final:
 		delete(l.opens, call)
 		call.settle(nil, err)
 	case elsewhere:
-		l.pause(c, r, err)
-		l.leave(c, err)
+		switch {
+		case call.on != c:
+			return // it goes on elsewhere
+		case l.stays(c, err):
+			call.on = nil
+			l.stayReadOnly(err)
+		case c == l.next:
+			call.on = nil
+			l.failedNext(err)
+		case l.parks(c, err), call.opts.Local && l.readOnly(c):
+			l.parkOpen(c, call)
+		default:
+			l.pause(c, r, err)
+			l.leave(c, err)
+		}
 	case again:
 		l.pause(c, r, err)
+		l.proved(c)
 	}
 }
 
@@ -157,7 +178,7 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 		return
 	}
 	verdict := judge(err)
-	if l.sentHome(h, err) {
+	if l.sentHome(c, h, err) {
 		verdict = elsewhere
 	}
 	switch {
@@ -182,13 +203,29 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 	if errors.Is(err, session.ErrLagging) || verdict != elsewhere && !errors.Is(err, session.ErrClosing) {
 		h.unsettled = max(h.unsettled, b.attempt)
 	}
-	if verdict == elsewhere && c == l.next {
-		h.resuming = nil
-		l.failedNext(err)
+	if verdict == elsewhere {
+		l.resumeElsewhere(c, r, h, err)
 		return
 	}
 	l.pause(c, r, err)
-	if verdict == elsewhere {
+	l.proved(c)
+	l.putOff(c, err)
+}
+
+// resumeElsewhere handles a refusal by a node that cannot serve h now. One that was tried is given up or, if it is the best there is,
+// stayed at.
+func (l *loop) resumeElsewhere(c *conn, r *request, h *held, err error) {
+	switch {
+	case l.stays(c, err):
+		h.resuming = nil
+		l.stayReadOnly(err)
+	case c == l.next:
+		h.resuming = nil
+		l.failedNext(err)
+	case l.parks(c, err):
+		l.parkResume(c, h)
+	default:
+		l.pause(c, r, err)
 		l.leave(c, err)
 	}
 }

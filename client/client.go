@@ -21,6 +21,7 @@ type Client struct {
 	spread    func(servers []string)
 	settled   func(server string)
 	occupancy occupancy
+	seen      *seen // a pool's, or its own
 
 	mu      sync.Mutex
 	loop    *loop                       // guarded by mu; nil before the first use
@@ -28,6 +29,9 @@ type Client struct {
 	servers []string                    // guarded by mu; configured, or by UpdateServers
 	conns   map[string]*grpc.ClientConn // guarded by mu; of the unary helpers, by address
 	good    string                      // guarded by mu; the address that answered a helper last
+	// readOnly is the read-only node that reads go to straight away, and readOnlyAt when it was found.
+	readOnly   string    // guarded by mu
+	readOnlyAt time.Time // guarded by mu
 }
 
 // New checks cfg and returns a client. It connects to nothing and starts nothing: the first [Client.Open] or
@@ -38,7 +42,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
 	return &Client{
-		cfg: cfg, servers: cfg.Endpoints, clock: newClock(), conns: make(map[string]*grpc.ClientConn),
+		cfg: cfg, servers: cfg.Endpoints, clock: newClock(), seen: new(seen), conns: make(map[string]*grpc.ClientConn),
 		dice: &dice{rand: rand.New(cfg.Rand), lowest: cfg.MinBackoff, highest: cfg.MaxBackoff},
 	}, nil
 }
@@ -58,7 +62,7 @@ type SessionOptions struct {
 	// through the node that opened it, and opens another session through any other.
 	//
 	// A client has one connection. When that is lost, a client with local sessions asks their node first; one that holds
-	// nothing else asks no other node until what was promised has run out. When the client is served by another node
+	// nothing else, and waits for no Open, asks no other node until what was promised has run out. When the client is served by another node
 	// after that, or moves for the sake of its global sessions, its local ones end here with a [session.ExpiredError] whose
 	// LocalTo is their node: there they live on or have ended, nobody else can tell. Local sessions that are not to depend
 	// on that are held by a client of their own.
@@ -155,7 +159,7 @@ func (c *Client) begin(ctx context.Context) (*loop, error) {
 	if c.loop == nil {
 		c.loop = newLoop(c.cfg, c.clock, c.dice)
 		c.loop.mover.servers, c.loop.mover.spread = c.servers, c.spread
-		c.loop.settled, c.loop.occupancy = c.settled, &c.occupancy
+		c.loop.settled, c.loop.occupancy, c.loop.seen = c.settled, &c.occupancy, c.seen
 		c.loop.start(context.WithoutCancel(ctx))
 	}
 	return c.loop, nil

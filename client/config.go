@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
+	"holdfast/transport"
 )
 
 // Defaults of [Config].
@@ -63,8 +64,24 @@ type Config struct {
 	// HedgeDelay is how long after an attempt to connect the next one is made beside it; a twenty-fourth of the smallest
 	// session timeout bounds it too. The first that connects is used, the others are closed.
 	HedgeDelay time.Duration
+	// ReadOnly allows read-only nodes, those that hear of no leader and have the setting read_only on. [Client.Get] and
+	// [Client.List] then return what one says when no node answers that hears of a leader: the nodes are asked one beside the
+	// other, each a HedgeDelay after the one before or sooner; once a read-only one has answered, the others are given up to
+	// a second, and later reads go to it straight away for two. The State of what they return tells. Sessions are [StateConnectedReadOnly] while the client's connection is to such a node
+	// for want of a better one. Writes, opens and resumes among them, wait for a read-write node all the same: with a
+	// session there is no id before one was found. Without ReadOnly such nodes are passed over.
+	ReadOnly bool
+	// OnNode, when set, is told where the client's connection for sessions is each time it is at another node, or the node can
+	// do something else: its address, and what it said of itself last, zero before it has; all is zero without a connection.
+	// It is called by the client's own goroutine, and in a [Pool] by each connection's: it must return soon, and not call
+	// the client.
+	OnNode func(address string, state session.NodeState)
 	// InFlight says what becomes of requests on a connection that is lost.
 	InFlight InFlight
+	// Principal names this client to the nodes, see [transport.ValidPrincipal]: clients of one name share the budget that a node
+	// has for each (max_arrivals_per_second_per_principal). Nobody verifies it: it is for fairness between clients that mean well. Empty
+	// is no name.
+	Principal string
 	// Rand draws the waits and the order of the endpoints; nil is seeded by crypto/rand. It is used under a lock.
 	Rand rand.Source
 
@@ -89,6 +106,9 @@ func (cfg Config) complete() (Config, error) {
 	}
 	if cfg.InFlight > FailInFlight {
 		errs = append(errs, &session.FieldError{Field: "in flight", Limit: "RepeatInFlight or FailInFlight"})
+	}
+	if cfg.Principal != "" && !transport.ValidPrincipal(cfg.Principal) {
+		errs = append(errs, &session.FieldError{Field: "principal", Limit: transport.PrincipalLimit()})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Config{}, err

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
 	"holdfast/transport"
 )
 
@@ -38,16 +39,20 @@ type conn struct {
 	inflight map[uint64]*request
 	touches  int // those among inflight
 	queue    []*request
-	again    []*request // refused for now; they join the queue at againAt
-	againAt  time.Time
-	pauses   int // in a row
+	again    waiting // refused for now; each joins the queue when it is due
+	// pausedUntil is when those are due of which the node did not say when to send them again.
+	pausedUntil time.Time
+	pauses      int // in a row
 
+	state    session.NodeState // what the node said of itself last; zero before, and Mode also of a node that never says
 	jeopardy bool
 	stray    bool // serves sessions the client does not hold: a touch names those it means
 	touchAt  time.Time
 	touched  time.Time     // when the last touch was sent
 	smallest time.Duration // timeout of the sessions served here
 	failing  error         // why the client wants to leave it; nil when it does not
+	probing  bool          // of a connection that is tried: one request shows whether others follow
+	probe    *request      // that one
 }
 
 // arrival is what a connection's goroutine tells the loop: the stream is up, a message, or the end.
@@ -60,16 +65,19 @@ type arrival struct {
 // dial starts a connection to t; what becomes of it arrives.
 func (l *loop) dial(ctx context.Context, t target) *conn {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &conn{
-		target: t, cancel: cancel, inflight: make(map[uint64]*request),
-		out: make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow),
-	}
+	c := &conn{target: t, cancel: cancel, inflight: make(map[uint64]*request)}
+	l.connect(ctx, c)
+	return c
+}
+
+// stream has goroutines of their own serve c.
+func (l *loop) stream(ctx context.Context, c *conn) {
+	c.out = make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow)
 	l.conns.Go(func() {
-		defer cancel()
+		defer c.cancel()
 		err := l.serve(ctx, c)
 		l.tell(ctx, arrival{c: c, err: err})
 	})
-	return c
 }
 
 // tell hands a to the loop, unless the connection has been dropped.
@@ -82,7 +90,7 @@ func (l *loop) tell(ctx context.Context, a arrival) {
 
 // serve runs the stream until it ends; the error is never nil.
 func (l *loop) serve(ctx context.Context, c *conn) error {
-	cc, err := transport.DialClient(c.address, transport.DialOptions{Dial: l.cfg.Dial})
+	cc, err := transport.DialClient(c.address, transport.DialOptions{Dial: l.cfg.Dial, Principal: l.cfg.Principal})
 	if err != nil {
 		return err
 	}

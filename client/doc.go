@@ -22,14 +22,43 @@
 //	  +------------------------------------+
 //	              connection is lost
 //
-//	from each of these three, and then for good:
+//	from each of these three, if Config.ReadOnly allows it:
+//
+//	    the node that has the connection is read-only,
+//	    and for want of a better one
+//	  ----------------------------------> CONNECTED_READ_ONLY
+//	                                       |   |   |
+//	  a read-write node serves it          |   |   +---> CONNECTED
+//	  ... and promises nothing yet,        |   |
+//	  or its own node is not even that     |   +-------> JEOPARDY
+//	  connection is lost,                  |
+//	  or another node is not even that     +-----------> CONNECTING
+//
+//	from each of these four, and then for good:
 //	  EXPIRED      the cluster ended it
 //	  CLOSED       closed by its application, given up, or resumed by another client
 //	  AUTH_FAILED  the cluster refused its credential
 //
 // A node that is left for another one serves its sessions until the other one does: such a move is no transition, and
 // shows as a [Connected] event from CONNECTED or JEOPARDY. What runs out while no node serves a session leaves it
-// CONNECTING. ZooKeeper's CONNECTED_READ_ONLY is missing, because no node serves sessions read-only.
+// CONNECTING, or CONNECTED_READ_ONLY.
+//
+// # Read-only nodes
+//
+// A node that hears of no leader may be read-only (N1): it serves reads of what it has applied, and no writes. A client
+// that allows that, see [Config].ReadOnly, stays at such a node for want of a better one, looks for a read-write node in the
+// background, in rounds over all servers as below, and moves there with its sessions; one that hears of a leader again
+// while the client is there is used at once. Without leave a read-only node is passed over like any that hears of no leader.
+//
+// CONNECTED_READ_ONLY promises no more than CONNECTING. [Session.SafeUntil] may run out meanwhile, and is renewed by a touch
+// only as far as was confirmed before (N2). Whether the session lives on is decided elsewhere: it does when the whole cluster
+// has no quorum, because that time is held against nobody (I8); it expires when this client's side alone is cut off from a
+// quorum that goes on without it. The first read-write node tells. A client that has found none yet has no session id: [Client.Open]
+// waits, and its error wraps [session.ErrReadOnly] when that was in the way at the end.
+//
+// Reads ([Client.Get], [Client.List]) are made apart from the connection of the sessions. What they return says what the node that
+// answered was, and up to which index of the log it showed. Whatever node answers, a client is never served an older state than it
+// has seen (N4): see [Client.SeenIndex].
 //
 // # Finding a node
 //
@@ -39,6 +68,12 @@
 // again in each round, to all their addresses. The next attempt to connect is made when the one before has failed, or
 // has taken [Config.HedgeDelay]; the first connection that is up is used. After a round that came to nothing follows a
 // back-off with full jitter, on top of what a server asked for.
+//
+// A node that has more to do than it takes on refuses with a moment to come back at. A request waits for its own moment and goes to
+// the same node again, with jitter on top; a resume after half of what is left of its session's promise at the latest, because the
+// node may have a sooner moment by then. A resume for which the moment is too late (less than T/4 before its session's promise ends), or that has
+// been put off three times, is tried at another node at once, and at the one that refused not before it would have come back there. Nodes that
+// did not refuse are tried on meanwhile. [Config.Principal] says whose budget a client uses.
 //
 // What is in flight on a connection that is lost is repeated safely, or ends with [session.ErrOutcomeUnknown]: see
 // [InFlight]. [Client.UpdateServers] replaces the servers at run time.

@@ -56,20 +56,17 @@ func judge(err error) verdict {
 	}
 }
 
-// passes reports whether err is a limit of requests under way, which passes when some are answered. The other limits are of
-// what a client holds or sends.
+// passes reports whether err is a limit that passes: of requests under way, which does when some are answered, or one of which the
+// node says when. The other limits are of what a client holds or sends.
 func passes(err error) bool {
 	limit, ok := errors.AsType[*session.LimitError](err)
-	return ok && strings.HasPrefix(limit.Name, "requests_")
+	return ok && (limit.RetryAfter > 0 || strings.HasPrefix(limit.Name, "requests_"))
 }
-
-// maxHint bounds what a server can have a client wait.
-const maxHint = 30 * time.Second
 
 // hint returns how long the server that refused with err asks to wait; 0 when it does not say.
 func hint(err error) time.Duration {
 	if limit, ok := errors.AsType[*session.LimitError](err); ok {
-		return min(max(limit.RetryAfter, 0), maxHint)
+		return min(max(limit.RetryAfter, 0), session.MaxRetryAfter)
 	}
 	return 0
 }

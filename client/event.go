@@ -14,7 +14,7 @@ type EventKind uint8
 const (
 	// Connected: a node serves the session, for the first time or after a move.
 	Connected EventKind = iota + 1
-	// Disconnected: the connection was lost; the client looks for another node.
+	// Disconnected: the connection was lost, or its node does not even serve reads any more; the client looks for another node.
 	Disconnected
 	// Jeopardy: the node hears of no leader with a quorum; touches may not count, and the client looks for another node.
 	Jeopardy
@@ -24,6 +24,8 @@ const (
 	Lapsed
 	// Regained: there is a promise again, and a new [Session.Context].
 	Regained
+	// ReadOnly: the node that has the connection serves reads only; see [StateConnectedReadOnly].
+	ReadOnly
 	// Moved: another client has resumed the session; it has ended here, with [session.ErrMoved].
 	Moved
 	// Ended: the session is closed, expired, or given up; Err says why.
@@ -45,6 +47,8 @@ func (k EventKind) String() string {
 		return "lapsed"
 	case Regained:
 		return "regained"
+	case ReadOnly:
+		return "read-only"
 	case Moved:
 		return "moved"
 	case Ended:
@@ -68,7 +72,7 @@ type Event struct {
 	Address string
 	// SafeUntil is the promise after the event; zero when there is none.
 	SafeUntil time.Time
-	// Err is why: of a Disconnected the connection's fault, of a Moved and an Ended what [Session.Err] returns.
+	// Err is why: of a Disconnected the connection's fault, of a ReadOnly a [session.ErrReadOnly] with the node's address, of a Moved and an Ended what [Session.Err] returns.
 	Err error
 	// Dropped counts the session's events up to this one that were dropped because nobody had read them.
 	Dropped uint64

@@ -99,7 +99,9 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 	cc := c.conns[address]
 	if cc == nil {
 		var err error
-		if cc, err = transport.DialClient(address, transport.DialOptions{Dial: c.cfg.Dial}); err != nil {
+		if cc, err = transport.DialClient(address, transport.DialOptions{
+			Dial: c.cfg.Dial, Principal: c.cfg.Principal, Heard: func(state session.NodeState) { c.seen.note(state.Index) },
+		}); err != nil {
 			return nil, err
 		}
 		c.conns[address] = cc

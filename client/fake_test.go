@@ -58,13 +58,14 @@ type fakeNode struct {
 	address string
 	number  session.Node
 
-	listener *bufconn.Listener // nil while down
-	server   *grpc.Server
-	streams  map[*fakeStream]bool
-	hang     bool          // connections are never established
-	delay    time.Duration // it takes to establish one
-	dials    []time.Duration
-	got      []string // what was received, with the time since the start
+	listener   *bufconn.Listener // nil while down
+	server     *grpc.Server
+	streams    map[*fakeStream]bool
+	hang       bool          // connections are never established
+	delay      time.Duration // it takes to establish one
+	dials      []time.Duration
+	principals []string // what clients called themselves
+	got        []string // what was received, with the time since the start
 
 	// script, when set, is asked before a request is done. It may refuse with an error, or swallow the answer by
 	// returning errMute; after doing it when that is errMuteAfter.
@@ -73,6 +74,11 @@ type fakeNode struct {
 	promise func(smallest time.Duration) time.Duration
 	// failures are what touches report.
 	failures map[session.ID]error
+	// state is told with each answer when it has a mode. A node that is read-only refuses writes, one whose index is behind what
+	// the client has seen refuses with LAGGING.
+	state session.NodeState
+	// underWay is how many writes it does although it is read-only: it has asked the leader for them before.
+	underWay int
 	// muteGrants: resumes come without a promise.
 	muteGrants bool
 }
@@ -192,6 +198,7 @@ func (n *fakeNode) record() []string {
 func (n *fakeNode) broadcast(m *holdfastv1.ServerMessage) {
 	var streams []*fakeStream
 	n.c.set(func() {
+		m.State = n.stateProto()
 		for s := range n.streams {
 			streams = append(streams, s)
 		}
@@ -297,7 +304,13 @@ func newTrial(t *testing.T, nodes, known int) (*fakeCluster, *Client) {
 
 func newTestClient(t *testing.T, c *fakeCluster, endpoints []string) *Client {
 	t.Helper()
-	cl, err := New(Config{Endpoints: endpoints, Dial: c.dial, Instance: 7, Rand: rand.NewPCG(1, 2)})
+	return newClientWith(t, Config{Endpoints: endpoints, Dial: c.dial})
+}
+
+func newClientWith(t *testing.T, cfg Config) *Client {
+	t.Helper()
+	cfg.Instance, cfg.Rand = 7, rand.NewPCG(1, 2)
+	cl, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

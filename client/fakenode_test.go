@@ -15,6 +15,7 @@ import (
 )
 
 func (n *fakeNode) Connect(g grpc.BidiStreamingServer[holdfastv1.ClientMessage, holdfastv1.ServerMessage]) error {
+	n.heard(g.Context())
 	s := &fakeStream{BidiStreamingServer: g}
 	n.c.set(func() { n.streams[s] = true })
 	defer n.c.set(func() {
@@ -64,7 +65,42 @@ func (n *fakeNode) handle(s *fakeStream, m *holdfastv1.ClientMessage) []*holdfas
 	if err != nil {
 		answer = &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: transport.FailedProto(seq, err)}}
 	}
+	answer.State = n.stateProto()
 	return []*holdfastv1.ServerMessage{answer}
+}
+
+// stateProto is what the node says of itself. The caller holds mu.
+func (n *fakeNode) stateProto() *holdfastv1.NodeState {
+	if n.state.Mode == 0 {
+		return nil
+	}
+	return &holdfastv1.NodeState{Node: uint32(n.number), Mode: holdfastv1.Mode(n.state.Mode), Index: n.state.Index}
+}
+
+// unreadable is N3 and N4. The caller holds mu.
+func (n *fakeNode) unreadable(seen uint64, allowed bool) error { //nolint:revive // flag-parameter: a field of the request
+	err := n.behind(seen, false)
+	if mode := n.state.Mode; err == nil && (mode == session.ModeNoLeader || mode == session.ModeReadOnly && !allowed) {
+		return session.ErrNoLeader
+	}
+	return err
+}
+
+// behind is N4, and refuses a write that the node cannot take (N2). The caller holds mu.
+func (n *fakeNode) behind(seen uint64, write bool) error {
+	switch {
+	case write && n.state.Mode == session.ModeReadOnly && n.underWay > 0:
+		n.underWay--
+		return nil
+	case write && n.state.Mode == session.ModeReadOnly: // before it looks at what was seen, as nodes do
+		return session.ErrReadOnly
+	case n.state.Mode != 0 && n.state.Index < seen:
+		return session.ErrLagging
+	case write && n.state.Mode == session.ModeNoLeader:
+		return session.ErrNoLeader
+	default:
+		return nil
+	}
 }
 
 func describe(m *holdfastv1.ClientMessage) (kind string, seq uint64, detail string) {
@@ -153,6 +189,9 @@ func fakeToken(s *fakeSession) *holdfastv1.Token {
 func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, repeat bool, err error) {
 	c := n.c
 	request := session.RequestID(m.GetRequestId())
+	if err = n.behind(0, !m.GetLocal()); err != nil {
+		return nil, false, err
+	}
 	if held = c.sessions[c.requests[request]]; held != nil {
 		return held, true, nil
 	}
@@ -161,7 +200,7 @@ func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, r
 		return nil, false, err
 	}
 	if m.GetLocal() && c.localOff {
-		return nil, false, &session.FieldError{Field: "local", Limit: "false: the cluster's setting local_sessions is off"}
+		return nil, false, &session.FieldError{Field: "local", Limit: "only false while the cluster's setting local_sessions is off"}
 	}
 	c.opened++
 	c.attachment++
@@ -175,6 +214,9 @@ func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, r
 
 func (n *fakeNode) resume(s *fakeStream, m *holdfastv1.Resume) (*fakeSession, error) {
 	held, err := n.at(m.GetToken())
+	if off := n.behind(m.GetSeenIndex(), err != nil || !held.Local); off != nil {
+		return nil, off
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +275,7 @@ func (n *fakeNode) upgrade(p *holdfastv1.Token) (*fakeSession, error) {
 	case held.Owner != n.number:
 		return nil, session.ErrMoved
 	case held.Local && n.c.upgradeOff:
-		return nil, &session.FieldError{Field: "token", Limit: "of a global session: the cluster's setting local_session_upgrade is off"}
+		return nil, &session.FieldError{Field: "token", Limit: "only of a global session while the cluster's setting local_session_upgrade is off"}
 	case held.Local:
 		n.c.attachment++
 		held.Local, held.Attachment, held.OpenedIndex = false, n.c.attachment, 77

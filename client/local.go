@@ -31,7 +31,7 @@ func (l *loop) homing() homing {
 		return homeLast
 	case all && promised && !lifting && len(l.opens) == 0:
 		return homeOnly
-	case l.cur == nil:
+	case l.cur == nil || l.readOnly(l.cur): // which is put off, if it is the one that served last
 		return homeFirst
 	default: // it serves still, and is left for its faults
 		return homeLast
@@ -49,30 +49,21 @@ func (l *loop) locals() (local, all bool) {
 }
 
 // servedFor is served for an answer about a session. What a node does for a local one says nothing of a leader, and so decides
-// nothing for the others.
+// nothing for the others, nor for opens; but that it is better than none.
 func (l *loop) servedFor(c *conn, t session.Token) {
-	if !t.Local || l.needsNoLeader() {
+	if !t.Local || l.needsNoLeader() || l.cur == nil && l.allLocal() {
 		l.served(c)
 	}
 }
 
-// needsNoLeader reports whether all that is held or being joined is local.
-func (l *loop) needsNoLeader() bool {
-	for _, h := range l.sessions {
-		if !h.token.Local {
-			return false
-		}
-	}
-	return true
-}
-
 // sentHome takes a refusal of a resume, and reports whether it says that the session may be known at its own node only and is
-// to be looked for there: by a client that has nothing else to lose by going on, and until the promise has run out.
-func (l *loop) sentHome(h *held, err error) bool {
+// to be looked for there: by a client that has nothing else to lose by going on, and until the promise has run out. A node that has
+// served something is not left for that: it is the one that a round would come back to.
+func (l *loop) sentHome(c *conn, h *held, err error) bool {
 	expired, ok := errors.AsType[*session.ExpiredError](err)
 	if !ok || expired.LocalTo == 0 || !h.token.Local || len(l.opens) > 0 {
 		return false
 	}
 	h.lifting = false // no upgrade has taken effect by now (L6)
-	return h.joining != nil && len(l.sessions) == 1 || l.homing() == homeOnly
+	return h.joining != nil && len(l.sessions) == 1 || c != l.cur && l.homing() == homeOnly
 }

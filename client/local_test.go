@@ -129,6 +129,40 @@ func TestGlobalSessionsMoveAndLocalOnesEnd(t *testing.T) {
 	}
 }
 
+// TestLocalSessionsEndOnceAnotherNodeServes has an open answered by another node before that is asked for all sessions of the lost one.
+func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		one, two := mustOpenLocal(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
+		home := c.node(int(one.Owner()))
+		resumes, opened := 0, false
+		c.set(func() {
+			c.node(3 - int(home.number)).script = func(kind string) error {
+				switch kind {
+				case "open":
+					opened = true
+				case "resume":
+					if resumes++; resumes > 1 && !opened {
+						return session.ErrLagging
+					}
+				}
+				return nil
+			}
+		})
+		home.down()
+		synctest.Wait() // so that the open is sent to the other node alone
+		third := mustOpenLocal(t, cl, 12*time.Second)
+		home.up()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		wantEndedAway(t, one, home.number)
+		wantEndedAway(t, two, home.number)
+		if third.Err() != nil || third.Owner() == home.number || third.Context().Err() != nil {
+			t.Errorf("the session that another node opened: %v, at node %d, context %v", third.Err(), third.Owner(), third.Context().Err())
+		}
+	})
+}
+
 func TestBothKindsGoBackToTheirNode(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)

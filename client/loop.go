@@ -27,6 +27,8 @@ type loop struct {
 	calls    chan func()
 	arrivals chan arrival
 	conns    sync.WaitGroup // goroutines of connections
+	// connect begins to serve a connection: stream, but in tests that have no goroutine for each.
+	connect func(context.Context, *conn)
 
 	now         time.Time
 	suspensions uint64
@@ -38,6 +40,7 @@ type loop struct {
 	next   *conn   // is tried, and becomes cur when it has served something
 	racing []*conn // not up yet: the first one that is becomes next
 	mover  mover
+	stayed bool // a move has ended where it began: see stay
 	// attempts numbers the resumes of all sessions (M1): rising for each session, also for one dropped and resumed again.
 	attempts uint64
 	// trouble is the last thing a connection or a node had against serving.
@@ -45,6 +48,10 @@ type loop struct {
 
 	settled   func(server string) // nil outside pools
 	occupancy *occupancy
+	seen      *seen // the client's
+	// distrusted is the index that every node was behind: while none is higher, resumes go without it. See lag.
+	distrusted uint64
+	told       place // what Config.OnNode was told last
 }
 
 // held is a session the client holds, or is taking hold of while joining is set.
@@ -84,6 +91,7 @@ type call struct {
 	answer  chan outcome // has room for the one answer
 	settled bool
 	last    error // what stood in the way last
+	on      *conn // an open is on: queued, sent or refused for now; nil while it waits for one that may serve it
 }
 
 type outcome struct {
@@ -105,9 +113,10 @@ func newLoop(cfg Config, c *clock, d *dice) *loop {
 	l := &loop{
 		cfg: cfg, clock: c, dice: d, logger: cfg.Logger,
 		done: make(chan struct{}), calls: make(chan func()), arrivals: make(chan arrival),
-		occupancy: new(occupancy), sessions: make(map[session.ID]*held), opens: make(map[*call]struct{}),
+		occupancy: new(occupancy), seen: new(seen), sessions: make(map[session.ID]*held), opens: make(map[*call]struct{}),
 	}
 	l.mover.fresh = true
+	l.connect = l.stream
 	return l
 }
 
@@ -139,16 +148,10 @@ func (l *loop) run(ctx context.Context) {
 		case <-ctx.Done():
 			l.shut()
 			l.occupancy.note(0, false)
+			l.occupancy.at(nil)
 			return
 		}
-		l.look()
-		l.checkSessions()
-		if do != nil {
-			do()
-		}
-		l.step(ctx)
-		l.occupancy.note(len(l.sessions), l.cur != nil)
-		if at := l.wakeAt(); at.IsZero() {
+		if at := l.turn(ctx, do); at.IsZero() {
 			timer.Stop()
 		} else {
 			timer.Reset(max(at.Sub(l.now), 0))
@@ -156,14 +159,41 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
+// turn takes in what happened, nil when it is only time that passed, does what can be done now, and returns wakeAt.
+func (l *loop) turn(ctx context.Context, do func()) time.Time {
+	l.look()
+	l.checkSessions()
+	if do != nil {
+		do()
+	}
+	l.step(ctx)
+	l.occupancy.note(len(l.sessions), l.takesWrites())
+	l.occupancy.at(l.cur)
+	l.tellPlace()
+	return l.wakeAt()
+}
+
 // step brings everything forward that can be done now.
 func (l *loop) step(ctx context.Context) {
 	if l.idle() {
 		l.endMove()
+		switch {
+		case l.cur == nil:
+		case l.cur.dismissed():
+			l.drop(l.cur, nil)
+		default:
+			l.cur.failing = nil // whoever comes next has another node looked for anew
+		}
 	} else {
+		if l.stayed && l.cur != nil {
+			l.rejoin()
+			l.queueOpens()
+		}
+		l.settleFor(l.cur)
 		l.checkConns()
 		l.advance(ctx)
 	}
+	l.stayed = false
 	for _, c := range []*conn{l.cur, l.next} {
 		if c != nil {
 			l.touch(c)
@@ -190,11 +220,11 @@ func (l *loop) wakeAt() time.Time {
 	for _, c := range []*conn{l.cur, l.next} {
 		if c != nil {
 			at = earliest(at, c.deadline)
-			at = earliest(at, c.againAt)
+			at = earliest(at, c.again.dueAt())
 			at = earliest(at, c.touchAt)
 		}
 	}
-	if l.cur != nil {
+	if l.cur != nil && !l.idle() { // whoever needs nothing leaves nobody: nothing would be done about it
 		at = earliest(at, l.cur.stallsAt())
 	}
 	return at
@@ -228,7 +258,9 @@ func (l *loop) wait(c *call) (*Session, error) {
 	l.post(func() {
 		if !c.settled {
 			err := context.Cause(c.ctx)
-			if last := c.last; last != nil {
+			if last := c.last; last != nil && l.readOnly(l.cur) && !errors.Is(last, session.ErrReadOnly) {
+				err = errors.Join(err, last, session.ErrReadOnly)
+			} else if last != nil {
 				err = errors.Join(err, last)
 			} else if l.trouble != nil {
 				err = errors.Join(err, l.trouble)

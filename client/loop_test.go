@@ -52,6 +52,23 @@ func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
 	}
 }
 
+// A client that needs nothing, and is owed an answer by a node that has fallen silent, waits for something to happen: it does not look
+// again and again.
+func TestAnIdleClientThatIsOwedAnAnswerSleeps(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		l, c, _ := staged(t)
+		clear(l.sessions)
+		c.failing, c.touchAt = nil, time.Time{}
+		c.inflight = map[uint64]*request{1: {seq: 1, body: &discardBody{}}}
+		l.look()
+		c.heard = l.now
+		time.Sleep(2 * patience)
+		if at := l.turn(t.Context(), nil); !at.IsZero() && !at.After(l.now) {
+			t.Errorf("wakes %v ago, at once again", l.now.Sub(at))
+		}
+	})
+}
+
 func TestWindowBoundsWhatIsOut(t *testing.T) {
 	l, c, _ := staged(t)
 	c.up, c.out = true, make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow)

@@ -56,7 +56,7 @@ func (l *loop) beginMove() {
 	}
 	m.moving = true
 	if !m.fresh {
-		l.tryOn(l.trouble) // the node that is left has served nothing
+		l.tryOn() // the node that is left has served nothing
 		return
 	}
 	m.fresh, m.begun, m.rounds, m.at = false, false, 0, l.now
@@ -69,6 +69,14 @@ func (l *loop) endMove() {
 	if l.next != nil {
 		l.drop(l.next, nil)
 	}
+}
+
+// stay ends a move at the node that served when it began, while another one is still tried. What was begun during the move, and only that
+// one has been asked for, is asked for where the client stays, once what is being done is done: see step. (One that fails leaves the same to
+// failedNext.)
+func (l *loop) stay() {
+	l.endMove()
+	l.stayed = true
 }
 
 // dropRacing gives up the attempts to connect that are under way: they are tried again when the round goes on.
@@ -91,7 +99,7 @@ func (l *loop) bound(part, limit time.Duration) time.Duration {
 }
 
 // connected goes on with the first connection that has come up, and closes those that race it: every session is resumed on
-// it, and what it answers decides whether it is kept. Without sessions it is kept at once. Sessions are never resumed
+// it, or one to begin with (see probe), and what it answers decides whether it is kept. Without sessions it is kept at once. Sessions are never resumed
 // on two connections at a time on purpose: each resume is an entry of the log, and takes the session from the other one.
 func (l *loop) connected(c *conn) {
 	i := slices.Index(l.racing, c)
@@ -105,26 +113,24 @@ func (l *loop) connected(c *conn) {
 	if c.deadline = c.dialled.Add(l.bound(tryPart, patience)); l.mover.rounds > 0 {
 		c.deadline = l.now.Add(l.bound(latePart, patience))
 	}
-	for _, h := range l.sessions {
-		l.queueResume(c, h)
-	}
+	l.tryNext(c)
 }
 
 // served notes that c has done something for this client that only a node in touch with a leader can do.
 func (l *loop) served(c *conn) {
-	l.mover.fresh = true
+	l.mover.fresh, l.mover.refused = true, false
 	c.pauses = 0
 	l.trouble = nil
 	if c == l.next {
 		l.adopt()
 		return
 	}
-	if c.failing == nil || c.jeopardy || c.dismissed() {
+	if c.failing == nil || c.jeopardy || l.readOnly(c) || c.dismissed() {
 		return
 	}
 	c.failing = nil
-	if l.next == nil {
-		l.endMove() // it has recovered before another node was asked for anything
+	if l.next == nil || l.next.putsOff() {
+		l.stay() // it has recovered before another node has done anything
 	}
 }
 
@@ -132,9 +138,9 @@ func (l *loop) served(c *conn) {
 func (l *loop) adopt() {
 	former := l.cur
 	l.cur, l.next = l.next, nil
-	l.cur.deadline = time.Time{}
+	l.cur.deadline, l.cur.probing, l.cur.probe = time.Time{}, false, nil
 	l.mover.moving = false
-	l.mover.last = l.cur.server
+	l.mover.last, l.mover.notBefore = l.cur.server, nil
 	if l.settled != nil {
 		l.settled(l.cur.server)
 	}
@@ -143,11 +149,7 @@ func (l *loop) adopt() {
 		l.drop(former, nil)
 	}
 	l.rejoin()
-	for c := range l.opens {
-		if c.h == nil {
-			l.queueOpen(c)
-		}
-	}
+	l.queueOpens()
 }
 
 // lost handles the end of a connection.
@@ -178,8 +180,13 @@ func (l *loop) failedRacing(c *conn, err error) {
 func (l *loop) failedNext(err error) {
 	l.logger.Debug("node does not serve", "address", l.next.address, "error", err)
 	l.drop(l.next, err)
+	l.mover.refused = l.mover.refused || errors.Is(err, session.ErrReadOnly)
+	l.mover.lag.note(err)
 	l.attemptFailed(err)
 	l.rejoin()
+	if l.takesWrites() {
+		l.queueOpens() // one of them may have been on its way there
+	}
 }
 
 // drop forgets a connection. Requests that wait on it go through the next one, unless they were sent and their callers want
@@ -209,18 +216,31 @@ func (l *loop) drop(c *conn, err error) {
 		}
 	}
 	for _, r := range slices.Concat(slices.Collect(maps.Values(c.inflight)), c.queue, c.again) {
-		if b, ok := r.body.(*resumeBody); ok && b.h.resuming == r {
-			b.h.resuming = nil
-		}
+		r.release()
 	}
 	l.unserve(c, err)
+}
+
+// release leaves what r asks for to the next connection.
+func (r *request) release() {
+	switch b := r.body.(type) {
+	case *resumeBody:
+		if b.h.resuming == r {
+			b.h.resuming = nil
+		}
+	case *openBody:
+		if b.call.on == b.on {
+			b.call.on = nil
+		}
+	}
 }
 
 // unserve notes that c serves no session any more.
 func (l *loop) unserve(c *conn, err error) {
 	for _, h := range l.sessions {
 		// One that was not resumed here yet after the former connection was dropped is served by nobody now either.
-		if adrift := h.on == nil && h.s.State() != StateConnecting; err != nil && (h.on == c || adrift) {
+		adrift := h.on == nil && h.s.State() != StateConnecting && !l.readOnly(l.cur)
+		if err != nil && (h.on == c || adrift) {
 			l.emit(h, disconnected, err)
 		}
 		if h.on == c {
@@ -245,7 +265,7 @@ func (l *loop) checkConns() {
 	}
 	if c := l.next; c != nil {
 		switch {
-		case c.up && len(l.sessions) == 0:
+		case c.up && len(l.sessions) == 0 && !l.readOnly(l.cur):
 			l.adopt()
 		case !l.now.Before(c.deadline):
 			l.failedNext(unreachable(c.address, errSlow))
@@ -261,6 +281,7 @@ func (l *loop) checkConns() {
 // inJeopardy handles a node's word that touches may not count (S4).
 func (l *loop) inJeopardy(c *conn, m *holdfastv1.Jeopardy) {
 	l.mover.learn(m.GetTry())
+	again := c.jeopardy
 	c.jeopardy = true
 	if c == l.next {
 		// After a fail-over every node says so until it hears of the new leader's first good round, and would move the
@@ -270,7 +291,12 @@ func (l *loop) inJeopardy(c *conn, m *holdfastv1.Jeopardy) {
 		l.trouble = fmt.Errorf("%s: %w", c.address, errJeopardy)
 		return
 	}
-	l.tellGlobal(c, errJeopardy, func(*held) trigger { return endangered })
+	if l.readOnly(c) {
+		return // which says more: the sessions know, and another node is looked for
+	}
+	if !again { // a node says so again when it becomes read-only
+		l.tellGlobal(c, errJeopardy, func(*held) trigger { return endangered })
+	}
 	if _, all := l.locals(); all && len(l.opens) == 0 {
 		return // local sessions depend on no leader, and would end elsewhere
 	}

@@ -137,9 +137,9 @@ func TestBackOffBetweenRounds(t *testing.T) {
 	})
 }
 
-// A server that asks for patience gets at least what it asks for, and at most maxHint.
+// A server that asks for patience gets at least what it asks for, and at most session.MaxRetryAfter.
 func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
-	for asked, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, time.Hour: maxHint, -time.Hour: 0} {
+	for asked, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, time.Hour: session.MaxRetryAfter, -time.Hour: 0} {
 		t.Run(asked.String(), func(t *testing.T) {
 			bubbles.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)

@@ -39,8 +39,14 @@ type mover struct {
 	round  uint64 // numbers the rounds: names resolved for a former one are of no use
 	rounds int    // that came to nothing, in a row
 	at     time.Time
+	// notBefore is when those want to be asked again that refused for now; others is set when a round met a node that did not.
+	notBefore map[target]time.Time
+	others    bool
 	// fresh: a node has served something since the last move began, so the next move begins a new row of rounds.
 	fresh bool
+	// refused: a node has said that it is read-only since a node has served anything.
+	refused bool
+	lag     lag
 }
 
 // begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served last,
@@ -72,7 +78,7 @@ func (m *mover) begin(d *dice, home homing) {
 
 // plan starts a round over servers, in their order.
 func (m *mover) plan(servers []string) {
-	m.begun, m.left, m.asked = true, nil, 0
+	m.begun, m.left, m.asked, m.others = true, nil, 0, false
 	m.round++
 	for _, s := range servers {
 		m.left = append(m.left, target{server: s})
@@ -112,6 +118,13 @@ func (m *mover) pop() (target, bool) {
 	return t, true
 }
 
+// putOff has a server tried last.
+func (m *mover) putOff(server string) {
+	if i := slices.IndexFunc(m.left, func(t target) bool { return t.server == server }); i >= 0 {
+		m.left = append(slices.Delete(m.left, i, i+1), target{server: server})
+	}
+}
+
 // putBack has targets tried next: they were given up for another one, or are the addresses of a name.
 func (m *mover) putBack(targets ...target) { m.left = slices.Insert(m.left, 0, targets...) }
 
@@ -142,6 +155,9 @@ func (l *loop) advance(ctx context.Context) {
 	}
 	if !m.begun {
 		m.begin(l.dice, l.homing())
+		if l.readOnly(l.cur) {
+			m.putOff(l.cur.server)
+		}
 	}
 	t, ok := m.pop()
 	if !ok {
@@ -154,6 +170,10 @@ func (l *loop) advance(ctx context.Context) {
 			return
 		}
 		t.address = t.server
+	}
+	if l.now.Before(m.notBefore[t]) {
+		l.tryOn()
+		return
 	}
 	c := l.dial(ctx, t)
 	c.dialled, c.deadline = l.now, l.now.Add(l.bound(connectPart, l.cfg.ConnectTimeout))
@@ -201,11 +221,12 @@ func (l *loop) resolved(round uint64, server, port string, addresses []string, e
 // attemptFailed goes on with what is left of the round. After the last of a round comes a back-off.
 func (l *loop) attemptFailed(err error) {
 	l.trouble = err
-	l.tryOn(err)
+	l.mover.others = l.mover.others || hint(err) == 0
+	l.tryOn()
 }
 
-// tryOn makes the next attempt of the round at once; a new round waits for longer if err says so.
-func (l *loop) tryOn(err error) {
+// tryOn makes the next attempt of the round at once.
+func (l *loop) tryOn() {
 	m := &l.mover
 	switch {
 	case len(m.left) > 0:
@@ -217,6 +238,10 @@ func (l *loop) tryOn(err error) {
 	default:
 		m.rounds++
 		m.begun = false
-		m.at = l.now.Add(l.dice.wait(m.rounds, err))
+		l.endLagRound()
+		m.at = l.now.Add(l.dice.backoff(m.rounds))
+		if !m.others { // nobody else is there to ask
+			m.at = latest(m.at, m.soonest(l.now))
+		}
 	}
 }

@@ -38,11 +38,23 @@ type Pool struct {
 type occupancy struct {
 	sessions  atomic.Int64
 	connected atomic.Bool
+	server    atomic.Pointer[string] // of the connection; empty for none
 }
 
 func (o *occupancy) note(sessions int, connected bool) {
 	o.sessions.Store(int64(sessions))
 	o.connected.Store(connected)
+}
+
+// at notes the server of the connection.
+func (o *occupancy) at(c *conn) {
+	var server string
+	if c != nil {
+		server = c.server
+	}
+	if known := o.server.Load(); known == nil || *known != server {
+		o.server.Store(new(server))
+	}
 }
 
 // NewPool returns a pool of so many connections, 1 to [MaxConnections]. Like [New] it connects to nothing. cfg.Instance must be
@@ -61,12 +73,14 @@ func NewPool(cfg Config, connections int) (*Pool, error) {
 	if cfg.Rand != nil {
 		cfg.Rand = &lockedSource{source: cfg.Rand}
 	}
+	known := new(seen)
 	p := &Pool{opening: make([]int, connections), places: make([]string, connections)}
 	for i := range connections {
 		c, err := New(cfg)
 		if err != nil {
 			return nil, fmt.Errorf("configure pool: %w", err)
 		}
+		c.seen = known
 		c.spread = func(servers []string) { p.spread(i, servers) }
 		c.settled = func(server string) { p.settle(i, server) }
 		p.clients = append(p.clients, c)

@@ -127,7 +127,9 @@ func (l *loop) updateServers(servers []string) {
 	l.cur.failing = errRemoved
 	order := u.order(l.dice)
 	if slices.Contains(servers, l.cur.server) {
-		l.cur.failing = errRebalanced
+		if l.cur.failing = errRebalanced; l.readOnly(l.cur) {
+			l.cur.failing = session.ErrReadOnly // there is no going back to where it was well
+		}
 		order = slices.DeleteFunc(order, func(s string) bool { return s == l.cur.server })
 	}
 	l.logger.Info("looking for another node", "address", l.cur.address, "error", l.cur.failing)

@@ -16,6 +16,10 @@ type request struct {
 	seq  uint64
 	// sent is when it was handed to the stream: what the answer promises counts from there. Zero before.
 	sent time.Time
+	// due is when it is sent again, while it waits for that; named is the moment that the node named when it refused it, refused how
+	// often it did, not counting when it was asked before that moment.
+	due, named time.Time
+	refused    int
 	// suspensions noticed by then: the answer to a request from before a suspension promises nothing (S5).
 	suspensions uint64
 }
@@ -28,7 +32,10 @@ type requestBody interface {
 	wanted() bool
 }
 
-type openBody struct{ call *call }
+type openBody struct {
+	call *call
+	on   *conn
+}
 
 type resumeBody struct {
 	h       *held
@@ -49,7 +56,7 @@ type touchBody struct {
 	local bool
 }
 
-func (b *openBody) wanted() bool    { return !b.call.settled }
+func (b *openBody) wanted() bool    { return !b.call.settled && b.call.on == b.on }
 func (b *resumeBody) wanted() bool  { return b.h.resuming != nil && b.h.resuming.body == b }
 func (b *closeBody) wanted() bool   { return len(b.h.closing) > 0 && b.h.on != nil }
 func (b *discardBody) wanted() bool { return true }
@@ -69,6 +76,7 @@ func (b *resumeBody) message(l *loop, seq uint64) *holdfastv1.ClientMessage {
 	b.attempt = l.attempts
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
 		Seq: seq, Token: transport.TokenProto(b.h.token), Instance: l.cfg.Instance, Attempt: b.attempt,
+		SeenIndex: l.demand(),
 	}}}
 }
 
@@ -97,10 +105,7 @@ func (b *touchBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
 
 // pump sends what waits, as far as the window allows.
 func (l *loop) pump(c *conn) {
-	if !c.againAt.IsZero() && !l.now.Before(c.againAt) {
-		c.queue = append(c.queue, c.again...)
-		c.again, c.againAt = nil, time.Time{}
-	}
+	c.queue = append(c.queue, c.again.pop(l.now)...)
 	for c.up && len(c.queue) > 0 && len(c.inflight)-c.touches < requestWindow {
 		r := c.queue[0]
 		c.queue[0] = nil
@@ -136,14 +141,27 @@ func (c *conn) take(seq uint64) (*request, bool) {
 }
 
 // pause has r repeated on c after a back-off, which grows with what c refused in a row and with the rounds over all nodes
-// that came to nothing. One back-off serves all that are refused meanwhile, and is as long as the longest that a
-// refusal asks for.
+// that came to nothing. Each request for which the node named a moment comes back at its own, so that those of one client do not come
+// all at once either; one back-off serves all others that are refused meanwhile.
 func (l *loop) pause(c *conn, r *request, err error) {
-	c.again = append(c.again, r)
-	if c.againAt.IsZero() {
+	if len(c.again) == 0 {
 		c.pauses++
-		c.againAt = l.now.Add(l.dice.wait(max(c.pauses, l.mover.rounds), err))
-		return
 	}
-	c.againAt = latest(c.againAt, l.now.Add(hint(err)))
+	n := max(c.pauses, l.mover.rounds)
+	early := l.now.Before(r.named)
+	r.named = time.Time{}
+	switch {
+	case hint(err) > 0:
+		if !early {
+			r.refused++
+		}
+		r.named = l.now.Add(hint(err))
+		r.due = l.now.Add(l.comesBack(r, max(n, r.refused), err))
+	case l.now.Before(c.pausedUntil):
+		r.due = c.pausedUntil
+	default:
+		c.pausedUntil = l.now.Add(l.dice.wait(n, err))
+		r.due = c.pausedUntil
+	}
+	c.again.push(r)
 }

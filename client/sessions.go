@@ -71,10 +71,34 @@ func (l *loop) beginClose(c *call, s *Session) {
 	}
 }
 
-// queueOpen sends an open on the connection there is, or has one made.
-func (l *loop) queueOpen(c *call) {
-	if l.cur != nil {
-		l.cur.queue = append(l.cur.queue, &request{body: &openBody{c}})
+// queueOpen sends an open on the connection there is, or has one made. While that is to a read-only node, an open waits for
+// a better one, which it may be the one to find: see probe.
+func (l *loop) queueOpen(call *call) {
+	switch c := l.cur; {
+	case c == nil:
+	case call.opts.Local || !l.readOnly(c):
+		l.sendOpen(c, call)
+	default:
+		l.parkOpen(c, call)
+		if l.next != nil && l.next.probing {
+			l.probe(l.next)
+		}
+	}
+}
+
+func (l *loop) sendOpen(c *conn, call *call) *request {
+	call.on = c
+	r := &request{body: &openBody{call, c}}
+	c.queue = append(c.queue, r)
+	return r
+}
+
+// queueOpens is queueOpen for all opens that are on no connection.
+func (l *loop) queueOpens() {
+	for call := range l.opens {
+		if call.h == nil && call.on == nil {
+			l.queueOpen(call)
+		}
 	}
 }
 
@@ -95,13 +119,20 @@ func (l *loop) join(c *call, t session.Token) {
 	l.rejoin()
 }
 
-// rejoin queues a resume for every session that no connection serves and none is under way for.
+// rejoin queues a resume for every session that no connection serves and none is under way for; at a read-only node for local ones.
 func (l *loop) rejoin() {
 	c := l.cur
-	if l.next != nil {
-		c = l.next
+	tried := l.next != nil && !l.next.probing
+	if l.readOnly(c) && !tried {
+		l.park(c)
 	}
-	if c == nil {
+	switch {
+	case tried:
+		c = l.next
+	case l.next != nil:
+		l.probe(l.next)
+		return
+	case c == nil || l.readOnly(c):
 		return
 	}
 	for _, h := range l.sessions {
@@ -134,13 +165,17 @@ func (l *loop) attach(h *held, c *conn, r *request, attempt uint64, g session.Gr
 	if back && !first {
 		l.emit(h, regained, nil)
 	}
+	if l.readOnly(c) { // it was under way when the node became so
+		l.toReadOnly(h, c)
+		l.lookFurther(c)
+	}
 	if len(h.closing) > 0 {
 		l.queueClose(h)
 	}
 	l.goOnUpgrading(h)
 	if h.joining != nil {
 		delete(l.opens, h.joining)
-		l.occupancy.note(len(l.sessions), l.cur != nil) // before the caller goes on, and is not counted any more
+		l.occupancy.note(len(l.sessions), l.takesWrites()) // before the caller goes on, and is not counted any more
 		h.joining.settle(h.s, nil)
 		h.joining = nil
 	}
@@ -277,7 +312,7 @@ func (l *loop) checkSessions() {
 		}
 		if h.on != nil && len(h.closing) == 0 {
 			if !l.now.Before(h.renewBy) {
-				l.leave(h.on, errSilent)
+				l.silent(h)
 				h.renewBy = l.now.Add(h.timeout / lostPart)
 			}
 			l.dueAt = earliest(l.dueAt, h.renewBy)
@@ -301,6 +336,8 @@ func (l *loop) emit(h *held, t trigger, err error) {
 	e := Event{Kind: t.kind(), From: from, State: to, At: l.now, Node: h.s.Owner(), SafeUntil: h.until, Err: err}
 	if h.on != nil {
 		e.Address = h.on.address
+	} else if to == StateConnectedReadOnly && l.cur != nil {
+		e.Address = l.cur.address
 	}
 	h.s.events.push(e)
 }

@@ -20,6 +20,10 @@ const (
 	// StateJeopardy: a node serves the session, but touches may not count: the node hears of no leader with a quorum
 	// (S4), or what was promised has run out. The client looks for another node.
 	StateJeopardy
+	// StateConnectedReadOnly: the client allows read-only nodes, and the node that has its connection is one: it hears of no
+	// leader, and serves reads only. Nothing can be written; touches count once there is a leader if the node is the session's
+	// owner, and are not sent otherwise. The client looks for a read-write node, and moves there with its session.
+	StateConnectedReadOnly
 	// StateExpired: the cluster has ended the session; a [session.ExpiredError] says what is known of that.
 	StateExpired
 	// StateClosed: the session was closed, or given up, or another client has resumed it; see [Session.Err].
@@ -37,6 +41,8 @@ func (s State) String() string {
 		return "connected"
 	case StateJeopardy:
 		return "jeopardy"
+	case StateConnectedReadOnly:
+		return "connected read-only"
 	case StateExpired:
 		return "expired"
 	case StateClosed:
@@ -59,6 +65,7 @@ const (
 	servedUnpromised                 // a node serves it, and promises nothing yet
 	disconnected                     // no node serves it any more
 	endangered                       // its node hears of no leader with a quorum (S4)
+	onlyReads                        // the node that has the connection is read-only
 	counted                          // its node hears of one again, and a promise holds
 	countedUnpromised                // its node hears of one again, and nothing is promised
 	lapsed                           // the promise has run out
@@ -75,7 +82,8 @@ const (
 func (t trigger) kind() EventKind {
 	return [triggers]EventKind{
 		served: Connected, servedUnpromised: Connected, disconnected: Disconnected, endangered: Jeopardy,
-		counted: JeopardyEnded, countedUnpromised: JeopardyEnded, lapsed: Lapsed, regained: Regained,
+		onlyReads: ReadOnly,
+		counted:   JeopardyEnded, countedUnpromised: JeopardyEnded, lapsed: Lapsed, regained: Regained,
 		takenOver: Moved, closed: Ended, expired: Ended, refused: Ended, givenUp: Ended,
 	}[t]
 }
@@ -102,11 +110,12 @@ type transitions [StateAuthFailed + 1][triggers]State
 // sessionStates returns the transitions. A new state is a new row, and what leads to it a new trigger: the rows of final
 // states, and the columns of ends, fill themselves.
 func sessionStates() transitions {
-	const c, ok, j = StateConnecting, StateConnected, StateJeopardy
+	const c, ok, j, ro = StateConnecting, StateConnected, StateJeopardy, StateConnectedReadOnly
 	t := transitions{
-		c:  {served: ok, servedUnpromised: j, disconnected: c, endangered: c, counted: c, countedUnpromised: c, lapsed: c, regained: c},
-		ok: {served: ok, servedUnpromised: j, disconnected: c, endangered: j, counted: ok, countedUnpromised: j, lapsed: j, regained: ok},
-		j:  {served: ok, servedUnpromised: j, disconnected: c, endangered: j, counted: ok, countedUnpromised: j, lapsed: j, regained: ok},
+		c:  {served: ok, servedUnpromised: j, disconnected: c, endangered: c, onlyReads: ro, counted: c, countedUnpromised: c, lapsed: c, regained: c},
+		ok: {served: ok, servedUnpromised: j, disconnected: c, endangered: j, onlyReads: ro, counted: ok, countedUnpromised: j, lapsed: j, regained: ok},
+		j:  {served: ok, servedUnpromised: j, disconnected: c, endangered: j, onlyReads: ro, counted: ok, countedUnpromised: j, lapsed: j, regained: ok},
+		ro: {served: ok, servedUnpromised: j, disconnected: c, endangered: j, onlyReads: ro, counted: ok, countedUnpromised: j, lapsed: ro, regained: ro},
 	}
 	for from := StateConnecting; from <= StateAuthFailed; from++ {
 		if from.Final() {

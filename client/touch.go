@@ -123,6 +123,17 @@ func (l *loop) touchSoon(c *conn) {
 	c.touchAt = earliest(c.touchAt, latest(l.now, c.touched.Add(c.smallest/answerPart)))
 }
 
+// touchPutOff has c touched again when the node that refused to hear of it says, or soon when it does not say; in any case when it would be
+// touched anyhow: sessions that came meanwhile may have shorter timeouts. A promise that is not renewed meanwhile has the client look for
+// another node, as with any silence.
+func (l *loop) touchPutOff(c *conn, err error) {
+	if hint(err) > 0 {
+		c.touchAt = earliest(c.touchAt, l.now.Add(l.dice.wait(1, err)))
+		return
+	}
+	l.touchSoon(c)
+}
+
 func (l *loop) touchRefused(c *conn, h *held, err error) {
 	switch {
 	case errors.Is(err, session.ErrMoved):

@@ -22,41 +22,43 @@ type Found struct {
 	Session session.Session
 	// Certificate is nil while the session lives.
 	Certificate *session.Certificate
-	// Remaining is the time until expiry if the session stays silent; negative when unknown.
+	// Remaining is the time until expiry if the session stays silent; negative when unknown, as to a read-only node.
 	Remaining time.Duration
+	// State is that of the node that answered, zero when it told none. All that the answer shows was so at State.Index; from
+	// a node that is [session.ModeReadOnly] it may be long ago.
+	State session.NodeState
 }
 
-// Get shows a session or the certificate of its end. The read is linearizable. A local session is known to
-// its node alone: when the node that answers says that the id is another's, the others are asked too, each once.
-// [session.ErrExpired] when neither is known.
+// local reports whether it is about a local session, of which its node alone decides: what that shows is not old, whatever it has applied (N4).
+func (f Found) local() bool {
+	return f.Session.Local || f.Certificate != nil && f.Certificate.Index == 0
+}
+
+// Get shows a session or the certificate of its end. The read is linearizable, unless [Config].ReadOnly allows another, and
+// never shows an older state than this client has seen, see [Client.SeenIndex]. A local session is known to its node alone: when
+// the node that answers says that the id is another's, the others are asked too, each once. [session.ErrExpired] when neither is
+// known; with [session.ErrReadOnly] when it is a read-only node that knows neither: the session may have been opened since.
 func (c *Client) Get(ctx context.Context, id session.ID) (Found, error) {
-	var f Found
-	call := func(ctx context.Context, cc *grpc.ClientConn) error {
-		answer, err := holdfastv1.NewSessionServiceClient(cc).GetSession(ctx, &holdfastv1.GetSessionRequest{SessionId: uint64(id)})
+	f, state, err := read(ctx, c, func(ctx context.Context, cc *grpc.ClientConn, o session.ReadOptions) (Found, *holdfastv1.NodeState, error) {
+		answer, err := holdfastv1.NewSessionServiceClient(cc).GetSession(ctx, &holdfastv1.GetSessionRequest{
+			SessionId: uint64(id), AllowReadOnly: o.AllowReadOnly, SeenIndex: o.Seen,
+		})
 		if err != nil {
-			return err
+			return Found{}, nil, err
 		}
-		f.Remaining = transport.PromiseFrom(answer.GetRemaining())
+		found := Found{Remaining: transport.PromiseFrom(answer.GetRemaining())}
 		if p := answer.GetCertificate(); p != nil {
 			cert, certErr := transport.CertificateFrom(p)
-			f.Certificate = &cert
-			return certErr
+			found.Certificate = &cert
+			return found, answer.GetState(), certErr
 		}
-		f.Session, err = transport.SessionFrom(answer.GetSession())
-		return err
-	}
-	err := c.unary(ctx, call)
-	if another(err) {
-		decided, said := c.searchHome(ctx, call)
-		if decided {
-			err = said
-		} else {
-			err = errors.Join(err, said)
-		}
-	}
+		found.Session, err = transport.SessionFrom(answer.GetSession())
+		return found, answer.GetState(), err
+	})
 	if err != nil {
 		return Found{}, fmt.Errorf("show session %s: %w", id, err)
 	}
+	f.State = state
 	return f, nil
 }
 
@@ -78,36 +80,46 @@ type ListOptions struct {
 	PageToken string
 }
 
-// List returns one page of sessions in the order of ids, and the token of the next one, empty after the last. A page may
-// be empty and not the last. Each page is a linearizable read of its own.
-func (c *Client) List(ctx context.Context, o ListOptions) (page []session.Listed, next string, err error) {
+// Page is a page of sessions in the order of ids.
+type Page struct {
+	// Sessions may be empty although the page is not the last. Times that remain are negative when unknown.
+	Sessions []session.Listed
+	// Next is the token of the next page, empty after the last.
+	Next string
+	// State is as in [Found].
+	State session.NodeState
+}
+
+// List returns one page of sessions. Each page is a read of its own, as [Client.Get] is one. A read-only node does not know
+// what remains: filters by that are refused there, with a [session.FieldError].
+func (c *Client) List(ctx context.Context, o ListOptions) (Page, error) {
 	if o.PageSize < 0 || o.PageSize > session.MaxPage {
-		return nil, "", fmt.Errorf("list sessions: %w", &session.FieldError{Field: "page_size", Limit: fmt.Sprintf("0 to %d", session.MaxPage)})
+		return Page{}, fmt.Errorf("list sessions: %w", &session.FieldError{Field: "page_size", Limit: fmt.Sprintf("0 to %d", session.MaxPage)})
 	}
 	if o.Scope > session.ScopeLocal {
-		return nil, "", fmt.Errorf("list sessions: %w", &session.FieldError{Field: "scope", Limit: "global, local or 0"})
+		return Page{}, fmt.Errorf("list sessions: %w", &session.FieldError{Field: "scope", Limit: "global, local or 0"})
 	}
-	request := &holdfastv1.ListSessionsRequest{
-		PageSize: uint32(o.PageSize), PageToken: o.PageToken,
-		Filter: &holdfastv1.SessionFilter{
-			Owner: uint32(o.Owner), Labels: o.Labels, MinAge: bound(o.MinAge), MaxAge: bound(o.MaxAge),
-			MinRemaining: bound(o.MinRemaining), MaxRemaining: bound(o.MaxRemaining), Scope: scopeProto(o.Scope),
-		},
-	}
-	err = c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
-		answer, callErr := holdfastv1.NewSessionServiceClient(cc).ListSessions(ctx, request)
-		page, next = make([]session.Listed, 0, len(answer.GetSessions())), answer.GetNextPageToken()
+	page, state, err := read(ctx, c, func(ctx context.Context, cc *grpc.ClientConn, read session.ReadOptions) (Page, *holdfastv1.NodeState, error) {
+		answer, err := holdfastv1.NewSessionServiceClient(cc).ListSessions(ctx, &holdfastv1.ListSessionsRequest{
+			PageSize: uint32(o.PageSize), PageToken: o.PageToken, AllowReadOnly: read.AllowReadOnly, SeenIndex: read.Seen,
+			Filter: &holdfastv1.SessionFilter{
+				Owner: uint32(o.Owner), Labels: o.Labels, MinAge: bound(o.MinAge), MaxAge: bound(o.MaxAge),
+				MinRemaining: bound(o.MinRemaining), MaxRemaining: bound(o.MaxRemaining), Scope: scopeProto(o.Scope),
+			},
+		})
+		page := Page{Sessions: make([]session.Listed, 0, len(answer.GetSessions())), Next: answer.GetNextPageToken()}
 		for _, p := range answer.GetSessions() {
 			s, convertErr := transport.SessionFrom(p.GetSession())
-			callErr = errors.Join(callErr, convertErr)
-			page = append(page, session.Listed{Session: s, Remaining: transport.PromiseFrom(p.GetRemaining())})
+			err = errors.Join(err, convertErr)
+			page.Sessions = append(page.Sessions, session.Listed{Session: s, Remaining: transport.PromiseFrom(p.GetRemaining())})
 		}
-		return callErr
+		return page, answer.GetState(), err
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("list sessions: %w", err)
+		return Page{}, fmt.Errorf("list sessions: %w", err)
 	}
-	return page, next, nil
+	page.State = state
+	return page, nil
 }
 
 func scopeProto(s session.Scope) holdfastv1.Scope {
@@ -164,6 +176,8 @@ type Status struct {
 	Global, Local, Attached uint64
 	Ready                   bool
 	NotReadyBecause         string
+	// Mode is what the node can do for clients (N1); 0 when it does not say.
+	Mode session.Mode
 	// StateDigest is hexadecimal; the same on every node at the same applied index.
 	StateDigest string
 	Version     string
@@ -179,13 +193,19 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("ask %s for its status: %w", endpoint, err)
 	}
+	c.mu.Lock()
+	ours := slices.Contains(c.servers, endpoint)
+	c.mu.Unlock()
+	if ours { // any address may be asked, a node of another cluster too
+		c.seen.note(answer.GetAppliedIndex())
+	}
 	return Status{
 		Address: endpoint, Node: session.Node(answer.GetId()), ClusterID: answer.GetClusterId(), Role: role(answer.GetRole()),
 		Term: answer.GetTerm(), Leader: session.Node(answer.GetLeader()), LeaderAddress: answer.GetLeaderAddress(),
 		CommitIndex: answer.GetCommitIndex(), AppliedIndex: answer.GetAppliedIndex(),
 		Global: answer.GetSessionsGlobal(), Local: answer.GetSessionsLocal(), Attached: answer.GetSessionsAttached(),
 		Ready: answer.GetReady(), NotReadyBecause: answer.GetNotReadyBecause(),
-		StateDigest: answer.GetStateDigest(), Version: answer.GetVersion(),
+		Mode: transport.ModeFrom(answer.GetMode()), StateDigest: answer.GetStateDigest(), Version: answer.GetVersion(),
 	}, nil
 }
 

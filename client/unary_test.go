@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/status"
+
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
@@ -31,18 +33,35 @@ func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest
 	}
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
+	if err := n.unreadable(m.GetSeenIndex(), m.GetAllowReadOnly()); err != nil {
+		return nil, n.refusal(err)
+	}
 	id := session.ID(m.GetSessionId())
 	if s := n.c.sessions[id]; s != nil && s.Local && s.Owner != n.number {
 		return nil, transport.Status(&session.ExpiredError{ID: id, LocalTo: s.Owner})
 	} else if s != nil {
 		return &holdfastv1.GetSessionResponse{
 			Result: &holdfastv1.GetSessionResponse_Session{Session: transport.SessionProto(s.Session)}, Remaining: transport.PromiseProto(time.Second),
+			State: n.stateProto(),
 		}, nil
 	}
 	if cert, ok := n.c.ended[id]; ok {
-		return &holdfastv1.GetSessionResponse{Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: transport.CertificateProto(cert)}}, nil
+		return &holdfastv1.GetSessionResponse{
+			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: transport.CertificateProto(cert)}, State: n.stateProto(),
+		}, nil
 	}
-	return nil, transport.Status(&session.ExpiredError{ID: id})
+	return nil, n.refusal(&session.ExpiredError{ID: id})
+}
+
+// refusal is the status of err with what the node says of itself. The caller holds mu.
+func (n *fakeNode) refusal(err error) error {
+	d := transport.Detail(err)
+	d.State = n.stateProto()
+	with, detailErr := status.New(transport.Code(err), transport.Text(err)).WithDetails(d)
+	if detailErr != nil {
+		n.c.t.Error(detailErr)
+	}
+	return with.Err()
 }
 
 func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
@@ -51,9 +70,12 @@ func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsReq
 	}
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	answer := &holdfastv1.ListSessionsResponse{NextPageToken: m.GetPageToken() + "+"}
+	if err := n.unreadable(m.GetSeenIndex(), m.GetAllowReadOnly()); err != nil {
+		return nil, n.refusal(err)
+	}
+	answer := &holdfastv1.ListSessionsResponse{NextPageToken: m.GetPageToken() + "+", State: n.stateProto()}
 	for _, s := range n.c.sessions {
-		if m.GetFilter().GetOwner() == uint32(s.Owner) && (m.GetFilter().GetScope() != holdfastv1.Scope_SCOPE_LOCAL || s.Local) {
+		if owner := m.GetFilter().GetOwner(); (owner == 0 || owner == uint32(s.Owner)) && (m.GetFilter().GetScope() != holdfastv1.Scope_SCOPE_LOCAL || s.Local) {
 			answer.Sessions = append(answer.Sessions, &holdfastv1.ListedSession{Session: transport.SessionProto(s.Session)})
 		}
 	}
@@ -106,8 +128,9 @@ func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsR
 	return answer, nil
 }
 
-func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
-	return &holdfastv1.GetStatusResponse{Id: uint32(n.number), Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 5, Leader: 2}, n.scripted("status")
+func (n *fakeNode) GetStatus(ctx context.Context, _ *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
+	n.heard(ctx)
+	return &holdfastv1.GetStatusResponse{Id: uint32(n.number), Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 5, Leader: 2, AppliedIndex: 66}, n.scripted("status")
 }
 
 func (n *fakeNode) ListMembers(context.Context, *holdfastv1.ListMembersRequest) (*holdfastv1.ListMembersResponse, error) {
@@ -190,11 +213,11 @@ func TestListAndStatus(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
-		page, next, err := cl.List(t.Context(), ListOptions{Owner: 1, PageToken: "a"})
-		if err != nil || len(page) != 1 || page[0].Session.ID != s.ID() || page[0].Remaining >= 0 || next != "a+" {
-			t.Errorf("List: got %+v, %q, %v", page, next, err)
+		page, err := cl.List(t.Context(), ListOptions{Owner: 1, PageToken: "a"})
+		if err != nil || len(page.Sessions) != 1 || page.Sessions[0].Session.ID != s.ID() || page.Sessions[0].Remaining >= 0 || page.Next != "a+" {
+			t.Errorf("List: got %+v, %v", page, err)
 		}
-		if _, _, err = cl.List(t.Context(), ListOptions{PageSize: session.MaxPage + 1}); !errors.Is(err, session.ErrInvalid) {
+		if _, err = cl.List(t.Context(), ListOptions{PageSize: session.MaxPage + 1}); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("List: got %v", err)
 		}
 		st, err := cl.Status(t.Context(), "n1:7400")

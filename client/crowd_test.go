@@ -1,0 +1,270 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// full is what a node says whose budget of resumes is used up.
+func full(retryAfter time.Duration) error {
+	return &session.LimitError{Name: "max_resumes_per_second", Limit: "100 per second", RetryAfter: retryAfter}
+}
+
+// refuses has a node refuse the first n resumes with what it is told to.
+func (n *fakeNode) refuses(first int, err func(i int) error) {
+	n.c.set(func() {
+		i := 0
+		n.script = func(kind string) error {
+			if kind != "resume" || i >= first {
+				return nil
+			}
+			i++
+			return err(i - 1)
+		}
+	})
+}
+
+// when returns the moments at which a node was asked for something of a kind.
+func (n *fakeNode) when(t *testing.T, kind string) (at []time.Duration) {
+	t.Helper()
+	for _, g := range n.record() {
+		moment, what, _ := strings.Cut(g, " ")
+		if !strings.HasPrefix(what, kind) {
+			continue
+		}
+		d, err := time.ParseDuration(moment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, d)
+	}
+	return at
+}
+
+// A node that is full names a moment within the promise: the client comes back to it then, and asks no other node meanwhile.
+func TestAResumeThatCanWaitComesBackWhenItWasAskedTo(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 16*time.Second)
+		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		other.refuses(2, func(int) error { return full(4 * time.Second) })
+		time.Sleep(time.Second)
+		former.down()
+		synctest.Wait()
+		former.up()
+		time.Sleep(10 * time.Second)
+		at := other.when(t, "resume")
+		if len(at) != 3 || at[1] < at[0]+4*time.Second || at[1] > at[0]+4*time.Second+DefaultMinBackoff ||
+			at[2] < at[1]+4*time.Second || at[2] > at[1]+4*time.Second+2*DefaultMinBackoff {
+			t.Errorf("asked %v, want 1 s, 4 s later, and 4 s later again", at)
+		}
+		if got := former.when(t, "resume"); len(got) != 0 {
+			t.Errorf("the other node was asked %v meanwhile", got)
+		}
+		if s.Owner() != other.number || s.Context().Err() != nil {
+			t.Errorf("owner %d, %v", s.Owner(), context.Cause(s.Context()))
+		}
+	})
+}
+
+// A moment that is after the end of the promise is too late: another node is tried at once.
+func TestAResumeThatCannotWaitGoesElsewhereAtOnce(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpen(t, cl, 12*time.Second)
+		former := c.node(int(s.Owner()))
+		var refused []*fakeNode
+		for i := range 3 {
+			if n := c.node(i + 1); n != former {
+				n.refuses(1, func(int) error { return full(20 * time.Second) })
+				refused = append(refused, n)
+			}
+		}
+		time.Sleep(time.Second)
+		former.cut() // it serves again, and is tried last
+		time.Sleep(time.Second)
+		for _, n := range refused {
+			if at := n.when(t, "resume"); len(at) != 1 || at[0] != time.Second {
+				t.Errorf("node %d was asked %v, want at once and never again", n.number, at)
+			}
+		}
+		if at := former.when(t, "resume"); len(at) != 1 || at[0] != time.Second || s.Owner() != former.number {
+			t.Errorf("the third node was asked %v, owner %d", at, s.Owner())
+		}
+	})
+}
+
+// A touch that is put off comes no later than it would be sent anyhow: a session with a short timeout may have come meanwhile.
+func TestATouchThatIsPutOffIsNotLate(t *testing.T) {
+	cfg, err := Config{Endpoints: []string{"a:1"}, Dial: errorDial}.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLoop(cfg, newClock(), &dice{rand: rand.New(rand.NewPCG(1, 2)), lowest: cfg.MinBackoff, highest: cfg.MaxBackoff})
+	l.look()
+	for hint, want := range map[time.Duration]time.Duration{20 * time.Second: time.Second, 500 * time.Millisecond: 500 * time.Millisecond} {
+		c := &conn{touchAt: l.now.Add(time.Second)}
+		l.touchPutOff(c, full(hint))
+		if got := c.touchAt.Sub(l.now); got < want || got > want+DefaultMinBackoff {
+			t.Errorf("asked to wait %v, touched after %v, want %v", hint, got, want)
+		}
+	}
+}
+
+// Each of a client's sessions comes back at its own moment, not all at the last one.
+func TestEachResumeOfAClientComesBackAtItsOwnMoment(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		const sessions = 40
+		c, cl := newTrial(t, 1, 1)
+		for range sessions {
+			mustOpen(t, cl, 40*time.Second)
+		}
+		n := c.node(1)
+		n.refuses(sessions, func(i int) error { return full(time.Duration(i+1) * 100 * time.Millisecond) })
+		n.record()
+		n.cut()
+		synctest.Wait()
+		time.Sleep(8 * time.Second)
+		at := n.when(t, "resume")
+		if len(at) != 2*sessions {
+			t.Fatalf("%d resumes, want each of %d twice", len(at), sessions)
+		}
+		at = at[sessions:]
+		for i, got := range at {
+			if want := time.Duration(i+1) * 100 * time.Millisecond; got < want-DefaultMinBackoff || got > want+200*time.Millisecond {
+				t.Errorf("resume %d came back after %v, asked to after %v", i, got, want)
+			}
+		}
+	})
+}
+
+// A client that the node serves stays with it, however long some of its sessions are to wait.
+func TestAClientThatIsServedStays(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
+		former, other := c.node(int(a.Owner())), c.node(3-int(a.Owner()))
+		other.refuses(3, func(i int) error { return []error{full(4 * time.Second), nil, full(20 * time.Second)}[i] })
+		former.cut()
+		time.Sleep(6 * time.Second)
+		if a.Owner() == b.Owner() && a.State() == StateConnected && b.State() == StateConnected {
+			t.Error("no session had to wait")
+		}
+		time.Sleep(5 * time.Second)
+		if a.Owner() != other.number || b.Owner() != other.number || a.State() != StateConnected || b.State() != StateConnected {
+			t.Errorf("owners %d and %d, states %v and %v", a.Owner(), b.Owner(), a.State(), b.State())
+		}
+		if at := former.when(t, "resume"); len(at) != 0 {
+			t.Errorf("the former node was asked %v", at)
+		}
+	})
+}
+
+// A touch that a full node refuses is sent again when the node says.
+func TestATouchThatIsRefusedComesBackWhenItWasAskedTo(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		n, touches := c.node(1), 0
+		n.record()
+		c.set(func() {
+			n.script = func(kind string) error {
+				if touches++; kind == "touch" && touches == 1 {
+					return &session.LimitError{Name: "max_touches_per_second", Limit: "1 per second", RetryAfter: 500 * time.Millisecond}
+				}
+				return nil
+			}
+		})
+		time.Sleep(6 * time.Second)
+		at := n.when(t, "touch")
+		if len(at) < 2 || at[1] < at[0]+500*time.Millisecond || at[1] > at[0]+500*time.Millisecond+DefaultMinBackoff {
+			t.Errorf("touched %v, want the second 500 ms after the first", at)
+		}
+		if s.State() != StateConnected {
+			t.Errorf("state %v", s.State())
+		}
+	})
+}
+
+// A limit that does not pass is none to wait for.
+func TestOnlyALimitThatPassesIsWaitedFor(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want verdict
+	}{
+		{full(time.Millisecond), again},
+		{full(0), final},
+		{&session.LimitError{Name: "requests_to_leader"}, again},
+		{&session.LimitError{Name: "max_requests_per_connection", RetryAfter: session.BusyRetryAfter}, again},
+		{&session.LimitError{Name: "max_sessions_per_connection"}, final},
+	} {
+		if got := judge(tt.err); got != tt.want {
+			t.Errorf("%v: got %d, want %d", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestWaitingIsInTheOrderOfWhatIsDue(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	now := time.Now()
+	var w waiting
+	for range 1000 {
+		w.push(&request{due: now.Add(time.Duration(random.IntN(500)) * time.Second)})
+	}
+	left := len(w)
+	for now := now; left > 0; now = now.Add(7 * time.Second) {
+		if at := w.dueAt(); at.IsZero() {
+			t.Fatalf("nothing is due, %d are left", left)
+		}
+		for _, r := range w.pop(now) {
+			left--
+			if r.due.After(now) || r.due.Before(now.Add(-7*time.Second+1)) {
+				t.Errorf("due %v, taken %v", r.due, now)
+			}
+		}
+	}
+	if w.dueAt() != (time.Time{}) || len(w.pop(now.Add(time.Hour))) != 0 {
+		t.Error("something is left")
+	}
+}
+
+// The principal is sent on the stream and with unary calls.
+func TestPrincipalIsSent(t *testing.T) {
+	if _, err := New(Config{Endpoints: []string{"a:1"}, Principal: " "}); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("New: got %v, want a field error", err)
+	}
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 1)
+		cl, err := New(Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, Principal: "team a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		mustOpen(t, cl, 12*time.Second)
+		if _, err := cl.Status(t.Context(), c.node(1).address); err != nil {
+			t.Fatal(err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if got, want := fmt.Sprint(c.node(1).principals), "[team a team a]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// heard notes who calls.
+func (n *fakeNode) heard(ctx context.Context) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	n.c.set(func() { n.principals = append(n.principals, md.Get("holdfast-principal")...) })
+}

@@ -1,0 +1,378 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/fsm"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport"
+)
+
+// herdTrip is how long a message takes one way.
+const herdTrip = 500 * time.Microsecond
+
+// herd drives the loops of many clients: each is the SDK's own, turned by one goroutine when something happens to it or the
+// moment comes that it asked to be woken at. What a connection is, is the herd's: messages take herdTrip, and a node does with
+// them what its client port would: the gate, then the learner. An address that is no living node's is never connected.
+type herd struct {
+	t       *testing.T
+	ctx     context.Context //nolint:containedctx // the clients' life
+	start   time.Time
+	cluster *herdCluster
+	clients []*herdClient
+	events  herdEvents
+
+	mu    sync.Mutex
+	inbox []func()      // guarded by mu; what other goroutines have to tell
+	told  chan struct{} // has room for one
+}
+
+type herdClient struct {
+	h       *herd
+	loop    *loop
+	session *Session
+	held    *held
+	wake    time.Time // the wake that is filed; zero for none
+	conns   map[*conn]*herdConn
+	// backAt is when a node served the session again; 0 until then. deadline is when the session may have expired.
+	backAt, deadline time.Duration
+	// lapsed: the session was without a promise for a while.
+	lapsed bool
+	// rude: it takes no notice of when it is to come back.
+	rude bool
+}
+
+// herdConn is what a node has of a connection. It is the session.Events behind it.
+type herdConn struct {
+	client *herdClient
+	conn   *conn
+	node   *herdNode
+	places *transport.Places
+	serves session.Connection
+}
+
+// newHerd returns clients that held the sessions, each touched some time in the last quarter of its timeout, when every connection broke.
+func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []session.Session, seed uint64) *herd { //nolint:revive // t first, as everywhere in tests
+	t.Helper()
+	h := &herd{t: t, ctx: ctx, start: time.Now(), cluster: c, told: make(chan struct{}, 1)}
+	random := rand.New(rand.NewPCG(seed, 1))
+	for _, s := range sessions {
+		cfg, err := Config{
+			Endpoints: []string{herdAddress(1), herdAddress(2), herdAddress(3)}, Instance: random.Uint64() | 1, Rand: rand.NewPCG(seed, uint64(s.ID)),
+			Dial: errorDial,
+		}.complete()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLoop(cfg, newClock(), &dice{rand: rand.New(cfg.Rand), lowest: cfg.MinBackoff, highest: cfg.MaxBackoff})
+		l.mover.servers, l.mover.last = cfg.Endpoints, herdAddress(s.Owner)
+		age := time.Duration(random.Int64N(int64(s.Timeout / touchPart)))
+		hc := &herdClient{h: h, loop: l, conns: map[*conn]*herdConn{}, deadline: s.Timeout - age}
+		l.connect = hc.connect
+		hc.hold(ctx, s, credentialIn(c.state, s.ID), s.Timeout-s.Timeout/100-time.Millisecond-age)
+		h.clients = append(h.clients, hc)
+	}
+	for _, c := range h.clients {
+		h.at(0, func() { c.turn(nil) })
+	}
+	return h
+}
+
+func errorDial(context.Context, string) (net.Conn, error) {
+	return nil, errors.New("the herd has no network")
+}
+
+func credentialIn(state *fsm.State, id session.ID) session.Credential {
+	c, _ := state.Credential(id)
+	return c
+}
+
+// hold has the client hold s, as after the loss of the connection that served it.
+func (c *herdClient) hold(ctx context.Context, s session.Session, credential session.Credential, safeFor time.Duration) {
+	l := c.loop
+	l.look()
+	token := session.Token{ID: s.ID, Credential: credential, Attachment: s.Attachment}
+	c.session = newSession(ctx, l, token)
+	c.session.timeout = s.Timeout
+	c.held = &held{s: c.session, token: token, timeout: s.Timeout, until: l.now.Add(safeFor)}
+	l.sessions[s.ID], l.dueAt = c.held, c.held.until
+	c.session.grant(s, token)
+	c.session.promise(c.held.until, 0)
+	l.emit(c.held, served, nil)
+	l.emit(c.held, disconnected, errStalled)
+}
+
+// turn has the client's loop take in what happened, delivers what it sends, and files its next wake.
+func (c *herdClient) turn(do func()) {
+	wake := c.loop.turn(c.h.ctx, do)
+	for _, conn := range []*conn{c.loop.cur, c.loop.next} {
+		if conn != nil {
+			c.send(conn)
+		}
+	}
+	c.lapsed = c.lapsed || c.held.until.IsZero()
+	if c.backAt == 0 && c.held.on != nil {
+		c.backAt = max(time.Since(c.h.start), 1)
+	}
+	if !wake.IsZero() && (c.wake.IsZero() || wake.Before(c.wake)) {
+		c.wake = wake
+		c.h.at(time.Until(wake), func() {
+			if c.wake.Equal(wake) { // else a later filing is the one that counts
+				c.wake = time.Time{}
+				c.turn(nil)
+			}
+		})
+	}
+}
+
+// send delivers what waits on a connection.
+func (c *herdClient) send(conn *conn) {
+	for {
+		select {
+		case m := <-conn.out:
+			if hc := c.conns[conn]; hc != nil {
+				c.h.at(herdTrip, func() { hc.receive(m) })
+			}
+		default:
+			return
+		}
+	}
+}
+
+// connect is what the loop begins a connection with.
+func (c *herdClient) connect(ctx context.Context, conn *conn) {
+	conn.out = make(chan *holdfastv1.ClientMessage, 16)
+	i := slices.Index(c.loop.cfg.Endpoints, conn.server)
+	node := c.h.cluster.nodes[session.Node(i+1)]
+	if node == nil {
+		return // it never answers
+	}
+	c.h.at(3*herdTrip, func() { // TCP, and the begin of the stream
+		if ctx.Err() != nil {
+			return
+		}
+		hc := &herdConn{client: c, conn: conn, node: node, places: node.gate.Places(herdVisitor(), 1024)}
+		serves, err := node.server.Connect(hc)
+		if err != nil {
+			c.turn(func() { c.loop.arrived(arrival{c: conn, err: err}) })
+			return
+		}
+		hc.serves, c.conns[conn] = serves, hc
+		context.AfterFunc(ctx, func() {
+			serves.Disconnect()
+			hc.places.Leave()
+			c.h.tell(func() { delete(c.conns, conn) })
+		})
+		c.turn(func() { c.loop.arrived(arrival{c: conn}) })
+	})
+}
+
+// answer has the client hear m after a trip.
+func (hc *herdConn) answer(m *holdfastv1.ServerMessage) {
+	hc.client.h.at(herdTrip, func() {
+		hc.client.turn(func() { hc.client.loop.arrived(arrival{c: hc.conn, msg: m}) })
+	})
+}
+
+func (hc *herdConn) failed(seq uint64, err error) {
+	if limit, ok := errors.AsType[*session.LimitError](err); ok && hc.client.rude {
+		unheard := *limit
+		unheard.RetryAfter = 0
+		err = &unheard
+	}
+	hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: transport.FailedProto(seq, err)}})
+}
+
+// receive is what the client port does with a message.
+func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
+	h, now := hc.client.h, time.Now()
+	switch m := m.GetMessage().(type) {
+	case *holdfastv1.ClientMessage_Touch:
+		if err := hc.places.Admit(now, transport.Arrival{Kind: transport.Touches}); err != nil {
+			hc.failed(m.Touch.GetSeq(), err)
+			return
+		}
+		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{
+			Seq: m.Touch.GetSeq(), SafeFor: transport.PromiseProto(hc.serves.Touch(nil).SafeFor),
+		}}})
+	case *holdfastv1.ClientMessage_Resume:
+		seq := m.Resume.GetSeq()
+		hc.node.asked++
+		token, err := transport.TokenFrom(m.Resume.GetToken())
+		if err != nil {
+			h.t.Error(err)
+			return
+		}
+		if err := hc.places.Admit(now, transport.Arrival{Kind: transport.Resumes, Session: token.ID}); err != nil {
+			hc.failed(seq, err)
+			return
+		}
+		hc.node.admitted = append(hc.node.admitted, now.Sub(h.start))
+		go func() {
+			g, err := hc.serves.Resume(h.ctx, session.ResumeRequest{Token: token, Instance: m.Resume.GetInstance(), Attempt: m.Resume.GetAttempt()})
+			h.tell(func() {
+				if err != nil {
+					hc.failed(seq, err)
+					return
+				}
+				hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
+					Seq: seq, Session: transport.SessionProto(g.Session), Token: transport.TokenProto(g.Token), SafeFor: transport.PromiseProto(g.SafeFor),
+				}}})
+			})
+		}()
+	default:
+		h.t.Errorf("the herd sends %T", m)
+	}
+}
+
+// Gone is told by the node.
+func (hc *herdConn) Gone(c session.Certificate) {
+	hc.client.h.tell(func() {
+		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: &holdfastv1.Gone{
+			Ids: []uint64{uint64(c.ID)}, Cause: holdfastv1.Cause_CAUSE_EXPIRED, Certificate: []*holdfastv1.Certificate{transport.CertificateProto(c)},
+		}}})
+	})
+}
+
+// Moved is told by the node: to an attachment that this connection was granted, unless the client is at another one already, which has nothing to hear of it.
+func (*herdConn) Moved(session.ID, uint64) {}
+
+// MovedLocally is told of local sessions.
+func (*herdConn) MovedLocally(session.ID, uint64) {}
+
+// Jeopardy is told by the node.
+func (hc *herdConn) Jeopardy(time.Time, []string) {
+	hc.client.h.tell(func() {
+		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Jeopardy{Jeopardy: &holdfastv1.Jeopardy{}}})
+	})
+}
+
+// JeopardyEnded is told by the node.
+func (hc *herdConn) JeopardyEnded() {
+	hc.client.h.tell(func() {
+		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}}})
+	})
+}
+
+// breakAll breaks every connection.
+func (h *herd) breakAll() {
+	for _, c := range h.clients {
+		c.breakAll()
+	}
+}
+
+// breakAll breaks the client's connections: it has to come back once more.
+func (c *herdClient) breakAll() {
+	if c.backAt > 0 {
+		c.deadline, c.backAt = max(c.deadline, c.backAt+c.session.timeout), 0
+	}
+	for _, conn := range []*conn{c.loop.cur, c.loop.next} {
+		if conn != nil {
+			c.turn(func() { c.loop.arrived(arrival{c: conn, err: errStalled}) })
+		}
+	}
+}
+
+// tell has the driver run f; it does not block.
+func (h *herd) tell(f func()) {
+	h.mu.Lock()
+	h.inbox = append(h.inbox, f)
+	h.mu.Unlock()
+	select {
+	case h.told <- struct{}{}:
+	default:
+	}
+}
+
+// at has the driver run f after d.
+func (h *herd) at(d time.Duration, f func()) {
+	h.events.push(herdEvent{at: max(time.Since(h.start)+d, 0), number: h.events.pushed, do: f})
+}
+
+// run drives until so long after the start.
+func (h *herd) run(until time.Duration) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		h.mu.Lock()
+		inbox := h.inbox
+		h.inbox = nil
+		h.mu.Unlock()
+		for _, f := range inbox {
+			f()
+		}
+		now := time.Since(h.start)
+		if now >= until {
+			return
+		}
+		for len(h.events.heap) > 0 && h.events.heap[0].at <= now {
+			h.events.pop().do()
+		}
+		next := until
+		if len(h.events.heap) > 0 {
+			next = min(next, h.events.heap[0].at)
+		}
+		timer.Reset(max(next-now, 0))
+		select {
+		case <-timer.C:
+		case <-h.told:
+		}
+	}
+}
+
+// herdEvents are things to come, the first at the front: a heap.
+type herdEvents struct {
+	heap   []herdEvent
+	pushed uint64
+}
+
+type herdEvent struct {
+	at     time.Duration
+	number uint64 // of the same moment, the one that was filed first comes first
+	do     func()
+}
+
+func (a herdEvent) before(b herdEvent) bool {
+	return a.at < b.at || a.at == b.at && a.number < b.number
+}
+
+func (e *herdEvents) push(event herdEvent) {
+	e.pushed++
+	e.heap = append(e.heap, event)
+	for i := len(e.heap) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !e.heap[i].before(e.heap[parent]) {
+			return
+		}
+		e.heap[i], e.heap[parent] = e.heap[parent], e.heap[i]
+		i = parent
+	}
+}
+
+func (e *herdEvents) pop() herdEvent {
+	first, last := e.heap[0], len(e.heap)-1
+	e.heap[0] = e.heap[last]
+	e.heap[last] = herdEvent{}
+	e.heap = e.heap[:last]
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
+			if e.heap[child].before(e.heap[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return first
+		}
+		e.heap[i], e.heap[least] = e.heap[least], e.heap[i]
+		i = least
+	}
+}

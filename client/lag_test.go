@@ -1,0 +1,80 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// An index that no node comes to costs reads, with an error that names it, and no session.
+func TestN4IndexThatNoNodeComesToEndsNoSession(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 4, func(cfg *Config) { cfg.ReadOnly = false })
+		c.node(4).down() // one that does not answer is none that has it
+		a, b := mustOpen(t, cl, 10*time.Second), mustOpen(t, cl, 10*time.Second)
+		first := c.node(int(a.Owner()))
+		c.set(func() { first.state.Index = 1 << 60 })
+		time.Sleep(5 * time.Second)
+		first.down()
+		time.Sleep(8 * time.Second)
+		for _, s := range []*Session{a, b} {
+			if s.State() != StateConnected || s.Owner() == first.number || s.Context().Err() != nil {
+				t.Errorf("state %v, owner %d, context %v", s.State(), s.Owner(), s.Context().Err())
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := cl.Get(ctx, a.ID())
+		if !errors.Is(err, session.ErrLagging) || !strings.Contains(err.Error(), "1152921504606846976") {
+			t.Errorf("Get: got %v", err)
+		}
+	})
+}
+
+// One node that is behind is passed over, and so are all for a round: they may be about to catch up.
+func TestN4OneRoundOfLaggingNodesIsNoDoubt(t *testing.T) {
+	l, c, h := staged(t)
+	l.seen.note(7)
+	for _, round := range [][]error{
+		{session.ErrLagging, session.ErrLagging},
+		{session.ErrLagging, session.ErrNoLeader},
+		{session.ErrLagging},
+		{unreachable(c.address, errSlow)},
+		{session.ErrLagging},
+	} {
+		for _, err := range round {
+			l.mover.lag.note(err)
+		}
+		l.endLagRound()
+		if got := (&resumeBody{h: h}).message(l, 1).GetResume().GetSeenIndex(); got != 7 {
+			t.Fatalf("resume says %d was seen after %v, want 7", got, round)
+		}
+	}
+	l.mover.lag.note(session.ErrLagging)
+	l.endLagRound()
+	if got := (&resumeBody{h: h}).message(l, 1).GetResume().GetSeenIndex(); got != 0 {
+		t.Errorf("resume says %d was seen after two rounds, want none", got)
+	}
+	l.seen.note(8)
+	if got := (&resumeBody{h: h}).message(l, 1).GetResume().GetSeenIndex(); got != 8 {
+		t.Errorf("resume says %d was seen, want 8: a node has come further", got)
+	}
+}
+
+// Any address may be asked for its status; what one says that is no server of the client is nothing it has seen.
+func TestN4StatusOfAnotherAddressIsNotSeen(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 2)
+		cl := newTestClient(t, c, c.endpoints(1, 1))
+		for i, want := range []uint64{0, 66} {
+			if _, err := cl.Status(t.Context(), c.node(2-i).address); err != nil || cl.SeenIndex() != want {
+				t.Errorf("Status of node %d: %v, seen %d, want %d", 2-i, err, cl.SeenIndex(), want)
+			}
+		}
+	})
+}

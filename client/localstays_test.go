@@ -1,0 +1,126 @@
+package client
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// silentFor has a node promise touches of that timeout nothing while its present connection serves s.
+func (n *fakeNode) silentFor(s *Session, timeout time.Duration) {
+	n.c.set(func() {
+		former := n.c.sessions[s.ID()].served
+		n.promise = func(smallest time.Duration) time.Duration {
+			if smallest == timeout && n.c.sessions[s.ID()].served == former {
+				return -1
+			}
+			return promised(smallest)
+		}
+	})
+}
+
+// A connection that does not renew what its local sessions are promised is none to stay at, although it is that of a read-only node and
+// of their own: they are resumed through another one.
+func TestL1SilentReadOnlyNodeIsLeftForItsLocalSessions(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 1, nil)
+		here := c.node(1)
+		g, s := mustOpen(t, cl, time.Minute), mustOpenLocal(t, cl, 8*time.Second)
+		here.becomes(session.ModeReadOnly)
+		here.silentFor(s, 8*time.Second)
+		time.Sleep(30 * time.Second)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "disconnected: connected -> connecting",
+			"connected: connecting -> connected")
+		if s.Context().Err() != nil {
+			t.Errorf("context %v", s.Context().Err())
+		}
+		if g.State() != StateConnectedReadOnly {
+			t.Errorf("the global session is %v", g.State())
+		}
+	})
+}
+
+// A read-only node renews no promise of global sessions, and is not left for that.
+func TestReadOnlyNodeIsKeptForItsSilentGlobalSessions(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 1, nil)
+		here := c.node(1)
+		s := mustOpen(t, cl, 8*time.Second)
+		here.becomes(session.ModeReadOnly)
+		here.silentFor(s, 8*time.Second)
+		time.Sleep(30 * time.Second)
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected", "read-only: connected -> connected read-only",
+			"lapsed: connected read-only -> connected read-only")
+		if got := here.count("touch"); got < 4 {
+			t.Errorf("%d touches in 30 s: they count for whoever leads next", got)
+		}
+	})
+}
+
+// A silent node that has said nothing of a leader keeps its connection until another one serves, also for a local session.
+func TestSilentNodeOfALocalSessionIsKeptMeanwhile(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		s := mustOpenLocal(t, cl, 8*time.Second)
+		home := c.node(int(s.Owner()))
+		home.silentFor(s, 8*time.Second)
+		time.Sleep(20 * time.Second)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "connected: connected -> connected")
+		if s.Owner() != home.number || s.Context().Err() != nil {
+			t.Errorf("at node %d, context %v", s.Owner(), s.Context().Err())
+		}
+	})
+}
+
+// The node of the local sessions is come back to although an open waits for a leader, which it decides nothing about: without them
+// the open would not be sent either.
+func TestAnOpenThatWaitsGoesWhereTheLocalSessionsAre(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpenLocal(t, cl, 12*time.Second)
+		home := c.node(int(s.Owner()))
+		c.set(func() { home.delay = time.Second })
+		home.cut()
+		synctest.Wait() // it is on its way there
+		at := time.Now()
+		g := mustOpen(t, cl, 12*time.Second)
+		if took := time.Since(at); took != time.Second || g.Owner() != home.number {
+			t.Errorf("opened by node %d after %v", g.Owner(), took)
+		}
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "disconnected: connected -> connecting",
+			"connected: connecting -> connected")
+	})
+}
+
+// What the node that is tried does for a local session says nothing of a leader: global ones are resumed elsewhere when it is silent about
+// them.
+func TestALocalSessionKeepsNoGlobalOneAtItsNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		g, s := mustOpen(t, cl, 6*time.Second), mustOpenLocal(t, cl, 6*time.Second)
+		home := c.node(int(s.Owner()))
+		asked := false
+		c.set(func() {
+			home.script = func(string) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if got := home.got[len(home.got)-1]; strings.Contains(got, "resume "+g.ID().String()) {
+					asked = true
+					return errMute
+				}
+				return nil
+			}
+		})
+		home.cut()
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if !asked || g.Owner() == home.number || g.State() != StateConnected || slices.Contains(kinds(g), "lapsed") {
+			t.Errorf("asked %v, %v at node %d", asked, g.State(), g.Owner())
+		}
+	})
+}

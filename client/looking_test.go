@@ -1,0 +1,170 @@
+package client
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// A node that goes on renewing promises, of what was confirmed before (S3), is looked away from all the same when it is in jeopardy or
+// read-only, be that told by nothing but an answer.
+func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
+	for name, lose := range map[string]func(n *fakeNode){
+		"read-only": func(n *fakeNode) { n.isIn(session.ModeReadOnly, 10) },
+		"jeopardy":  func(n *fakeNode) { n.jeopardy() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newModalTrial(t, 2, nil)
+				s := mustOpen(t, cl, 12*time.Second)
+				here := c.node(int(s.Owner()))
+				other := c.others(here)[0]
+				c.set(func() { other.delay, here.delay = 1500*time.Millisecond, time.Hour }) // for connections to come
+				time.Sleep(2 * time.Second)                                                  // the next touch is due after 3 s
+				lose(here)
+				time.Sleep(4 * time.Second)
+				synctest.Wait()
+				if s.Owner() != other.number || s.State() != StateConnected {
+					t.Errorf("%v at node %d", s.State(), s.Owner())
+				}
+			})
+		})
+	}
+}
+
+// A client that is sent from a read-only node to added servers, and finds nothing better there, has no place where it is well: it goes on
+// looking.
+func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		left := 0
+		for range 5 { // each leaves with a probability of 6/8
+			c := newFakeCluster(t, 8)
+			cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, ReadOnly: true})
+			for _, n := range c.all() {
+				n.isIn(session.ModeReadWrite, 10)
+			}
+			s := mustOpen(t, cl, time.Minute)
+			for _, n := range c.all() {
+				n.becomes(session.ModeReadOnly)
+			}
+			if err := cl.UpdateServers(c.endpoints(1, 8)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			if slices.ContainsFunc(c.all()[2:], func(n *fakeNode) bool { return len(n.dials) > 0 }) {
+				left++
+			}
+			better := c.others(c.node(int(s.Owner())))[0]
+			better.becomes(session.ModeReadWrite)
+			time.Sleep(5 * time.Second)
+			if s.Owner() != better.number || s.State() != StateConnected {
+				t.Errorf("%v at node %d, want connected at %d", s.State(), s.Owner(), better.number)
+			}
+		}
+		if left == 0 {
+			t.Error("no client left")
+		}
+	})
+}
+
+// A server that was removed is left although it is read-write again before another one is found.
+func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		s := mustOpen(t, cl, time.Minute)
+		first := c.node(int(s.Owner()))
+		here, other := c.others(first)[0], c.others(first)[1]
+		here.becomes(session.ModeReadOnly)
+		other.down()
+		first.down()
+		time.Sleep(time.Second)
+		if err := cl.UpdateServers([]string{first.address, other.address}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		here.becomes(session.ModeReadWrite)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "disconnected: connected -> connecting",
+			"read-only: connecting -> connected read-only", "connected: connected read-only -> connected")
+		other.up()
+		time.Sleep(3 * time.Second)
+		if s.Owner() != other.number {
+			t.Errorf("at node %d after its server was removed", s.Owner())
+		}
+	})
+}
+
+// A client that waits at a read-only node goes to the node of its local sessions first when that is back, whoever else is.
+func TestL1NodeOfLocalSessionsIsLookedForFirstFromAReadOnlyNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		g, s := mustOpen(t, cl, time.Minute), mustOpenLocal(t, cl, time.Minute)
+		home := c.node(int(s.Owner()))
+		stayed, other := c.others(home)[0], c.others(home)[1]
+		stayed.becomes(session.ModeReadOnly)
+		other.down()
+		home.down()
+		time.Sleep(3 * time.Second)
+		if g.State() != StateConnectedReadOnly {
+			t.Fatalf("state %v", g.State())
+		}
+		synctest.Wait()
+		other.up()
+		home.up()
+		time.Sleep(3 * time.Second)
+		if s.Err() != nil || s.State() != StateConnected || g.Owner() != home.number {
+			t.Errorf("the local session is %v, %v; the global one at node %d", s.State(), s.Err(), g.Owner())
+		}
+	})
+}
+
+// A pool counts a connection where it is as soon as it stays at a read-only node, not at the server that it tried before.
+func TestPoolCountsAConnectionAtTheReadOnlyNodeItStaysAt(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 3)
+		for _, n := range c.all() {
+			n.isIn(session.ModeReadWrite, 10)
+		}
+		p, err := NewPool(Config{Endpoints: c.endpoints(1, 3), Dial: c.dial, ReadOnly: true, Rand: rand.NewPCG(1, 2)}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		s, err := p.Open(t.Context(), SessionOptions{Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := c.node(int(s.Owner()))
+		passed := ""
+		for _, n := range c.others(first) {
+			n.isIn(session.ModeReadOnly, 10)
+			c.set(func() {
+				n.script = func(string) error {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					if passed == "" {
+						passed = n.address
+					}
+					if passed == n.address {
+						return session.ErrStopping
+					}
+					return nil
+				}
+			})
+		}
+		first.down()
+		synctest.Wait()
+		here := p.clients[0].place()
+		if got := p.Connections()[0].Server; here == "" || here == passed || got != here {
+			t.Errorf("it is counted at %q, and is at %q after it passed over %q", got, here, passed)
+		}
+		if s.State() != StateConnectedReadOnly || errors.Is(s.Err(), session.ErrReadOnly) {
+			t.Errorf("%v, %v", s.State(), s.Err())
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// idless has a node refuse opens as one does that has no ids.
+func (n *fakeNode) idless() {
+	n.c.set(func() {
+		n.script = func(kind string) error {
+			if kind == "open" {
+				return session.ErrNoLeader
+			}
+			return nil
+		}
+	})
+}
+
+// openFor tries to open a session for so long.
+func openFor(t *testing.T, cl *Client, d time.Duration, o SessionOptions) (*Session, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return cl.Open(ctx, o)
+}
+
+// A local open that a read-only node cannot do is asked for once through each connection, and its error says what the node lacked (L2).
+func TestL2LocalOpenOfAReadOnlyNodeWithoutIDsIsParked(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 1, nil)
+		here := c.node(1)
+		here.isIn(session.ModeReadOnly, 10)
+		here.idless()
+		_, err := openFor(t, cl, 20*time.Second, SessionOptions{Timeout: 10 * time.Second, Local: true})
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, session.ErrNoLeader) || !errors.Is(err, session.ErrReadOnly) {
+			t.Errorf("Open: got %v", err)
+		}
+		if opens, dials := here.count("open"), len(here.dials); opens > dials || dials < 5 {
+			t.Errorf("%d opens through %d connections in 20 s", opens, dials)
+		}
+	})
+}
+
+// What a parked open was refused with is told although nothing else can be reached.
+func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
+	for name, o := range map[string]SessionOptions{
+		"global": {Timeout: 10 * time.Second}, "local": {Timeout: 10 * time.Second, Local: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newModalTrial(t, 1, nil)
+				here := c.node(1)
+				mustOpen(t, cl, time.Minute)
+				here.becomes(session.ModeReadOnly)
+				here.idless()
+				c.set(func() { here.hang = true })
+				time.Sleep(5 * time.Second) // what stood in the way last are attempts to connect
+				here.record()
+				_, err := openFor(t, cl, time.Second, o)
+				if !errors.Is(err, session.ErrReadOnly) || errors.Is(err, session.ErrNoLeader) != o.Local || errors.Is(err, ErrUnreachable) {
+					t.Errorf("Open: got %v", err)
+				}
+				if got := here.count("open"); got > 1 || got == 1 && !o.Local {
+					t.Errorf("%d opens were sent to a node that takes none", got)
+				}
+			})
+		})
+	}
+}
+
+// What waits at a read-only node that has lost that as well is asked for there again: it may hear of a leader before any node can be
+// connected to.
+func TestWhatWaitsGoesOnThroughANodeWithoutALeader(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		s := mustOpen(t, cl, 40*time.Second)
+		first := c.node(int(s.Owner()))
+		here := c.others(first)[0]
+		here.becomes(session.ModeReadOnly)
+		first.down()
+		time.Sleep(time.Second)
+		opened := make(chan *Session, 1)
+		go func() {
+			g, _ := openFor(t, cl, 30*time.Second, SessionOptions{Timeout: 10 * time.Second})
+			opened <- g
+		}()
+		synctest.Wait()
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected", "disconnected: connected -> connecting",
+			"read-only: connecting -> connected read-only")
+		c.set(func() { here.hang = true })
+		here.becomes(session.ModeNoLeader)
+		wantPassages(t, s, StateConnecting, "disconnected: connected read-only -> connecting")
+		here.record()
+		time.Sleep(2 * time.Second)
+		asked := strings.Join(here.record(), "\n")
+		if !strings.Contains(asked, "resume") || !strings.Contains(asked, "open") {
+			t.Errorf("asked %q while it hears of no leader", asked)
+		}
+		here.becomes(session.ModeReadWrite)
+		time.Sleep(4 * time.Second)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
+		if g := <-opened; g == nil || time.Since(c.start) > 8*time.Second {
+			t.Errorf("opened %v after %v", g != nil, time.Since(c.start))
+		}
+	})
+}
+
+// Resumes that wait for their turn are not sent to a node that has refused one for being read-only.
+func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
+	const many = requestWindow + 200
+	for name, granted := range map[string]int{"tried": 0, "in use": 3} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newModalTrial(t, 1, nil)
+				here := c.node(1)
+				for range many {
+					mustOpen(t, cl, 40*time.Second)
+				}
+				here.record()
+				resumes := 0
+				c.set(func() {
+					here.script = func(kind string) error {
+						c.mu.Lock()
+						defer c.mu.Unlock()
+						if kind != "resume" {
+							return nil
+						}
+						if resumes++; resumes > granted {
+							here.state.Mode = session.ModeReadOnly
+						}
+						return nil
+					}
+				})
+				here.cut()
+				synctest.Wait()
+				if got := here.count("resume"); got > requestWindow+granted+1 {
+					t.Errorf("%d resumes at once, of which %d could be done", got, granted)
+				}
+			})
+		})
+	}
+}

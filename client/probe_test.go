@@ -1,0 +1,347 @@
+package client
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// place returns the address of the connection.
+func (c *Client) place() string {
+	c.mu.Lock()
+	l := c.loop
+	c.mu.Unlock()
+	address := make(chan string, 1)
+	l.post(func() {
+		if l.cur == nil {
+			address <- ""
+			return
+		}
+		address <- l.cur.address
+	})
+	return <-address
+}
+
+// count returns how many of those messages were received since the last call.
+func (n *fakeNode) count(kind string) (count int) {
+	for _, m := range n.record() {
+		if strings.Contains(m, " "+kind) {
+			count++
+		}
+	}
+	return count
+}
+
+// A local session is its node's own, read-only or not (L1): the rounds that look for a leader for the others leave it alone.
+func TestL1LocalSessionIsLeftAloneAtItsReadOnlyNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		g := mustOpen(t, cl, 60*time.Second)
+		s := mustOpenLocal(t, cl, 4*time.Second)
+		here := c.node(int(s.Owner()))
+		for _, n := range c.others(here) {
+			n.down()
+		}
+		here.becomes(session.ModeNoLeader)
+		here.becomes(session.ModeReadOnly)
+		time.Sleep(40 * time.Second)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
+		wantPassages(t, g, StateConnectedReadOnly, "connected: connecting -> connected", "jeopardy: connected -> jeopardy",
+			"read-only: jeopardy -> connected read-only")
+		here.cut()
+		time.Sleep(3 * time.Second)
+		if s.State() != StateConnected || s.Context().Err() != nil {
+			t.Errorf("state %v, context %v after the connection was cut", s.State(), s.Context().Err())
+		}
+	})
+}
+
+// A local session is resumed where the connection is when that is its node, and waits for another one when it is not.
+func TestL1LocalSessionIsResumedAtAReadOnlyNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 1, nil)
+		here := c.node(1)
+		token := mustOpenLocal(t, newTestClient(t, c, c.endpoints(1, 1)), time.Minute).Token()
+		g := mustOpen(t, cl, time.Minute)
+		here.becomes(session.ModeReadOnly)
+		wantPassages(t, g, StateConnectedReadOnly, "connected: connecting -> connected", "read-only: connected -> connected read-only")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s, err := cl.Resume(ctx, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
+	})
+}
+
+// An open that waits for a leader moves no local session, and has the nodes asked with a back-off.
+func TestOpenThatWaitsLeavesLocalSessionsAlone(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		s := mustOpenLocal(t, cl, 10*time.Second)
+		here := c.node(int(s.Owner()))
+		for _, n := range c.others(here) {
+			n.down()
+		}
+		here.becomes(session.ModeReadOnly)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); err == nil {
+			t.Error("opened without a leader")
+		}
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
+		if got := len(here.dials); got < 4 || got > 40 {
+			t.Errorf("%d connections to the node in 10 s", got)
+		}
+		before := len(here.dials)
+		time.Sleep(time.Minute)
+		if got := len(here.dials); got != before {
+			t.Errorf("%d more connections when nothing waits for a leader any more", got-before)
+		}
+		other := c.others(here)[0]
+		other.up()
+		g := mustOpen(t, cl, 10*time.Second)
+		if g.Owner() != other.number {
+			t.Errorf("owner %d", g.Owner())
+		}
+	})
+}
+
+// A read-only node without ids is no place for a local open: another one is asked (L2).
+func TestL2LocalOpenThatAReadOnlyNodeCannotDoGoesOn(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		first := ""
+		for _, n := range c.all() {
+			n.becomes(session.ModeReadOnly)
+			c.set(func() {
+				n.script = func(kind string) error {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					if kind == "open" && first == "" {
+						first = n.address
+					}
+					if kind == "open" && first == n.address {
+						return session.ErrNoLeader
+					}
+					return nil
+				}
+			})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		s, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second, Local: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.node(int(s.Owner())).address == first {
+			t.Errorf("opened at %s", first)
+		}
+		time.Sleep(20 * time.Second)
+		if s.State() != StateConnected || s.Context().Err() != nil {
+			t.Errorf("state %v, context %v", s.State(), s.Context().Err())
+		}
+	})
+}
+
+// A server that was removed from the list is not come back to by a client that has nothing there.
+func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		for _, n := range c.all() {
+			n.becomes(session.ModeReadOnly)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var opening sync.WaitGroup
+		opening.Go(func() { _, _ = cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}) }) // waits for a leader until ctx ends
+		time.Sleep(time.Second)
+		here := c.nodes[cl.place()]
+		var rest []string
+		for _, n := range c.others(here) {
+			rest = append(rest, n.address)
+		}
+		if err := cl.UpdateServers(rest); err != nil {
+			t.Fatal(err)
+		}
+		opening.Wait()
+		for _, n := range c.others(here) {
+			n.becomes(session.ModeReadWrite)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nodes that take no writes are asked with one request, however many sessions wait, also by clients that do not stay at them.
+func TestReadOnlyNodesAreProbed(t *testing.T) {
+	for _, stay := range []bool{true, false} {
+		bubbles.Test(t, func(t *testing.T) {
+			c, cl := newModalTrial(t, 3, func(cfg *Config) { cfg.ReadOnly = stay })
+			var sessions [100]*Session
+			for i := range sessions {
+				sessions[i] = mustOpen(t, cl, 40*time.Second)
+			}
+			first := c.node(int(sessions[0].Owner()))
+			for _, n := range c.others(first) {
+				n.becomes(session.ModeReadOnly)
+			}
+			first.down()
+			time.Sleep(5 * time.Second)
+			for _, n := range c.others(first) {
+				n.count("")
+				c.set(func() { n.dials = nil })
+			}
+			time.Sleep(10 * time.Second)
+			for _, n := range c.others(first) {
+				if got := n.count("resume"); got == 0 || got > len(n.dials) {
+					t.Errorf("staying %v: %d resumes through %d connections", stay, got, len(n.dials))
+				}
+			}
+			first.up()
+			time.Sleep(4 * time.Second)
+			for _, s := range sessions {
+				if s.State() != StateConnected || s.Context().Err() != nil {
+					t.Fatalf("staying %v: %v is %v, context %v", stay, s.ID(), s.State(), s.Context().Err())
+				}
+			}
+		})
+	}
+}
+
+// A node that puts the probe off takes writes: the others ask for their moments too.
+func TestProbeThatIsPutOffHasTheOthersAsk(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		a, b := mustOpen(t, cl, 40*time.Second), mustOpen(t, cl, 40*time.Second)
+		first := c.node(int(a.Owner()))
+		other := c.others(first)[0]
+		other.becomes(session.ModeReadOnly)
+		first.down()
+		time.Sleep(5 * time.Second)
+		first.record()
+		until := time.Now().Add(8 * time.Second)
+		c.set(func() {
+			first.script = func(kind string) error {
+				if wait := time.Until(until); kind == "resume" && wait > 0 {
+					return &session.LimitError{Name: "moves", RetryAfter: wait}
+				}
+				return nil
+			}
+		})
+		first.up()
+		time.Sleep(3 * time.Second)
+		if got := first.count("resume"); got != 2 {
+			t.Errorf("%d resumes, want one of each session", got)
+		}
+		time.Sleep(8 * time.Second)
+		if a.State() != StateConnected || b.State() != StateConnected {
+			t.Errorf("states %v and %v", a.State(), b.State())
+		}
+	})
+}
+
+// A read-only node that lags behind what the client has seen is not stayed at, although it says first that it is read-only.
+func TestN5ReadOnlyNodeThatLagsIsNotStayedAt(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		s := mustOpen(t, cl, 40*time.Second)
+		first := c.node(int(s.Owner()))
+		c.others(first)[0].isIn(session.ModeReadOnly, 9)
+		first.down()
+		time.Sleep(3 * time.Second)
+		wantPassages(t, s, StateConnecting, "connected: connecting -> connected", "disconnected: connected -> connecting")
+		c.others(first)[0].isIn(session.ModeReadOnly, 10)
+		time.Sleep(3 * time.Second)
+		wantPassages(t, s, StateConnectedReadOnly, "read-only: connecting -> connected read-only")
+	})
+}
+
+// Connected read-only is a connection to a read-only node: one that becomes worse than that right after it has served tells so.
+func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		a, b := mustOpen(t, cl, time.Minute), mustOpen(t, cl, time.Minute)
+		first := c.node(int(a.Owner()))
+		stayed, better := c.others(first)[0], c.others(first)[1]
+		stayed.becomes(session.ModeReadOnly)
+		better.down()
+		first.down()
+		time.Sleep(3 * time.Second)
+		if a.State() != StateConnectedReadOnly || b.State() != StateConnectedReadOnly {
+			t.Fatalf("states %v and %v", a.State(), b.State())
+		}
+		c.set(func() { stayed.hang = true }) // it is not come back to
+		granted := false
+		c.set(func() {
+			better.script = func(kind string) error {
+				if kind != "resume" || !granted {
+					granted = granted || kind == "resume"
+					return nil
+				}
+				c.set(func() { better.state.Mode, better.hang = session.ModeNoLeader, true })
+				return session.ErrNoLeader
+			}
+		})
+		better.up()
+		time.Sleep(2 * time.Second)
+		served, waits := a, b
+		if a.State() != StateConnected {
+			served, waits = b, a
+		}
+		wantPassages(t, served, StateConnected, "connected: connecting -> connected", "disconnected: connected -> connecting",
+			"read-only: connecting -> connected read-only", "connected: connected read-only -> connected")
+		wantPassages(t, waits, StateConnecting, "connected: connecting -> connected", "disconnected: connected -> connecting",
+			"read-only: connecting -> connected read-only", "disconnected: connected read-only -> connecting")
+	})
+}
+
+// A read-only node that is read-only no more, and hears of no leader either, has its sessions told.
+func TestN5ReadOnlyNodeThatServesNoReadsAnyMore(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		s := mustOpen(t, cl, time.Minute)
+		here := c.node(int(s.Owner()))
+		c.others(here)[0].down()
+		here.becomes(session.ModeReadOnly)
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected", "read-only: connected -> connected read-only")
+		here.becomes(session.ModeNoLeader)
+		wantPassages(t, s, StateJeopardy, "jeopardy: connected read-only -> jeopardy")
+	})
+}
+
+// A pool knows where a connection is that stays at a read-only node, and gives it no session while others take writes.
+func TestPoolKnowsConnectionsToReadOnlyNodes(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 2)
+		c.node(1).isIn(session.ModeReadWrite, 10)
+		c.node(2).isIn(session.ModeReadWrite, 10)
+		p, err := NewPool(Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, ReadOnly: true}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		s, err := p.Open(t.Context(), SessionOptions{Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := c.node(int(s.Owner()))
+		other := c.others(first)[0]
+		other.isIn(session.ModeReadOnly, 10)
+		first.down()
+		time.Sleep(5 * time.Second)
+		if got := p.Connections()[0]; got.Server != other.address || got.Connected {
+			t.Errorf("got %+v, want not connected to a node that takes writes, at %s", got, other.address)
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package client
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/test/bubbles"
+)
+
+// When every node that lives is full for longer than the promise, the client asks again while there is something to lose: each after half of
+// what is left of the promise, and not before. Those that it could not reach are tried meanwhile.
+func TestAResumeThatAllRefuseComesBackInTime(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpen(t, cl, 12*time.Second)
+		former := c.node(int(s.Owner()))
+		var full25 []*fakeNode
+		for i := range 3 {
+			if n := c.node(i + 1); n != former {
+				n.refuses(1, func(int) error { return full(25 * time.Second) })
+				full25 = append(full25, n)
+			}
+		}
+		former.down()
+		time.Sleep(11 * time.Second)
+		if s.State() != StateConnected || s.Owner() == former.number {
+			t.Errorf("state %v, owner %d", s.State(), s.Owner())
+		}
+		for _, n := range full25 {
+			if at := n.when(t, "resume"); at[0] != 0 || len(at) == 2 && (at[1] < 5500*time.Millisecond || at[1] > 8*time.Second) || len(at) > 2 {
+				t.Errorf("node %d was asked %v, want at once and after half of the promise", n.number, at)
+			}
+		}
+	})
+}
+
+// A node that wants to be asked much later keeps the client from no other one: the former node is asked as soon as it is back.
+func TestAResumeThatIsPutOffFindsTheNodeThatRecovers(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		other.refuses(1<<30, func(int) error { return full(25 * time.Second) })
+		time.Sleep(time.Second)
+		former.down()
+		time.Sleep(500 * time.Millisecond)
+		former.up()
+		time.Sleep(2500 * time.Millisecond)
+		if s.State() != StateConnected || s.Owner() != former.number {
+			t.Errorf("state %v, owner %d", s.State(), s.Owner())
+		}
+		if at := other.when(t, "resume"); len(at) > 1 {
+			t.Errorf("the full node was asked %v", at)
+		}
+	})
+}
+
+// With one name for all nodes it is the node that is not asked before its moment, not the name.
+func TestANodeThatPutsOffIsKnownByItsAddress(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 3)
+		cl := newClientWith(t, Config{
+			Endpoints: []string{"all:7400"}, Dial: c.dial,
+			Resolve: func(context.Context, string) ([]string, error) { return []string{"n1", "n2", "n3"}, nil },
+		})
+		s := mustOpen(t, cl, 12*time.Second)
+		former := c.node(int(s.Owner()))
+		for i := range 3 {
+			if n := c.node(i + 1); n != former {
+				n.refuses(1, func(int) error { return full(25 * time.Second) })
+			}
+		}
+		former.down()
+		time.Sleep(500 * time.Millisecond)
+		former.up()
+		time.Sleep(3 * time.Second)
+		if s.State() != StateConnected || s.Owner() != former.number {
+			t.Errorf("state %v, owner %d", s.State(), s.Owner())
+		}
+		for i := range 3 {
+			if n := c.node(i + 1); n != former && len(n.when(t, "resume")) > 1 {
+				t.Errorf("full node %d was asked again", n.number)
+			}
+		}
+	})
+}
+
+// A node that puts a client off again and again, with however short waits, does not keep it from the one that would serve.
+func TestANodeThatOnlyPutsOffIsLeft(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpen(t, cl, 12*time.Second)
+		former := c.node(int(s.Owner()))
+		var bad *fakeNode
+		for i := range 3 {
+			if n := c.node(i + 1); n != former {
+				c.set(func() {
+					n.script = func(kind string) error {
+						if kind == "resume" && (bad == nil || bad == n) {
+							bad = n
+							return full(50 * time.Millisecond)
+						}
+						return nil
+					}
+				})
+			}
+		}
+		former.down()
+		time.Sleep(4 * time.Second)
+		if s.State() != StateConnected {
+			t.Errorf("state %v", s.State())
+		}
+		if at := bad.when(t, "resume"); len(at) != maxPutOffs {
+			t.Errorf("asked %v, want %d times", at, maxPutOffs)
+		}
+	})
+}
+
+// A node that hears of no leader and puts off for longer than it is given is left at once.
+func TestANodeInJeopardyThatPutsOffIsLeft(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		other.refuses(1<<30, func(int) error { other.jeopardy(); return full(4 * time.Second) })
+		time.Sleep(time.Second)
+		former.cut()
+		time.Sleep(500 * time.Millisecond)
+		if s.Owner() != former.number || s.State() != StateConnected {
+			t.Errorf("owner %d, state %v", s.Owner(), s.State())
+		}
+	})
+}
+
+// A client whose node recovers while another one puts it off stays: an election is no herd of resumes.
+func TestAClientWhoseNodeRecoversStays(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 16*time.Second)
+		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		other.refuses(1, func(int) error { return full(4 * time.Second) })
+		time.Sleep(time.Second)
+		former.jeopardy()
+		synctest.Wait()
+		time.Sleep(500 * time.Millisecond)
+		former.jeopardyEnded()
+		time.Sleep(25 * time.Second)
+		if at := other.when(t, "resume"); s.Owner() != former.number || s.State() != StateConnected || len(at) != 1 {
+			t.Errorf("owner %d, state %v; the other was asked %v", s.Owner(), s.State(), at)
+		}
+	})
+}
+
+// A moment that leaves no time for another node is too late.
+func TestAResumeLeavesTimeForAnotherNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		other.refuses(1, func(int) error { return full(9 * time.Second) }) // the promise lasts longer, by less than T/4
+		former.cut()
+		time.Sleep(time.Second)
+		if at := former.when(t, "resume"); len(at) != 1 || at[0] != 0 || s.Owner() != former.number {
+			t.Errorf("the other node was asked %v, owner %d", at, s.Owner())
+		}
+	})
+}
+
+// What a node has not answered yet may be granted: it is not left for the one session that it puts off.
+func TestANodeIsHeardOutBeforeItIsLeft(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
+		former, other := c.node(int(a.Owner())), c.node(3-int(a.Owner()))
+		other.refuses(1, func(int) error { return full(20 * time.Second) })
+		former.cut()
+		time.Sleep(10 * time.Second)
+		if at := former.when(t, "resume"); len(at) != 0 || a.Owner() != other.number || b.Owner() != other.number {
+			t.Errorf("the other node was asked %v; owners %d and %d", at, a.Owner(), b.Owner())
+		}
+	})
+}

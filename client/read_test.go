@@ -1,0 +1,343 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"pgregory.net/rapid"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+	"holdfast/transport"
+)
+
+// isIn sets what a node says of itself from now on.
+func (n *fakeNode) isIn(mode session.Mode, index uint64) {
+	n.c.set(func() { n.state = session.NodeState{Mode: mode, Index: index} })
+}
+
+// A read-only node answers only for want of one that hears of a leader, and the answer says so.
+func TestN3ReadOnlyNodesAnswerForWantOfABetterOne(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := mustOpen(t, cl, 10*time.Minute)
+		c.node(1).isIn(session.ModeReadOnly, 10)
+		for range 3 {
+			f, err := cl.Get(ctx, s.ID())
+			if err != nil || f.Session.ID != s.ID() || f.State.Mode != session.ModeReadWrite || f.State.Index != 10 {
+				t.Errorf("Get: got %+v, %v", f, err)
+			}
+		}
+		c.node(2).down()
+		c.set(func() { c.node(3).hang = true })
+		c.node(3).cut()
+		begin := time.Now()
+		page, err := cl.List(ctx, ListOptions{}) // of any owner: the session may have moved when its node went down
+		if want := (session.NodeState{Node: 1, Mode: session.ModeReadOnly, Index: 10}); err != nil || len(page.Sessions) != 1 || page.State != want {
+			t.Errorf("List: got %+v, %v", page, err)
+		}
+		if took := time.Since(begin); took > DefaultConnectTimeout+betterWithin {
+			t.Errorf("took %v", took)
+		}
+		begin = time.Now()
+		var f Found
+		if f, err = cl.Get(ctx, s.ID()); err != nil || f.State.Mode != session.ModeReadOnly || time.Since(begin) != 0 {
+			t.Errorf("Get: got %+v, %v after %v: the node that answered a moment ago is asked first", f, err, time.Since(begin))
+		}
+		_, err = cl.Get(ctx, 77)
+		if !errors.Is(err, session.ErrExpired) || !errors.Is(err, session.ErrReadOnly) {
+			t.Errorf("Get of what a read-only node does not know: got %v", err)
+		}
+		c.set(func() { c.node(3).hang = false })
+		time.Sleep(10 * time.Second)
+		if f, err = cl.Get(ctx, s.ID()); err != nil || f.State.Mode != session.ModeReadWrite {
+			t.Errorf("Get once there is a better node: got %+v, %v", f, err)
+		}
+	})
+}
+
+// The read-only node is asked while there is time for it, wherever it stands in the list and however long the others take to say
+// nothing; and it is asked at once if the sessions' connection is to it.
+func TestReadOnlyNodeAnswersWithinTheTimeOfTheCall(t *testing.T) {
+	for last := range 5 {
+		bubbles.Test(t, func(t *testing.T) {
+			c, cl := newModalTrial(t, 5, nil)
+			for _, n := range c.others(c.node(last + 1)) {
+				c.set(func() { n.hang = true })
+				n.cut()
+			}
+			c.node(last+1).isIn(session.ModeReadOnly, 10)
+			for _, within := range []time.Duration{time.Second, 5 * time.Second} {
+				ctx, cancel := context.WithTimeout(t.Context(), within)
+				begin := time.Now()
+				if page, err := cl.List(ctx, ListOptions{}); err != nil || page.State.Mode != session.ModeReadOnly {
+					t.Errorf("List of node %d: got %+v, %v after %v", last+1, page, err, time.Since(begin))
+				}
+				cancel()
+				time.Sleep(trustFor)
+			}
+		})
+	}
+}
+
+// A read begins at the node that the sessions' connection is to.
+func TestReadsBeginWhereTheConnectionIs(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 5, nil)
+		s := mustOpen(t, cl, 10*time.Minute)
+		for _, n := range c.others(c.node(int(s.Owner()))) {
+			c.set(func() { n.hang = true })
+			n.cut()
+		}
+		begin := time.Now()
+		if f, err := cl.Get(t.Context(), s.ID()); err != nil || f.State.Node != s.Owner() || time.Since(begin) != 0 {
+			t.Errorf("Get: got %+v, %v after %v", f, err, time.Since(begin))
+		}
+	})
+}
+
+// The answer of the read-only node that has come furthest counts.
+func TestNewestReadOnlyAnswerCounts(t *testing.T) {
+	for furthest := range 3 {
+		bubbles.Test(t, func(t *testing.T) {
+			c, cl := newModalTrial(t, 3, nil)
+			for i, n := range c.all() {
+				n.isIn(session.ModeReadOnly, 10)
+				c.set(func() { n.delay = 10 * time.Millisecond })
+				if i == furthest {
+					n.isIn(session.ModeReadOnly, 11)
+				}
+			}
+			if page, err := cl.List(t.Context(), ListOptions{}); err != nil || page.State.Index != 11 {
+				t.Errorf("List: got %+v, %v; node %d knows more", page, err, furthest+1)
+			}
+		})
+	}
+}
+
+// A read-only node that answers at once does not take the place of a better one that answers half a second later, wherever that stands.
+func TestN3AReadWriteNodeIsWaitedFor(t *testing.T) {
+	for better := range 3 {
+		bubbles.Test(t, func(t *testing.T) {
+			c, cl := newModalTrial(t, 3, nil)
+			for i, n := range c.all() {
+				if i != better {
+					n.isIn(session.ModeReadOnly, 10)
+				}
+			}
+			c.set(func() { c.node(better + 1).delay = betterWithin / 2 })
+			begin := time.Now()
+			page, err := cl.List(t.Context(), ListOptions{})
+			if err != nil || page.State.Mode != session.ModeReadWrite {
+				t.Errorf("List: got %+v, %v; node %d is read-write", page, err, better+1)
+			}
+			if took := time.Since(begin); took >= betterWithin {
+				t.Errorf("took %v, and the answer was there after %v", took, betterWithin/2)
+			}
+		})
+	}
+}
+
+func TestReadsWithoutLeaveAreRefusedByReadOnlyNodes(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.ReadOnly = false })
+		for _, n := range c.all() {
+			n.isIn(session.ModeReadOnly, 10)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := cl.List(ctx, ListOptions{}); !errors.Is(err, session.ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("List: got %v", err)
+		}
+	})
+}
+
+// What a client has seen travels with resumes and reads: a node that is behind is passed over.
+func TestN4SeenIndexTravels(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		s := mustOpen(t, cl, 40*time.Second)
+		if got := cl.SeenIndex(); got != 10 {
+			t.Fatalf("seen %d of a node at 10", got)
+		}
+		first := c.node(int(s.Owner()))
+		behind, ahead := c.others(first)[0], c.others(first)[1]
+		c.set(func() { first.state.Index = 20 })
+		first.broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}}})
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "jeopardy ended: connected -> connected")
+		behind.isIn(session.ModeReadOnly, 19)
+		ahead.down()
+		first.down()
+		time.Sleep(5 * time.Second)
+		wantPassages(t, s, StateConnecting, "disconnected: connected -> connecting")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if f, err := cl.Get(ctx, s.ID()); !errors.Is(err, session.ErrLagging) && !errors.Is(err, ErrUnreachable) {
+			t.Errorf("Get: got %+v, %v", f, err)
+		}
+		c.set(func() { ahead.state.Index = 21 })
+		ahead.up()
+		time.Sleep(5 * time.Second)
+		if s.Owner() != ahead.number || cl.SeenIndex() != 21 {
+			t.Errorf("owner %d, seen %d", s.Owner(), cl.SeenIndex())
+		}
+	})
+}
+
+// Every answer counts, refusals too.
+func TestN4RefusalsAreSeen(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 1, nil)
+		c.node(1).isIn(session.ModeReadWrite, 33)
+		if _, err := cl.Get(t.Context(), 77); !errors.Is(err, session.ErrExpired) || cl.SeenIndex() != 33 {
+			t.Errorf("Get: got %v, seen %d", err, cl.SeenIndex())
+		}
+	})
+}
+
+// A node that does not heed what was seen is not believed.
+func TestN4OlderAnswersAreRefused(t *testing.T) {
+	for _, tt := range []struct {
+		state session.NodeState
+		want  error
+	}{
+		{session.NodeState{}, nil}, // a node of before N4
+		{session.NodeState{Node: 1, Mode: session.ModeReadOnly, Index: 9}, session.ErrLagging},
+		{session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 10}, nil},
+	} {
+		if err := notOlder(tt.state, 10); !errors.Is(err, tt.want) || judge(err) == final != (tt.want == nil) {
+			t.Errorf("%+v after index 10: got %v, want %v", tt.state, err, tt.want)
+		}
+	}
+}
+
+// What its node shows of a local session is never old, however far that has come.
+func TestN4LocalSessionsAreTheirNodesToShow(t *testing.T) {
+	for name, tt := range map[string]struct {
+		found Found
+		want  error
+	}{
+		"a local session":                 {Found{Session: session.Session{ID: 1, Local: true}}, nil},
+		"the certificate of a local one":  {Found{Certificate: &session.Certificate{ID: 1}}, nil},
+		"a global session":                {Found{Session: session.Session{ID: 1}}, session.ErrLagging},
+		"the certificate of a global one": {Found{Certificate: &session.Certificate{ID: 1, Index: 5}}, session.ErrLagging},
+	} {
+		c := &Client{seen: new(seen)}
+		c.seen.note(10)
+		r := &reading[Found]{c: c, call: func(context.Context, *grpc.ClientConn, session.ReadOptions) (Found, *holdfastv1.NodeState, error) {
+			return tt.found, transport.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5}), nil
+		}}
+		if a := r.once(t.Context(), nil); !errors.Is(a.err, tt.want) {
+			t.Errorf("%s: got %v, want %v", name, a.err, tt.want)
+		}
+	}
+}
+
+// The connections of a pool are one client: what one has seen, no other goes behind.
+func TestN4ConnectionsOfAPoolHaveSeenTheSame(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 1)
+		c.node(1).isIn(session.ModeReadWrite, 44)
+		p, err := NewPool(Config{Endpoints: c.endpoints(1, 1), Dial: c.dial}, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		if _, err = p.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		for _, cl := range p.clients {
+			if got := cl.SeenIndex(); got != 44 {
+				t.Errorf("seen %d", got)
+			}
+		}
+	})
+}
+
+// Whatever the nodes are and however far, no read shows an older state than one before it.
+func TestN4ReadsNeverGoBack(t *testing.T) {
+	type step struct {
+		node   int
+		mode   session.Mode
+		ahead  uint64
+		refuse bool
+	}
+	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+		return step{
+			node: rapid.IntRange(1, 3).Draw(t, "node"), mode: session.Mode(rapid.IntRange(1, 3).Draw(t, "mode")),
+			ahead: rapid.Uint64Range(0, 3).Draw(t, "ahead"), refuse: rapid.Bool().Draw(t, "refuse"),
+		}
+	}), 1, 40)
+	rapid.Check(t, func(rt *rapid.T) {
+		plan := steps.Draw(rt, "steps")
+		bubbles.Test(t, func(t *testing.T) {
+			c, cl := newModalTrial(t, 3, nil)
+			s := mustOpen(t, cl, 10*time.Minute)
+			var shown uint64
+			for i, step := range plan {
+				n := c.node(step.node)
+				c.set(func() {
+					n.state.Mode, n.state.Index, n.script = step.mode, n.state.Index+step.ahead, nil
+					if step.refuse {
+						n.script = func(kind string) error {
+							if kind == "get" {
+								return session.ErrStopping
+							}
+							return nil
+						}
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+				f, err := cl.Get(ctx, s.ID())
+				cancel()
+				if err != nil {
+					continue
+				}
+				if f.State.Index < shown || cl.SeenIndex() < f.State.Index {
+					rt.Fatalf("step %d: index %d of node %d was shown after %d, seen %d", i, f.State.Index, f.State.Node, shown, cl.SeenIndex())
+				}
+				shown = f.State.Index
+			}
+		})
+	})
+}
+
+// The index goes along with each resume.
+func TestN4ResumesSayWhatWasSeen(t *testing.T) {
+	l, c, h := staged(t)
+	l.seen.note(7)
+	l.seen.note(5)
+	m := (&resumeBody{h: h}).message(l, 1)
+	if got := m.GetResume().GetSeenIndex(); got != 7 {
+		t.Errorf("resume says %d was seen, want 7", got)
+	}
+	l.heardOf(c, transport.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 9}))
+	if got := (&resumeBody{h: h}).message(l, 2).GetResume().GetSeenIndex(); got != 9 {
+		t.Errorf("resume says %d was seen, want 9", got)
+	}
+}
+
+func TestRoundsComeToTheReadOnlyNodeLast(t *testing.T) {
+	m := mover{}
+	m.plan([]string{"a:1", "b:1", "c:1"})
+	m.putOff("a:1")
+	m.putOff("d:1")
+	var got []string
+	for {
+		next, ok := m.pop()
+		if !ok {
+			break
+		}
+		got = append(got, next.server)
+	}
+	if want := []string{"b:1", "c:1", "a:1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

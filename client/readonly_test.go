@@ -1,0 +1,374 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// becomes has a node tell another mode, as a node does that notices it.
+func (n *fakeNode) becomes(mode session.Mode) {
+	n.c.set(func() { n.state.Mode = mode })
+	if mode == session.ModeReadWrite {
+		n.jeopardyEnded()
+	} else {
+		n.jeopardy()
+	}
+	synctest.Wait()
+}
+
+// newModalTrial is newTrial with nodes that tell their state, of which all are read-write at index 10, and a client that allows
+// read-only ones.
+func newModalTrial(t *testing.T, nodes int, change func(*Config)) (*fakeCluster, *Client) {
+	t.Helper()
+	c := newFakeCluster(t, nodes)
+	c.set(func() {
+		for _, n := range c.nodes {
+			n.state = session.NodeState{Mode: session.ModeReadWrite, Index: 10}
+		}
+	})
+	cfg := Config{Endpoints: c.endpoints(1, nodes), Dial: c.dial, ReadOnly: true}
+	if change != nil {
+		change(&cfg)
+	}
+	return c, newClientWith(t, cfg)
+}
+
+func (c *fakeCluster) others(n *fakeNode) []*fakeNode {
+	return slices.DeleteFunc(c.all(), func(other *fakeNode) bool { return other == n })
+}
+
+func (c *fakeCluster) all() []*fakeNode {
+	var all []*fakeNode
+	for i := range len(c.nodes) {
+		all = append(all, c.node(i+1))
+	}
+	return all
+}
+
+// wantPassages waits until all is quiet, and compares the state and the events since the last call.
+func wantPassages(t *testing.T, s *Session, state State, events ...string) {
+	t.Helper()
+	synctest.Wait()
+	if got := s.State(); got != state {
+		t.Errorf("state %v, want %v", got, state)
+	}
+	wantStrings(t, passages(s), events...)
+}
+
+// A session is connected read-only while its node is, with the reason, and goes on there when the node hears of a leader again.
+func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		s := mustOpen(t, cl, 12*time.Second)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
+		here := c.node(int(s.Owner()))
+		for _, n := range c.others(here) {
+			n.down()
+		}
+		here.becomes(session.ModeNoLeader)
+		wantPassages(t, s, StateJeopardy, "jeopardy: connected -> jeopardy")
+		c.set(func() { here.state.Mode = session.ModeReadOnly })
+		here.jeopardy()
+		synctest.Wait()
+		e := <-s.Events()
+		if got := passage(e); got != "read-only: jeopardy -> connected read-only" || !errors.Is(e.Err, session.ErrReadOnly) || e.Address != here.address {
+			t.Errorf("event %q of %s with %v", got, e.Address, e.Err)
+		}
+		here.record()
+		time.Sleep(5 * time.Second)
+		if got := here.record(); !slices.ContainsFunc(got, func(m string) bool { return strings.HasSuffix(m, "touch") }) {
+			t.Errorf("got %q: touches count for whoever leads next", got)
+		}
+		wantPassages(t, s, StateConnectedReadOnly)
+		here.becomes(session.ModeReadWrite)
+		wantPassages(t, s, StateConnected, "jeopardy ended: connected read-only -> connected")
+		if s.Owner() != here.number || s.Context().Err() != nil {
+			t.Errorf("owner %d, context %v", s.Owner(), s.Context().Err())
+		}
+		c.set(func() {
+			for _, n := range c.nodes {
+				n.dials = nil
+			}
+		})
+		time.Sleep(10 * time.Second)
+		for _, n := range c.others(here) {
+			if len(n.dials) > 0 {
+				t.Errorf("%s is looked for although all is well: %v", n.address, n.dials)
+			}
+		}
+	})
+}
+
+// The client stays at a read-only node for want of a better one, goes on looking in the background, and moves to the first
+// read-write node with its session.
+func TestN5MovesToAReadWriteNodeWithTheSession(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		s := mustOpen(t, cl, 40*time.Second)
+		first := c.node(int(s.Owner()))
+		a, b := c.others(first)[0], c.others(first)[1]
+		a.becomes(session.ModeReadOnly)
+		b.down()
+		first.down()
+		time.Sleep(time.Second)
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected",
+			"disconnected: connected -> connecting", "read-only: connecting -> connected read-only")
+		if got := len(a.streams); got != 1 {
+			t.Errorf("%d connections to the read-only node", got)
+		}
+		a.record()
+		time.Sleep(10 * time.Second)
+		wantPassages(t, s, StateConnectedReadOnly)
+		c.set(func() {
+			if len(b.dials) < 5 || len(b.dials) > 40 {
+				t.Errorf("the node that is down was looked for %d times in 10 s", len(b.dials))
+			}
+		})
+		b.up()
+		time.Sleep(3 * time.Second)
+		wantPassages(t, s, StateConnected, "connected: connected read-only -> connected")
+		if s.Owner() != b.number || s.Context().Err() != nil {
+			t.Errorf("owner %d, context %v", s.Owner(), s.Context().Err())
+		}
+	})
+}
+
+// A read-only node that hears of a leader again is used at once, without a new connection.
+func TestN5ReadOnlyNodeThatIsReadWriteAgainIsUsedAtOnce(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		s := mustOpen(t, cl, 40*time.Second)
+		first := c.node(int(s.Owner()))
+		here := c.others(first)[0]
+		here.becomes(session.ModeReadOnly)
+		first.down()
+		time.Sleep(5 * time.Second)
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected",
+			"disconnected: connected -> connecting", "read-only: connecting -> connected read-only")
+		here.record()
+		at := time.Now()
+		here.becomes(session.ModeReadWrite)
+		wantPassages(t, s, StateConnected, "connected: connected read-only -> connected")
+		if got := here.record(); len(got) != 1 || !strings.Contains(got[0], "resume") || time.Now() != at {
+			t.Errorf("got %q after %v, want one resume at once", got, time.Since(at))
+		}
+	})
+}
+
+// What cannot be reached any more leaves the session connecting; its promise is apart from all of that.
+func TestPromiseRunsOutWhileConnectedReadOnly(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		s := mustOpen(t, cl, 12*time.Second)
+		first := c.node(int(s.Owner()))
+		here := c.others(first)[0]
+		here.becomes(session.ModeReadOnly)
+		first.down()
+		time.Sleep(5 * time.Second)
+		if s.State() != StateConnectedReadOnly || s.Context().Err() != nil {
+			t.Errorf("state %v, context %v: the promise outlives the connection", s.State(), s.Context().Err())
+		}
+		wantSafe(t, c, s, promised(12*time.Second))
+		passages(s)
+		time.Sleep(10 * time.Second)
+		wantPassages(t, s, StateConnectedReadOnly, "lapsed: connected read-only -> connected read-only")
+		if !s.SafeUntil().IsZero() || s.Context().Err() == nil {
+			t.Error("a promise that has run out is told")
+		}
+		here.down()
+		wantPassages(t, s, StateConnecting, "disconnected: connected read-only -> connecting")
+		c.set(func() { here.state.Mode = session.ModeReadWrite })
+		here.up()
+		time.Sleep(5 * time.Second)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "regained: connected -> connected")
+	})
+}
+
+// The cluster may have ended the session while this client's side was cut off: the first read-write node says so.
+func TestSessionThatExpiredWhileConnectedReadOnly(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		s := mustOpen(t, cl, 12*time.Second)
+		first := c.node(int(s.Owner()))
+		c.others(first)[0].becomes(session.ModeReadOnly)
+		first.down()
+		time.Sleep(20 * time.Second)
+		c.set(func() { c.end(s.ID(), session.CauseExpired) })
+		first.up()
+		<-s.Done()
+		if e, ok := errors.AsType[*session.ExpiredError](s.Err()); !ok || e.Certificate == nil || s.State() != StateExpired {
+			t.Errorf("state %v, error %v", s.State(), s.Err())
+		}
+	})
+}
+
+// A client that does not allow read-only nodes passes them over, as it does nodes without a leader.
+func TestReadOnlyNodesArePassedOverWithoutLeave(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.ReadOnly = false })
+		s := mustOpen(t, cl, 40*time.Second)
+		first := c.node(int(s.Owner()))
+		here := c.others(first)[0]
+		here.becomes(session.ModeReadOnly)
+		first.down()
+		time.Sleep(5 * time.Second)
+		wantPassages(t, s, StateConnecting, "connected: connecting -> connected", "disconnected: connected -> connecting")
+		here.becomes(session.ModeReadWrite)
+		time.Sleep(3 * time.Second)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
+	})
+}
+
+// No id before a read-write node has given one; the error says why there is none, and the first such node is found.
+func TestN2OpenWaitsForAReadWriteNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var heard []string
+		c, cl := newModalTrial(t, 3, func(cfg *Config) {
+			cfg.OnNode = func(address string, state session.NodeState) {
+				mu.Lock()
+				defer mu.Unlock()
+				heard = append(heard, strings.TrimSpace(address+" "+state.Mode.String()))
+			}
+		})
+		for _, n := range c.all() {
+			n.becomes(session.ModeReadOnly)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
+		if !errors.Is(err, session.ErrReadOnly) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Open: got %v", err)
+		}
+		if c.opened != 0 {
+			t.Errorf("%d sessions were opened", c.opened)
+		}
+		here := ""
+		mu.Lock()
+		for _, h := range heard {
+			if strings.HasSuffix(h, session.ModeReadOnly.String()) {
+				here = strings.Fields(h)[0]
+			}
+		}
+		wantStrings(t, heard, here+" unknown", here+" read-only")
+		mu.Unlock()
+		time.AfterFunc(5*time.Second, func() {
+			for _, n := range c.all() {
+				if n.address != here {
+					n.c.set(func() { n.state.Mode = session.ModeReadWrite })
+					break
+				}
+			}
+		})
+		s := mustOpen(t, cl, 10*time.Second)
+		if s.Owner() == c.nodes[here].number || c.opened != 1 {
+			t.Errorf("owner %d, %d opened", s.Owner(), c.opened)
+		}
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
+	})
+}
+
+// An open that waits at a read-only node goes on there when it hears of a leader.
+func TestOpenGoesOnWhereTheNodeIsReadWriteAgain(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 1, nil)
+		c.node(1).becomes(session.ModeReadOnly)
+		time.AfterFunc(5*time.Second, func() {
+			c.set(func() { c.node(1).state.Mode = session.ModeReadWrite })
+			c.node(1).jeopardyEnded()
+		})
+		mustOpen(t, cl, 10*time.Second)
+		if got := time.Since(c.start); got < 5*time.Second || got > 6*time.Second {
+			t.Errorf("opened after %v", got)
+		}
+	})
+}
+
+// Local sessions are their node's own: they are opened, kept and resumed there whatever it is, and no other node is looked for (L1).
+func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, nil)
+		for _, n := range c.all() {
+			n.becomes(session.ModeReadOnly)
+		}
+		s, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second, Local: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		here := c.node(int(s.Owner()))
+		here.jeopardy()
+		time.Sleep(30 * time.Second)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
+		here.cut()
+		time.Sleep(3 * time.Second)
+		if s.State() != StateConnected || s.Owner() != here.number || s.Context().Err() != nil {
+			t.Errorf("state %v, owner %d, context %v after the connection was cut", s.State(), s.Owner(), s.Context().Err())
+		}
+	})
+}
+
+// Whatever the nodes are, every session is served again when one of them is read-write, and no promise is made up.
+func TestSessionsOfManyAtAReadOnlyNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		const many = 2*requestWindow + 10
+		sessions := make([]*Session, many)
+		var opening sync.WaitGroup
+		for i := range sessions {
+			opening.Go(func() { sessions[i] = mustOpen(t, cl, 40*time.Second) })
+		}
+		opening.Wait()
+		first := c.node(int(sessions[0].Owner()))
+		for _, n := range c.others(first) {
+			n.becomes(session.ModeReadOnly)
+			n.record()
+		}
+		first.down()
+		time.Sleep(8 * time.Second)
+		for _, s := range sessions {
+			if s.State() != StateConnectedReadOnly {
+				t.Fatalf("%v is %v", s.ID(), s.State())
+			}
+		}
+		asked := len(c.others(first)[0].record()) + len(c.others(first)[1].record())
+		if limit := 20 * requestWindow; asked > limit {
+			t.Errorf("read-only nodes were asked %d times in 8 s", asked)
+		}
+		first.up()
+		time.Sleep(4 * time.Second)
+		for _, s := range sessions {
+			if s.State() != StateConnected || s.Context().Err() != nil {
+				t.Fatalf("%v is %v, context %v", s.ID(), s.State(), s.Context().Err())
+			}
+		}
+	})
+}
+
+func TestJeopardyThatIsToldAgainIsOneEvent(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		c.set(func() {
+			c.node(1).script = func(kind string) error {
+				if kind == "resume" {
+					return session.ErrNoLeader
+				}
+				return nil
+			}
+		})
+		for range 2 {
+			c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Jeopardy{Jeopardy: &holdfastv1.Jeopardy{}}})
+		}
+		wantPassages(t, s, StateJeopardy, "connected: connecting -> connected", "jeopardy: connected -> jeopardy")
+	})
+}
