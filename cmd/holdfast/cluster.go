@@ -17,6 +17,7 @@ type statusView struct {
 	Node             session.Node `json:"node,omitempty"`
 	ClusterID        string       `json:"cluster_id,omitempty"`
 	Role             string       `json:"role,omitempty"`
+	Mode             string       `json:"mode,omitempty"`
 	Term             uint64       `json:"term,omitempty"`
 	Leader           session.Node `json:"leader,omitempty"`
 	LeaderAddress    string       `json:"leader_address,omitempty"`
@@ -35,7 +36,8 @@ type statusView struct {
 func (c *cli) clusterStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Ask every endpoint for its status", Args: cobra.NoArgs,
-		Long: `Ask every node named by --endpoints for its status. A node that does not answer has a line that says why; then the
+		Long: `Ask every node named by --endpoints for its status. MODE is read-write while the node hears of a leader with a quorum; read-only
+or no leader while it does not, as its setting read_only is. A node that does not answer has a line that says why; then the
 exit code is 1, or 3 when no node answers.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.withClient(cmd.Context(), c.status) },
 	}
@@ -56,7 +58,7 @@ func (c *cli) status(ctx context.Context, cl *client.Client) error {
 	for i := range views {
 		rows = append(rows, statusRow(&views[i]))
 	}
-	headers := []string{"ENDPOINT", "NODE", "ROLE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "ATTACHED", "READY", "VERSION"}
+	headers := []string{"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "ATTACHED", "READY", "VERSION"}
 	if err := c.print(views, func() string { return columns(headers, rows) }); err != nil {
 		return err
 	}
@@ -86,16 +88,24 @@ func viewStatus(endpoint string, st client.Status, err error) statusView {
 		return statusView{Endpoint: endpoint, Error: oneLine(err)}
 	}
 	return statusView{
-		Endpoint: endpoint, Node: st.Node, ClusterID: st.ClusterID, Role: st.Role, Term: st.Term, Leader: st.Leader,
+		Endpoint: endpoint, Node: st.Node, ClusterID: st.ClusterID, Role: st.Role, Mode: modeText(st.Mode), Term: st.Term, Leader: st.Leader,
 		LeaderAddress: st.LeaderAddress, CommitIndex: st.CommitIndex, AppliedIndex: st.AppliedIndex,
 		SessionsGlobal: st.Global, SessionsLocal: st.Local, SessionsAttached: st.Attached,
 		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, StateDigest: st.StateDigest, Version: st.Version,
 	}
 }
 
+// modeText is empty for a mode that a node did not tell.
+func modeText(m session.Mode) string {
+	if m == 0 {
+		return ""
+	}
+	return m.String()
+}
+
 func statusRow(v *statusView) []string {
 	if v.Error != "" {
-		return []string{v.Endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "no: no answer", "-"}
+		return []string{v.Endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: no answer", "-"}
 	}
 	ready := yes(v.Ready)
 	if v.NotReadyBecause != "" {
@@ -106,7 +116,7 @@ func statusRow(v *statusView) []string {
 		leader = number(v.Leader)
 	}
 	return []string{
-		v.Endpoint, number(v.Node), v.Role, number(v.Term), leader, number(v.CommitIndex), number(v.AppliedIndex),
+		v.Endpoint, number(v.Node), v.Role, orDash(v.Mode), number(v.Term), leader, number(v.CommitIndex), number(v.AppliedIndex),
 		number(v.SessionsGlobal), number(v.SessionsAttached), ready, orDash(v.Version),
 	}
 }

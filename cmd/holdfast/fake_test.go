@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -27,8 +29,59 @@ type fakeNode struct {
 	mu     sync.Mutex
 	got    []string                                // guarded by mu
 	stream holdfastv1.SessionService_ConnectServer // guarded by mu; the newest
+	cut    chan struct{}                           // guarded by mu; closed to end stream
+	absent bool                                    // guarded by mu; streams that come are ended
 	refuse error                                   // guarded by mu
 	filter *holdfastv1.SessionFilter               // guarded by mu; of the newest list
+	seen   []uint64                                // guarded by mu; what lists said was seen
+	// principal is what the client of the newest list called itself. guarded by mu
+	principal string
+	state     session.NodeState // guarded by mu; told with answers when it has a mode; read-only, it refuses writes
+}
+
+// isIn has the node say what it is, and refuse what it should.
+func (n *fakeNode) isIn(mode session.Mode) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state, n.refuse = session.NodeState{Node: 1, Mode: mode, Index: 98}, nil
+	if mode == session.ModeReadOnly {
+		n.refuse = session.ErrReadOnly
+	}
+}
+
+// lose has the node end the newest stream, and all that come before the returned function is called.
+func (n *fakeNode) lose() (back func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.absent = true
+	close(n.cut)
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.absent = false
+	}
+}
+
+// reads notes a read, which a read-only node does for those that allow it.
+func (n *fakeNode) reads(name string, allowed bool) (*holdfastv1.NodeState, error) { //nolint:revive // flag-parameter: a field of the request
+	err := n.called(name)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state.Mode == session.ModeReadOnly {
+		err = transport.Status(session.ErrNoLeader)
+		if allowed {
+			err = nil
+		}
+	}
+	return n.stateProto(), err
+}
+
+// stateProto is what answers tell. The caller holds mu.
+func (n *fakeNode) stateProto() *holdfastv1.NodeState {
+	if n.state.Mode == 0 {
+		return nil
+	}
+	return transport.StateProto(n.state)
 }
 
 const (
@@ -89,9 +142,24 @@ func (n *fakeNode) refuseWith(err error) {
 }
 
 func (n *fakeNode) Connect(stream holdfastv1.SessionService_ConnectServer) error {
+	cut, ended := make(chan struct{}), make(chan error, 1)
 	n.mu.Lock()
-	n.stream = stream
+	n.stream, n.cut = stream, cut
+	absent := n.absent
 	n.mu.Unlock()
+	if absent {
+		return transport.Status(session.ErrStopping)
+	}
+	go func() { ended <- n.serve(stream) }() // ends with the stream
+	select {
+	case err := <-ended:
+		return err
+	case <-cut:
+		return transport.Status(session.ErrStopping)
+	}
+}
+
+func (n *fakeNode) serve(stream holdfastv1.SessionService_ConnectServer) error {
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -127,6 +195,7 @@ func (n *fakeNode) answer(m *holdfastv1.ClientMessage) *holdfastv1.ServerMessage
 	if n.called(name) != nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
+		answer.State = n.stateProto()
 		answer.Message = &holdfastv1.ServerMessage_Failed{Failed: transport.FailedProto(seq, n.refuse)}
 	}
 	return answer
@@ -148,18 +217,19 @@ func certificate() session.Certificate {
 }
 
 func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
-	if err := n.called("get"); err != nil {
+	state, err := n.reads("get", m.GetAllowReadOnly())
+	if err != nil {
 		return nil, err
 	}
 	switch id := session.ID(m.GetSessionId()); id {
 	case livingID:
 		return &holdfastv1.GetSessionResponse{
 			Result:    &holdfastv1.GetSessionResponse_Session{Session: transport.SessionProto(living())},
-			Remaining: durationpb.New(7654 * time.Millisecond),
+			Remaining: durationpb.New(7654 * time.Millisecond), State: state,
 		}, nil
 	case endedID:
 		return &holdfastv1.GetSessionResponse{
-			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: transport.CertificateProto(certificate())},
+			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: transport.CertificateProto(certificate())}, State: state,
 		}, nil
 	default:
 		return nil, transport.Status(&session.ExpiredError{ID: id})
@@ -167,17 +237,23 @@ func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest
 }
 
 // ListSessions has two pages.
-func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
+func (n *fakeNode) ListSessions(ctx context.Context, m *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
 	n.mu.Lock()
+	n.principal = strings.Join(md.Get("holdfast-principal"), " and ")
 	n.filter = m.GetFilter()
 	n.mu.Unlock()
 	s, next, remaining := living(), "2", durationpb.New(time.Second)
 	if m.GetPageToken() != "" {
 		s.ID, s.Labels, next, remaining = s.ID+1, nil, "", nil
 	}
+	state, err := n.reads("list "+m.GetPageToken(), m.GetAllowReadOnly())
+	n.mu.Lock()
+	n.seen = append(n.seen, m.GetSeenIndex())
+	n.mu.Unlock()
 	return &holdfastv1.ListSessionsResponse{
-		Sessions: []*holdfastv1.ListedSession{{Session: transport.SessionProto(s), Remaining: remaining}}, NextPageToken: next,
-	}, n.called("list " + m.GetPageToken())
+		Sessions: []*holdfastv1.ListedSession{{Session: transport.SessionProto(s), Remaining: remaining}}, NextPageToken: next, State: state,
+	}, err
 }
 
 func (n *fakeNode) CloseSession(context.Context, *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
@@ -210,7 +286,7 @@ func (n *fakeNode) AllocateIds(_ context.Context, m *holdfastv1.AllocateIdsReque
 func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
 	return &holdfastv1.GetStatusResponse{
 		Id: n.number, ClusterId: "holdfast", Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 3, Leader: 2, LeaderAddress: "n2:7400", CommitIndex: 99,
-		AppliedIndex: 98, SessionsGlobal: 5, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab", Version: "v1",
+		Mode: holdfastv1.Mode_MODE_READ_ONLY, AppliedIndex: 98, SessionsGlobal: 5, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab", Version: "v1",
 	}, n.called("status")
 }
 

@@ -21,12 +21,17 @@ func (c *cli) sessionHold() *cobra.Command {
 		Long: `Keep a session alive until interrupted: the one of a token, or a new one. Prints its id and token, then its state machine as it
 goes: what happened, the state after it and the one before where that is another, and the moment up to which the
 cluster promises not to expire the session; with -o json one object on each line. States are connecting, connected,
-jeopardy (a node serves the session, and touches may not count), expired, closed and auth failed.
+jeopardy (a node serves the session, and touches may not count), connected read-only, expired, closed and auth failed.
+
+With --read-only the connection stays at a node that is read-only, because it hears of no leader, for want of a better one, which
+is looked for meanwhile. No session is opened or resumed before one is found: until then a line says which read-only node the
+connection is to, and there is no bound on the wait once there has been such a node, also when it is lost.
 
 Ctrl-C closes the session, or leaves it to expire with --keep; the exit code then is 0. It is 1 when the session ends
 otherwise.`,
 		Example: `  holdfast session hold --label service=web
-  holdfast session hold --token-file token --keep -o json`,
+  holdfast session hold --token-file token --keep -o json
+  holdfast session hold --read-only`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			get := func(ctx context.Context, cl *client.Client) (*client.Session, error) {
 				options, err := open.options()
@@ -53,6 +58,7 @@ otherwise.`,
 	}
 	open.add(cmd)
 	token.add(cmd)
+	c.addReadOnly(cmd)
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the session to the cluster on Ctrl-C, instead of closing it")
 	cmd.MarkFlagsMutuallyExclusive("token", "timeout")
 	cmd.MarkFlagsMutuallyExclusive("token-file", "timeout")
@@ -67,14 +73,19 @@ otherwise.`,
 func (c *cli) hold(ctx context.Context, get func(context.Context, *client.Client) (*client.Session, error),
 	end func(*client.Session, context.Context) error,
 ) error {
-	cl, err := client.New(client.Config{Endpoints: c.endpoints})
+	places := make(chan place, 1)
+	cl, err := client.New(client.Config{Endpoints: c.endpoints, Principal: c.principal, ReadOnly: c.readOnly, OnNode: func(address string, state session.NodeState) {
+		select {
+		case <-places: // only the newest counts
+		default:
+		}
+		places <- place{address, state}
+	}})
 	if err != nil {
 		return usageError{err}
 	}
 	defer func() { _ = cl.Close() }() // always nil
-	getting, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	s, err := get(getting, cl)
+	s, err := c.obtain(ctx, places, func(ctx context.Context) (*client.Session, error) { return get(ctx, cl) })
 	if err != nil {
 		return err
 	}
@@ -94,6 +105,59 @@ func (c *cli) hold(ctx context.Context, get func(context.Context, *client.Client
 			return c.letGo(ctx, s, end)
 		}
 	}
+}
+
+// place is where the client's connection is.
+type place struct {
+	address string
+	state   session.NodeState
+}
+
+// obtain waits for what get brings, and tells the person when that takes long because the nodes are read-only: then without a
+// bound, because they answer. One that is lost later was there: the cluster is waited for as it is by who holds a session.
+func (c *cli) obtain(ctx context.Context, places <-chan place, get func(context.Context) (*client.Session, error)) (*client.Session, error) {
+	getting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	bound := time.AfterFunc(c.timeout, func() { cancel(context.DeadlineExceeded) })
+	defer bound.Stop()
+	var s *client.Session
+	var err error
+	got := make(chan struct{})
+	go func() {
+		defer close(got)
+		s, err = get(getting)
+	}()
+	for {
+		select {
+		case <-got:
+			return s, err
+		case p := <-places:
+			if !c.readOnly || p.state.Mode != session.ModeReadOnly {
+				continue
+			}
+			bound.Stop()
+			if printErr := c.printWaiting(p); printErr != nil {
+				cancel(printErr)
+				<-got
+				return nil, printErr
+			}
+		}
+	}
+}
+
+// waitingView is a session that has no id yet, in JSON.
+type waitingView struct {
+	Time    time.Time    `json:"time"`
+	State   string       `json:"state"`
+	Node    session.Node `json:"node"`
+	Address string       `json:"address"`
+	Index   uint64       `json:"index"`
+}
+
+func (c *cli) printWaiting(p place) error {
+	v := waitingView{time.Now().Round(0), client.StateConnectedReadOnly.String(), p.state.Node, p.address, p.state.Index}
+	return c.printLine(v, fmt.Sprintf("%s  %s  node %d  %s  index %d  no session yet: a read-write node is looked for",
+		timeText(v.Time), v.State, v.Node, v.Address, v.Index))
 }
 
 // letGo ends the session although ctx has ended, and prints what is left to print.

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"holdfast/session"
 )
 
 // holding is a session hold that runs.
@@ -108,5 +111,61 @@ func TestHoldFailsWhenTheSessionEndsOtherwise(t *testing.T) {
 	h.line(t, &e)
 	if code := <-h.code; code != exitFailed || e.Event != "moved" || e.Error == "" || !strings.Contains(h.stderr.String(), "resumed") {
 		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), e)
+	}
+}
+
+// Until a read-write node is found, a hold that allows read-only nodes says where it waits, with no id and no bound.
+func TestHoldWaitsAtAReadOnlyNode(t *testing.T) {
+	n := startNode(t)
+	n.isIn(session.ModeReadOnly)
+	h := startHold(t, "--read-only", "--keep", "--call-timeout", "300ms")
+	var w waitingView
+	h.line(t, &w)
+	if w.State != "connected read-only" || w.Node != 1 || w.Index != 98 || w.Address != n.address {
+		t.Errorf("got %+v", w)
+	}
+	time.AfterFunc(600*time.Millisecond, func() { n.isIn(session.ModeReadWrite) }) // twice the bound
+	var v heldView
+	h.line(t, &v)
+	if v.Token != tokenText {
+		t.Errorf("got %+v", v)
+	}
+	h.line(t, &eventView{})
+	h.stop()
+	if code := <-h.code; code != exitDone {
+		t.Errorf("exit code %d, %s", code, h.stderr.String())
+	}
+}
+
+// A hold that has found a read-only node goes on waiting when that is lost, for longer than the bound, and says where it is then.
+func TestHoldWaitsWhenItsReadOnlyNodeIsLost(t *testing.T) {
+	n := startNode(t)
+	n.isIn(session.ModeReadOnly)
+	h := startHold(t, "--read-only", "--keep", "--call-timeout", "300ms")
+	var w waitingView
+	h.line(t, &w)
+	back := n.lose()
+	lost := time.Now()
+	time.AfterFunc(600*time.Millisecond, back) // twice the bound
+	h.line(t, &w)
+	if w.State != "connected read-only" || w.Address != n.address || time.Since(lost) < 600*time.Millisecond {
+		t.Errorf("got %+v after %v", w, time.Since(lost))
+	}
+	n.isIn(session.ModeReadWrite)
+	var v heldView
+	h.line(t, &v)
+	h.line(t, &eventView{})
+	h.stop()
+	if code := <-h.code; code != exitDone || v.Token != tokenText {
+		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), v)
+	}
+}
+
+func TestHoldWithoutLeaveDoesNotWaitAtAReadOnlyNode(t *testing.T) {
+	n := startNode(t)
+	n.isIn(session.ModeReadOnly)
+	code, _, stderr := execute(t, "", "session", "hold", "--call-timeout", "200ms")
+	if code != exitFailed || !strings.Contains(stderr, session.ErrReadOnly.Error()) {
+		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }

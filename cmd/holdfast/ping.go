@@ -99,7 +99,7 @@ func (c *cli) measure(ctx context.Context, p pinger) error {
 // pingNode opens a session at one endpoint, touches it, and closes it although ctx may have ended.
 func (c *cli) pingNode(ctx context.Context, endpoint string, p pinger) (v pingView, err error) {
 	v.Endpoint = endpoint
-	cl, err := client.New(client.Config{Endpoints: []string{endpoint}})
+	cl, err := client.New(client.Config{Endpoints: []string{endpoint}, Principal: c.principal})
 	if err != nil {
 		return v, usageError{err}
 	}

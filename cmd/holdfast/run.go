@@ -26,6 +26,7 @@ const (
 
 const (
 	endpointsVariable = "HOLDFAST_ENDPOINTS"
+	principalVariable = "HOLDFAST_PRINCIPAL"
 	defaultEndpoints  = "localhost:7400"
 )
 
@@ -36,19 +37,22 @@ func usage(format string, args ...any) error { return usageError{fmt.Errorf(form
 
 // cli is what all commands share.
 type cli struct {
-	stdin  io.Reader
-	stdout io.Writer
+	stdin          io.Reader
+	stdout, stderr io.Writer
 	// started: the command line was understood, and its command runs; other errors than usageErrors are no longer about
 	// usage.
 	started   bool
 	endpoints []string
+	principal string
 	output    string
 	timeout   time.Duration
+	// readOnly has read-only nodes do, of the commands that have the flag.
+	readOnly bool
 }
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &cli{stdin: stdin, stdout: stdout}
+	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := c.root() //nolint:contextcheck // the commands get ctx from ExecuteContextC
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -105,6 +109,8 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	flags := root.PersistentFlags()
 	flags.StringSliceVar(&c.endpoints, "endpoints", splitEndpoints(os.Getenv(endpointsVariable)),
 		"client addresses, host:port, of nodes of the cluster (environment: "+endpointsVariable+")")
+	flags.StringVar(&c.principal, "principal", os.Getenv(principalVariable),
+		"name of this client, which shares one budget with all of that name; nobody verifies it (environment: "+principalVariable+")")
 	flags.StringVarP(&c.output, "output", "o", "table", "output: table or json")
 	flags.DurationVar(&c.timeout, "call-timeout", 5*time.Second, "how long a call may take, failed attempts included")
 	completeWords(root, "output", "table", "json")
@@ -176,11 +182,21 @@ func completeWords(cmd *cobra.Command, flag string, words ...string) {
 
 // withClient runs f with a client and the time that calls may take.
 func (c *cli) withClient(ctx context.Context, f func(ctx context.Context, cl *client.Client) error) error {
-	cl, err := client.New(client.Config{Endpoints: c.endpoints})
+	return c.withClientFor(func(cl *client.Client) error { return c.timed(ctx, cl, f) })
+}
+
+// withClientFor runs f with a client, for several calls: what one has seen, the next does not go behind.
+func (c *cli) withClientFor(f func(cl *client.Client) error) error {
+	cl, err := client.New(client.Config{Endpoints: c.endpoints, Principal: c.principal, ReadOnly: c.readOnly})
 	if err != nil {
 		return usageError{err}
 	}
 	defer func() { _ = cl.Close() }() // always nil
+	return f(cl)
+}
+
+// timed gives f the time that calls may take.
+func (c *cli) timed(ctx context.Context, cl *client.Client, f func(ctx context.Context, cl *client.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	return f(ctx, cl)

@@ -95,6 +95,17 @@ func TestDevConfigs(t *testing.T) {
 	}
 }
 
+// Local sessions are on at all nodes or at none: others refuse each other (L9).
+func TestDevSwitchesLocalSessionsOn(t *testing.T) {
+	for want, on := range map[string]bool{"off": false, "on": true} {
+		for _, c := range (dev{dir: t.TempDir(), nodes: 3, portBase: 7400, localSessions: on}).configs() {
+			if got, err := c.Complete(); err != nil || got.LocalSessions != want {
+				t.Errorf("node %d: local_sessions is %q, want %q: %v", c.Node, got.LocalSessions, want, err)
+			}
+		}
+	}
+}
+
 func TestHealth(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

@@ -33,6 +33,8 @@ type dev struct {
 	nodes    int
 	portBase int
 	logLevel string
+	// localSessions switches local sessions on.
+	localSessions bool
 	// temporary says that dir goes at the end.
 	temporary bool
 }
@@ -56,6 +58,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&d.dir, "dir", "", "keep the nodes' data here (default: a temporary directory, removed at the end)")
 	cmd.Flags().IntVar(&d.nodes, "nodes", 3, fmt.Sprintf("number of nodes, 1 to %d", maxDevNodes))
 	cmd.Flags().IntVar(&d.portBase, "port-base", 7400, fmt.Sprintf("first port; each node takes four, %d apart", portStep))
+	cmd.Flags().BoolVar(&d.localSessions, "local-sessions", false, "allow sessions that one node alone knows (local_sessions=on)")
 	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn", "least severe log lines that are written: trace, debug, info, warn, error, off")
 	return cmd
 }
@@ -158,6 +161,9 @@ func (d dev) configs() []node.Config {
 		c.Node, c.Peers = p.Node, peers
 		c.DataDir = filepath.Join(d.dir, fmt.Sprintf("n%d", p.Node))
 		c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen = p.Client, p.Raft, p.Peer, d.address(i, 3)
+		if d.localSessions {
+			c.LocalSessions = "on"
+		}
 		configs = append(configs, c)
 	}
 	return configs
