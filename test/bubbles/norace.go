@@ -2,5 +2,8 @@
 
 package bubbles
 
+// Race says that the race detector is on.
+const Race = false
+
 // alone is for the race detector.
 func alone() (undo func()) { return func() {} }

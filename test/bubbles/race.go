@@ -7,6 +7,9 @@ import (
 	"sync"
 )
 
+// Race says that the race detector is on, and everything takes ten times as long.
+const Race = true
+
 // open counts the bubbles that are, and is how many processors the process had before the first.
 var open struct {
 	sync.Mutex

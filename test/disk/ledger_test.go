@@ -283,11 +283,11 @@ func (l *ledger) audit(digests bool) error { //nolint:revive // flag-parameter: 
 func (l *ledger) list(ctx context.Context) (map[int]session.Session, error) {
 	found := map[int]session.Session{}
 	for token := ""; ; {
-		page, next, err := l.c.asker.List(ctx, client.ListOptions{PageSize: session.MaxPage, PageToken: token})
+		page, err := l.c.asker.List(ctx, client.ListOptions{PageSize: session.MaxPage, PageToken: token})
 		if err != nil {
 			return nil, err
 		}
-		for _, listed := range page {
+		for _, listed := range page.Sessions {
 			s := listed.Session
 			op := -1
 			for _, label := range s.Labels {
@@ -300,10 +300,10 @@ func (l *ledger) list(ctx context.Context) (map[int]session.Session, error) {
 			}
 			found[op] = s
 		}
-		if next == "" {
+		if page.Next == "" {
 			return found, nil
 		}
-		token = next
+		token = page.Next
 	}
 }
 

@@ -80,11 +80,17 @@ func (l *ledger) client() *client.Client {
 // client chooses among the nodes at random: those that chose another one close what they opened.
 func (l *ledger) clientAt(n, count int, timeout time.Duration) (*client.Client, []*account) {
 	l.c.t.Helper()
+	return l.clientWith(n, count, client.SessionOptions{Timeout: timeout})
+}
+
+// clientWith is clientAt for sessions of any kind.
+func (l *ledger) clientWith(n, count int, o client.SessionOptions) (*client.Client, []*account) {
+	l.c.t.Helper()
 	for range 50 * l.c.nodes {
 		x := l.client()
-		first := l.open(x, 1, timeout)
+		first := l.openAll(x, 1, o)
 		if int(first[0].session.Owner()) == n {
-			return x, append(first, l.open(x, count-1, timeout)...)
+			return x, append(first, l.openAll(x, count-1, o)...)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		if err := first[0].session.Close(ctx); err != nil {
@@ -108,12 +114,19 @@ func (l *ledger) forget(a *account) {
 // open opens count sessions at x and watches them.
 func (l *ledger) open(x *client.Client, count int, timeout time.Duration) []*account {
 	l.c.t.Helper()
+	return l.openAll(x, count, client.SessionOptions{Timeout: timeout})
+}
+
+// openAll is open for sessions of any kind.
+func (l *ledger) openAll(x *client.Client, count int, o client.SessionOptions) []*account {
+	l.c.t.Helper()
+	o.Labels = map[string]string{"test": "e2e"}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	opened := make([]*account, count)
 	errs := make([]error, count)
 	each(count, openers, func(i int) {
-		s, err := x.Open(ctx, client.SessionOptions{Timeout: timeout, Labels: map[string]string{"test": "e2e"}})
+		s, err := x.Open(ctx, o)
 		if err != nil {
 			errs[i] = err
 			return

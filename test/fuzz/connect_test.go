@@ -70,6 +70,10 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 	end := func(seq uint64) *holdfastv1.ClientMessage {
 		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Close{Close: &holdfastv1.Close{Seq: seq, Token: token}}}
 	}
+	seen := resume(2, 5, 1)
+	seen.GetResume().SeenIndex = 1 // what the node has; more than it ever will
+	ahead := resume(3, 5, 2)
+	ahead.GetResume().SeenIndex = 1 << 63
 	id := uint64(first.ID)
 	local := tokenOf(session.Session{ID: first.ID + 1, Attachment: 1})
 	local.Local = true
@@ -83,6 +87,7 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 	return [][]*holdfastv1.ClientMessage{
 		{open(1, 9, map[string]string{"a": "b"}), open(2, 9, nil), touch(3), open(3, 1, nil)},
 		{resume(1, 5, 1), touch(2, id, id, id+1), resume(3, 5, 1), resume(4, 6, 1), resume(5, 5, 0), end(6), touch(7), resume(8, 5, 2)},
+		{touch(1), seen, ahead, resume(4, 5, 3)},
 		{end(1), end(1), touch(1, id), {}, touch(0), open(0, 0, nil)},
 		{openLocal, touch(2), upgrade(3, local), upgrade(4, local), touch(7), endLocal, touch(8)},
 		{openLocal, resumeLocal, upgrade(3, local), endLocal, touch(7, uint64(local.ID)), upgrade(8, tokenOf(first)), upgrade(0, local)},
@@ -180,6 +185,9 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 		open[m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()+m.GetUpgrade().GetSeq()]++
 	}
 	for _, m := range said {
+		if s := transport.StateFrom(m.GetState()); s.Node != 1 || s.Mode == 0 || s.Index == 0 {
+			t.Errorf("the node's state is %+v in %v", s, m)
+		}
 		var seq uint64
 		switch a := m.GetMessage().(type) {
 		case *holdfastv1.ServerMessage_Opened:

@@ -126,6 +126,7 @@ func (v view) Credential(id session.ID) (session.Credential, bool) { return v.w.
 func (v view) Verify(id session.ID, c session.Credential) bool { return v.w.state.Verify(id, c) }
 
 func (v view) AppliedIndex() uint64      { return v.w.state.AppliedIndex() }
+func (v view) ShownIndex() uint64        { return v.w.state.ShownIndex() }
 func (v view) Attachment() uint64        { return v.w.state.Attachment() }
 func (v view) Term() uint64              { return term }
 func (v view) CommitIndex() uint64       { return v.w.state.AppliedIndex() }

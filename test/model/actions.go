@@ -63,7 +63,15 @@ var actions = []action{
 	{"$a goes on, its clients were silent", eachNode, 5, (*step).wake},
 	{"$a goes on, its clients' keep-alives wait in its sockets", eachNode, 5, (*step).wakeTouched},
 	{"$a restarts with its disk", eachNode, 1, (*step).restart},
+
+	// These last, and of scopes with local sessions only: what others do by chance stays as it is.
+	{"$a receives a touch of s$n, which it alone knows (L4)", eachNodeAndSession, 15, (*step).touchLocal},
+	{"$a ends s$n, which it alone knows (L3)", eachNodeAndSession, 40, (*step).expireLocal},
+	{"$a asks $b to make $s global (L7)", eachPairAndSession, 5, (*step).upgrade},
 }
+
+// locals is how many of the actions are about local sessions.
+const locals = 3
 
 // counts returns how many values each argument of the action takes in a scope.
 func (p params) counts(scope *Scope) [3]int {
@@ -78,7 +86,7 @@ func (p params) counts(scope *Scope) [3]int {
 	case eachPairAndSession:
 		return [3]int{n, n, s}
 	case eachConnection:
-		return [3]int{n, int(scope.Moves) + 2, s} // attachments count from 1
+		return [3]int{n, int(scope.Moves+scope.Upgrades) + 2, s} // attachments count from 1
 	case once:
 	}
 	return [3]int{1, 1, 1}
@@ -91,6 +99,9 @@ type event struct{ action, a, b, c uint8 }
 func possible(scope *Scope) []event {
 	var all []event
 	for i, act := range actions {
+		if i >= len(actions)-locals && !scope.Local {
+			break
+		}
 		counts := act.over.counts(scope)
 		for a := range counts[0] {
 			for b := range counts[1] {

@@ -76,6 +76,7 @@ func (x *step) forgetHeard(n *node, s int) {
 	}
 	if x.forInv&(I1|I8) == 0 {
 		n.Request[s].Real = 0
+		n.Local[s].Real = 0
 	}
 }
 
@@ -188,5 +189,5 @@ func (x *step) over() bool {
 			return false
 		}
 	}
-	return x.forInv&Raft == 0
+	return x.forInv&Raft == 0 && (x.forInv&I5 == 0 || !x.scope.Local)
 }

@@ -123,7 +123,7 @@ func (x *step) giveUp(l, s, _ int) bool {
 // tracks is what a tracker does when its node has applied an entry.
 func (x *step) tracks(t *tracker, e entry, taken bool) {
 	switch s := e.Session; {
-	case e.Kind == moves && taken && x.obeys(S2Move):
+	case (e.Kind == moves || e.Kind == upgrades) && taken && x.obeys(S2Move):
 		t.Deadline[s] = max(t.Deadline[s], t.Clock+x.scope.Timeout)
 	case e.Kind == closes && taken:
 		t.Deadline[s], t.Mark[s] = 0, 0

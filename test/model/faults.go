@@ -103,6 +103,9 @@ func (x *step) voidPromises(i int) {
 	}
 	for s := range x.scope.sessions() {
 		n.Request[s].Void, n.Table[s].Void = 1, 1
+		if one := &n.Local[s]; one.On == 1 {
+			one.Old, one.Void = 1, one.Flight
+		}
 	}
 	for l := range x.scope.nodes() {
 		k := &x.Link[l][i]
@@ -122,7 +125,9 @@ func (x *step) wakeTouched(i, _, _ int) bool {
 	x.wake(i, 0, 0)
 	n.Backlog = x.served(i)
 	for s := range x.scope.sessions() {
-		if n.Backlog&(1<<s) != 0 && n.FSM.Session[s].Attachment == x.Truth.FSM.Session[s].Attachment {
+		if n.Backlog&(1<<s) != 0 && n.Local[s].On == 1 {
+			n.Local[s].Real = x.Now
+		} else if n.Backlog&(1<<s) != 0 && n.FSM.Session[s].Attachment == x.Truth.FSM.Session[s].Attachment {
 			x.Truth.Session[s].Touched = x.Now
 		}
 	}
@@ -139,6 +144,8 @@ func (x *step) served(i int) uint8 {
 	n, set := &x.Node[i], uint8(0)
 	for s := range x.scope.sessions() {
 		if mine := n.FSM.Session[s]; mine.Alive == 1 && int(mine.Owner) == i && n.Conns[s]&(1<<mine.Attachment) != 0 {
+			set |= 1 << s
+		} else if n.Local[s].On == 1 {
 			set |= 1 << s
 		}
 	}

@@ -5,12 +5,12 @@ import "fmt"
 // apply1 is the state machine: it says whether the entry had an effect.
 func (x *step) apply1(f *fsm, e entry) bool {
 	s := &f.Session[e.Session]
+	if x.scope.Local {
+		f.Index++
+	}
 	switch e.Kind {
 	case opens:
-		f.Counter = 1
-		for i, owner := range x.scope.Owners {
-			f.Session[i] = session{Alive: 1, Owner: owner, Attachment: 1, Term: e.Term}
-		}
+		x.openAll(f, e)
 		return true
 	case moves:
 		if s.Alive == 0 || x.obeys(M1Attempt) && e.Attempt < s.Attempt {
@@ -24,11 +24,25 @@ func (x *step) apply1(f *fsm, e entry) bool {
 			return false // E3
 		}
 		*s = session{}
+		f.LastEnd = f.Index // 0 where there are no local sessions
 		return true
+	case upgrades:
+		return x.makeGlobal(f, e)
 	case writes:
 		return s.Alive == 1 && (!x.obeys(M2) || e.Attachment == s.Attachment)
 	}
 	return true
+}
+
+// openAll is the first entry of every history.
+func (x *step) openAll(f *fsm, e entry) {
+	f.Counter = 1
+	if x.scope.Local {
+		return
+	}
+	for i, owner := range x.scope.Owners {
+		f.Session[i] = session{Alive: 1, Owner: owner, Attachment: 1, Term: e.Term}
+	}
 }
 
 // committed is the onlooker's view of an entry the moment it is committed: what it does holds from now on.
@@ -41,6 +55,8 @@ func (x *step) committed(e entry) {
 	switch e.Kind {
 	case moves:
 		x.moved(f, e)
+	case upgrades:
+		x.becameGlobal(f, e)
 	case closes:
 		x.expired(f, e, before)
 	case writes:
@@ -55,12 +71,17 @@ func (x *step) moved(f *fate, e entry) {
 		x.breaks(I4, "attempt %d takes the session from the connection of attempt %d", e.Attempt, f.ServedAttempt)
 	}
 	f.Touched, f.Known = max(f.Touched, e.Ghost), max(f.Known, e.Ghost)
+	x.unquiet(e.Session)
+}
+
+// unquiet forgets that an owner had been silent about a session.
+func (x *step) unquiet(s uint8) {
 	for l := range x.Link {
 		for m := range x.Link[l] {
 			k := &x.Link[l][m]
-			k.Quiet &^= 1 << e.Session
-			k.Wire.Quiet &^= 1 << e.Session
-			k.Old.Quiet &^= 1 << e.Session
+			k.Quiet &^= 1 << s
+			k.Wire.Quiet &^= 1 << s
+			k.Old.Quiet &^= 1 << s
 		}
 	}
 }
@@ -89,6 +110,8 @@ func describe(e entry) string {
 		text = fmt.Sprintf("move of s%d to n%d (attempt %d)", e.Session+1, e.Node+1, e.Attempt)
 	case closes:
 		text = fmt.Sprintf("close of s%d with attachment %d, decided in term %d", e.Session+1, e.Attachment, e.Decided)
+	case upgrades:
+		text = fmt.Sprintf("upgrade of s%d of n%d, which had applied %d", e.Session+1, e.Node+1, e.Attempt)
 	case writes:
 		text = fmt.Sprintf("write for s%d with attachment %d", e.Session+1, e.Attachment)
 	}

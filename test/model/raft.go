@@ -167,6 +167,9 @@ func (x *step) applyNext(i int) {
 		}
 		x.say("n%d %s entry %d, %s", i+1, verb, n.Applied, describe(e))
 	}
+	if e.Kind == upgrades && taken {
+		x.handOver(i, e)
+	}
 	if t := &n.Tracker; t.On == 1 {
 		x.tracks(t, e, taken)
 	}

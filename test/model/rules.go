@@ -46,6 +46,12 @@ const (
 	M3Term
 	M5
 	M6
+	L3
+	L7
+	L8Stays
+	L8Rests
+	L8Suspended
+	L8Touch
 	ruleCount
 )
 
@@ -92,6 +98,12 @@ var rules = [ruleCount]struct{ name, without string }{
 	M3Term:       {"M3 term", "any tracker's node that has applied the move may say so"},
 	M5:           {"M5", "a node that does not know the session answers that it expired"},
 	M6:           {"M6", "a session that is being closed is moved"},
+	L3:           {"L3", "a node that stalled ends local sessions without hearing what waits in its sockets"},
+	L7:           {"L7 since", "the FSM refuses an upgrade only while it has the certificate of the session's end"},
+	L8Stays:      {"L8 stays", "a session expires at its node while its upgrade is under way"},
+	L8Rests:      {"L8 promises", "promises rest on touches while an upgrade is under way, not on its begin"},
+	L8Suspended:  {"L8 suspended", "they rest on its begin also when the machine was suspended since"},
+	L8Touch:      {"L8 handed over", "the newest touch is not handed over"},
 }
 
 func (r Rule) String() string { return rules[r].name }
@@ -126,7 +138,7 @@ func (w Without) String() string {
 // Invariants is a set of the properties that are checked.
 type Invariants uint8
 
-// The properties: three invariants of ARCHITECTURE.md, what E5 and M5 forbid to tell a client, and what the model itself rests on.
+// The properties: five invariants of ARCHITECTURE.md, what E5 and M5 forbid to tell a client, and what the model itself rests on.
 const (
 	I1   Invariants = 1 << iota // never early
 	I3                          // acknowledged touch counts
@@ -134,12 +146,13 @@ const (
 	I8                          // a sick server kills nobody
 	Told                        // a client hears that its session ended only after it ended (E5, M5)
 	Raft                        // what is committed stays committed, and one node leads a term
-	All  = I1 | I3 | I4 | I8 | Told | Raft
+	I5                          // what has ended is not brought back
+	All  = I1 | I3 | I4 | I8 | Told | Raft | I5
 )
 
 func (i Invariants) String() string {
 	var names []string
-	for n, name := range []string{"I1", "I3", "I4", "I8", "told", "raft"} {
+	for n, name := range []string{"I1", "I3", "I4", "I8", "told", "raft", "I5"} {
 		if i&(1<<n) != 0 {
 			names = append(names, name)
 		}

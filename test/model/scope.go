@@ -26,6 +26,9 @@ type Scope struct {
 	// whose clock stops meanwhile, processes that restart with their disk, resumes that clients ask for, writes on behalf of a
 	// session, closes that Raft refuses before it appends them.
 	Elections, Losses, Pauses, Suspends, Restarts, Moves, Writes, Refusals uint8
+	// Local has all sessions begin as local ones of their owners; Upgrades is how many upgrades are appended, of all together.
+	Local    bool
+	Upgrades uint8
 	// SlowApply lets nodes apply what is committed later than they learn it; otherwise they apply it at once.
 	SlowApply bool
 	// SlowAnswer lets anything happen between the steps in which a relay answers a heartbeat (R2, T1).
@@ -52,11 +55,15 @@ func (s *Scope) String() string {
 		{s.Moves, "moves"},
 		{s.Writes, "writes"},
 		{s.Refusals, "refusals"},
+		{s.Upgrades, "upgrades"},
 	}
 	for _, f := range faults {
 		if f.most > 0 {
 			fmt.Fprintf(&b, ", %d %s", f.most, f.what)
 		}
+	}
+	if s.Local {
+		b.WriteString(", local at first")
 	}
 	if s.SlowApply {
 		b.WriteString(", slow apply")

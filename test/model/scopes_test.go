@@ -81,6 +81,23 @@ var (
 	deposedMove = small("deposed, moving", func(s *Scope) { s.Prelude, s.Moves, s.SlowApply = deposed[:4], 1, true })
 )
 
+// localScope is small with a session that is a local one at first, and may be upgraded.
+func localScope(name string, change func(s *Scope)) *Scope {
+	return small("local, "+name, func(s *Scope) {
+		s.Local, s.Upgrades = true, 1
+		change(s)
+	})
+}
+
+// Scopes of local sessions.
+var (
+	localCalm    = localScope("calm", func(*Scope) {})
+	localPausing = localScope("pausing", func(s *Scope) { s.Pauses = 1 })
+	localSlow    = localScope("slow apply", func(s *Scope) { s.SlowApply = true })
+	localSuspend = localScope("suspending", func(s *Scope) { s.Suspends, s.SlowApply = 1, true })
+	localAgain   = localScope("asked for again", func(s *Scope) { s.Upgrades, s.SlowApply, s.Timeout, s.RunFor = 2, true, 1, 1 })
+)
+
 // leftOut is a row of the table in README.md.
 type leftOut struct {
 	rule   Rule
@@ -133,6 +150,12 @@ var leftOuts = []leftOut{
 	{M3Term, deposedMove, I4, 5029},
 	{M5, lagging, Told, 7},
 	{M6, moving, 0, 0},
+	{L3, localPausing, I1, 60},
+	{L7, localAgain, I5, 500},
+	{L8Stays, localSlow, I5, 600},
+	{L8Rests, localSlow, I3, 0},
+	{L8Suspended, localSuspend, I3, 150},
+	{L8Touch, localCalm, I1, 0},
 }
 
 // complete is a scope that is seen whole, for some invariants: the fewer, the more of a state can be forgotten.
@@ -184,6 +207,10 @@ var wides = []*Scope{
 		Name: "two leaders from the start", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 2, Rounds: 3,
 		Elections: 1, Losses: 1, Pauses: 1, Restarts: 1, Moves: 1, Refusals: 1, Prelude: deposed,
 	},
+	{
+		Name: "local sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 2, Rounds: 2, Local: true, Upgrades: 3,
+		Elections: 1, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 1, SlowApply: true,
+	},
 }
 
 var completes = slices.Concat(
@@ -198,6 +225,10 @@ var completes = slices.Concat(
 	each(short("two leaders", func(s *Scope) { s.Prelude = deposed }), true, I1, I3, I4),
 	each(short("own vote", func(s *Scope) { s.Prelude = votedItself }), true, I1, I3),
 	each(whole("losing and pausing", func(s *Scope) { s.Losses, s.Pauses = 1, 1 }), true, I1, I3),
+	each(short("local", func(s *Scope) { s.Local, s.Upgrades = true, 2 }), true, I1, I3),
+	each(short("local", func(s *Scope) { s.Local, s.Upgrades = true, 2 }), false, I5),
+	each(short("local, slow apply", func(s *Scope) { s.Local, s.Upgrades, s.SlowApply = true, 2, true }), true, I1, I3, I5),
+	each(whole("local", func(s *Scope) { s.Local, s.Upgrades = true, 1 }), true, I1, I3, I5),
 	each(small("whole, longer", func(s *Scope) { s.Ticks, s.Rounds = 3, 1 }), true, I1, I3, I4),
 )
 

@@ -39,6 +39,7 @@ type node struct {
 	Conns                    [maxSessions]uint8 // set of the attachments whose connections ended here
 	Confirmed                [maxSessions]heard
 	Request                  [maxSessions]request
+	Local                    [maxSessions]local
 }
 
 // What a node is in Raft.
@@ -58,9 +59,9 @@ const (
 // entry is one of Raft's log.
 type entry struct {
 	Term, Kind, Session uint8
-	Node, Attempt       uint8 // a move: to which node, by which attempt
+	Node, Attempt       uint8 // a move: to which node, by which attempt; an upgrade: of which node, and since
 	Attachment, Decided uint8 // a close: of which attachment, and the term that decided (E3); a write: of which attachment
-	Ghost               uint8 // a move: when its node received the request; a close: the invariants that its decision broke
+	Ghost               uint8 // a move: when its node received the request; an upgrade: when it was appended; a close: the invariants that its decision broke
 }
 
 // Kinds of entries.
@@ -70,12 +71,15 @@ const (
 	moves
 	closes
 	writes
+	upgrades
 )
 
 // fsm is the replicated state.
 type fsm struct {
 	Counter uint8 // of attachments (M1)
-	Session [maxSessions]session
+	// In scopes with local sessions: entries applied, and the index of the newest end (L7).
+	Index, LastEnd uint8
+	Session        [maxSessions]session
 }
 
 // session as the FSM has it.
@@ -207,5 +211,6 @@ const (
 	moveds
 	written
 	refusals
+	upgradeds
 	faultKinds
 )

@@ -94,6 +94,11 @@ func initial(scope *Scope) *step {
 		x.connect(i, 0, 0)
 	}
 	for s, owner := range scope.Owners {
+		if scope.Local {
+			x.Node[owner].Local[s] = local{On: 1, Last: x.Now, Real: x.Now}
+			x.Truth.Session[s] = fate{Touched: x.Now, Known: x.Now}
+			continue
+		}
 		x.Node[owner].Conns[s] = 1 << 1
 		x.Node[owner].Table[s] = touch{Attachment: 1, Made: 1, At: x.Now}
 		x.Truth.Session[s] = fate{Touched: x.Now, Known: x.Now, Served: 1}

@@ -4,14 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which never sends twice on purpose
@@ -21,41 +16,24 @@ import (
 
 // double is a client that speaks to nodes in its own words, and says everything twice.
 type double struct {
-	w        *world
-	name     string
-	rand     *rand.Rand
+	*stranger
 	instance uint64
-	nodes    []holdfastv1.SessionServiceClient
-	conns    []*grpc.ClientConn
 	pairs    int
 }
 
 // Double implements faults.World.
 func (w *world) Double(ctx context.Context) int {
-	d := &double{w: w, name: w.guest("d")}
-	d.rand = w.stream(d.name)
-	d.instance = d.rand.Uint64() | 1
-	host := w.Host(d.name)
-	for _, address := range w.endpoints() {
-		cc, err := grpc.NewClient("passthrough:///"+address,
-			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return host.Dial(ctx, address) }),
-			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, MaxDelay: time.Second}, MinConnectTimeout: time.Second,
-			}))
-		if err != nil {
-			w.failf("%s: %v", d.name, err)
-			return 0
-		}
-		d.conns, d.nodes = append(d.conns, cc), append(d.nodes, holdfastv1.NewSessionServiceClient(cc))
+	s, err := w.stranger(w.guest("d"))
+	if err != nil {
+		w.failf("guest: %v", err)
+		return 0
 	}
+	d := &double{stranger: s, instance: s.rand.Uint64() | 1}
 	for ctx.Err() == nil {
 		d.session(context.WithoutCancel(ctx))
 		sleep(ctx, 300*time.Millisecond)
 	}
-	for _, cc := range d.conns {
-		_ = cc.Close()
-	}
+	d.disconnect()
 	w.Network.Kill(d.name)
 	return d.pairs
 }

@@ -74,7 +74,7 @@ const (
 // haunt lives through one session after the other until ctx ends.
 func (g *ghost) haunt(ctx context.Context) {
 	for ctx.Err() == nil {
-		now := g.open(ctx)
+		now := g.open(ctx, client.SessionOptions{Timeout: ghostTimeout})
 		if now == nil {
 			sleep(ctx, time.Second)
 			continue
@@ -118,11 +118,9 @@ func (g *ghost) attach(
 }
 
 // open opens a session; nil when that was not answered.
-func (g *ghost) open(ctx context.Context) *grip {
+func (g *ghost) open(ctx context.Context, o client.SessionOptions) *grip {
 	h, err := g.attach(ctx, g.rand.IntN(len(g.touchers)), history.Opened,
-		func(ctx context.Context, x *client.Client) (*client.Session, error) {
-			return x.Open(ctx, client.SessionOptions{Timeout: ghostTimeout})
-		})
+		func(ctx context.Context, x *client.Client) (*client.Session, error) { return x.Open(ctx, o) })
 	if err != nil {
 		return nil
 	}
@@ -131,7 +129,12 @@ func (g *ghost) open(ctx context.Context) *grip {
 
 // resume takes the session over through another node; it reports whether that was answered.
 func (g *ghost) resume(ctx context.Context, h *grip) bool {
-	node, asked := (h.node+1+g.rand.IntN(len(g.touchers)-1))%len(g.touchers), g.w.record.Now()
+	return g.resumeAt(ctx, h, (h.node+1+g.rand.IntN(len(g.touchers)-1))%len(g.touchers))
+}
+
+// resumeAt is resume through one node.
+func (g *ghost) resumeAt(ctx context.Context, h *grip, node int) bool {
+	asked := g.w.record.Now()
 	now, err := g.attach(ctx, node, history.Resumed, func(ctx context.Context, x *client.Client) (*client.Session, error) {
 		return x.Resume(ctx, h.token)
 	})
@@ -152,9 +155,18 @@ func (g *ghost) keep(ctx context.Context, now, old *grip, d time.Duration) {
 		}
 		g.touch(ctx, now)
 		if g.w.record.Now()-now.since > ghostTimeout/2 {
-			g.resume(ctx, now)
+			g.rescue(ctx, now)
 		}
 		sleep(ctx, g.between(300*time.Millisecond, 1500*time.Millisecond))
+	}
+}
+
+// rescue resumes a session whose touches are not taken: elsewhere, or where alone it can be.
+func (g *ghost) rescue(ctx context.Context, h *grip) {
+	if h.token.Local {
+		g.resumeAt(ctx, h, h.node)
+	} else {
+		g.resume(ctx, h)
 	}
 }
 
@@ -189,7 +201,7 @@ func (g *ghost) close(ctx context.Context, h *grip) {
 
 // event describes what was answered.
 func (g *ghost) event(k history.Kind, t session.Token, asked time.Duration, until time.Time) history.Event {
-	e := history.Event{Kind: k, Who: g.name, ID: t.ID, Attachment: t.Attachment, Asked: asked}
+	e := history.Event{Kind: k, Who: g.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Asked: asked}
 	if !until.IsZero() {
 		e.Until = g.w.record.Since(until)
 	}
@@ -204,6 +216,7 @@ func (g *ghost) refused(h *grip, node int, asked time.Duration, op history.Op, e
 	switch {
 	case errors.Is(err, session.ErrMoved):
 		e.Kind = history.ToldMoved
+	case errors.As(err, &expired) && expired.LocalTo != 0: // that says nothing
 	case errors.As(err, &expired):
 		e.Kind, e.Certificate = history.ToldGone, expired.Certificate
 	default:

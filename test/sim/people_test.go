@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,12 @@ import (
 type population struct {
 	tenants, mortals []*tenant
 	ghosts           []*ghost
+	// hermits, lifters, vanishers and keepers live on local sessions, where there are some.
+	hermits, lifters, vanishers []*tenant
+	keepers                     []*keeper
+	// readers and wanderers read; the latter are in every cluster.
+	readers   []*tenant
+	wanderers []*wanderer
 	// impatient ends the last waits of mortals.
 	impatient context.CancelFunc
 	lives     sync.WaitGroup
@@ -29,15 +36,43 @@ func (w *world) population() *population {
 	for i := range 2 {
 		p.ghosts = append(p.ghosts, w.ghost(fmt.Sprintf("g%d", i+1)))
 	}
+	if w.locals() {
+		p.hermits = append(p.hermits, w.localTenant("h1", 1))
+		p.lifters = append(p.lifters, w.localTenant("l1", 0.8), w.localTenant("l2", 0.8))
+		p.vanishers = append(p.vanishers, w.localTenant("v1", 1))
+		p.keepers = append(p.keepers, &keeper{w.ghost("k1")})
+	}
+	p.wanderers = append(p.wanderers, w.wanderer("w1"))
+	if len(w.readOnly) > 0 {
+		p.readers = append(p.readers, w.librarian("r1", true), w.librarian("r2", true), w.librarian("r3", false))
+		p.wanderers = append(p.wanderers, w.wanderer("w2"))
+	}
 	return p
 }
 
+// wanting are the tenants that are to be served after the last fault; sdk are all tenants.
+func (p *population) wanting() []*tenant {
+	return slices.Concat(p.tenants, p.hermits, p.lifters, p.readers)
+}
+
+func (p *population) sdk() []*tenant { return slices.Concat(p.wanting(), p.mortals, p.vanishers) }
+
+// unattached are those without a connection.
+func (p *population) unattached() []*ghost {
+	all := slices.Clone(p.ghosts)
+	for _, k := range p.keepers {
+		all = append(all, k.ghost)
+	}
+	return all
+}
+
+// names are the hosts that faults concern. Readers are none of them, so that faults of a seed do not depend on them.
 func (p *population) names() []string {
 	var names []string
-	for _, x := range append(p.tenants, p.mortals...) {
+	for _, x := range slices.Concat(p.tenants, p.hermits, p.lifters, p.mortals, p.vanishers) {
 		names = append(names, x.name)
 	}
-	for _, g := range p.ghosts {
+	for _, g := range p.unattached() {
 		names = append(names, g.name)
 	}
 	return names
@@ -57,14 +92,32 @@ func (p *population) begin(ctx context.Context) {
 	for _, g := range p.ghosts {
 		p.lives.Go(func() { g.haunt(ctx) })
 	}
+	for _, x := range p.hermits {
+		p.lives.Go(func() { x.keepToItself(ctx) })
+	}
+	for i, x := range p.lifters {
+		p.lives.Go(func() { x.lift(ctx, p.lifters[(i+1)%len(p.lifters)]) })
+	}
+	for _, x := range p.vanishers {
+		p.lives.Go(func() { x.vanish(ctx, patience) })
+	}
+	for _, k := range p.keepers {
+		p.lives.Go(func() { k.haunt(ctx) })
+	}
+	for _, x := range p.readers {
+		p.lives.Go(func() { x.study(ctx) })
+	}
+	for _, r := range p.wanderers {
+		p.lives.Go(func() { r.begin(ctx); r.wander(ctx) })
+	}
 }
 
 // want notes that everybody but the mortals, who may be silent, has to be served from now on.
 func (p *population) want() {
-	for _, x := range p.tenants {
+	for _, x := range p.wanting() {
 		x.w.record.Add(history.Event{Kind: history.Wants, Who: x.name})
 	}
-	for _, g := range p.ghosts {
+	for _, g := range p.unattached() {
 		g.w.record.Add(history.Event{Kind: history.Wants, Who: g.name})
 	}
 }
@@ -72,7 +125,7 @@ func (p *population) want() {
 // testify has the living say so, and open a session each.
 func (p *population) testify(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, x := range p.tenants {
+	for _, x := range p.wanting() {
 		all.Go(func() { x.testify(ctx) })
 	}
 	all.Wait()
@@ -87,10 +140,13 @@ func (p *population) wait() {
 
 func (p *population) stop() {
 	p.impatient()
-	for _, x := range append(p.tenants, p.mortals...) {
+	for _, x := range p.sdk() {
 		x.stop()
 	}
-	for _, g := range p.ghosts {
+	for _, g := range p.unattached() {
 		g.stop()
+	}
+	for _, r := range p.wanderers {
+		r.disconnect()
 	}
 }

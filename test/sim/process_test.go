@@ -85,7 +85,11 @@ func (w *world) Start(name string) {
 func (p *process) live(ctx context.Context) {
 	w := p.w
 	cfg := w.config(p.name, p.platter.dir)
-	w.record.Add(history.Event{Kind: history.NodeStarted, Who: p.name, Node: cfg.Node})
+	started := history.Event{Kind: history.NodeStarted, Who: p.name, Node: cfg.Node}
+	if w.readOnly[p.name] {
+		started.State.Mode = session.ModeReadOnly
+	}
+	w.record.Add(started)
 	n, err := node.New(cfg, node.Options{
 		Logger:        w.logs.logger(p.name),
 		Network:       w.Host(p.name),
@@ -98,6 +102,7 @@ func (p *process) live(ctx context.Context) {
 			p.note(history.Event{Kind: history.Heard, Who: p.name, Node: from, Term: term, Asked: w.record.Since(sent)})
 		},
 		Expires: p.expires,
+		Local:   p.local,
 		Leads:   func(term uint64) { p.note(history.Event{Kind: history.Leads, Who: p.name, Term: term}) },
 	})
 	if err != nil {
@@ -299,6 +304,7 @@ func (p *process) applied(index, term uint64, changes []session.Change) {
 		switch c.Kind {
 		case session.Opened:
 			e.Kind = history.AppliedOpen
+			w.noteOpened(e.ID)
 		case session.Moved:
 			e.Kind = history.AppliedMove
 		case session.Ended:
@@ -318,6 +324,22 @@ func (p *process) expires(term uint64, found []session.Closing) {
 			Text: fmt.Sprintf("last touched %v before", c.LastTouchAge),
 		})
 	}
+}
+
+// local records what the node did to a session that it alone knows.
+func (p *process) local(c session.Change) {
+	s := c.Session
+	e := history.Event{Who: p.name, ID: s.ID, Attachment: s.Attachment, Local: true, Timeout: s.Timeout, Node: s.Owner}
+	switch c.Kind {
+	case session.Opened:
+		e.Kind = history.LocalOpened
+	case session.Moved:
+		e.Kind = history.LocalMoved
+	case session.Ended:
+		certificate := c.Certificate
+		e.Kind, e.Cause, e.Certificate = history.LocalEnded, c.Certificate.Cause, &certificate
+	}
+	p.note(e)
 }
 
 // sample records the digests of what the nodes have applied since the last time.

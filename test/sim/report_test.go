@@ -2,6 +2,7 @@ package sim
 
 import (
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -49,9 +50,18 @@ func (r *report) lived(d time.Duration, events []history.Event, result check.Res
 	defer r.mu.Unlock()
 	r.Virtual = d
 	opened, moved, ended := make(map[session.ID]bool), make(map[uint64]bool), make(map[session.ID]bool)
+	locally, upgraded := make(map[session.ID]bool), make(map[session.ID]bool)
 	for _, e := range events {
 		switch e.Kind { //nolint:exhaustive // the others are not counted
+		case history.LocalOpened:
+			locally[e.ID] = true
+		case history.LocalEnded:
+			r.Counts["local sessions ended: "+e.Cause.String()]++
 		case history.AppliedOpen:
+			if locally[e.ID] {
+				upgraded[e.ID] = true
+				break
+			}
 			opened[e.ID] = true
 		case history.AppliedMove:
 			moved[e.Attachment] = true
@@ -62,6 +72,10 @@ func (r *report) lived(d time.Duration, events []history.Event, result check.Res
 			}
 		case history.NodeStarted:
 			r.Counts["starts of nodes"]++
+		case history.Shown:
+			r.Counts[tally.Reads(e.State.Mode)]++
+		case history.OnlyReads:
+			r.Counts["sessions connected read-only"]++
 		default:
 		}
 		if e.Until != 0 {
@@ -69,6 +83,15 @@ func (r *report) lived(d time.Duration, events []history.Event, result check.Res
 		}
 	}
 	r.Counts["sessions opened"], r.Counts["sessions moved"] = len(opened), len(moved)
+	if slices.ContainsFunc(events, func(e history.Event) bool {
+		return e.Kind == history.NodeStarted && e.State.Mode == session.ModeReadOnly
+	}) {
+		r.Counts["clusters with read-only nodes"]++
+	}
+	if len(locally) > 0 {
+		r.Counts["clusters with local sessions"]++
+		r.Counts["local sessions opened"], r.Counts["local sessions upgraded"] = len(locally), len(upgraded)
+	}
 	r.Counts["events"] = len(events)
 	for name, n := range result.Checked {
 		r.Checked[name] += n

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 	"holdfast/test/sim/check"
@@ -37,9 +38,11 @@ const (
 )
 
 func bounds(nodes int) check.Bounds {
+	cfg := node.DefaultConfig()
 	return check.Bounds{
 		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Settle: settle,
 		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: settle,
+		ReadOnlyAfter: 3*cfg.HeartbeatInterval + 2*cfg.RaftHeartbeatTimeout + max(cfg.Tick, 2*time.Second), // N1
 	}
 }
 
@@ -150,6 +153,7 @@ func run(t *testing.T, r *report) {
 	}
 	plan := faults.Plan(w.stream("faults"), shape)
 	w.eager = r.Seed%2 == 1 || slices.ContainsFunc(plan, func(f faults.Fault) bool { return f.Kind == faults.OldSnapshot })
+	w.readOnly = w.mayRead()
 	for _, name := range w.names {
 		w.Start(name)
 	}
@@ -161,6 +165,7 @@ func run(t *testing.T, r *report) {
 	p.begin(running)
 	sleep(running, quiet)
 	faults.Run(running, plan, w, faultLog{w})
+	w.seclude(running, p)
 	w.record.Add(history.Event{Kind: history.Healed})
 	p.want()
 	sleep(running, settle)

@@ -24,6 +24,11 @@ type tenant struct {
 	// watching are the goroutines that watch its sessions.
 	watching sync.WaitGroup
 
+	// local is how often a session that it opens is a local one, 0 to 1.
+	local float64
+	// readOnly allows read-only nodes, and has some of its sessions live for longer than these take to be so.
+	readOnly bool
+
 	mu   sync.Mutex
 	rand *rand.Rand                   // guarded by mu
 	held map[*client.Session]struct{} // guarded by mu; those that have not ended
@@ -31,14 +36,20 @@ type tenant struct {
 
 // tenant starts a client process on a host of its own.
 func (w *world) tenant(name string) *tenant {
-	x := &tenant{w: w, name: name, rand: w.stream(name), held: make(map[*client.Session]struct{})}
+	x := w.absent(name)
 	x.start(w.Host(name))
 	return x
+}
+
+// absent is a tenant whose process has not started.
+func (w *world) absent(name string) *tenant {
+	return &tenant{w: w, name: name, rand: w.stream(name), held: make(map[*client.Session]struct{})}
 }
 
 func (x *tenant) start(host *simnet.Host) {
 	c, err := client.New(client.Config{
 		Endpoints: x.w.endpoints(), Dial: host.Dial, Logger: x.w.logs.logger(x.name), Rand: x.w.stream(x.name + " waits"),
+		ReadOnly: x.readOnly,
 	})
 	if err != nil {
 		x.w.t.Fatal(err)
@@ -71,7 +82,7 @@ func (x *tenant) open(ctx context.Context, within time.Duration) *client.Session
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	asked := x.w.record.Now()
-	s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.between(4*time.Second, 10*time.Second)})
+	s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.timeout(), Local: x.opensLocally()})
 	if err != nil {
 		x.w.record.Add(history.Event{Kind: history.Refused, Who: x.name, Asked: asked, Op: history.Open, Unknown: true, Text: err.Error()})
 		return nil
@@ -79,6 +90,14 @@ func (x *tenant) open(ctx context.Context, within time.Duration) *client.Session
 	x.w.record.Add(x.event(history.Opened, s, asked))
 	x.hold(s)
 	return s
+}
+
+// timeout draws that of the next session.
+func (x *tenant) timeout() time.Duration {
+	if x.readOnly && x.draw(2) == 0 {
+		return x.between(20*time.Second, 30*time.Second)
+	}
+	return x.between(4*time.Second, longest)
 }
 
 // steal resumes the session of t, which another tenant holds.
@@ -101,10 +120,10 @@ func (x *tenant) steal(ctx context.Context, t session.Token) {
 func (x *tenant) close(ctx context.Context, s *client.Session) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	asked, attachment := x.w.record.Now(), s.Token().Attachment
-	x.w.record.Add(history.Event{Kind: history.CloseAsked, Who: x.name, ID: s.ID(), Attachment: attachment})
+	asked, token := x.w.record.Now(), s.Token()
+	x.w.record.Add(history.Event{Kind: history.CloseAsked, Who: x.name, ID: s.ID(), Attachment: token.Attachment, Local: token.Local})
 	err := s.Close(ctx)
-	e := history.Event{Kind: history.Closed, Who: x.name, ID: s.ID(), Attachment: attachment, Asked: asked}
+	e := history.Event{Kind: history.Closed, Who: x.name, ID: s.ID(), Attachment: token.Attachment, Local: token.Local, Asked: asked}
 	switch {
 	case err == nil:
 	case errors.Is(err, session.ErrMoved), errors.Is(err, session.ErrExpired):
@@ -122,7 +141,8 @@ func (x *tenant) event(k history.Kind, s *client.Session, asked time.Duration) h
 	if until := s.SafeUntil(); !until.IsZero() {
 		e.Until = x.w.record.Since(until)
 	}
-	e.Attachment = s.Token().Attachment
+	t := s.Token()
+	e.Attachment, e.Local = t.Attachment, t.Local
 	return e
 }
 
@@ -155,7 +175,14 @@ func (x *tenant) watch(s *client.Session) {
 	defer ticker.Stop()
 	last := x.event(history.Promised, s, 0)
 	seen := make(map[context.Context]bool)
+	was := client.StateConnecting
 	for {
+		if is := s.State(); is != was {
+			if is == client.StateConnectedReadOnly {
+				x.w.record.Add(x.event(history.OnlyReads, s, 0))
+			}
+			was = is
+		}
 		if current := s.Context(); !seen[current] && current.Err() == nil {
 			seen[current] = true
 			context.AfterFunc(current, func() {
@@ -163,9 +190,12 @@ func (x *tenant) watch(s *client.Session) {
 			})
 		}
 		now := x.event(history.Promised, s, 0)
-		if now.Attachment != last.Attachment {
+		if now.Attachment != last.Attachment || now.Local != last.Local {
 			moved := now
 			moved.Kind, moved.Until = history.Resumed, 0
+			if last.Local && !now.Local {
+				moved.Kind = history.Upgraded
+			}
 			x.w.record.Add(moved)
 		}
 		if now.Until != last.Until {
@@ -183,11 +213,16 @@ func (x *tenant) watch(s *client.Session) {
 
 // ended records how s ended.
 func (x *tenant) ended(s *client.Session) {
-	e := history.Event{Who: x.name, ID: s.ID(), Attachment: s.Token().Attachment, Text: s.Err().Error()}
+	t := s.Token()
+	e := history.Event{Who: x.name, ID: s.ID(), Attachment: t.Attachment, Local: t.Local, Text: s.Err().Error()}
 	var expired *session.ExpiredError
 	switch err := s.Err(); {
 	case errors.Is(err, session.ErrMoved):
 		e.Kind = history.ToldMoved
+	case errors.As(err, &expired) && expired.LocalTo != 0:
+		e.Kind = history.ToldElsewhere
+		x.w.record.Add(e)
+		e.Kind = history.Silent
 	case errors.As(err, &expired):
 		e.Kind, e.Certificate = history.ToldGone, expired.Certificate
 	case errors.Is(err, session.ErrClosed):
@@ -244,9 +279,7 @@ func (x *tenant) die(ctx, patience context.Context) {
 		}
 		sleep(ctx, x.between(time.Second, 15*time.Second))
 		x.silence(func() {
-			for _, s := range x.all() {
-				x.w.record.Add(history.Event{Kind: history.Silent, Who: x.name, ID: s.ID(), Attachment: s.Token().Attachment})
-			}
+			x.fallSilent()
 			for _, s := range x.all() {
 				x.w.awaitEnd(patience, s.ID())
 			}
@@ -258,6 +291,15 @@ func (x *tenant) die(ctx, patience context.Context) {
 		}
 		x.stop()
 		x.start(x.w.Host(x.name))
+	}
+}
+
+// fallSilent notes that nothing is heard of the tenant's sessions from now on.
+func (x *tenant) fallSilent() {
+	for _, s := range x.all() {
+		e := x.event(history.Silent, s, 0)
+		e.Until = 0
+		x.w.record.Add(e)
 	}
 }
 
@@ -289,7 +331,10 @@ func (x *tenant) toBeTold(ctx context.Context) {
 // testify records which sessions the tenant holds to be alive, and that it can open one.
 func (x *tenant) testify(ctx context.Context) {
 	for _, s := range x.all() {
-		x.w.record.Add(x.event(history.Alive, s, 0))
+		state := s.State().String() // before the promise, whose end may end it
+		e := x.event(history.Alive, s, 0)
+		e.Text = state
+		x.w.record.Add(e)
 	}
 	if x.open(ctx, settle) == nil {
 		x.w.failf("%s: no session could be opened within %v, long after the last fault", x.name, settle)

@@ -30,6 +30,8 @@ type world struct {
 	report  *report
 	// eager nodes take snapshots and cut their logs often enough that followers are restored from snapshots. Set before any starts.
 	eager bool
+	// readOnly are the nodes that have the setting read_only on. Set before any starts.
+	readOnly map[string]bool
 	// others are goroutines that outlive what started them: processes on their way out, supervisors.
 	others sync.WaitGroup
 	// closing is closed when the run ends: nothing is started any more.
@@ -44,6 +46,9 @@ type world struct {
 	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end some node has applied
 	wake   chan struct{}            // guarded by mu; closed and replaced when ended grows
 	guests int                      // guarded by mu; counts hosts of clients that come and go
+	// opened are the sessions that some node has applied the open of, in that order; knows has the same. guarded by mu
+	opened []session.ID
+	knows  map[session.ID]bool
 	// suspects are sessions that something went wrong with, other than the checker found. guarded by mu
 	suspects []session.ID
 }
@@ -67,6 +72,7 @@ func newWorld(t *testing.T, r *report) *world {
 		looked:  make(map[string]int),
 		ended:   make(map[session.ID]struct{}),
 		wake:    make(chan struct{}),
+		knows:   make(map[session.ID]bool),
 	}
 	w.Seed(r.Seed)
 	for i := range r.Nodes {
@@ -144,8 +150,14 @@ func (w *world) config(name, dir string) node.Config {
 			cfg.Node = session.Node(i + 1)
 		}
 	}
+	if w.readOnly[name] {
+		cfg.ReadOnly = "on"
+	}
 	// A killed node's network is gone, so nothing of its orderly stop gets out. Raft ends when its last dial has.
 	cfg.ShutdownTimeout = 5 * time.Second
+	if w.locals() {
+		cfg.LocalSessions = "on"
+	}
 	if w.eager {
 		cfg.SnapshotInterval, cfg.SnapshotThreshold, cfg.TrailingLogs = 5*time.Second, 20, 4
 		if w.seed%3 == 2 { // the log goes back to the snapshot before the newest: a node can do without that
@@ -154,6 +166,9 @@ func (w *world) config(name, dir string) node.Config {
 	}
 	return cfg
 }
+
+// locals reports whether the cluster has local sessions, and those who live on them.
+func (w *world) locals() bool { return w.seed%7 == 3 || w.seed%7 == 6 }
 
 // commitTimeout is how soon a quiet leader tells followers of a commit: most of a quiet cluster's work. Every eighth seed has
 // production's.

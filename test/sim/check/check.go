@@ -23,6 +23,8 @@ type Bounds struct {
 	// Interval is that of heartbeats, Quorum the number of voters that make a round good.
 	Interval time.Duration
 	Quorum   int
+	// ReadOnlyAfter is for how long a node learns of no good round before it is read-only (N1).
+	ReadOnlyAfter time.Duration
 	// Serve is how long after the last fault every client has to be served at the latest.
 	Serve time.Duration
 }
@@ -61,27 +63,33 @@ func (r Result) Marks(id session.ID) []history.Mark {
 	return marks
 }
 
-// Check holds events, in the order of time, against I1 to I8, liveness after the last fault, and linearizability.
+// Check holds events, in the order of time, against I1 to I8, N1 to N5, liveness after the last fault, and linearizability.
 func Check(events []history.Event, b Bounds) Result {
 	c := &checker{
 		bounds: b, lives: make(map[session.ID]*life), result: Result{Checked: make(map[string]int)},
 		terms: make(map[uint64]*term), began: make(map[processTerm]time.Duration),
 		names: make(map[session.Node]string), started: make(map[string][]time.Duration), resets: make(map[link][]time.Duration),
 		trackers: make(map[uint64][]time.Duration),
+		locals:   make(map[session.ID]*local), stopped: make(map[string][]time.Duration), worldly: make(map[string]bool),
+		mayRead: make(map[string]bool),
 	}
 	for _, e := range events {
 		c.note(e)
 	}
 	for _, t := range c.terms {
-		t.settle(b.Interval)
+		t.settle(b.Interval, c.trackers[t.number])
 	}
 	c.replicas(events)
 	c.wanting(events)
+	c.localSessions()
+	c.modes()
+	c.reads()
 	for _, l := range c.sorted() {
 		c.promises(l)
 		c.early(l)
 		c.late(l)
 		c.served(l)
+		c.again(l)
 		c.fenced(l)
 		c.told(l)
 		c.linear(l)
@@ -96,6 +104,7 @@ type life struct {
 	// grants are the opens and resumes that were answered, touches those taken, promises all promises with an end.
 	grants, touches, promises, closes []history.Event
 	moved, gone, contexts, alive      []history.Event
+	onlyReads                         []history.Event
 	asked                             []history.Event // of its close
 	// attempts are the closes that were sent, voices what proves a client alive to the owner that answered.
 	attempts, voices []history.Event
@@ -122,6 +131,23 @@ type checker struct {
 	started map[string][]time.Duration
 	// trackers are when those of a term began: a leader that stalls begins another (E1 starts anew).
 	trackers map[uint64][]time.Duration
+	// locals are the sessions that one node alone knew, at first at least.
+	locals map[session.ID]*local
+	// stopped are when the processes of nodes ended; elections the first trackers of terms; good all moments at which a round may have become good.
+	stopped   map[string][]time.Duration
+	elections []history.Event
+	good      []time.Duration
+	// openings are the opens of clients, answered or not.
+	openings []span
+	// worldly are clients that held a session that is no local one.
+	worldly map[string]bool
+	// states are the answers with which nodes said how they are, shown those of reads. mayRead are nodes whose read_only is on.
+	states, shown []history.Event
+	mayRead       map[string]bool
+	// writes are the opens, resumes and closes that were refused, by whom is known.
+	writes []history.Event
+	// scope is added to the names of what is counted.
+	scope string
 	// resets are when the connections between two hosts were reset, both ways round.
 	resets    map[link][]time.Duration
 	decisions int
@@ -142,7 +168,7 @@ func (c *checker) fail(invariant string, l *life, at time.Duration, format strin
 		Violation{Invariant: invariant, ID: l.id, At: at, Text: fmt.Sprintf(format, args...)})
 }
 
-func (c *checker) checked(invariant string) { c.result.Checked[invariant]++ }
+func (c *checker) checked(invariant string) { c.result.Checked[invariant+c.scope]++ }
 
 func (c *checker) life(id session.ID) *life {
 	l := c.lives[id]
@@ -164,6 +190,7 @@ func (c *checker) sorted() []*life {
 
 // note files one event.
 func (c *checker) note(e history.Event) {
+	c.answered(e)
 	switch e.Kind {
 	case history.FaultBegan:
 		c.disturbed = append(c.disturbed, span{what: e.Text, who: e.Who, from: e.At, open: true})
@@ -173,10 +200,12 @@ func (c *checker) note(e history.Event) {
 		c.healed = e.At
 	case history.Finished:
 		c.finished = e.At
-	case history.Digest, history.Wants, history.NodeStopped:
+	case history.Digest, history.Wants:
+	case history.NodeStopped:
+		c.stopped[e.Who] = append(c.stopped[e.Who], e.At)
 	case history.NodeStarted:
-		c.names[e.Node] = e.Who
-		c.started[e.Who] = append(c.started[e.Who], e.At)
+		c.start(e)
+	case history.Shown: // answered has filed it
 	case history.AppliedTerm:
 		if at := (processTerm{e.Who, e.Term}); c.began[at] == 0 {
 			c.began[at] = e.At
@@ -184,6 +213,9 @@ func (c *checker) note(e history.Event) {
 	case history.Heard:
 		c.listen(e)
 	case history.Leads:
+		if c.trackers[e.Term] == nil {
+			c.elections = append(c.elections, e)
+		}
 		c.trackers[e.Term] = append(c.trackers[e.Term], e.At)
 	case history.Reset:
 		c.resets[link{e.Who, e.Text}] = append(c.resets[link{e.Who, e.Text}], e.At)
@@ -193,13 +225,20 @@ func (c *checker) note(e history.Event) {
 		l := c.life(e.ID)
 		l.decided = append(l.decided, e)
 	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseAsked, history.Closed,
-		history.ToldMoved, history.ToldGone, history.ContextEnded, history.Silent, history.Alive, history.Refused:
-		if e.ID != 0 {
-			c.life(e.ID).hear(e)
-		}
+		history.ToldMoved, history.ToldGone, history.ContextEnded, history.Silent, history.Alive, history.Refused,
+		history.UpgradeAsked, history.Upgraded, history.ToldElsewhere, history.OnlyReads:
+		c.hear(e)
+	case history.LocalOpened, history.LocalMoved, history.LocalEnded:
+		c.local(e.ID).apply(e)
 	case history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
 		c.life(e.ID).apply(e)
 	}
+}
+
+func (c *checker) start(e history.Event) {
+	c.names[e.Node] = e.Who
+	c.started[e.Who] = append(c.started[e.Who], e.At)
+	c.mayRead[e.Who] = e.State.Mode == session.ModeReadOnly
 }
 
 func (c *checker) endFault(e history.Event) {
@@ -208,6 +247,24 @@ func (c *checker) endFault(e history.Event) {
 			s.open, s.till = false, e.At
 			return
 		}
+	}
+}
+
+// hear files what a client knows: of a local session apart from what it knows of the global one that this may become.
+func (c *checker) hear(e history.Event) {
+	if e.Kind == history.Opened || e.Op == history.Open {
+		c.openings = append(c.openings, span{who: e.Who, from: e.Asked, till: e.At})
+	}
+	switch {
+	case e.ID == 0 || e.Op == history.Show:
+	case e.Local:
+		c.local(e.ID).hear(e)
+	case e.Kind == history.ContextEnded && c.locals[e.ID] != nil: // it goes with either
+		c.local(e.ID).life.hear(e)
+		c.life(e.ID).hear(e)
+	default:
+		c.worldly[e.Who] = c.worldly[e.Who] || e.Kind == history.Opened || e.Kind == history.Resumed || e.Kind == history.Upgraded
+		c.life(e.ID).hear(e)
 	}
 }
 
@@ -220,7 +277,7 @@ func (l *life) hear(e history.Event) {
 		l.attempts = append(l.attempts, e)
 	}
 	switch e.Kind { //nolint:exhaustive // note has sorted the rest out
-	case history.Opened, history.Resumed:
+	case history.Opened, history.Resumed, history.Upgraded:
 		l.grants, l.silent = append(l.grants, e), 0
 		l.voices = append(l.voices, e)
 	case history.Touched:
@@ -240,6 +297,8 @@ func (l *life) hear(e history.Event) {
 		l.contexts = append(l.contexts, e)
 	case history.Alive:
 		l.alive = append(l.alive, e)
+	case history.OnlyReads:
+		l.onlyReads = append(l.onlyReads, e)
 	case history.Silent:
 		if e.Attachment >= newestGrant(l).Attachment { // else another client keeps the session alive
 			l.silent = e.At

@@ -21,7 +21,7 @@ const (
 func bounds() Bounds {
 	return Bounds{
 		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Settle: 10 * time.Second,
-		Interval: 500 * time.Millisecond, Quorum: 2, Serve: 15 * time.Second,
+		Interval: 500 * time.Millisecond, Quorum: 2, Serve: 15 * time.Second, ReadOnlyAfter: 5500 * time.Millisecond,
 	}
 }
 
@@ -129,6 +129,18 @@ func drop(k history.Kind) plant {
 	return unless(func(e history.Event) bool { return e.Kind == k })
 }
 
+// of plants f into the events of a kind about one session.
+func of(id session.ID, k history.Kind, f func(*history.Event)) plant {
+	return func(h []history.Event) []history.Event {
+		for i := range h {
+			if h[i].ID == id && h[i].Kind == k {
+				f(&h[i])
+			}
+		}
+		return h
+	}
+}
+
 func unless(f func(history.Event) bool) plant {
 	return func(h []history.Event) []history.Event { return slices.DeleteFunc(h, f) }
 }
@@ -137,6 +149,15 @@ func unless(f func(history.Event) bool) plant {
 func unheard(from, till float64, nodes ...session.Node) plant {
 	return unless(func(e history.Event) bool {
 		return e.Kind == history.Heard && e.Asked >= at(from) && e.Asked < at(till) && slices.Contains(nodes, e.Node)
+	})
+}
+
+// slowed has the answers of nodes to what was sent to them between two moments come later by some seconds.
+func slowed(from, till, by float64, nodes ...session.Node) plant {
+	return change(history.Heard, "", func(e *history.Event) {
+		if e.Asked >= at(from) && e.Asked < at(till) && slices.Contains(nodes, e.Node) {
+			e.At += at(by)
+		}
 	})
 }
 
@@ -199,6 +220,9 @@ func TestLegalHistoryHolds(t *testing.T) {
 		{"a lost owner's session, a full timeout after it was heard last", "I2 owner lost", all(
 			fault("isolate n2", "n2", 36.6, 49), unheard(36.6, 49, 2), expires(41.252))},
 		{"time without a quorum is added", "I8", all(storm(36.6, 39), unheard(36.6, 39, 2, 3), expires(41.752))},
+		{"a slow round is waited for", "I2 silent", all(storm(37, 49), slowed(37, 49, 0.2, 2, 3), expires(41.4))},
+		{"the clock of another tracker runs from its start", "I8", all(
+			storm(31, 49), unheard(31, 38.9, 2, 3), add(history.Event{At: at(38.4), Kind: history.Leads, Who: "n1", Term: 2}), expires(42.65))},
 		{"an owner that was restarted holds its sessions for a timeout", "I2 owner restarted", all(
 			fault("kill n2", "n2", 37, 38), unheard(37, 38, 2), restarted("n2", 2, 38), expires(42.252))},
 		{"a leader that stalls and begins another tracker gives a full timeout", "I2 fail-over", all(

@@ -25,6 +25,8 @@ type term struct {
 	// turns are the moments at which a newer round may have become good: of the newest answers of all nodes, the one that completes a
 	// quorum became newer. Not each turn is a good round, but each good round is a turn (R3).
 	turns []time.Duration
+	// took is for each turn how long before the newest heartbeat was sent that a quorum has answered.
+	took []time.Duration
 	// stood are the spans in which the clock certainly stood (A1); the last is open.
 	stood []stand
 }
@@ -57,8 +59,8 @@ func (c *checker) listen(e history.Event) {
 	before := t.complete(c.bounds.Quorum)
 	t.first = min(t.first, e.Asked)
 	t.heard[e.Node] = append(t.heard[e.Node], hearing{e.Asked, e.At})
-	if t.complete(c.bounds.Quorum) > before {
-		t.turns = append(t.turns, e.At)
+	if newest := t.complete(c.bounds.Quorum); newest > before {
+		t.turns, t.took = append(t.turns, e.At), append(t.took, e.At-newest)
 	}
 }
 
@@ -75,11 +77,11 @@ func (t *term) complete(quorum int) time.Duration {
 	return newest[quorum-1]
 }
 
-// settle finds out when the clock stood: it runs for two intervals from its start and from each good round (A1). A turn that was
-// none, and a start before the first heartbeat, only make it stand for longer.
-func (t *term) settle(interval time.Duration) {
+// settle finds out when the clock stood: it runs for two intervals from its start, also from that of a later tracker of the term,
+// and from each good round (A1). A turn that was none, and a start before the first heartbeat, only make it stand for longer.
+func (t *term) settle(interval time.Duration, starts []time.Duration) {
 	from := t.first
-	for _, turn := range t.turns {
+	for _, turn := range slices.Sorted(slices.Values(slices.Concat(t.turns, starts))) {
 		if turn > from+2*interval {
 			t.stood = append(t.stood, stand{from + 2*interval, turn})
 		}
@@ -95,6 +97,24 @@ func (t *term) standing(from, till time.Duration) time.Duration {
 		sum += max(min(s.till, till)-max(s.from, from), 0)
 	}
 	return sum
+}
+
+// slowest returns the longest that a round took, of those that came between two moments, with the owner's answer to it.
+func (t *term) slowest(owner session.Node, from, till time.Duration) time.Duration {
+	var most time.Duration
+	for i, turn := range t.turns {
+		if turn >= from && turn <= till {
+			most = max(most, t.took[i])
+		}
+	}
+	var newest time.Duration
+	for _, h := range t.heard[owner] {
+		if h.sent > newest && h.at >= from && h.at <= till {
+			most = max(most, h.at-h.sent)
+		}
+		newest = max(newest, h.sent)
+	}
+	return most
 }
 
 // steady reports whether between two moments moments came at least every gap.

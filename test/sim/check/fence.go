@@ -12,6 +12,14 @@ import (
 // owner that has not heard of the move may still take a touch; what shows an effect is a promise that reaches further than one from the
 // time before could, or a close that is done. In a calm cluster it must not take the touch either.
 func (c *checker) fenced(l *life) {
+	c.outrun(l)
+	c.granted(l)
+	c.takers(l)
+	c.closedBy(l)
+}
+
+// outrun checks what older attachments brought about.
+func (c *checker) outrun(l *life) {
 	for _, g := range l.grants {
 		if g.Kind != history.Resumed {
 			continue
@@ -29,12 +37,10 @@ func (c *checker) fenced(l *life) {
 		c.olderTouches(l, g)
 		c.olderCloses(l, g)
 	}
-	c.granted(l)
-	c.takers(l)
-	c.closedBy(l)
 }
 
-// granted checks that what was granted had been applied by some node (M3), and that no two clients were granted one attachment.
+// granted checks that what was granted had been applied by some node (M3), and that no two clients were granted one attachment: that of an
+// upgrade is told to all who asked for it.
 func (c *checker) granted(l *life) {
 	first := make(map[uint64]history.Event)
 	for _, g := range l.grants {
@@ -42,7 +48,7 @@ func (c *checker) granted(l *life) {
 		if !slices.ContainsFunc(l.applied, func(a history.Event) bool { return a.Attachment == g.Attachment && a.At <= g.At }) {
 			c.fail("I4", l, g.At, "%s was granted attachment %d, which no node had applied (M3)", g.Who, g.Attachment)
 		}
-		if f, ok := first[g.Attachment]; ok && f.Who != g.Who {
+		if f, ok := first[g.Attachment]; ok && f.Who != g.Who && f.Kind != history.Upgraded && g.Kind != history.Upgraded {
 			c.fail("I4", l, g.At, "attachment %d was granted to %s and to %s", g.Attachment, f.Who, g.Who)
 		} else if !ok {
 			first[g.Attachment] = g

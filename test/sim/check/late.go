@@ -33,7 +33,7 @@ func (c *checker) late(l *life) {
 func (l *life) extension() time.Duration { return l.timeout + l.timeout/200 }
 
 // lateInTerm checks I2 by what the leader that ended a session heard, whatever happened before: it decides within the extended timeout, an
-// expiry interval, a round and a commit of the latest of these moments:
+// expiry interval, a round, for as long as the slowest of them took (E2 waits for one), and a commit of the latest of these moments:
 //
 //   - the silence began;
 //   - the term, or a later tracker of it, began ("fail-over"; and the end is applied within timeout + 2 s of it);
@@ -58,7 +58,7 @@ func (c *checker) lateInTerm(l *life) {
 		return
 	}
 	from, name, lost := c.situation(t, made.Node, voice, first.At, l.timeout)
-	by := from + l.extension() + c.bounds.ExpiryInterval + c.bounds.Commit
+	by := from + l.extension() + c.bounds.ExpiryInterval + t.slowest(made.Node, from, first.At) + c.bounds.Commit
 	if c.heardInTime(t, made.Node, lost, from, max(by, first.At)) {
 		c.checked("I2 " + name)
 		if first.At > by {

@@ -56,6 +56,7 @@ func TestLateIsFound(t *testing.T) {
 		{"a second late in a calm cluster", "I2", "it should have expired by", expires(41.5)},
 		{"never", "I2", "never did", all(drop(history.AppliedEnd), drop(history.ToldGone))},
 		{"while a fault concerns others", "I2", "silent since", all(storm(37, 49), expires(42))},
+		{"though rounds took long, but not so long", "I2", "silent since", all(storm(37, 49), slowed(37, 49, 0.2, 2, 3), expires(41.6))},
 		{"after a fail-over", "I2", "fail-over since", all(failOver, expires(43.4))},
 		{"after a fail-over, because the commit took long", "I2", "term 3 began", all(failOver, expires(42.252),
 			change(history.AppliedEnd, "", func(e *history.Event) { e.At = at(44.1) }), drop(history.ToldGone))},

@@ -40,7 +40,7 @@ func (c *checker) replicas(events []history.Event) {
 			given[e.ID] = e
 		}
 	}
-	c.rising(opened)
+	c.rising(unlisted(opened, c.locals))
 	c.changes(events)
 }
 
@@ -93,6 +93,13 @@ func (c *checker) attached(first map[uint64]history.Event, e history.Event) {
 	if f.ID != e.ID || f.Index != e.Index {
 		c.fail("I6", &life{id: e.ID}, e.At, "one attachment given twice: %s; and %s", f, e)
 	}
+}
+
+// unlisted returns the opens that are no upgrades: the ids of those were claimed before they were opened.
+func unlisted(opened map[session.ID]history.Event, locals map[session.ID]*local) map[session.ID]history.Event {
+	others := maps.Clone(opened)
+	maps.DeleteFunc(others, func(id session.ID, _ history.Event) bool { return locals[id] != nil })
+	return others
 }
 
 // rising checks that the ids of each node rise in the order of the log, within an entry in the order of attachments, which is that of its commands.

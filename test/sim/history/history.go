@@ -41,16 +41,31 @@ const (
 	ContextEnded
 	// Silent: nothing that proves the session alive leaves its client from now on.
 	Silent
-	// Alive: at the end of the run the client holds the session to be alive, safe until Until.
+	// Alive: at the end of the run the client holds the session to be alive, safe until Until; Text is its state.
 	Alive
+	// UpgradeAsked: a client has sent the upgrade of a local session.
+	UpgradeAsked
+	// Upgraded: a client was told that its local session is global, with its Attachment; Asked is when it asked, 0 if it did not.
+	Upgraded
+	// ToldElsewhere: a client was told that only the session's own node can know of it (L6), and has given it up.
+	ToldElsewhere
 	// Wants: the client begins to try to be served and goes on until it is: until the next Opened, Resumed, Touched or
 	// Promised of Who with an Until ahead. Recorded when the last fault has ended, by every client that is not silent.
 	Wants
+	// Shown: a read was answered, with what Read says, or Certificate; Asked is when it was sent. One that was refused is Refused.
+	Shown
+	// OnlyReads: an SDK session has become CONNECTED_READ_ONLY.
+	OnlyReads
 
 	// AppliedOpen, AppliedMove and AppliedEnd: a node has applied a change.
 	AppliedOpen
 	AppliedMove
 	AppliedEnd
+	// LocalOpened, LocalMoved and LocalEnded: a node has opened a local session, given it a new attachment, or ended it; of a
+	// request that is repeated once more. Recorded from node.Options.Local.
+	LocalOpened
+	LocalMoved
+	LocalEnded
 	// Digest: a node's state at Index has the digest Text.
 	Digest
 	// AppliedTerm: a process of node Who has applied its first entry of Term, at Index; recorded from node.Options.Applied,
@@ -84,7 +99,8 @@ const (
 func (k Kind) String() string {
 	names := [...]string{
 		"?", "opened", "resumed", "touched", "promised", "refused", "asks to close", "closed", "told: moved", "told: gone",
-		"context ended", "goes silent", "alive", "wants to be served", "applied open", "applied move", "applied end", "digest",
+		"context ended", "goes silent", "alive", "asks to upgrade", "upgraded", "told: elsewhere", "wants to be served",
+		"was shown", "connected read-only", "applied open", "applied move", "applied end", "opened locally", "resumed locally", "ended locally", "digest",
 		"applied its first entry of", "starts", "stopped", "heard", "decides to end", "begins a tracker of", "connections reset",
 		"fault begins", "fault ends", "healed", "finished",
 	}
@@ -103,11 +119,13 @@ const (
 	Resume
 	Touch
 	Close
+	Upgrade
+	Show
 )
 
 // String returns the request in words.
 func (o Op) String() string {
-	names := [...]string{"?", "open", "resume", "touch", "close"}
+	names := [...]string{"?", "open", "resume", "touch", "close", "upgrade", "show"}
 	if int(o) >= len(names) {
 		o = 0
 	}
@@ -130,7 +148,9 @@ type Event struct {
 	Unknown    bool
 	ID         session.ID
 	Attachment uint64
-	Timeout    time.Duration
+	// Local says that Attachment is a number of the session's node (L5), and no attachment of the log.
+	Local   bool
+	Timeout time.Duration
 	// Asked is when the request or heartbeat was sent, Until when the promise ends; 0: none.
 	Asked, Until time.Duration
 	// Index and Term are those of the entry that was applied.
@@ -138,7 +158,13 @@ type Event struct {
 	Cause       session.Cause
 	// Certificate is set on AppliedEnd, and on ToldGone when the client was given one.
 	Certificate *session.Certificate
-	Text        string
+	// State is what the node that answered said of itself with the answer, zero where that is not known. On NodeStarted its Mode is
+	// read-only when the node may become so.
+	State session.NodeState
+	// Read is set on Shown. Lagging says of Refused that the node had not come as far as the client.
+	Read    *Read
+	Lagging bool
+	Text    string
 }
 
 // String returns the event as one line.
@@ -160,6 +186,9 @@ func (e Event) String() string {
 	if e.Attachment != 0 {
 		fmt.Fprintf(&b, " attachment %d", e.Attachment)
 	}
+	if e.Local {
+		b.WriteString(" (local)")
+	}
 	if e.Timeout != 0 {
 		fmt.Fprintf(&b, " timeout %v", e.Timeout)
 	}
@@ -178,6 +207,7 @@ func (e Event) String() string {
 	if e.Cause != 0 {
 		fmt.Fprintf(&b, " %s", e.Cause)
 	}
+	b.WriteString(e.told())
 	if c := e.Certificate; c != nil {
 		fmt.Fprintf(&b, " (owner %d, term %d, last touch %v before, credited %v)", c.Owner, c.Term, c.LastTouchAge, c.Credited)
 	}

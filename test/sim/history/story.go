@@ -117,7 +117,7 @@ func (t *teller) tell(e Event) {
 	case t.from >= 0 && e.At < t.from:
 		t.before(e)
 	case t.from >= 0 && e.At > t.till:
-	case e.Kind == Digest || e.Kind == AppliedTerm || e.Kind == Leads || e.Kind == Wants || e.Kind == Refused:
+	case e.Kind == Digest || e.Kind == AppliedTerm || e.Kind == Leads || e.Kind == Wants || e.Kind == Refused || e.Kind == Shown:
 	default:
 		t.overture()
 		t.add(e)
@@ -174,7 +174,7 @@ func (t *teller) own(e Event) {
 	t.overture()
 	t.told = true
 	switch {
-	case e.Kind == Touched || e.Kind == Promised || e.Op == Touch:
+	case e.Kind == Touched || e.Kind == Promised || e.Kind == Shown || e.Op == Touch || e.Op == Show:
 		row := fmt.Sprintf("%s %d %d", e.Who, e.Attachment, e.Kind)
 		t.rows[row] = append(t.rows[row], e)
 	case e.Kind == AppliedOpen || e.Kind == AppliedMove || e.Kind == AppliedEnd:

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/session"
 	"holdfast/test/sim/check"
 	"holdfast/test/sim/faults"
 	"holdfast/test/sim/tally"
@@ -158,6 +159,11 @@ func (s *soak) verdict(ctx context.Context) error {
 	}
 	if s.sum.Counts[tally.Installed] == 0 {
 		return fmt.Errorf("over %d seeds no snapshot was installed: %w", s.sum.Seeds, errFailed)
+	}
+	for _, mode := range []session.Mode{session.ModeReadWrite, session.ModeReadOnly} {
+		if s.sum.Counts[tally.Reads(mode)] == 0 {
+			return fmt.Errorf("over %d seeds no read was answered by a node that is %s: %w", s.sum.Seeds, mode, errFailed)
+		}
 	}
 	for _, name := range append(check.Names(), check.RareNames()...) {
 		if s.sum.Checked[name] == 0 {

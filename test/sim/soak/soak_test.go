@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/session"
 	"holdfast/test/sim/check"
 	"holdfast/test/sim/faults"
 	"holdfast/test/sim/tally"
@@ -127,7 +128,8 @@ func TestSoakSurvivesItsProcesses(t *testing.T) {
 func TestSoakDemandsThatEverythingIsPutToTheTest(t *testing.T) {
 	s := newSoak(options{from: 1, seeds: enough}, "", nil)
 	s.sum.Seeds = enough
-	s.sum.Counts[tally.Installed] = 1
+	reads := tally.Reads(session.ModeReadOnly)
+	s.sum.Counts[tally.Installed], s.sum.Counts[reads], s.sum.Counts[tally.Reads(session.ModeReadWrite)] = 1, 1, 1
 	for _, kind := range faults.Kinds() {
 		s.sum.Faults[kind.String()], s.sum.Hit[kind.String()] = 1, 1
 	}
@@ -139,9 +141,10 @@ func TestSoakDemandsThatEverythingIsPutToTheTest(t *testing.T) {
 	}
 	for what, counts := range map[string]map[string]int{
 		faults.Kill.String(): s.sum.Hit, "I8": s.sum.Checked, "I2 owner lost": s.sum.Checked, tally.Installed: s.sum.Counts,
+		reads: s.sum.Counts,
 	} {
 		delete(counts, what)
-		words := strings.TrimPrefix(what, "snapshots ")
+		words := strings.TrimPrefix(strings.TrimPrefix(what, "snapshots "), "reads: ")
 		if err := s.verdict(t.Context()); !errors.Is(err, errFailed) || !strings.Contains(err.Error(), words) {
 			t.Errorf("without %s: got %v, want a complaint that names it", what, err)
 		}

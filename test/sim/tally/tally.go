@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"holdfast/session"
 )
 
 // Report is what one seed did and found.
@@ -94,6 +96,9 @@ type Failure struct {
 
 // Installed is the count of followers that a leader has sent a snapshot to.
 const Installed = "snapshots installed"
+
+// Reads is the count of reads that nodes answered which said to be in a mode.
+func Reads(m session.Mode) string { return "reads: " + m.String() }
 
 // Sum is what many seeds did together.
 type Sum struct {

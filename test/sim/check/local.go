@@ -1,0 +1,253 @@
+package check
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+)
+
+// local is what is known of a local session (L1). The life is that which its one node gave it, by its node's attachments; what the log has made
+// of it since an upgrade is another life, of the same id.
+type local struct {
+	*life
+	// asks are the upgrades that were sent, unsure those whose outcome a client did not learn.
+	asks, unsure []history.Event
+	// elsewhere are clients that gave it up because another node could not know of it (L6).
+	elsewhere []history.Event
+	// global is nil until an upgrade was applied.
+	global *life
+	// ended is what its node did, nil if it did not; life.end is that, or the end of the node's process.
+	ended *history.Event
+	// stopped is when the process that opened it ended, forever if it did not.
+	stopped time.Duration
+}
+
+func (c *checker) local(id session.ID) *local {
+	l := c.locals[id]
+	if l == nil {
+		l = &local{life: &life{id: id}, stopped: forever}
+		c.locals[id] = l
+	}
+	return l
+}
+
+// hear files what a client knows.
+func (l *local) hear(e history.Event) {
+	switch e.Kind { //nolint:exhaustive // the others are any session's
+	case history.UpgradeAsked:
+		l.asks = append(l.asks, e)
+	case history.ToldElsewhere:
+		l.elsewhere = append(l.elsewhere, e)
+	case history.Refused:
+		if e.Op == history.Upgrade && e.Unknown {
+			l.unsure = append(l.unsure, e)
+		}
+		l.life.hear(e)
+	default:
+		l.life.hear(e)
+	}
+}
+
+// apply files what its node did, under the names that the same has in the log.
+func (l *local) apply(e history.Event) {
+	switch e.Kind { //nolint:exhaustive // note has sorted the rest out
+	case history.LocalOpened:
+		e.Kind = history.AppliedOpen
+	case history.LocalMoved:
+		e.Kind = history.AppliedMove
+	default:
+		e.Kind = history.AppliedEnd
+	}
+	l.life.apply(e)
+	l.ended = l.end
+}
+
+// localSessions holds local sessions against the same invariants. One node alone decides about each, on a clock that does not stand in a
+// simulation: so nearly all of it holds in any weather, to the moment, and whatever leaders do.
+func (c *checker) localSessions() {
+	all := slices.SortedFunc(maps.Values(c.locals), func(a, b *local) int { return cmp.Compare(a.id, b.id) })
+	for _, t := range c.terms {
+		c.good = append(c.good, t.turns...)
+	}
+	slices.Sort(c.good)
+	c.localIDs(all)
+	for _, l := range all {
+		c.placed(l)
+		c.scope = " local"
+		c.promises(l.life)
+		c.served(l.life)
+		c.outrun(l.life)
+		c.granted(l.life)
+		c.takers(l.life)
+		if l.global == nil {
+			c.closedBy(l.life)
+			c.told(l.life)
+			c.linear(l.life)
+		}
+		c.scope = ""
+		c.localEarly(l)
+		c.localLate(l)
+		c.ofItsProcess(l)
+		c.leaderless(l)
+		c.givenUp(l)
+		if l.global != nil {
+			c.lifted(l)
+			c.tokens(l)
+			l.join()
+		}
+	}
+}
+
+// localIDs checks I7: an id of a local session is opened once, by the node whose it is, and before the log knew of it; those that one
+// node gives out rise.
+func (c *checker) localIDs(all []*local) {
+	var opened []history.Event
+	for _, l := range all {
+		first, ok := l.opening()
+		if !ok {
+			continue // granted says so, where somebody was granted it
+		}
+		opened = append(opened, first)
+		c.openedOnce(l, first)
+	}
+	c.risingLocally(opened)
+}
+
+// openedOnce checks who opened a session, and that nobody did before or after.
+func (c *checker) openedOnce(l *local, first history.Event) {
+	c.checked("I7 local")
+	if first.Node != l.id.Node() {
+		c.fail("I7", l.life, first.At, "opened locally by node %d", first.Node)
+	}
+	for _, a := range l.applied {
+		if a.Kind == history.AppliedOpen && (a.Who != first.Who || c.startedWithin(a.Who, first.At+1, a.At)) {
+			c.fail("I7", l.life, a.At, "opened locally by two processes: %s; and %s", first, a)
+		}
+	}
+	if g := c.lives[l.id]; g != nil && len(g.applied) > 0 && g.applied[0].At < first.At {
+		c.fail("I7", l.life, first.At, "opened locally, and the log had its id: %s", g.applied[0])
+	}
+}
+
+// risingLocally checks that the ids that each node gave out rise.
+func (c *checker) risingLocally(opened []history.Event) {
+	slices.SortFunc(opened, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID)) })
+	newest := make(map[session.Node]history.Event)
+	for _, e := range opened {
+		if before, ok := newest[e.Node]; ok {
+			c.checked("I7 local order")
+			if e.ID <= before.ID {
+				c.fail("I7", &life{id: e.ID}, e.At, "opened locally after a session of the same node with the same or a higher id: %s", before)
+			}
+		}
+		newest[e.Node] = e
+	}
+}
+
+// opening returns when its node opened it.
+func (l *local) opening() (history.Event, bool) {
+	if len(l.applied) == 0 || l.applied[0].Kind != history.AppliedOpen {
+		return history.Event{}, false
+	}
+	return l.applied[0], true
+}
+
+// placed finds out when the process ended that opened a session, and whether the session became global.
+func (c *checker) placed(l *local) {
+	if g := c.lives[l.id]; g != nil && len(g.applied) > 0 {
+		l.global = g
+	}
+	first, ok := l.opening()
+	if !ok {
+		return
+	}
+	for _, all := range [][]time.Duration{c.stopped[first.Who], c.started[first.Who]} {
+		for _, at := range all {
+			if at > first.At {
+				l.stopped = min(l.stopped, at)
+			}
+		}
+	}
+	if l.end == nil && l.global == nil && l.stopped < c.finished {
+		l.end = &history.Event{
+			At: l.stopped, Kind: history.AppliedEnd, Who: first.Who, Node: first.Node, ID: l.id, Local: true, Attachment: l.applied[len(l.applied)-1].Attachment,
+			Text: "with the process of its node",
+		}
+	}
+}
+
+// localEarly checks I1: a local session does not expire before a timeout after each touch that was taken (L3).
+func (c *checker) localEarly(l *local) {
+	end, ok := l.expired()
+	if !ok {
+		return
+	}
+	for _, v := range l.voices {
+		if v.Asked == 0 {
+			continue
+		}
+		c.checked("I1 local")
+		if end < v.Asked+l.timeout {
+			c.fail("I1", l.life, end, "its node ended it %v after a touch that was taken, below its timeout %v: %s", end-v.Asked, l.timeout, v)
+		}
+	}
+	if age := l.end.Certificate.LastTouchAge; age < l.timeout {
+		c.fail("I1", l.life, end, "its certificate says it was touched %v before, which is below its timeout %v", age, l.timeout)
+	}
+}
+
+// travel is how long what a client has sent may be under way when nothing is wrong.
+const travel = 100 * time.Millisecond
+
+// leaving is how long a process may take to end that cannot go on: it waits for entries that nobody answers (5 s), and serves nobody meanwhile.
+const leaving = 7 * time.Second
+
+// localLate checks I2: a local session ends within an expiry interval and a quarter of a heartbeat interval of its due time (L3). One whose
+// upgrade was asked for does not, while the outcome is not known (L8).
+func (c *checker) localLate(l *local) {
+	wait := l.timeout + c.bounds.ExpiryInterval + c.bounds.Interval/4
+	if end, ok := l.expired(); ok && len(l.asks) == 0 {
+		c.checked("I2 local")
+		if age := l.end.Certificate.LastTouchAge; age > wait+time.Millisecond {
+			c.fail("I2", l.life, end, "its node ended it %v after it had heard of it last; its timeout is %v", age, l.timeout)
+		}
+	}
+	first, ok := l.opening()
+	if !ok || l.global != nil {
+		return
+	}
+	silent := l.silent
+	if len(l.grants) == 0 { // the client has gone on without it
+		silent = first.At
+	}
+	if silent == 0 || l.end != nil && l.end.At < silent {
+		return
+	}
+	by := c.lastLocalVoice(l, silent) + travel + wait
+	if by > c.finished {
+		return
+	}
+	c.checked("I2 local silent")
+	switch {
+	case l.end == nil:
+		c.fail("I2", l.life, c.finished, "silent since %.4fs, its node should have ended it by %.4fs, and never did", silent.Seconds(), by.Seconds())
+	case l.ended == nil && l.end.At <= by+leaving: // its process was ending, and took it along
+	case l.end.At > by:
+		c.fail("I2", l.life, l.end.At, "silent since %.4fs, its node should have ended it by %.4fs", silent.Seconds(), by.Seconds())
+	}
+}
+
+// lastLocalVoice returns from when on its node can hear nothing any more of a session that went silent.
+func (c *checker) lastLocalVoice(l *local, silent time.Duration) time.Duration {
+	one := *l.life
+	one.silent = silent
+	voice, known := c.lastVoice(&one)
+	if !known || len(l.asks) > 0 || len(l.grants) == 0 {
+		voice = max(voice, silent, c.healed) + c.bounds.Settle
+	}
+	return voice
+}

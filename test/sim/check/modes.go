@@ -1,0 +1,183 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+)
+
+// jeopardyIntervals is for how many intervals after a good round a node is read-write (N1).
+const jeopardyIntervals = 3
+
+// modes checks what nodes say they can do, by each process of a node alone. Let it say a mode in an answer to what was sent at k, which came at k': it
+// was so at some moment between.
+//
+//   - N1: only a node whose read_only is on is READ_ONLY; no process is before it ran for as long as it takes without a good round; none is in a calm
+//     cluster. Who was READ_WRITE at or after k had learnt of a good round within 3 intervals before, and is not READ_ONLY until that
+//     round is as old as it takes ("N1 again").
+//   - N2: for the same reason who was READ_ONLY twice, in less time than it takes to become so anew, was so all the time between. Nothing is
+//     granted there that was asked for, and answered, in that time.
+func (c *checker) modes() {
+	slices.SortStableFunc(c.states, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	of := make(map[process][]history.Event)
+	for _, e := range c.states {
+		c.calmMode(e)
+		if p, ok := c.process(e); ok {
+			of[p] = append(of[p], e)
+		}
+	}
+	reading := make(map[process][]span)
+	for p, told := range of {
+		c.begins(p, told)
+		reading[p] = c.reading(told)
+	}
+	for _, l := range c.sorted() {
+		c.readOnlyGrants(l, reading)
+	}
+	for _, e := range c.writes {
+		if p, ok := c.process(e); ok && within(reading[p], e) {
+			c.checked("N2")
+		}
+	}
+}
+
+// answered files what nodes said of themselves, and what was shown or refused.
+func (c *checker) answered(e history.Event) {
+	if e.State.Node != 0 && e.Kind != history.NodeStarted {
+		c.states = append(c.states, e)
+	}
+	switch {
+	case e.Kind == history.Shown:
+		c.shown = append(c.shown, e)
+	case e.Kind == history.Refused && e.Op == history.Show && e.Lagging:
+		c.checked("N4 lagging")
+	case e.Kind == history.Refused && e.Node != 0 && (e.Op == history.Open || e.Op == history.Resume || e.Op == history.Close):
+		c.writes = append(c.writes, e)
+	}
+}
+
+// process is one of a node.
+type process struct {
+	who   string
+	began time.Duration
+}
+
+// process returns which process of a node gave an answer; false when another one began meanwhile.
+func (c *checker) process(e history.Event) (process, bool) {
+	who := c.names[cmp.Or(e.State.Node, e.Node)]
+	p := process{who, -1}
+	for _, s := range c.started[who] {
+		switch {
+		case s < e.Asked:
+			p.began = s
+		case s <= e.At:
+			return process{}, false
+		}
+	}
+	return p, p.began >= 0
+}
+
+func (c *checker) misled(e history.Event, invariant, format string, args ...any) {
+	c.fail(invariant, &life{id: e.ID}, e.At, format+": %s", append(args, e)...)
+}
+
+// calmMode checks what needs no more than one answer.
+func (c *checker) calmMode(e history.Event) {
+	calm := c.calm(e.Asked, e.At)
+	if calm {
+		c.checked("N1 calm")
+	}
+	if e.State.Mode != session.ModeReadOnly {
+		return
+	}
+	switch who := c.names[e.State.Node]; {
+	case !c.mayRead[who]:
+		c.misled(e, "N1", "%s is read-only, and its setting is off", who)
+	case calm:
+		c.misled(e, "N1", "%s is read-only in a calm cluster", who)
+	}
+}
+
+// begins checks when a process becomes read-only.
+func (c *checker) begins(p process, told []history.Event) {
+	for i, e := range told {
+		if e.State.Mode != session.ModeReadOnly {
+			continue
+		}
+		c.checked("N1")
+		if lived := e.At - p.began; lived < c.bounds.ReadOnlyAfter {
+			c.misled(e, "N1", "%s is read-only %v after its start", p.who, lived)
+		}
+		good := time.Duration(-1)
+		for _, w := range told[:i] {
+			if w.State.Mode == session.ModeReadWrite && w.At < e.Asked {
+				good = max(good, w.Asked-jeopardyIntervals*c.bounds.Interval)
+			}
+		}
+		if good < 0 {
+			continue
+		}
+		c.checked("N1 again")
+		if quiet := e.At - good; quiet < c.bounds.ReadOnlyAfter {
+			c.misled(e, "N1", "%s is read-only, and had learnt of a good round at most %v before", p.who, quiet)
+		}
+	}
+}
+
+// reading returns the spans in which a process was read-only for sure: each from the coming of an answer that says so. They end with
+// an answer that says so too, whose span is asked for what it grants itself.
+func (c *checker) reading(told []history.Event) []span {
+	var spans []span
+	for i, from := range told {
+		if from.State.Mode != session.ModeReadOnly {
+			continue
+		}
+		for _, till := range told[i+1:] {
+			if till.At >= from.Asked+c.bounds.ReadOnlyAfter {
+				break
+			}
+			if till.State.Mode == session.ModeReadOnly {
+				spans = append(spans, span{from: from.At, till: till.Asked})
+			}
+		}
+	}
+	return spans
+}
+
+// within reports whether what an answer grants was asked for and done in one of spans. An answer that says itself that the node is
+// read-only needs one that was so before it was sent.
+func within(spans []span, e history.Event) bool {
+	return slices.ContainsFunc(spans, func(s span) bool {
+		return s.from <= e.Asked && (e.At <= s.till || e.State.Mode == session.ModeReadOnly && e.Asked == s.till)
+	})
+}
+
+// readOnlyGrants checks N2.
+func (c *checker) readOnlyGrants(l *life, reading map[process][]span) {
+	for _, g := range slices.Concat(l.grants, l.closes) {
+		if p, ok := c.process(g); ok && g.Asked != 0 && within(reading[p], g) {
+			c.fail("N2", l, g.At, "%s was read-only, and took a write: %s", p.who, g)
+		}
+	}
+}
+
+// again checks N5: a session that was CONNECTED_READ_ONLY, and that its client holds to be alive long after the last fault, is
+// CONNECTED.
+func (c *checker) again(l *life) {
+	for _, a := range l.alive {
+		had := slices.ContainsFunc(l.onlyReads, func(o history.Event) bool { return o.Who == a.Who && o.At < a.At })
+		if !had || c.healed == 0 || a.At < c.healed+c.bounds.Settle || l.closing(a) {
+			continue
+		}
+		c.checked("N5")
+		if a.Text != connected {
+			c.fail("N5", l, a.At, "%s was connected read-only, and is %s %v after the last fault", a.Who, a.Text, a.At-c.healed)
+		}
+	}
+}
+
+// connected is the state of a session that is served.
+const connected = "connected"

@@ -1,0 +1,242 @@
+package check
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+)
+
+// reads checks what clients were shown. A session is known at each index by what nodes applied there (I6 compares them). An answer that
+// tells index t to a client that had seen s shows each session as it was at one index from s to t:
+//
+//   - N3: it was so at some index up to t: what is shown is a prefix of the log, and no more of it than is told.
+//   - N4: t >= s, and it was so at s or later. s is the highest index that the client was told by answers before it asked; a library must
+//     know that too.
+//   - R4, of a read that only a leader's word may answer, or that a read-write node answered: of all indexes that anybody had been told before it
+//     was sent, and of all opens, resumes and ends that were answered by then, none is above t, and it was so at the newest of them or later.
+//
+// Local sessions are their node's to show, and are left out.
+func (c *checker) reads() {
+	if len(c.shown) == 0 {
+		return
+	}
+	p := past{c: c, of: make(map[session.ID][]history.Event), seen: make(map[string][]notice)}
+	p.learn()
+	last := make(map[string]session.Node)
+	for _, e := range c.shown {
+		p.judge(e)
+		if was := last[e.Who]; was != 0 && was != e.State.Node {
+			c.checked("N4 elsewhere")
+		}
+		last[e.Who] = e.State.Node
+		c.readAgain(e)
+	}
+}
+
+// readAgain checks that long after the last fault every read is answered by a read-write node.
+func (c *checker) readAgain(e history.Event) {
+	if c.healed == 0 || e.Asked < c.healed+c.bounds.Serve {
+		return
+	}
+	c.checked("reads served")
+	if e.State.Mode != session.ModeReadWrite {
+		c.misled(e, "liveness", "%v after the last fault a node is %s", e.Asked-c.healed, e.State.Mode)
+	}
+}
+
+// notice is an index that somebody knows from a moment on.
+type notice struct {
+	at    time.Duration
+	index uint64
+}
+
+// past is what was so at which index, and who knew when.
+type past struct {
+	c *checker
+	// of are the changes of each session, in the order of the log; ids are those of all.
+	of  map[session.ID][]history.Event
+	ids []session.ID
+	// acknowledged is what anybody was told, seen what each client was; both grow with time and index.
+	acknowledged []notice
+	seen         map[string][]notice
+}
+
+func (p *past) learn() {
+	for _, l := range p.c.sorted() {
+		p.remember(l)
+	}
+	for _, e := range p.c.states {
+		p.acknowledged = append(p.acknowledged, notice{e.At, e.State.Index})
+		p.seen[e.Who] = rising(append(p.seen[e.Who], notice{e.At, e.State.Index}))
+	}
+	slices.SortStableFunc(p.acknowledged, func(a, b notice) int { return cmp.Compare(a.at, b.at) })
+	for i := range p.acknowledged {
+		rising(p.acknowledged[:i+1])
+	}
+}
+
+// remember learns what a session was, and who was told so.
+func (p *past) remember(l *life) {
+	changes := slices.Concat(l.applied, l.ends)
+	slices.SortStableFunc(changes, func(a, b history.Event) int { return cmp.Compare(a.Index, b.Index) })
+	changes = slices.CompactFunc(changes, func(a, b history.Event) bool {
+		return a.Index == b.Index && a.Kind == b.Kind && a.Attachment == b.Attachment
+	})
+	if len(changes) == 0 || p.c.locals[l.id] != nil {
+		return
+	}
+	p.of[l.id], p.ids = changes, append(p.ids, l.id)
+	for _, g := range l.grants {
+		if made, ok := l.made(g.Attachment); ok {
+			p.acknowledged = append(p.acknowledged, notice{g.At, made.Index})
+		}
+	}
+	if l.end == nil {
+		return
+	}
+	for _, e := range slices.Concat(l.closes, l.gone) {
+		p.acknowledged = append(p.acknowledged, notice{e.At, l.end.Index})
+	}
+}
+
+// rising has the last of all know what the one before it knew.
+func rising(all []notice) []notice {
+	if n := len(all); n > 1 {
+		all[n-1].index = max(all[n-1].index, all[n-2].index)
+	}
+	return all
+}
+
+// before returns the highest index known before a moment.
+func before(all []notice, at time.Duration) uint64 {
+	i := sort.Search(len(all), func(i int) bool { return all[i].at >= at })
+	if i == 0 {
+		return 0
+	}
+	return all[i-1].index
+}
+
+// judge checks one answer.
+func (p *past) judge(e history.Event) {
+	c, seen := p.c, before(p.seen[e.Who], e.Asked)
+	if seen > e.Read.Seen {
+		c.misled(e, "N4", "its client had been told index %d before, and has forgotten", seen)
+	}
+	low := max(seen, e.Read.Seen)
+	if low > 0 {
+		c.checked("N4")
+	}
+	if e.State.Index < low {
+		c.misled(e, "N4", "older than index %d, which its client had seen", low)
+		return
+	}
+	rule := "N3"
+	if !e.Read.Allows || e.State.Mode == session.ModeReadWrite {
+		rule = "R4"
+		known := before(p.acknowledged, e.Asked)
+		if low = max(low, known); e.State.Index < known {
+			c.misled(e, rule, "older than index %d, which was acknowledged before the read began", known)
+			return
+		}
+	}
+	c.checked(rule)
+	if e.Read.Page {
+		p.lists(e, rule, low)
+	} else {
+		p.shows(e, e.ID, rule, low)
+	}
+}
+
+// lists checks a page: each session that it shows, or leaves out.
+func (p *past) lists(e history.Event, rule string, low uint64) {
+	from := sort.Search(len(p.ids), func(i int) bool { return p.ids[i] > e.Read.After })
+	for _, id := range p.ids[from:] {
+		if e.Read.Through != 0 && id > e.Read.Through {
+			break
+		}
+		p.shows(e, id, rule, low)
+	}
+	for _, s := range e.Read.Sessions {
+		if p.of[s.ID] == nil && p.c.locals[s.ID] == nil {
+			p.c.misled(e, "N3", "session %s was never opened", s.ID)
+		}
+	}
+}
+
+// shows checks what an answer shows of a session: that it was so between two indexes.
+func (p *past) shows(e history.Event, id session.ID, rule string, low uint64) {
+	if p.c.locals[id] != nil {
+		return
+	}
+	told, so := e.State.Index, p.so(e, id)
+	fits := func(from, till uint64) bool {
+		return slices.ContainsFunc(so, func(r reign) bool { return r.from <= till && r.till >= from })
+	}
+	e.ID = id // that is whom a violation concerns
+	switch {
+	case fits(low, told):
+	case fits(0, told) && rule == "N3":
+		p.c.misled(e, "N4", "what it shows was so before index %d only, which its client had seen", low)
+	case fits(0, told):
+		p.c.misled(e, rule, "what it shows was so before index %d only, which was acknowledged before the read began", low)
+	case fits(0, math.MaxUint64):
+		p.c.misled(e, "N4", "what it shows was not so by the index it tells")
+	default:
+		p.c.misled(e, "N3", "what it shows was never so")
+	}
+}
+
+// reign is the indexes, both included, at which something was so.
+type reign struct{ from, till uint64 }
+
+// so returns when it was as an answer shows a session.
+func (p *past) so(e history.Event, id session.ID) []reign {
+	shown := shown{page: e.Read.Page, certificate: e.Certificate}
+	if at := slices.IndexFunc(e.Read.Sessions, func(s session.Session) bool { return s.ID == id }); at >= 0 {
+		shown.session = &e.Read.Sessions[at]
+	}
+	var all []reign
+	for i, x := range append([]history.Event{{}}, p.of[id]...) {
+		till := uint64(math.MaxUint64)
+		if i < len(p.of[id]) {
+			till = p.of[id][i].Index - 1
+		}
+		if shown.fits(x) {
+			all = append(all, reign{x.Index, till})
+		}
+	}
+	return all
+}
+
+// shown is what an answer shows of one session: it, the certificate of its end, or neither.
+type shown struct {
+	session     *session.Session
+	certificate *session.Certificate
+	page        bool
+}
+
+// fits reports whether the session is so after a change, or before the first, for which the zero value stands. Lists show the living.
+func (s shown) fits(x history.Event) bool {
+	ended, absent := x.Kind == history.AppliedEnd, x.Kind == 0
+	switch {
+	case s.session != nil:
+		return !ended && !absent && s.session.Attachment == x.Attachment && s.session.Owner == x.Node && s.session.Timeout == x.Timeout
+	case s.certificate != nil:
+		return ended && x.Certificate != nil && certifies(s.certificate, x.Certificate)
+	default:
+		return absent || ended && s.page
+	}
+}
+
+// certifies reports whether a client was shown the certificate that nodes issued. How old the last touch was may not be known, for which any
+// negative age stands.
+func certifies(shown, issued *session.Certificate) bool {
+	a, b := *shown, *issued
+	a.LastTouchAge, b.LastTouchAge = max(a.LastTouchAge, -1), max(b.LastTouchAge, -1)
+	return a == b
+}

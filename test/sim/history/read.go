@@ -1,0 +1,49 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+
+	"holdfast/session"
+)
+
+// Read is what a client wanted to be shown, and was.
+type Read struct {
+	// Allows says that a read-only node might answer.
+	Allows bool
+	// Seen is the highest index that the client had been told by then.
+	Seen uint64
+	// Page says that sessions were listed: all those above After up to Through, 0 for all others, by their ids. Else the one of the event was wanted.
+	Page           bool
+	After, Through session.ID
+	// Sessions are those shown. A read of one shows it, or a certificate, or says that it is not known.
+	Sessions []session.Session
+}
+
+// String returns what was shown, as the end of a line.
+func (r *Read) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ", having seen %d", r.Seen)
+	if r.Allows {
+		b.WriteString(", read-only allowed")
+	}
+	if r.Page {
+		fmt.Fprintf(&b, ", page above %s", r.After)
+	}
+	for _, s := range r.Sessions {
+		fmt.Fprintf(&b, ", %s attachment %d owner %d", s.ID, s.Attachment, s.Owner)
+	}
+	return b.String()
+}
+
+// told returns what a node said of itself, and what it showed, as the middle of a line.
+func (e Event) told() string {
+	text := ""
+	if e.State != (session.NodeState{}) {
+		text = fmt.Sprintf(" by node %d, %s at index %d", e.State.Node, e.State.Mode, e.State.Index)
+	}
+	if e.Read != nil {
+		text += e.Read.String()
+	}
+	return text
+}
