@@ -230,3 +230,25 @@ func TestE5OnlyTheLogSays(t *testing.T) {
 		}
 	})
 }
+
+// M5, E5: the state shows an entry before those are told who observe it. A session that is shown and not filed yet is not one that
+// has ended: it is there for reads, and can be closed as soon as it is filed.
+func TestM5ShownAndNotFiledIsNotExpired(t *testing.T) {
+	solo(t, func(w *world, m *member) {
+		s := w.has(5, 2)
+		tok := token(s)
+		if r := m.ask(session.Request{Close: &tok}); !errors.Is(r.Err, session.ErrLagging) {
+			t.Errorf("closed before it is filed: %v, want ErrLagging", r.Err)
+		}
+		read := m.ask(session.Request{Read: &session.ReadRequest{Remaining: []session.ID{s.ID}}})
+		if len(read.Remaining) != 1 || read.Remaining[0] <= 0 || read.Remaining[0] > touched {
+			t.Errorf("read before it is filed: remaining %v of %v, error %v", read.Remaining, s.Timeout, read.Err)
+		}
+		w.alive(5)
+		w.tracker.Applied(w.log.newest(), term, []session.Change{{Kind: session.Opened, Session: s}})
+		if r := m.ask(session.Request{Close: &tok}); r.Err != nil {
+			t.Errorf("closed once it is filed: %v", r.Err)
+		}
+		w.alive()
+	})
+}

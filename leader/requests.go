@@ -198,6 +198,9 @@ func (t *Tracker) closeOne(ctx context.Context, token *session.Token) (session.R
 		return session.Reply{}, session.ErrMoved // an attachment of the time before the session was global (L5)
 	}
 	c, err := t.mark(token, &one)
+	if errors.Is(err, session.ErrExpired) {
+		err = t.notFiled(token.ID)
+	}
 	if err != nil {
 		return session.Reply{}, err
 	}
@@ -228,6 +231,16 @@ func (t *Tracker) termContext(ctx context.Context) (context.Context, context.Can
 		}
 	}()
 	return term, cancel
+}
+
+// notFiled is why a session that the state showed is not in the queue: it has ended since, or the entry that opened it is
+// shown already and this tracker is about to be told of it. A node that made a session global tells its client as soon as it
+// serves it, so that a close can come in between (L8).
+func (t *Tracker) notFiled(id session.ID) error {
+	if _, ok := t.view.Session(id); ok {
+		return session.ErrLagging
+	}
+	return &session.ExpiredError{ID: id}
 }
 
 // mark marks a session as closing if the token's attachment is the session's.
@@ -299,15 +312,12 @@ func (t *Tracker) remaining(ids []session.ID) []time.Duration {
 	return all
 }
 
-// due returns when a session comes due.
+// due returns when a session comes due. One that is not in the queue and exists is about to be filed.
 func (t *Tracker) due(id session.ID, words *words) (time.Duration, bool) {
 	s := t.shard(id)
 	s.mu.Lock()
-	if it := s.queue.Find(id); it != nil || !s.filling() {
+	if it := s.queue.Find(id); it != nil {
 		defer s.mu.Unlock()
-		if it == nil {
-			return 0, false
-		}
 		return words.due(it), true
 	}
 	s.mu.Unlock()
