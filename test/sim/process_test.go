@@ -22,10 +22,11 @@ type process struct {
 	done    chan struct{} // closed when nothing of it is left
 
 	mu sync.Mutex
-	// guarded by mu: the node once it is made; over is set when nothing it does counts any more: it was killed, or has ended.
+	// guarded by mu: the node once it is made; killed, when it is to end without warning; over, when nothing it does counts any more:
+	// nothing of it gets out, or it has ended.
 	node   *node.Node
-	over   bool
 	killed bool
+	over   bool
 	// stopping says that it was told to stop in order.
 	stopping bool
 	// seen are indexes it has applied whose digest is not recorded yet. guarded by mu
@@ -40,7 +41,7 @@ func (p *process) alive() *node.Node {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	if p.killed || p.over {
 		return nil
 	}
 	return p.node
@@ -120,7 +121,7 @@ func (p *process) live(ctx context.Context) {
 func (p *process) end(err error) {
 	w := p.w
 	p.mu.Lock()
-	over, stopping := p.over, p.stopping
+	over, stopping := p.killed || p.over, p.stopping
 	p.over = true
 	p.mu.Unlock()
 	if over { // it was killed: what is left of it reaches nobody
@@ -189,13 +190,17 @@ func (p *process) kill(seal func()) bool {
 		return false
 	}
 	p.mu.Lock()
-	if p.over || p.stopping {
+	if p.killed || p.over || p.stopping {
 		p.mu.Unlock()
 		return false
 	}
-	p.over, p.killed = true, true
+	p.killed = true
 	p.mu.Unlock()
 	p.w.Network.Kill(p.name)
+	// What it does counts until then: somebody may have been told.
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
 	p.w.record.Add(history.Event{Kind: history.NodeStopped, Who: p.name})
 	seal()
 	p.cancel()
@@ -209,7 +214,7 @@ func (w *world) Stop(name string) bool {
 		return false
 	}
 	p.mu.Lock()
-	if p.over || p.stopping {
+	if p.killed || p.over || p.stopping {
 		p.mu.Unlock()
 		return false
 	}
