@@ -305,22 +305,27 @@ func (t *Tracker) remaining(ids []session.ID) []time.Duration {
 	all := make([]time.Duration, len(ids))
 	for i, id := range ids {
 		all[i] = -time.Millisecond
-		if due, ok := t.due(id, words); ok {
+		if due, ok := t.due(id, now, words); ok {
 			all[i] = max(due-now, 0)
 		}
 	}
 	return all
 }
 
-// due returns when a session comes due. One that is not in the queue and exists is about to be filed.
-func (t *Tracker) due(id session.ID, words *words) (time.Duration, bool) {
+// due returns when a session comes due. One that is not in the queue and exists is about to be filed: as of the term's start (E1),
+// or by the entry that this tracker is about to be told of (S2).
+func (t *Tracker) due(id session.ID, now time.Duration, words *words) (time.Duration, bool) {
 	s := t.shard(id)
 	s.mu.Lock()
 	if it := s.queue.Find(id); it != nil {
 		defer s.mu.Unlock()
 		return words.due(it), true
 	}
+	filling := s.filling()
 	s.mu.Unlock()
 	one, ok := t.view.Session(id)
-	return words[one.Owner].vouches + one.Timeout, ok
+	if filling {
+		return words[one.Owner].vouches + one.Timeout, ok
+	}
+	return now + one.Timeout, ok
 }
