@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"holdfast/session"
 )
@@ -73,40 +74,54 @@ func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error
 	if err := s.reach(ctx, q.Read.Seen); err != nil {
 		return session.Page{}, err
 	}
-	local := s.local.list(q, s.look(), s.pulse.vouched())
 	if q.Filter.Scope == session.ScopeLocal {
-		return local, nil
+		return s.listLocal(ctx, q)
 	}
-	page, err := s.listGlobal(ctx, q)
-	if err != nil {
-		return session.Page{}, err
+	applied := s.readsApplied(q.Read)
+	if applied && (q.Filter.MinRemaining != 0 || q.Filter.MaxRemaining != 0) {
+		return session.Page{}, errRemainingUnknown
+	}
+	if !applied {
+		if _, err := s.read(ctx, nil); err != nil {
+			return session.Page{}, err
+		}
+	}
+	local := s.local.list(q, s.look(), s.pulse.vouched()) // what becomes global from now on is on both pages
+	page := s.scan(q)
+	page.Applied = applied
+	if !applied && len(page.Sessions) > 0 {
+		if err := s.addRemaining(ctx, q, &page); err != nil {
+			return session.Page{}, err
+		}
 	}
 	return merge(page, local, q.Size), nil
 }
 
-func (s *Server) listGlobal(ctx context.Context, q session.Query) (session.Page, error) {
+// listLocal is List of local sessions alone. It depends on no other node but for a session on the page whose upgrade is under way.
+func (s *Server) listLocal(ctx context.Context, q session.Query) (session.Page, error) {
+	page := s.local.list(q, s.look(), s.pulse.vouched())
+	if !slices.ContainsFunc(page.Sessions, func(l session.Listed) bool { return !s.local.decides(l.Session.ID) }) {
+		return page, nil
+	}
 	if s.readsApplied(q.Read) {
-		if q.Filter.MinRemaining != 0 || q.Filter.MaxRemaining != 0 {
-			return session.Page{}, errRemainingUnknown
-		}
-		page := s.scan(q)
-		page.Applied = true
+		page.Applied = true // the log may have more of it
 		return page, nil
 	}
 	if _, err := s.read(ctx, nil); err != nil {
 		return session.Page{}, err
 	}
-	page := s.scan(q)
-	if len(page.Sessions) == 0 {
-		return page, nil
-	}
+	return s.local.list(q, s.look(), s.pulse.vouched()), nil
+}
+
+// addRemaining asks for the remaining times of a page's sessions, and keeps those that match.
+func (s *Server) addRemaining(ctx context.Context, q session.Query, page *session.Page) error {
 	ids := make([]session.ID, len(page.Sessions))
 	for i := range page.Sessions {
 		ids[i] = page.Sessions[i].Session.ID
 	}
 	reply, err := s.read(ctx, ids)
 	if err != nil {
-		return session.Page{}, err
+		return err
 	}
 	kept := page.Sessions[:0]
 	for i, listed := range page.Sessions {
@@ -116,7 +131,7 @@ func (s *Server) listGlobal(ctx context.Context, q session.Query) (session.Page,
 		}
 	}
 	page.Sessions = kept
-	return page, nil
+	return nil
 }
 
 // errRemainingUnknown refuses a filter by remaining time for as long as the node is read-only: another one can answer it.

@@ -95,3 +95,58 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 		})
 	}
 }
+
+// L8, R4: the upgrade of a session on the page may have taken effect, and so may the end of the session after that: a list at its
+// node reads the log first.
+func TestL8AListDuringAnUpgradeReadsTheLog(t *testing.T) {
+	for name, scope := range map[string]session.Scope{"of local sessions": session.ScopeLocal, "of all": 0} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				w := stocked(t)
+				was := w.openLocal(w.conn, 1)
+				w.upgrade(w.conn, was.Token)
+				seq, r := w.asked()
+				pages := make(chan session.Page, 1)
+				list := func() {
+					p, err := w.server.List(t.Context(), session.Query{Size: 10, Filter: session.Filter{Scope: scope}})
+					if err != nil {
+						t.Error(err)
+					}
+					pages <- p
+				}
+				go list()
+				synctest.Wait()
+				if len(pages) > 0 {
+					t.Fatalf("answered without a read: %+v", <-pages)
+				}
+				asked := w.leader.request()
+				if asked.Read == nil {
+					t.Fatalf("asked for %+v, want a read", asked)
+				}
+				s := w.global(r, 40)
+				c := session.Certificate{ID: s.ID, Cause: session.CauseClosed, Owner: 1}
+				w.view.drop(c)
+				w.server.Applied(9, 1, []session.Change{{Kind: session.Ended, Session: s, Certificate: c}})
+				w.view.apply(9)
+				w.leader.reply(session.Reply{Seq: asked.Seq, Index: 9})
+				if p := <-pages; len(p.Sessions) != 0 {
+					t.Errorf("shows %+v, which had ended", p.Sessions)
+				}
+				w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 9})
+			})
+		})
+	}
+}
+
+// A list of local sessions alone depends on nobody else as long as none of them is being made global.
+func TestL8AListOfLocalSessionsAsksNobody(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		w.openLocal(w.conn, 1)
+		p, err := w.server.List(t.Context(), session.Query{Size: 10, Filter: session.Filter{Scope: session.ScopeLocal}})
+		if err != nil || len(p.Sessions) != 1 || p.Applied {
+			t.Errorf("page %+v, %v", p, err)
+		}
+		w.unasked("a list of local sessions")
+	})
+}
