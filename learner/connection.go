@@ -38,7 +38,7 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 	received := c.server.look()
 	reply, err := c.server.ask(ctx, session.Request{Open: &o})
 	if err != nil {
-		return session.Grant{}, err
+		return session.Grant{}, c.server.explain(ctx, reply, err, session.Token{})
 	}
 	return c.serve(ctx, reply, received)
 }
@@ -128,12 +128,16 @@ func (s *Server) attach(granted session.Session, c *connection, confirmed mark, 
 	return a, nil
 }
 
+// add has touches of all of c's sessions touch a. Of two resumes through one connection the older may come here last.
 func (c *connection) add(a *attached) {
 	if c.events == nil {
 		return // unary calls name their sessions by token
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if newer := c.sessions[a.id]; newer != nil && newer.attachment > a.attachment {
+		return
+	}
 	c.sessions[a.id] = a
 	c.all = nil
 }
@@ -308,13 +312,17 @@ func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error)
 	if current.Attachment != t.Attachment || current.Owner != s.cfg.Node {
 		return nil, session.ErrMoved
 	}
-	s.mu.Lock()
-	served := s.leaderAttachment
-	s.mu.Unlock()
-	if served < t.Attachment {
+	if s.vouched() < t.Attachment {
 		return nil, session.ErrLagging
 	}
 	return s.attach(current, nil, mark{}, now)
+}
+
+// vouched returns the highest attachment of which the leader followed now has said that it applied it (M3).
+func (s *Server) vouched() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leaderAttachment
 }
 
 // Close ends a session through the leader; this node has applied the end when it returns nil. A local session of this node
@@ -353,6 +361,10 @@ func (s *Server) waitAttachment(ctx context.Context, attachment uint64) error {
 	defer timer.Stop()
 	for {
 		advanced := s.advanced.wait()
+		// Who observes an entry is told of it, and tells, before its attachment shows.
+		if err := s.waitApplied(ctx, s.view.ShownIndex()); err != nil {
+			return err
+		}
 		if s.view.Attachment() >= attachment {
 			return nil
 		}

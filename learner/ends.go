@@ -75,16 +75,20 @@ func (s *Server) end(ended endings, id session.ID, keep uint64, why error, certi
 // explain returns a leader's word that the session of a token has moved or ended once this node has applied that: the answer's index
 // would otherwise be below what it tells (N4). To an end it adds the certificate. Without
 // one, a local token says which node alone can know more (L6); a global one tells that the log has known of the session.
+// A leader that has committed the upgrade of a session and not applied it says that it has ended: who has applied it knows better (M5).
 func (s *Server) explain(ctx context.Context, reply session.Reply, err error, t session.Token) error {
 	gone := (*session.ExpiredError)(nil)
-	if ended := errors.As(err, &gone); !ended && !errors.Is(err, session.ErrMoved) || ended && gone.Certificate != nil {
+	if ended := errors.As(err, &gone); !ended && !errors.Is(err, session.ErrMoved) {
 		return err
 	}
 	if behind := s.waitApplied(ctx, reply.Index); behind != nil {
 		return behind
 	}
-	if gone == nil {
+	if gone == nil || gone.Certificate != nil {
 		return err
+	}
+	if _, lives := s.view.Session(t.ID); lives {
+		return session.ErrLagging
 	}
 	err = s.gone(t.ID)
 	if errors.As(err, &gone) && gone.Certificate == nil && s.cfg.Local && t.Local && t.ID.Node() != s.cfg.Node && t.ID.Node().Valid() {

@@ -105,3 +105,63 @@ func TestL6ElsewhereItIsNotKnown(t *testing.T) {
 		}
 	})
 }
+
+// M5: a leader that has committed an upgrade and not applied it does not find the session. This node, which has applied it and
+// serves the session, does not pass that on.
+func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		was := w.openLocal(w.conn, 1)
+		done := w.upgrade(w.conn, was.Token)
+		seq, r := w.asked()
+		s := w.global(r, 40)
+		resumed := make(chan error, 1)
+		go func() {
+			_, err := w.connect(nil).Resume(t.Context(), session.ResumeRequest{Token: was.Token, Instance: 1, Attempt: 1})
+			resumed <- err
+		}()
+		asked := w.leader.request()
+		w.leader.reply(session.Reply{Seq: asked.Seq, Index: w.view.AppliedIndex(), Err: &session.ExpiredError{ID: s.ID}})
+		if err := <-resumed; !errors.Is(err, session.ErrLagging) {
+			t.Errorf("resume: %v, want %v", err, session.ErrLagging)
+		}
+		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: w.view.AppliedIndex()})
+		if got := <-done; got.err != nil {
+			t.Errorf("upgrade: %v", got.err)
+		}
+	})
+}
+
+// M3: the repeat of an open whose session became global serves what a leader has said that it applied, or is served here already.
+func TestM3ARepeatServesNoMoveThatTheLeaderMayNotKnow(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		_, now := w.upgraded(1, 40)
+		repeat := func() (session.Grant, error) {
+			done := make(chan granted, 1)
+			go func() {
+				g, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}, MS: 7})
+				done <- granted{g, err}
+			}()
+			asked := w.leader.request()
+			w.leader.reply(session.Reply{Seq: asked.Seq, Index: w.view.AppliedIndex()})
+			got := <-done
+			return got.Grant, got.err
+		}
+		if got, err := repeat(); err != nil || got.Token != now.Token {
+			t.Errorf("repeat of what is served here: %+v, %v; want %+v", got.Token, err, now.Token)
+		}
+		w.leader.beat(session.Heartbeat{Attachment: 40})
+		w.move(firstLocal, 41)
+		s, _ := w.view.Session(firstLocal)
+		s.Owner, s.Attachment = 1, 42
+		w.view.put(s)
+		if _, err := repeat(); !errors.Is(err, session.ErrLagging) {
+			t.Errorf("repeat of what came back by a move of which no leader has spoken: %v, want %v", err, session.ErrLagging)
+		}
+		w.leader.beat(session.Heartbeat{Attachment: 42})
+		if got, err := repeat(); err != nil || got.Token.Attachment != 42 {
+			t.Errorf("repeat once the leader has spoken of it: %+v, %v", got.Token, err)
+		}
+	})
+}

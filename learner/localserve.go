@@ -48,6 +48,10 @@ func (c *connection) grantGlobal(ctx context.Context, id session.ID) (session.Gr
 	if !ok {
 		return session.Grant{}, s.gone(id)
 	}
+	a := s.table.find(id)
+	if newer := a == nil || a.attachment != now.Attachment; newer && now.Owner == s.cfg.Node && s.vouched() < now.Attachment {
+		return session.Grant{}, session.ErrLagging // moved here, and no leader has said that it applied that
+	}
 	return c.serve(ctx, session.Reply{Session: now, Repeated: true}, s.look())
 }
 

@@ -205,3 +205,30 @@ func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
 		}
 	})
 }
+
+// The older of two resumes through one connection may be the last to be noted there: touches of all go to the newer.
+func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		s := w.open(1, 1).Session
+		moved := func(attachment uint64) {
+			s.Attachment = attachment
+			w.view.put(s)
+			w.server.Applied(attachment, 1, []session.Change{{Kind: session.Moved, Session: s}})
+		}
+		moved(2)
+		older, err := w.server.attach(s, w.conn, mark{}, w.server.look())
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved(3)
+		if _, err := w.conn.serve(t.Context(), session.Reply{Session: s}, w.server.look()); err != nil {
+			t.Fatal(err)
+		}
+		w.conn.add(older)
+		if got := w.conn.Touch(nil); len(got.Failures) > 0 {
+			t.Errorf("touch of all: %+v, of a session that is served here", got.Failures)
+		}
+	})
+}

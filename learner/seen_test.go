@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/session"
@@ -99,15 +100,57 @@ func TestN4AnEndThatIsNotAppliedHereIsNotTold(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		g := w.open(1, 1)
-		done := make(chan error)
-		go func() {
+		resume := func() error {
 			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1})
-			done <- err
+			return err
+		}
+		open := func() error {
+			_, err := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout, RequestID: session.RequestID{1}})
+			return err
+		}
+		certified := &session.ExpiredError{ID: 1, Certificate: &session.Certificate{ID: 1, Index: 9}}
+		for name, tt := range map[string]struct {
+			ask  func() error
+			told error
+		}{
+			"resume":                              {resume, &session.ExpiredError{ID: 1}},
+			"resume, by the certificate":          {resume, certified},
+			"repeat of an open, by a certificate": {open, certified},
+		} {
+			done := make(chan error)
+			go func() { done <- tt.ask() }()
+			asked := w.leader.request()
+			w.leader.reply(session.Reply{Seq: asked.Seq, Index: 9, Err: tt.told})
+			if err := <-done; !errors.Is(err, session.ErrLagging) {
+				t.Errorf("%s: %v, want %v", name, err, session.ErrLagging)
+			}
+		}
+	})
+}
+
+// Who waits for an attachment is woken by those who observe its entry, before it shows, and waits for that moment only.
+func TestM5AnAttachmentThatIsBeingToldIsWaitedFor(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.open(1, 1)
+		begun := time.Now()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = w.conn.TouchToken(t.Context(), w.token(1, 2)) // what becomes of it is not the point
 		}()
-		asked := w.leader.request()
-		w.leader.reply(session.Reply{Seq: asked.Seq, Index: 9, Err: &session.ExpiredError{ID: 1}})
-		if err := <-done; !errors.Is(err, session.ErrLagging) {
-			t.Errorf("resume: %v, want %v", err, session.ErrLagging)
+		synctest.Wait()
+		w.view.mu.Lock()
+		w.view.shown = 2
+		w.view.mu.Unlock()
+		w.server.Applied(2, 1, nil)
+		synctest.Wait() // other observers are told meanwhile
+		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 2})
+		w.view.apply(2)
+		<-done
+		if waited := time.Since(begun); waited > time.Millisecond { // the fake looks that often
+			t.Errorf("waited %v for what was there at once", waited)
 		}
 	})
 }
