@@ -109,7 +109,7 @@ func (l *loop) updateServers(servers []string) {
 	m.learnt = slices.DeleteFunc(m.learnt, func(a string) bool { return slices.Contains(former, a) || slices.Contains(servers, a) })
 	if l.cur == nil {
 		l.endMove()
-		m.begun, m.at = false, l.now // the next step begins a move: a client without a connection always does
+		m.begun, m.asked, m.at = false, 0, l.now // the next step begins a move: a client without a connection always does
 		m.moving = len(l.sessions) > 0 || len(l.opens) > 0
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -139,6 +140,35 @@ func TestFailInFlight(t *testing.T) {
 		synctest.Wait()
 		if held.Err() != nil || held.State() != StateConnected {
 			t.Errorf("a session that is held is resumed all the same: %v, %v", held.State(), held.Err())
+		}
+	})
+}
+
+// A list without names is gone through at once, however many names of the former one are being asked for.
+func TestServersAreUpdatedWhileNamesAreAskedFor(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 1)
+		var names []string
+		for i := range 2 * maxRacing {
+			names = append(names, fmt.Sprintf("name%d:7400", i))
+		}
+		cl := newClientWith(t, Config{
+			Endpoints: names,
+			Dial:      func(ctx context.Context, _ string) (net.Conn, error) { return c.dial(ctx, "n1:7400") },
+			Resolve: func(ctx context.Context, _ string) ([]string, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		})
+		time.AfterFunc(2500*time.Millisecond, func() {
+			if err := cl.UpdateServers([]string{"10.0.0.1:7400"}); err != nil {
+				t.Error(err)
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := cl.Open(ctx, SessionOptions{Timeout: time.Minute}); err != nil {
+			t.Errorf("open, with a server that answers: %v", err)
 		}
 	})
 }
