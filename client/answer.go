@@ -86,17 +86,23 @@ func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
 	switch {
 	case err != nil:
 		l.openRefused(c, r, call, err)
+	case call.h != nil && (!call.settled || l.holds(call.h)):
+		l.servedFor(c, g.Token) // joined already, by the answer of another connection
 	case call.settled:
 		c.stray = true
 		c.queue = append(c.queue, &request{body: &discardBody{g.Token}})
-	case call.sends > 1:
-		// The open this repeats may have gone through another node or stream: where the session is attached is not known,
-		// and nothing is promised (O2, S2).
+	case l.sessions[g.Token.ID] != nil:
+		delete(l.opens, call)
+		call.settle(nil, ErrHeld)
+	case call.sends > 1 || g.SafeFor < 0:
+		// The open this repeats, or the caller does, may have gone through another node or stream: where the session is attached is not
+		// known, and nothing is promised (O2, S2).
 		l.servedFor(c, g.Token)
 		l.join(call, g.Token)
 	default:
 		l.servedFor(c, g.Token)
 		h := &held{s: newSession(call.ctx, l, g.Token), joining: call}
+		call.h = h
 		l.sessions[g.Session.ID] = h
 		l.attach(h, c, r, 0, g)
 	}
@@ -113,6 +119,9 @@ func (l *loop) resumed(c *conn, r *request, b *resumeBody, m *holdfastv1.Resumed
 		return
 	}
 	l.servedFor(c, g.Token)
+	if now := b.h.token; g.Token.Local && !now.Local { // another connection was the first to tell that it has become global since
+		g.Token, g.Session.Local, g.Session.Attachment = now, false, now.Attachment
+	}
 	l.attach(b.h, c, r, b.attempt, g)
 }
 
@@ -169,6 +178,7 @@ func (l *loop) openRefused(c *conn, r *request, call *call, err error) {
 	case again:
 		l.pause(c, r, err)
 		l.proved(c)
+		l.putOff(c, err)
 	}
 }
 
@@ -180,6 +190,10 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 	verdict := judge(err)
 	if l.sentHome(c, h, err) {
 		verdict = elsewhere
+	}
+	if b.local && !h.token.Local && errors.Is(err, session.ErrExpired) {
+		l.resumeGlobal(c, r, h)
+		return
 	}
 	switch {
 	case errors.Is(err, session.ErrExpired) && verdict != elsewhere:
@@ -227,6 +241,18 @@ func (l *loop) resumeElsewhere(c *conn, r *request, h *held, err error) {
 	default:
 		l.pause(c, r, err)
 		l.leave(c, err)
+	}
+}
+
+// resumeGlobal resumes a session again that had become global when c refused to know the local one (L6).
+func (l *loop) resumeGlobal(c *conn, r *request, h *held) {
+	if h.resuming != r {
+		return
+	}
+	h.resuming = nil
+	l.rejoin()
+	if h.resuming == nil && h.on != nil && c == l.next { // served where it was, and moves on
+		l.queueResume(c, h)
 	}
 }
 

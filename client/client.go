@@ -54,7 +54,8 @@ type SessionOptions struct {
 	// Labels are at most [session.MaxLabels].
 	Labels map[string]string
 	// RequestID names the open: with the same id a repeat finds the session that was opened (O2), while that lives, so an
-	// open that ended with [session.ErrOutcomeUnknown] is asked again safely. Zero draws one.
+	// open that ended with [session.ErrOutcomeUnknown] is asked again safely. Zero draws one. [ErrHeld] when this client holds
+	// the session.
 	RequestID session.RequestID
 	// Local asks for a session that one node alone knows (L1): it costs the cluster no log entry, no change of leader ends
 	// it, and it ends with its node's process. It can be resumed at that node only, until [Session.Upgrade] has made it

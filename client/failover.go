@@ -80,7 +80,7 @@ func (c *Client) attempt(ctx context.Context, address string, call func(context.
 	switch code := status.Code(err); {
 	case errors.Is(domain, session.ErrOutcomeUnknown), judge(domain) == final:
 		return domain
-	case code == codes.Unavailable && domain == err: //nolint:errorlint // asks whether the status carried a reason
+	case code == codes.Unavailable && !answered(err):
 		return unreachable(address, errors.New(status.Convert(err).Message()))
 	case code == codes.DeadlineExceeded, code == codes.Canceled:
 		return unreachable(address, errSlow)

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -29,10 +32,13 @@ type Upgraded struct {
 // error wraps [session.ErrOutcomeUnknown] if a request was sent whose outcome is not known.
 func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, error) {
 	var u Upgraded
+	unknown := false
 	err := c.about(ctx, t, func(ctx context.Context, cc *grpc.ClientConn) error {
 		sent, before := c.clock.look()
-		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: transport.TokenProto(t)})
+		var node peer.Peer
+		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: transport.TokenProto(t)}, grpc.Peer(&node))
 		if err != nil {
+			unknown = unknown || node.Addr != nil && !answered(err) // it was sent
 			return err
 		}
 		g, err := transport.GrantFrom(answer.GetSession(), answer.GetToken(), answer.GetSafeFor())
@@ -42,10 +48,22 @@ func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, e
 		}
 		return err
 	})
+	if err != nil && unknown && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, err)
+	}
 	if err != nil {
 		return Upgraded{}, fmt.Errorf("upgrade session %s: %w", t.ID, err)
 	}
 	return u, nil
+}
+
+// answered reports whether an error of a call is a node's word.
+func answered(err error) bool {
+	code := status.Code(err)
+	if code == codes.Unavailable {
+		return transport.Domain(err) != err //nolint:errorlint // asks whether the status carried a reason
+	}
+	return code != codes.DeadlineExceeded && code != codes.Canceled
 }
 
 // about makes a call about the session of t at a node that knows it: any, or that of a local session.

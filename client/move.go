@@ -59,7 +59,7 @@ func (l *loop) beginMove() {
 		l.tryOn() // the node that is left has served nothing
 		return
 	}
-	m.fresh, m.begun, m.rounds, m.at = false, false, 0, l.now
+	m.fresh, m.begun, m.asked, m.rounds, m.at = false, false, 0, 0, l.now
 }
 
 // endMove stays where the client is.
@@ -70,6 +70,9 @@ func (l *loop) endMove() {
 		l.drop(l.next, nil)
 	}
 }
+
+// recovered reports whether the client looks for another node, and has no reason to any more.
+func (l *loop) recovered() bool { return l.cur != nil && l.cur.failing == nil && !l.readOnly(l.cur) }
 
 // stay ends a move at the node that served when it began, while another one is still tried. What was begun during the move, and only that
 // one has been asked for, is asked for where the client stays, once what is being done is done: see step. (One that fails leaves the same to
@@ -182,7 +185,12 @@ func (l *loop) failedNext(err error) {
 	l.drop(l.next, err)
 	l.mover.refused = l.mover.refused || errors.Is(err, session.ErrReadOnly)
 	l.mover.lag.note(err)
-	l.attemptFailed(err)
+	if l.recovered() {
+		l.trouble = err
+		l.stay()
+	} else {
+		l.attemptFailed(err)
+	}
 	l.rejoin()
 	if l.takesWrites() {
 		l.queueOpens() // one of them may have been on its way there

@@ -234,7 +234,7 @@ func (l *loop) tryOn() {
 	case m.asked > 0 || len(l.racing) > 0: // they decide the round
 	case l.cur != nil && errors.Is(l.cur.failing, errRebalanced): // it serves as well as before
 		l.cur.failing, m.fresh = nil, true
-		l.endMove()
+		l.stay()
 	default:
 		m.rounds++
 		m.begun = false

@@ -148,3 +148,32 @@ func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 		})
 	}
 }
+
+// A local session whose home is away waits at a read-only node until a search finds its home again, also one that was asked for there
+// when the search ended.
+func TestALocalSessionThatIsJoinedAtAReadOnlyNodeIsFoundAtItsHome(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, first := newModalTrial(t, 2, nil)
+		s := mustOpenLocal(t, first, 10*time.Minute)
+		home, token := c.node(int(s.Owner())), s.Token()
+		for _, n := range c.all() {
+			n.becomes(session.ModeReadOnly)
+		}
+		c.set(func() {
+			c.others(home)[0].script = func(kind string) error {
+				if kind == "resume" {
+					return session.ErrReadOnly // L6: it says nothing else before a leader has
+				}
+				return nil
+			}
+		})
+		home.down()
+		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, ReadOnly: true})
+		time.AfterFunc(3*time.Second, home.up)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		if _, err := cl.Resume(ctx, token); err != nil {
+			t.Errorf("resume: %v", err)
+		}
+	})
+}

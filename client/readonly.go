@@ -199,11 +199,20 @@ func (l *loop) lacks(c *conn) bool {
 		}
 	}
 	for _, h := range l.sessions {
-		if !h.token.Local || h.on != c && h.resuming == nil {
+		if !h.token.Local || h.on != c && !h.askedAt(c) {
 			return true
 		}
 	}
 	return false
+}
+
+// askedAt reports whether a resume of h is on c.
+func (h *held) askedAt(c *conn) bool {
+	if h.resuming == nil {
+		return false
+	}
+	b, ok := h.resuming.body.(*resumeBody)
+	return ok && b.on == c
 }
 
 // takesWrites reports whether there is a connection to a node that is not known to be read-only.

@@ -103,7 +103,7 @@ func (l *loop) queueOpens() {
 }
 
 func (l *loop) queueResume(c *conn, h *held) {
-	h.resuming = &request{body: &resumeBody{h: h}}
+	h.resuming = &request{body: &resumeBody{h: h, on: c}}
 	c.queue = append(c.queue, h.resuming)
 }
 

@@ -59,8 +59,8 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 			t.Fatal("the promise is over before the second one was tried")
 		}
 		c.set(func() {
-			for i := range 4 {
-				c.node(i + 1).script = nil
+			for _, n := range c.others(c.node(int(s.Owner()))) {
+				n.script = nil
 			}
 		})
 		time.Sleep(timeout / 4)

@@ -2,9 +2,12 @@ package client
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
 	"holdfast/test/bubbles"
 )
 
@@ -41,4 +44,48 @@ func TestWhatIsJoinedDuringAMoveIsJoinedWhereItEnds(t *testing.T) {
 			t.Errorf("the session that was served is %v at node %d", s.State(), s.Owner())
 		}
 	})
+}
+
+// A node that recovers while another one is tried is not left because that one serves nobody: its local sessions would end for nothing.
+func TestANodeThatHasRecoveredIsNotLeftWhenTheOneTriedFails(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s, local := mustOpen(t, cl, 20*time.Second), mustOpenLocal(t, cl, 20*time.Second)
+		here := c.node(int(s.Owner()))
+		answering := func(script func(string) error) {
+			c.set(func() {
+				for _, n := range c.others(here) {
+					n.script = script
+				}
+			})
+		}
+		answering(func(string) error { return errMute })
+		here.jeopardy()
+		time.Sleep(time.Second)
+		here.jeopardyEnded()
+		time.Sleep(time.Second)
+		answering(nil)
+		time.Sleep(30 * time.Second)
+		if s.Owner() != here.number || local.Err() != nil {
+			t.Errorf("served by node %d, want %d; the local session: %v", s.Owner(), here.number, local.Err())
+		}
+	})
+}
+
+// A session that is joined while the client tries to go where it belongs better is asked for where it stays, when nothing comes of that.
+func TestWhatIsJoinedDuringARebalancingThatFailsIsAskedFor(t *testing.T) {
+	l, c, h := staged(t)
+	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
+	c.failing, c.up, c.out = errRebalanced, true, make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow)
+	m := &l.mover
+	m.moving, m.begun, m.round, m.asked = true, true, 1, 1
+	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
+	l.join(newCall(t.Context()), session.Token{ID: 2})
+	l.resolved(1, "n3:7400", "7400", nil, errors.New("no such host"))
+	for range 3 {
+		l.step(t.Context())
+	}
+	if j := l.sessions[2]; j.on == nil && j.resuming == nil {
+		t.Error("it is asked for nowhere")
+	}
 }

@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
+	"holdfast/transport"
 )
 
 func TestUpgrade(t *testing.T) {
@@ -215,6 +217,94 @@ func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
 		synctest.Wait()
 		if s.Err() != nil || !s.Local() || s.Owner() != home.number || s.State() != StateConnected {
 			t.Errorf("got %v, local %v, in state %v", s.Err(), s.Local(), s.State())
+		}
+	})
+}
+
+// L6: that a node does not know a local session says nothing of the global one that it has become.
+func TestALocalSessionThatIsNotKnownIsNotTheGlobalOne(t *testing.T) {
+	for name, served := range map[string]bool{"served where it was": true, "served nowhere": false} {
+		t.Run(name, func(t *testing.T) {
+			l, c, h := staged(t)
+			h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
+			h.token.Local, l.mover.moving = true, true
+			l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
+			l.queueResume(l.next, h)
+			r := h.resuming
+			r.seq = 1
+			r.body.message(l, 1)
+			h.token = session.Token{ID: 1, Attachment: 10} // c tells that it is global
+			if !served {
+				h.on = nil
+				l.drop(c, nil)
+			}
+			l.resumeRefused(l.next, r, r.body.(*resumeBody), &session.ExpiredError{ID: 1, LocalTo: 1})
+			if err := h.s.Err(); err != nil || h.resuming == nil || h.resuming == r || !h.askedAt(l.next) {
+				t.Errorf("ended with %v, asked for again %v", err, h.resuming != nil && h.resuming != r)
+			}
+		})
+	}
+}
+
+// A grant of the local session that comes after the news that it is global does not make it local again.
+func TestALateGrantOfTheLocalSession(t *testing.T) {
+	l, _, h := staged(t)
+	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
+	h.token.Local = true
+	home := &conn{target: target{"n1:7400", "n1:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
+	l.next, l.mover.moving = home, true
+	l.queueResume(home, h)
+	r := h.resuming
+	r.seq = 1
+	r.body.message(l, 1)
+	global := session.Token{ID: 1, Attachment: 10}
+	h.token = global
+	local := session.Session{ID: 1, Timeout: 10 * time.Second, Owner: 1, Attachment: 2, Local: true}
+	l.resumed(home, r, r.body.(*resumeBody), &holdfastv1.Resumed{
+		Session: transport.SessionProto(local), Token: transport.TokenProto(session.Token{ID: 1, Attachment: 2, Local: true}),
+		SafeFor: transport.PromiseProto(9 * time.Second),
+	})
+	if h.on != home || h.token != global || h.s.Token() != global {
+		t.Errorf("held by %+v, shown as %+v; want %+v, served by the new connection: %v", h.token, h.s.Token(), global, h.on == home)
+	}
+}
+
+// A request that was sent and not answered may have taken effect.
+func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		refused, unanswered := mustOpenLocal(t, cl, time.Minute).Token(), mustOpenLocal(t, cl, time.Minute).Token()
+		upgrade := func(token session.Token) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := cl.UpgradeToken(ctx, token)
+			return err
+		}
+		c.set(func() {
+			c.node(1).script = func(kind string) error {
+				if kind == "upgrade" {
+					return session.ErrLagging
+				}
+				return nil
+			}
+		})
+		if err := upgrade(refused); !errors.Is(err, session.ErrLagging) || errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("refused: %v, want the refusal alone", err)
+		}
+		c.set(func() {
+			c.node(1).script = func(kind string) error {
+				if kind == "upgrade" {
+					time.Sleep(3 * time.Second)
+				}
+				return nil
+			}
+		})
+		if err := upgrade(unanswered); !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("not answered: %v, want %v", err, session.ErrOutcomeUnknown)
+		}
+		c.node(1).down()
+		if err := upgrade(refused); !errors.Is(err, ErrUnreachable) || errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("not sent: %v, want %v", err, ErrUnreachable)
 		}
 	})
 }
