@@ -21,6 +21,9 @@ const (
 	maxOutgoingBytes = 16 << 20
 	// messageOverhead is about what a queued message costs beside its fields.
 	messageOverhead = 128
+	// failureOverhead is that of each session that a touch was refused for, detailOverhead that of each reason that the answer holds, with a
+	// certificate.
+	failureOverhead, detailOverhead = 64, 400
 )
 
 // outbox is what waits to be sent on one Connect stream. Adding never blocks: when a client reads too slowly for what it
@@ -53,9 +56,24 @@ func newOutbox(limit int, state func() *holdfastv1.NodeState) *outbox {
 	return &outbox{limit: limit, state: state, wake: make(chan struct{}, 1), overflow: make(chan struct{})}
 }
 
+// weight is about what a message costs while it waits. Refused touches are counted one by one: in memory they are several times as large as
+// on the wire, and a client has 10,000 of them for the asking.
+func weight(m *holdfastv1.ServerMessage) int {
+	bytes := proto.Size(m) + messageOverhead
+	var detail *holdfastv1.ErrorDetail
+	for _, f := range m.GetTouched().GetFailures() {
+		bytes += failureOverhead
+		if f.GetError() != detail {
+			detail = f.GetError()
+			bytes += detailOverhead
+		}
+	}
+	return bytes
+}
+
 // add queues a message.
 func (o *outbox) add(m *holdfastv1.ServerMessage) {
-	bytes := proto.Size(m) + messageOverhead
+	bytes := weight(m)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.push(outgoing{message: m, bytes: bytes})

@@ -41,15 +41,26 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 		return err
 	}
 	touched := c.conn.Touch(ids)
-	answer := &holdfastv1.Touched{Seq: t.GetSeq(), SafeFor: PromiseProto(touched.SafeFor)}
-	if len(touched.Failures) > 0 {
-		answer.Failures = make([]*holdfastv1.TouchFailure, len(touched.Failures))
-		for i, f := range touched.Failures {
-			answer.Failures[i] = &holdfastv1.TouchFailure{Id: uint64(f.ID), Error: Detail(f.Err)}
-		}
-	}
+	answer := &holdfastv1.Touched{Seq: t.GetSeq(), SafeFor: PromiseProto(touched.SafeFor), Failures: failuresProto(touched.Failures)}
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
 	return nil
+}
+
+// failuresProto returns nil for none. Those in a row that failed with the same error value share its detail, of which each would be larger than
+// all else that is said of a session.
+func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
+	if len(failures) == 0 {
+		return nil
+	}
+	out := make([]*holdfastv1.TouchFailure, len(failures))
+	for i, f := range failures {
+		detail := out[max(i-1, 0)].GetError()
+		if i == 0 || f.Err != failures[i-1].Err { //nolint:errorlint // the same value is meant: errors that are alike may say different things
+			detail = Detail(f.Err)
+		}
+		out[i] = &holdfastv1.TouchFailure{Id: uint64(f.ID), Error: detail}
+	}
+	return out
 }
 
 func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
