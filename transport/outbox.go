@@ -200,10 +200,11 @@ func (o *outbox) err() error {
 
 // run sends what is queued until the queue is closed and empty, ctx ends, or send fails.
 func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) error) error {
+	var buffer [takeBatch]*holdfastv1.ServerMessage
 	for {
-		batch, closed := o.take()
-		if len(batch) > 0 {
-			if err := o.send(ctx, batch, send); err != nil {
+		n, closed := o.take(&buffer)
+		if n > 0 {
+			if err := o.send(ctx, buffer[:n], send); err != nil {
 				return err
 			}
 			continue
@@ -219,35 +220,42 @@ func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) e
 	}
 }
 
-// send sends messages that are no longer queued, with the node's state: once for all, for all of it was made before (N4).
-func (o *outbox) send(ctx context.Context, batch []outgoing, send func(*holdfastv1.ServerMessage) error) error {
+// send sends messages that are no longer queued, with the node's state: once for all, for all of it was made before (N4). It keeps none of them.
+func (o *outbox) send(ctx context.Context, batch []*holdfastv1.ServerMessage, send func(*holdfastv1.ServerMessage) error) error {
 	state := o.state()
-	for _, m := range batch {
+	for i, m := range batch {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m.message.State = state
-		if err := send(m.message); err != nil {
+		batch[i] = nil
+		m.State = state
+		if err := send(m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeBatch is how many messages the writer takes at once. What it has taken is no longer counted, so it is little.
-const takeBatch = 16
+const (
+	// takeBatch is how many messages the writer takes at once, takeBytes how many bytes but for the last of them. What it has taken is no
+	// longer counted, so it is little.
+	takeBatch = 16
+	takeBytes = 64 << 10
+)
 
-func (o *outbox) take() (batch []outgoing, closed bool) {
+// take moves messages from the queue to batch and returns how many.
+func (o *outbox) take(batch *[takeBatch]*holdfastv1.ServerMessage) (n int, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := min(len(o.queue), takeBatch)
-	batch = o.queue[:n:n]
-	o.queue = o.queue[n:]
-	for _, m := range batch {
-		o.bytes -= m.bytes
+	for taken := 0; n < min(len(o.queue), takeBatch) && taken < takeBytes; n++ {
+		batch[n] = o.queue[n].message
+		taken += o.queue[n].bytes
+		o.bytes -= o.queue[n].bytes
 	}
+	clear(o.queue[:n]) // its array lives on while there is a queue
+	o.queue = o.queue[n:]
 	if len(o.queue) == 0 {
 		o.queue = nil // gives the memory of a burst back: an idle connection costs little
 	}
-	return batch, o.closed
+	return n, o.closed
 }

@@ -1,11 +1,16 @@
 package transport
 
 import (
+	"errors"
 	"runtime"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubbles"
 )
 
 // heap returns how many bytes are reachable.
@@ -47,4 +52,63 @@ func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
 		}
 		runtime.KeepAlive(o)
 	}
+}
+
+// A queue that never becomes empty keeps what waits, and nothing of what was sent.
+func TestSentMessagesAreGivenBack(t *testing.T) {
+	o := newOutbox(4096, noState)
+	var batch [takeBatch]*holdfastv1.ServerMessage
+	for range 2000 {
+		o.jeopardyEnded()
+	}
+	before := heap()
+	const large = 500_000
+	for range 20 {
+		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
+	}
+	for len(o.queue) > 1 {
+		if n, _ := o.take(&batch); n == 0 {
+			t.Fatal("nothing is taken from a queue")
+		}
+	}
+	clear(batch[:])
+	if kept := heap() - before; kept > 2*large || o.err() != nil {
+		t.Errorf("%d bytes are kept, %d of them in messages that wait", kept, o.bytes)
+	}
+	runtime.KeepAlive(o)
+}
+
+// What the writer has taken is not counted: it takes few bytes at once, and keeps none of what it has sent.
+func TestTheWriterHoldsLittle(t *testing.T) {
+	o := newOutbox(4096, noState)
+	const large = 500_000
+	for range 20 {
+		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
+	}
+	all := o.bytes
+	stop := errors.New("stop")
+	err := o.run(t.Context(), func(*holdfastv1.ServerMessage) error { return stop })
+	if taken := all - o.bytes; !errors.Is(err, stop) || taken > 2*large {
+		t.Errorf("%v: %d bytes were taken to send one message", err, taken)
+	}
+}
+
+// A writer that waits keeps nothing of what it has sent.
+func TestAnIdleWriterKeepsNothing(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		o := newOutbox(4096, noState)
+		ended := make(chan error, 1)
+		go func() { ended <- o.run(t.Context(), func(*holdfastv1.ServerMessage) error { return nil }) }()
+		before := heap()
+		const large = 5_000_000
+		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
+		synctest.Wait()
+		if kept := heap() - before; kept > large/2 || o.bytes != 0 {
+			t.Errorf("%d bytes are kept after all was sent, %d are counted", kept, o.bytes)
+		}
+		o.close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
