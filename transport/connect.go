@@ -50,6 +50,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 	s.stats.streams.Add(1)
 	err = c.serve(ctx, stream)
 	cancel()
+	c.out.drop() // the connection itself is kept, by the node, for as long as a session lives that was opened through it
 	c.places.Leave()
 	<-c.roster.drain() // requests end because their context has
 	conn.Disconnect()

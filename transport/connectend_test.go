@@ -57,6 +57,49 @@ func TestASlowReaderLosesItsStream(t *testing.T) {
 	})
 }
 
+// The node keeps the connection of a session until the session ends or moves, however long its stream has ended.
+func TestAnEndedStreamKeepsNothing(t *testing.T) {
+	service := &fakeService{touch: func(ids []session.ID) session.Touched {
+		failures := make([]session.TouchFailure, len(ids))
+		for i, id := range ids {
+			failures[i] = session.TouchFailure{ID: id, Err: session.ErrMoved}
+		}
+		return session.Touched{SafeFor: -1, Failures: failures}
+	}}
+	bubbles.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := make([]uint64, 2000)
+		for i := range ids {
+			ids[i] = uint64(i + 1)
+		}
+		send(t, stream, resumeMessage(1, 7))
+		receive(t, stream)
+		for seq := range uint64(50) { // of which nothing is read
+			send(t, stream, touchMessage(seq+2, ids...))
+		}
+		synctest.Wait()
+		c := service.newest().(*connection)
+		if c.out.bytes < 1<<20 {
+			t.Fatalf("%d bytes wait for a client that does not read", c.out.bytes)
+		}
+		cancel()
+		synctest.Wait()
+		c.Moved(7, 10)
+		c.Gone(certificate(8))
+		c.Jeopardy(time.Now(), nil)
+		if len(c.out.queue) != 0 || c.out.bytes != 0 || len(c.roster.sessions) != 0 || service.ended() != 1 {
+			t.Errorf("%d messages and %d sessions are kept, %d connections disconnected", len(c.out.queue), len(c.roster.sessions), service.ended())
+		}
+	})
+}
+
 func TestOutgoingBytesAreBounded(t *testing.T) {
 	o := newOutbox(1<<20, noState)
 	for n := 0; o.err() == nil; n++ {

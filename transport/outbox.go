@@ -188,6 +188,13 @@ func (o *outbox) close() {
 	}
 }
 
+// drop takes no more, and gives up what is queued: the stream has ended.
+func (o *outbox) drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed, o.queue, o.bytes = true, nil, 0
+}
+
 // err returns why the queue overflowed.
 func (o *outbox) err() error {
 	o.mu.Lock()
