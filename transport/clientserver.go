@@ -40,8 +40,8 @@ type ClientConfig struct {
 	MaxSessions int
 	// MaxRequests is the number of opens, resumes, upgrades and closes under way on one Connect stream; default 1,024.
 	MaxRequests int
-	// MaxOutgoing is the number of messages that wait for a client that does not read; default 4,096. One more ends its
-	// stream with RESOURCE_EXHAUSTED.
+	// MaxOutgoing is the number of messages that wait for a client that does not read; default 4,096, or twice MaxRequests if that is more:
+	// all of them may be answered at once. One more ends its stream with RESOURCE_EXHAUSTED.
 	MaxOutgoing int
 	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may take;
 	// default 30 s and 10 s.
@@ -63,7 +63,7 @@ func (c ClientConfig) withDefaults() ClientConfig {
 	c.MaxConnections = or(c.MaxConnections, 20_000)
 	c.MaxSessions = or(c.MaxSessions, 100_000)
 	c.MaxRequests = or(c.MaxRequests, 1024)
-	c.MaxOutgoing = or(c.MaxOutgoing, 4096)
+	c.MaxOutgoing = or(c.MaxOutgoing, max(4096, 2*c.MaxRequests))
 	c.KeepaliveTime = or(c.KeepaliveTime, 30*time.Second)
 	c.KeepaliveTimeout = or(c.KeepaliveTimeout, 10*time.Second)
 	c.KeepaliveMinTime = or(c.KeepaliveMinTime, 5*time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -93,4 +94,31 @@ func TestAPlaceIsGivenBackBeforeTheAnswer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAllRequestsAnsweredAtOnce: a client that reads gets all answers, however many requests it may have under way.
+func TestAllRequestsAnsweredAtOnce(t *testing.T) {
+	for _, most := range []int{1024, 8192} {
+		bubbles.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
+				<-release
+				return grant(7), nil
+			}}
+			_, network, stop := clientPort(t, ClientConfig{MaxRequests: most}, service)
+			defer stop()
+			stream := connected(t, network)
+			for i := range most {
+				send(t, stream, openMessage(uint64(i+1)))
+			}
+			synctest.Wait()
+			close(release)
+			synctest.Wait() // all that is not on its way waits
+			for range most {
+				if m := receive(t, stream); m.GetOpened() == nil {
+					t.Fatalf("of %d answers, one is %v", most, m)
+				}
+			}
+		})
+	}
 }
