@@ -58,8 +58,11 @@ type Labels []Label
 
 // NewLabels sorts and checks m. The error is a [FieldError].
 func NewLabels(m map[string]string) (Labels, error) {
-	if len(m) == 0 {
+	switch {
+	case len(m) == 0:
 		return nil, nil
+	case len(m) > MaxLabels: // before they are sorted: one message has room for 100,000
+		return nil, tooManyLabels()
 	}
 	labels := make(Labels, 0, len(m))
 	for k, v := range m {
@@ -72,7 +75,7 @@ func NewLabels(m map[string]string) (Labels, error) {
 // Check reports what is out of range as a [FieldError].
 func (l Labels) Check() error {
 	if len(l) > MaxLabels {
-		return &FieldError{Field: "labels", Limit: fmt.Sprintf("at most %d", MaxLabels)}
+		return tooManyLabels()
 	}
 	for i, label := range l {
 		switch {
@@ -85,6 +88,10 @@ func (l Labels) Check() error {
 		}
 	}
 	return nil
+}
+
+func tooManyLabels() error {
+	return &FieldError{Field: "labels", Limit: fmt.Sprintf("at most %d", MaxLabels)}
 }
 
 // Value returns the value of key.

@@ -3,6 +3,7 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -69,5 +70,20 @@ func TestLabels(t *testing.T) {
 	}
 	if _, ok := labels.Value("none"); ok {
 		t.Error("Value of a key that is not there")
+	}
+}
+
+// Whoever sends 100,000 labels is refused for the price of counting them.
+func TestTooManyLabelsAreNotSorted(t *testing.T) {
+	many := make(map[string]string)
+	for i := range 100_000 {
+		many[fmt.Sprint(i)] = ""
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := session.NewLabels(many)
+	runtime.ReadMemStats(&after)
+	if cost := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, session.ErrInvalid) || cost > 100_000 {
+		t.Errorf("%v, for %d bytes", err, cost)
 	}
 }
