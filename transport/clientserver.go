@@ -171,3 +171,8 @@ func (s *ClientServer) Stats() ClientStats {
 
 // ours reports whether a method is one of Holdfast's own.
 func ours(method string) bool { return strings.HasPrefix(method, "/holdfast.") }
+
+// tellsState reports whether refusals of a method tell the node's state: those of SessionService and IdService do (N1).
+func tellsState(method string) bool {
+	return ours(method) && !strings.HasPrefix(method, "/"+holdfastv1.ClusterService_ServiceDesc.ServiceName+"/")
+}

@@ -44,7 +44,7 @@ type port struct {
 	crowd crowd
 	// maxMessageBytes bounds a message from the other side.
 	maxMessageBytes int
-	// state is told by refusals of unary calls; nil: none is.
+	// state is told by refusals of unary calls that tell it; nil: none does.
 	state func() *holdfastv1.NodeState
 
 	// stopping is closed when Stop begins: streams end.
@@ -141,7 +141,7 @@ func (p *port) halt(ctx context.Context) error {
 func (p *port) unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 	defer func() {
 		applied := fromApplied(err)
-		if err = p.answer(call.FullMethod, err); err != nil && p.state != nil && ours(call.FullMethod) {
+		if err = p.answer(call.FullMethod, err); err != nil && p.state != nil && tellsState(call.FullMethod) {
 			state := p.state()
 			if applied {
 				state.Mode = holdfastv1.Mode_MODE_READ_ONLY

@@ -134,6 +134,21 @@ func TestN4IndexOfUnaryAnswersIsReadLast(t *testing.T) {
 	})
 }
 
+// What ClusterService tells of the node it tells as its own, in the answer (N1).
+func TestN1RefusalsOfClusterServiceTellNoState(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		network := newPipes()
+		port := NewClientServer(ClientConfig{}, newApplying(), fakeCluster{err: session.ErrStopping})
+		served := make(chan error, 1)
+		go func() { served <- port.Serve(network) }()
+		defer func() { _ = port.Stop(t.Context()); <-served }()
+		_, err := holdfastv1.NewClusterServiceClient(dialPipes(t, network)).GetStatus(t.Context(), &holdfastv1.GetStatusRequest{})
+		if got := StateOf(err); !errors.Is(Domain(err), session.ErrStopping) || got != (session.NodeState{}) {
+			t.Errorf("the refusal %v tells %+v", err, got)
+		}
+	})
+}
+
 // Every message of a connection tells the node's state as of its sending.
 func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
