@@ -14,6 +14,10 @@ const leastHint = time.Millisecond
 // clients that were asked back at different moments are late by.
 const burstPart = 10
 
+// mostAtOnce is what one request costs at the most, and so the most that a bucket is in debt: a call that names thousands would otherwise have
+// everybody wait for minutes, and sessions expire, where the budget is small.
+const mostAtOnce = int64(time.Second)
+
 // bucket is one budget: a token bucket, and the queue of those whom it refused. It takes no lock and allocates nothing, because every touch
 // passes one. All moments are in nanoseconds from a base that its user chooses.
 //
@@ -48,6 +52,9 @@ func (b *bucket) limit(rate int) {
 	b.burst = b.interval * int64(max(rate/burstPart, 1))
 }
 
+// cost is how long the tokens that a request for n is charged for take to come.
+func (b *bucket) cost(n int) int64 { return min(int64(n)*b.interval, mostAtOnce) }
+
 // take takes n tokens, or none. They are taken when there is one, and the bucket is in debt from then on: requests for many would otherwise
 // wait for ever while others take one at a time.
 func (b *bucket) take(now int64, n int) bool {
@@ -60,14 +67,14 @@ func (b *bucket) take(now int64, n int) bool {
 		if from-now+b.interval > b.burst {
 			return false
 		}
-		if b.used.CompareAndSwap(used, from+int64(n)*b.interval) {
+		if b.used.CompareAndSwap(used, from+b.cost(n)) {
 			return true
 		}
 	}
 }
 
-// giveBack returns n tokens that were taken for nothing.
-func (b *bucket) giveBack(n int) { b.used.Add(-int64(n) * b.interval) }
+// giveBack returns what a request for n took for nothing.
+func (b *bucket) giveBack(n int) { b.used.Add(-b.cost(n)) }
 
 // wait takes a place for one whom take refused a token at the same moment, and returns the moment at which it is to come back: not after due,
 // the moment of the place that it has given up to ask now, unless that has passed. The caller gives the place up with leave.
@@ -91,7 +98,7 @@ func (b *bucket) leave(n int) { b.waiting.Add(-int64(n) * b.interval) }
 
 // refuse returns the moment at which one without a place is to come back, whom take refused n tokens at the same moment.
 func (b *bucket) refuse(now int64, n int) int64 {
-	cost := int64(n) * b.interval
+	cost := b.cost(n)
 	for {
 		loose := b.loose.Load()
 		slot := max(b.place(now, b.promised.Load(), cost, b.waiting.Load()), loose+cost)
@@ -114,9 +121,9 @@ func (b *bucket) place(now, promised, cost, ahead int64) int64 {
 	return slot
 }
 
-// first returns when there is a token if nobody else comes.
+// first returns when there is a token if nobody else comes: after about [mostAtOnce] at the latest.
 func (b *bucket) first(now int64) int64 {
-	return min(max(b.used.Load(), now)+b.interval-b.burst, now+int64(session.MaxRetryAfter))
+	return max(b.used.Load(), now) + b.interval - b.burst
 }
 
 // idle reports whether the bucket is as good as a new one.

@@ -57,16 +57,40 @@ func TestBucketThatIsNoLimit(t *testing.T) {
 // A request for more than the bucket holds is served by a full one, which then is in debt.
 func TestBucketInDebt(t *testing.T) {
 	b := newBucket(1000)
-	if !b.take(0, 10_000) {
+	if !b.take(0, 500) {
 		t.Fatal("a full bucket refuses what it can never hold")
 	}
-	second := int64(time.Second)
-	if b.take(10*second-int64(100*time.Millisecond), 1) || !b.take(10*second-int64(99*time.Millisecond), 1) {
-		t.Error("10,000 at 1,000 a second are paid off after 10 s, less the burst of 100 ms")
+	ms := int64(time.Millisecond)
+	if b.take(400*ms, 1) || !b.take(401*ms, 1) {
+		t.Error("500 at 1,000 a second are paid off after 500 ms, less the burst of 100 ms")
 	}
 	b.giveBack(1)
-	if !b.take(10*second-int64(99*time.Millisecond), 1) {
+	if !b.take(401*ms, 1) {
 		t.Error("a token that was given back is gone")
+	}
+}
+
+// However many sessions one request names, it has nobody wait for longer than a second: those whose sessions live must not lose them to it.
+func TestBucketBoundsTheDebt(t *testing.T) {
+	for _, rate := range []int{1, 100, 2500} {
+		b := newBucket(rate)
+		if !b.take(0, session.MaxTouchBatch) {
+			t.Fatal("a full bucket refuses what it can never hold")
+		}
+		paid := int64(time.Second) + b.interval - b.burst
+		if got := b.refuse(0, 1); got != paid {
+			t.Errorf("a budget of %d asks others back after %v", rate, time.Duration(got))
+		}
+		if one := b.refuse(0, session.MaxTouchBatch); one > paid+int64(time.Second) {
+			t.Errorf("a budget of %d asks one for many back after %v", rate, time.Duration(one))
+		}
+		if b.take(paid-1, 1) || !b.take(paid, session.MaxTouchBatch) {
+			t.Errorf("a budget of %d is not paid off on time", rate)
+		}
+		b.giveBack(session.MaxTouchBatch)
+		if got, want := b.used.Load(), b.burst-b.interval+paid; got != want {
+			t.Errorf("what was taken is not what was given back: the budget is used up to %v, want %v", time.Duration(got), time.Duration(want))
+		}
 	}
 }
 
@@ -126,11 +150,6 @@ func TestBucketBoundsTheWait(t *testing.T) {
 		if n != 3 {
 			t.Errorf("%d were asked to wait %v, want 3", n, hint)
 		}
-	}
-	b = newBucket(1)
-	b.take(0, session.MaxTouchBatch)
-	if got := time.Duration(b.refuse(0, 1)); got != session.MaxRetryAfter {
-		t.Errorf("a bucket that is hours in debt asks to wait %v", got)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // GateConfig says how much a node takes on in a second. 0 is no limit.
 type GateConfig struct {
 	// Opens, Resumes and Touches are budgets of the node, apart from each other. Touches of a Connect stream count once a message, those of
-	// TouchSessions once a token.
+	// TouchSessions once a token, but no call as more than a second's budget.
 	Opens, Resumes, Touches int
 	// ArrivalsPerAddress and ArrivalsPerPrincipal are opens and resumes together of one address, and of one principal; see [Visitor].
 	ArrivalsPerAddress, ArrivalsPerPrincipal int
