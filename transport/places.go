@@ -17,7 +17,8 @@ type Arrival struct {
 }
 
 // Places are the places that requests of one connection hold in the queues of a gate, from a refusal until they come back or the
-// connection ends: nobody lines up behind those who have gone. Safe for concurrent use.
+// connection ends: nobody lines up behind those who have gone. A request that the client has given up never comes back: its place is given to
+// another when no other is free and its moment is so long ago that it is worth nothing. Safe for concurrent use.
 type Places struct {
 	gate    *Gate
 	visitor Visitor
@@ -26,6 +27,8 @@ type Places struct {
 	mu   sync.Mutex
 	left bool              // guarded by mu
 	held map[Arrival]place // guarded by mu
+	// searched is when held was last looked through for places to give on. guarded by mu
+	searched int64
 }
 
 type place struct {
@@ -34,8 +37,8 @@ type place struct {
 	due int64
 }
 
-// Places returns the places of a connection, none yet and at most so many: what is refused beyond that is served as Admit serves it. The caller
-// calls Leave when the connection ends.
+// Places returns the places of a connection, none yet and at most so many, and one for its touches: what is refused beyond that is served as Admit
+// serves it. The caller calls Leave when the connection ends.
 func (g *Gate) Places(v Visitor, most int) *Places { return &Places{gate: g, visitor: v, most: most} }
 
 // Admit takes a request that comes at now out of the budgets it counts in, or refuses it as [Gate.Admit] does, with a place. One that comes
@@ -53,7 +56,7 @@ func (p *Places) Admit(now time.Time, a Arrival) error {
 	switch {
 	case b == nil:
 		return nil
-	case p.left || len(p.held) >= p.most:
+	case p.left || !p.room(at, a.Kind):
 		return p.gate.refused(a.Kind, scope, b.refuse(at, 1)-at)
 	case b != former.bucket:
 		former.due = 0
@@ -64,6 +67,31 @@ func (p *Places) Admit(now time.Time, a Arrival) error {
 	due := b.wait(at, former.due)
 	p.held[a] = place{b, due}
 	return p.gate.refused(a.Kind, scope, due-at)
+}
+
+// searchInterval is how often a connection without a free place looks for one: a look costs as much as there are places.
+const searchInterval = int64(time.Second)
+
+// room reports whether a request may hold a place. Touches always may: sessions live by them, and all of a connection are one request, whose
+// place is not counted. Called with mu held.
+func (p *Places) room(at int64, k Kind) bool {
+	most := p.most
+	if _, touches := p.held[Arrival{Kind: Touches}]; touches {
+		most++
+	}
+	if k == Touches || len(p.held) < most {
+		return true
+	}
+	if at >= p.searched+searchInterval {
+		p.searched = at
+		for a, h := range p.held {
+			if a.Kind != Touches && h.due+int64(session.MaxRetryAfter) < at {
+				h.bucket.leave(1)
+				delete(p.held, a)
+			}
+		}
+	}
+	return len(p.held) < most
 }
 
 // Unserved is [Gate.Unserved] for a request that Admit admitted.

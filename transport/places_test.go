@@ -69,6 +69,61 @@ func TestPlacesAreBounded(t *testing.T) {
 	}
 }
 
+// A client gives requests up on a connection that lives on: what it asks for later is promised places all the same.
+func TestPlacesOfWhatIsGivenUpAreGivenOn(t *testing.T) {
+	const most, tick = 50, 10 * time.Millisecond
+	g := NewGate(GateConfig{Opens: 100, Resumes: 100, Touches: 100})
+	p := g.Places(Visitor{}, most)
+	open := func(i int) Arrival { return Arrival{Kind: Opens, Open: session.RequestID{byte(i)}} }
+	refused := func(now time.Time, a Arrival) {
+		t.Helper()
+		drain(g, now, a.Kind, Visitor{})
+		refusedBy(t, p.Admit(now, a))
+	}
+	holds := func(opens, resumes, touches int64) {
+		t.Helper()
+		for k, want := range map[Kind]int64{Opens: opens, Resumes: resumes, Touches: touches} {
+			if got := g.node[k].waiting.Load() / int64(tick); got != want {
+				t.Errorf("%d places of %s, want %d", got, k, want)
+			}
+		}
+	}
+	for i := range 2 * most {
+		refused(g.base, open(i))
+	}
+	holds(most, 0, 0)
+	late := g.base.Add(session.MaxRetryAfter) // not too late for any of them
+	refused(late, Arrival{Kind: Resumes, Session: 1})
+	holds(most, 0, 0)
+	refused(late, Arrival{Kind: Touches})
+	refused(late, Arrival{Kind: Touches})
+	refused(late, open(0)) // which so was not given up
+	holds(most, 0, 1)
+	later := late.Add(most*tick + time.Duration(searchInterval))
+	refused(later, Arrival{Kind: Resumes, Session: 1})
+	holds(1, 1, 1)
+	if len(p.held) != 3 {
+		t.Errorf("%d places are held, want 3", len(p.held))
+	}
+}
+
+// Looking for places to give on is not done for every request.
+func TestAFullConnectionIsSearchedOnceASecond(t *testing.T) {
+	g := NewGate(GateConfig{Resumes: 100})
+	drain(g, g.base, Resumes, Visitor{})
+	p := g.Places(Visitor{}, 1)
+	refusedBy(t, p.Admit(g.base, Arrival{Kind: Resumes, Session: 1}))
+	begin := g.base.Add(session.MaxRetryAfter)
+	for ms := range 1100 {
+		now := begin.Add(time.Duration(ms) * time.Millisecond)
+		drain(g, now, Resumes, Visitor{})
+		refusedBy(t, p.Admit(now, Arrival{Kind: Resumes, Session: 2}))
+		if _, kept := p.held[Arrival{Kind: Resumes, Session: 1}]; kept != (ms < 1000) {
+			t.Fatalf("after %d ms, the place of one that does not come back is held: %t", ms, kept)
+		}
+	}
+}
+
 // The same on the port: a stream that ends gives its places up.
 func TestAConnectionThatEndsGivesItsPlacesUp(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
