@@ -155,6 +155,10 @@ func raftSettings() []setting {
 	}
 }
 
+// minLaggingWait leaves a healthy follower time to apply what the leader has answered already: it hears of the commit up to
+// commitTimeout later. A node that waits for less refuses opens that were done.
+const minLaggingWait = 10 * commitTimeout
+
 func clientSettings() []setting {
 	return []setting{
 		number("max_message_bytes", "1048576", span[int]{64 << 10, 64 << 20},
@@ -167,7 +171,7 @@ func clientSettings() []setting {
 			func(c *Config) *int { return &c.MaxSessionsPerConnection }).helps("sessions served through one connection"),
 		number("max_requests_per_connection", "1024", span[int]{1, 1 << 16},
 			func(c *Config) *int { return &c.MaxRequestsPerConnection }).helps("requests of one connection that wait for an answer"),
-		duration("lagging_wait", "1s", span[time.Duration]{0, time.Minute},
+		duration("lagging_wait", "1s", span[time.Duration]{minLaggingWait, time.Minute},
 			func(c *Config) *time.Duration { return &c.LaggingWait }).
 			helps("how long a request waits for this node to catch up with its token; at most min_timeout"),
 	}

@@ -160,6 +160,7 @@ func TestCompleteRefuses(t *testing.T) {
 		{"expiry too fine", func(c *Config) { c.ExpiryInterval = 49 * time.Millisecond }, "expiry_interval 49ms: must be 50ms to 1m"},
 		{"expiry too coarse", func(c *Config) { c.ExpiryInterval = 5 * time.Second }, "expiry_interval 5s: must be at most min_timeout 4s"},
 		{"lagging wait", func(c *Config) { c.LaggingWait = 5 * time.Second }, "lagging_wait 5s: must be at most min_timeout 4s"},
+		{"lagging wait too short", func(c *Config) { c.LaggingWait = 99 * time.Millisecond }, "lagging_wait 99ms: must be 100ms to 1m"},
 		{"stall", func(c *Config) { c.StallLimit = 999 * time.Millisecond }, "stall_limit 999ms: must be at least raft_heartbeat_timeout 1s"},
 		{"lease", func(c *Config) { c.RaftLeaseTimeout = 1001 * time.Millisecond }, "raft_lease_timeout 1.001s: must be at most raft_heartbeat_timeout 1s"},
 		{"election", func(c *Config) { c.RaftElectionTimeout = 999 * time.Millisecond }, "raft_election_timeout 999ms: must be at least raft_heartbeat_timeout 1s"},
