@@ -1,9 +1,14 @@
 package node
 
 import (
+	"math"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // what a client may send, in its own words
+	"holdfast/session"
 	"holdfast/test/bubbles"
 )
 
@@ -31,4 +36,22 @@ func shortestLaggingWait(t *testing.T) time.Duration {
 	}
 	t.Fatal("no lagging_wait is allowed")
 	return 0
+}
+
+// The smallest message limit that can be configured takes a touch of all sessions that one may name: on a stream, one that is over the limit
+// costs the stream.
+func TestTheSmallestMessageLimitTakesTheLargestTouches(t *testing.T) {
+	touch := &holdfastv1.Touch{Seq: math.MaxUint64, Ids: make([]uint64, session.MaxTouchBatch)}
+	unary := &holdfastv1.TouchSessionsRequest{}
+	token := &holdfastv1.Token{SessionId: math.MaxUint64, Credential: make([]byte, 16), Attachment: math.MaxUint64, Local: true}
+	for range session.MaxTouchBatch {
+		unary.Tokens = append(unary.Tokens, token)
+	}
+	for _, m := range []proto.Message{touch, unary} {
+		c := validConfig(t)
+		c.MaxMessageBytes = proto.Size(m) - 1
+		if _, err := c.Complete(); err == nil {
+			t.Errorf("%d bytes are enough for the settings, and not for the largest %s", c.MaxMessageBytes, m.ProtoReflect().Descriptor().Name())
+		}
+	}
 }

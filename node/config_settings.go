@@ -159,9 +159,12 @@ func raftSettings() []setting {
 // commitTimeout later. A node that waits for less refuses opens that were done.
 const minLaggingWait = 10 * commitTimeout
 
+// minMessageBytes is above what session.MaxTouchBatch tokens take, some 420 KB.
+const minMessageBytes = 512 << 10
+
 func clientSettings() []setting {
 	return []setting{
-		number("max_message_bytes", "1048576", span[int]{64 << 10, 64 << 20},
+		number("max_message_bytes", "1048576", span[int]{minMessageBytes, 64 << 20},
 			func(c *Config) *int { return &c.MaxMessageBytes }).helps("size of one message of a client"),
 		number("max_streams_per_connection", "64", span[int]{1, 1 << 16},
 			func(c *Config) *int { return &c.MaxStreamsPerConnection }).helps("open calls of one network connection"),
