@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -20,6 +21,11 @@ const (
 	endpointsVariable = envPrefix + "ENDPOINTS"
 	principalVariable = envPrefix + "PRINCIPAL"
 )
+
+// serviceLink is a variable that Kubernetes gives to every pod in the namespace of a Service named holdfast: nobody wrote it.
+// A HOLDFAST_PORT that is no address with a scheme was written by somebody who takes it for a setting.
+var serviceLink = regexp.MustCompile(`^` + envPrefix + `(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=` +
+	`|PORT(_[0-9]+_(TCP|UDP))?=(tcp|udp)://|PORT_[0-9]+_(TCP|UDP)_(ADDR|PORT|PROTO)=)`)
 
 // rawFlag keeps what was written, so that a value that makes no sense is named together with all the others.
 type rawFlag struct{ written, kind string }
@@ -45,7 +51,7 @@ func RegisterFlags(fs *pflag.FlagSet) {
 // Load reads a configuration from the flags of [RegisterFlags], the environment (KEY=VALUE, as [os.Environ] returns it),
 // and the file that --config or HOLDFAST_CONFIG names, in this order of precedence; the rest is defaults. A variable
 // that is empty counts as not set. The error joins a [SettingError] for each problem, wherever it is: unknown keys and
-// variables, values that make no sense, and combinations that cannot work.
+// variables (but for the links of Kubernetes to a Service named holdfast), values that make no sense, and combinations that cannot work.
 func Load(fs *pflag.FlagSet, environ []string) (Config, error) {
 	l := loader{c: DefaultConfig(), rows: map[string]setting{}, from: provenance{map[string]string{}, map[string]bool{}}}
 	for _, s := range settings() {
@@ -108,6 +114,9 @@ func (l *loader) environ(env map[string]string) {
 	delete(env, endpointsVariable)
 	delete(env, principalVariable)
 	for _, name := range sortedKeys(env) {
+		if serviceLink.MatchString(name + "=" + env[name]) {
+			continue
+		}
 		l.complain(name, "", "environment", "is no setting: see node run --help")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -298,5 +299,28 @@ func TestBudgetsThatGoTogether(t *testing.T) {
 func TestVariablesOfTheCommandLineMayStandBeside(t *testing.T) {
 	if _, err := load(t, "", []string{"HOLDFAST_NODE=1", "HOLDFAST_DATA_DIR=d", "HOLDFAST_PEERS=" + threePeers, "HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=me"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Kubernetes puts these into every pod of a namespace with a Service named holdfast.
+func TestLinksOfKubernetesMayStandBeside(t *testing.T) {
+	required := []string{"HOLDFAST_NODE=1", "HOLDFAST_DATA_DIR=d", "HOLDFAST_PEERS=" + threePeers}
+	links := []string{
+		"HOLDFAST_SERVICE_HOST=10.0.0.1", "HOLDFAST_SERVICE_PORT=7400", "HOLDFAST_SERVICE_PORT_CLIENT_GRPC=7400", "HOLDFAST_PORT=tcp://10.0.0.1:7400",
+		"HOLDFAST_PORT_7400_TCP=tcp://10.0.0.1:7400", "HOLDFAST_PORT_7400_TCP_PROTO=tcp", "HOLDFAST_PORT_7400_TCP_PORT=7400", "HOLDFAST_PORT_7400_TCP_ADDR=10.0.0.1",
+		"HOLDFAST_PORT_53_UDP=udp://10.0.0.1:53", "HOLDFAST_PORT_53_UDP_ADDR=10.0.0.1",
+	}
+	if _, err := load(t, "", slices.Concat(required, links)); err != nil {
+		t.Error(err)
+	}
+	for _, written := range []string{
+		"HOLDFAST_SERVICE=x", "HOLDFAST_SERVICE_HOSTS=x", "HOLDFAST_SERVICE_PORTS=1", "HOLDFAST_PORT=7400", "HOLDFAST_PORT_7400=tcp://x:1",
+		"HOLDFAST_PORT_7400_TCP=7400", "HOLDFAST_PORT_7400_TCP_HOST=x", "HOLDFAST_PORT_X_TCP_ADDR=x", "HOLDFAST_X_SERVICE_HOST=x",
+	} {
+		name, _, _ := strings.Cut(written, "=")
+		want := name + " (environment): is no setting: see node run --help"
+		if _, err := load(t, "", append(required, written)); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", written, err, want)
+		}
 	}
 }
