@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -157,7 +156,7 @@ type waitingView struct {
 func (c *cli) printWaiting(p place) error {
 	v := waitingView{time.Now().Round(0), client.StateConnectedReadOnly.String(), p.state.Node, p.address, p.state.Index}
 	return c.printLine(v, fmt.Sprintf("%s  %s  node %d  %s  index %d  no session yet: a read-write node is looked for",
-		timeText(v.Time), v.State, v.Node, v.Address, v.Index))
+		timeText(v.Time), v.State, v.Node, escaped(v.Address), v.Index))
 }
 
 // letGo ends the session although ctx has ended, and prints what is left to print.
@@ -207,7 +206,7 @@ func (c *cli) printEvent(e client.Event) error {
 	}
 	text := fmt.Sprintf("%s  %-14s %-24s node %d  safe until %s", timeText(e.At), v.Event, passage, e.Node, timeText(e.SafeUntil))
 	if e.Address != "" {
-		text += "  " + e.Address
+		text += "  " + escaped(e.Address)
 	}
 	if e.Err != nil {
 		v.Error = oneLine(e.Err)
@@ -219,7 +218,7 @@ func (c *cli) printEvent(e client.Event) error {
 // printLine prints v as one line of JSON, or the text.
 func (c *cli) printLine(v any, text string) error {
 	if c.output == "json" {
-		return json.NewEncoder(c.stdout).Encode(v)
+		return writeJSON(c.stdout, v, "")
 	}
 	return write(c.stdout, text)
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
@@ -16,11 +19,58 @@ import (
 // print writes v as JSON, or what table makes of it, as the user wishes.
 func (c *cli) print(v any, text func() string) error {
 	if c.output == "json" {
-		encoder := json.NewEncoder(c.stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(v)
+		return writeJSON(c.stdout, v, "  ")
 	}
 	return write(c.stdout, text())
+}
+
+// writeJSON writes v and ends the line. Control characters of C1, which JSON may hold as they are, are escaped like all others:
+// terminals obey them.
+func writeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, r := range b.String() {
+		if r >= 0x7f && unicode.IsControl(r) {
+			fmt.Fprintf(&text, `\u%04x`, r)
+		} else {
+			text.WriteRune(r)
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// escaped is text of a stranger, such as a server's error or address, as it may go to a terminal and into a cell: what is not
+// printable could command the one and cut the other, and is written as Go writes it in a string.
+func escaped(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+// escapedRows returns rows with every cell escaped.
+func escapedRows(rows [][]string) [][]string {
+	all := make([][]string, 0, len(rows))
+	for _, row := range rows {
+		cells := make([]string, 0, len(row))
+		for _, cell := range row {
+			cells = append(cells, escaped(cell))
+		}
+		all = append(all, cells)
+	}
+	return all
 }
 
 // write prints styled text; what is no terminal gets it plain.
@@ -29,9 +79,9 @@ func write(w io.Writer, text string) error {
 	return err
 }
 
-// columns lays out rows under headers.
+// columns lays out rows under headers, whatever is in the cells.
 func columns(headers []string, rows [][]string) string {
-	t := table.New().Headers(headers...).Rows(rows...).Wrap(false).
+	t := table.New().Headers(headers...).Rows(escapedRows(rows)...).Wrap(false).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).
 		StyleFunc(func(row, _ int) lipgloss.Style {
 			return lipgloss.NewStyle().PaddingRight(2).Bold(row == table.HeaderRow)
@@ -39,9 +89,9 @@ func columns(headers []string, rows [][]string) string {
 	return trimLines(t.Render())
 }
 
-// properties lays out names and values.
+// properties lays out names and values, whatever is in them.
 func properties(rows [][]string) string {
-	t := table.New().Rows(rows...).Wrap(false).
+	t := table.New().Rows(escapedRows(rows)...).Wrap(false).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).
 		StyleFunc(func(_, column int) lipgloss.Style {
 			return lipgloss.NewStyle().PaddingRight(2).Bold(column == 0)
@@ -127,12 +177,21 @@ func viewCertificate(c session.Certificate) certificateView {
 	return v
 }
 
+// labelText shows labels. They are any text that a client chose: what could be taken for something else is quoted.
 func labelText(labels session.Labels) string {
 	words := make([]string, 0, len(labels))
 	for _, l := range labels {
-		words = append(words, l.Key+"="+l.Value)
+		words = append(words, quoteIfStrange(l.Key, `,"=`)+"="+quoteIfStrange(l.Value, `,"`))
 	}
 	return orDash(strings.Join(words, ","))
+}
+
+// quoteIfStrange quotes s when it has one of the special characters, or one that is not printable.
+func quoteIfStrange(s, special string) string {
+	if strings.ContainsAny(s, special) || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // scopeText says who knows a session: its node alone, or all.

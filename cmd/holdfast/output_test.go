@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+
+	"holdfast/session"
+)
+
+// hostile is a title for the terminal, a bell, a return, a control sequence of C1, a line, a tab, and a reversal of what follows.
+const hostile = "\x1b]0;owned\x07\rx\u009b2J\ny\tz\u202e"
+
+// obeyed returns the first character that a terminal would not show, besides what makes our own headers bold.
+func obeyed(text string) (rune, bool) {
+	for _, r := range strings.NewReplacer("\x1b[1m", "", "\x1b[m", "").Replace(text) {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// Labels may hold any text. It neither reaches the terminal as it is, nor hides or forges other labels or rows.
+func TestLabelsDoNotReachTheTerminalAsTheyAre(t *testing.T) {
+	for _, tt := range []struct{ key, value, want string }{
+		{"a", "x y ü 日本", "a=x y ü 日本,other=shown"},
+		{"a", "x=y", "a=x=y,other=shown"},
+		{"a", hostile, `a="\x1b]0;owned\a\rx\u009b2J\ny\tz\u202e",other=shown`},
+		{"a\n", "", `"a\n"=,other=shown`},
+		{"a", "x,other=forged", `a="x,other=forged",other=shown`},
+		{"a=b", `"`, `"a=b"="\"",other=shown`},
+	} {
+		labels, err := session.NewLabels(map[string]string{tt.key: tt.value, "other": "shown"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{
+			"list": columns([]string{"ID", "LABELS"}, [][]string{{"0x01", labelText(labels)}}),
+			"show": properties([][]string{{"id", "0x01"}, {"labels", labelText(labels)}}),
+		} {
+			if lines := strings.Split(text, "\n"); len(lines) != 2 || !strings.HasSuffix(lines[1], "  "+tt.want) {
+				t.Errorf("%s of %q: got %q, want %s at the end", name, tt.value, text, tt.want)
+			}
+		}
+	}
+}
+
+// The same holds of what nodes say: roles, versions, addresses, errors.
+func TestWhatNodesSayDoesNotReachTheTerminalAsItIs(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeJSON(&out, map[string]string{hostile: hostile}, ""); err != nil {
+		t.Fatal(err)
+	}
+	var back map[string]string
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back[hostile] != hostile {
+		t.Errorf("JSON reads as %q (%v), want what was written", back, err)
+	}
+	for name, text := range map[string]string{
+		"cell":     columns([]string{"VERSION"}, [][]string{{hostile}, {"next"}}),
+		"property": properties([][]string{{"version", hostile}, {"x", "next"}}),
+		"error":    oneLine(errors.New(hostile)),
+	} {
+		if r, ok := obeyed(text); ok || !strings.Contains(text, `\x1b]0;owned`) {
+			t.Errorf("%s: %q has %q in it", name, text, r)
+		}
+	}
+	if i := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && unicode.IsControl(r) }); i >= 0 {
+		t.Errorf("JSON: %q has a control character", out.String())
+	}
+}
