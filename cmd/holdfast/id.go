@@ -80,12 +80,15 @@ func (f *layoutFlags) epochTime() (time.Time, error) {
 	if f.epoch == "" {
 		return time.Time{}, nil
 	}
-	if ms, err := strconv.ParseInt(f.epoch, 10, 64); err == nil {
-		return time.UnixMilli(ms), nil
-	}
 	t, err := time.Parse(time.RFC3339, f.epoch)
-	if err != nil {
+	if ms, notMS := strconv.ParseInt(f.epoch, 10, 64); notMS == nil {
+		t, err = time.UnixMilli(ms), nil
+	}
+	switch {
+	case err != nil:
 		return time.Time{}, usage("--epoch %q: want a time such as 2015-01-01T00:00:00Z, or Unix milliseconds", f.epoch)
+	case t.IsZero(): // would be taken for no choice
+		return time.Time{}, usage("--epoch: want whole milliseconds, 1970 to 2999")
 	}
 	return t, nil
 }

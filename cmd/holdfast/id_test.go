@@ -92,6 +92,8 @@ func TestIDExitCodes(t *testing.T) {
 		{"id decode --epoch 0 1", exitUsage, "only snowflakes"},
 		{"id decode --layout snowflake --epoch yesterday 1", exitUsage, "Unix milliseconds"},
 		{"id decode --layout snowflake --epoch -1 1", exitUsage, "--epoch: want whole milliseconds"},
+		{"id decode --layout snowflake --epoch 0001-01-01T00:00:00Z 1", exitUsage, "--epoch: want whole milliseconds"},
+		{"id decode --layout snowflake --epoch -62135596800000 1", exitUsage, "--epoch: want whole milliseconds"},
 		{"id decode --layout snowflake --rollback-bits 9 1", exitUsage, "--rollback-bits: want 0 to 8"},
 		{"id decode --layout snowflake 9223372036854775808", exitUsage, "63 bits"},
 		{"id new", exitUsage, "holdfast session open"},
