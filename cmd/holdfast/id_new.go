@@ -147,9 +147,9 @@ func (f *newFlags) terms() string {
 	}
 	if f.derived {
 		return "Unique only if no other process has " + who + ", which were derived from the MAC address and the process id: " +
-			"nothing makes sure of that, --datacenter and --worker of a configuration can. The clock must not be set back between two runs."
+			"nothing makes sure of that, --datacenter and --worker of a configuration can. No run may start while the clock is behind where an earlier one had it."
 	}
-	return "Unique as long as no other process has " + who + " at the same time, and the clock is not set back between two runs."
+	return "Unique as long as no other process has " + who + " at the same time, and no run starts while the clock is behind where an earlier one had it."
 }
 
 // newView is what id new says in JSON.

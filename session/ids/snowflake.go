@@ -36,7 +36,7 @@ func (e *ClockSetBackError) Is(target error) bool { return target == ErrClockSet
 
 // Policy is the answer of a [Snowflake] to a clock that was set back. All of them keep the ids of one Snowflake unique; none
 // remembers anything beyond the process: a process that starts while the clock is behind where an earlier one of the same
-// machine number had it repeats ids, unless SnowflakeConfig.NotBefore says where that was.
+// machine number had it repeats ids, unless SnowflakeConfig.NotBefore says where that was. So none goes back to before the start.
 type Policy uint8
 
 const (
@@ -102,9 +102,9 @@ type SnowflakeConfig struct {
 	Now func() time.Time
 }
 
-// Snowflake makes snowflakes: at most 4,096 a millisecond, less with RollbackBits. Its first id is later than the millisecond
-// it was made in, so that processes with one machine number that run one after the other repeat nothing while the clock
-// runs forward. Safe for concurrent use.
+// Snowflake makes snowflakes: at most 4,096 a millisecond, less with RollbackBits. All of its ids are later than the millisecond
+// it was made in, whatever the policy, so that processes with one machine number that run one after the other repeat nothing as
+// long as each starts with the clock at or after the newest id of those before. Safe for concurrent use.
 type Snowflake struct {
 	layout Layout
 	policy Policy
@@ -123,7 +123,7 @@ type Snowflake struct {
 type lane struct {
 	// bits are the id's between the milliseconds and the sequence.
 	bits uint64
-	// ms is the newest millisecond in which the lane has made ids, -1 for none yet, and used how many it has made in it.
+	// ms is the newest millisecond in which the lane has made ids, or an earlier process may have, and used how many.
 	ms   int64
 	used uint64
 }
@@ -149,25 +149,18 @@ func NewSnowflake(c SnowflakeConfig) (*Snowflake, error) {
 	if ms < 0 || ms > MaxSnowflakeMS {
 		return nil, ErrClockRange
 	}
-	g.usedUp(&g.lanes[0], ms)
-	if c.NotBefore.IsZero() {
-		return g, nil
+	floor := ms
+	if !c.NotBefore.IsZero() {
+		before := c.NotBefore.UnixMilli() - g.epoch
+		if before < 0 || before >= MaxSnowflakeMS {
+			return nil, &session.FieldError{Field: "not_before", Limit: "within 69.7 years after the epoch"}
+		}
+		floor = max(ms, before)
 	}
-	floor := c.NotBefore.UnixMilli() - g.epoch
-	if floor < 0 || floor >= MaxSnowflakeMS {
-		return nil, &session.FieldError{Field: "not_before", Limit: "within 69.7 years after the epoch"}
-	}
-	for i := range g.lanes {
-		g.usedUp(&g.lanes[i], floor)
+	for i := range g.lanes { // all: nobody knows which of them an earlier process has used
+		g.lanes[i].ms, g.lanes[i].used = floor, g.perMS
 	}
 	return g, nil
-}
-
-// usedUp leaves l no id up to ms.
-func (g *Snowflake) usedUp(l *lane, ms int64) {
-	if ms >= l.ms {
-		l.ms, l.used = ms, g.perMS
-	}
 }
 
 func (c SnowflakeConfig) check() error {
@@ -207,12 +200,12 @@ func (c SnowflakeConfig) lanes() []lane {
 	machine := func(worker uint64) uint64 {
 		return c.Machine.Datacenter<<snowflakeDatacenterShift | worker<<snowflakeWorkerShift
 	}
-	lanes := []lane{{bits: machine(c.Machine.Worker), ms: -1}}
+	lanes := []lane{{bits: machine(c.Machine.Worker)}}
 	for _, worker := range c.Spares {
-		lanes = append(lanes, lane{bits: machine(worker), ms: -1})
+		lanes = append(lanes, lane{bits: machine(worker)})
 	}
 	for rollback := uint64(1); rollback < 1<<c.RollbackBits; rollback++ {
-		lanes = append(lanes, lane{bits: lanes[0].bits | rollback<<(snowflakeSequenceBits-c.RollbackBits), ms: -1})
+		lanes = append(lanes, lane{bits: lanes[0].bits | rollback<<(snowflakeSequenceBits-c.RollbackBits)})
 	}
 	return lanes
 }

@@ -105,6 +105,10 @@ func TestClockTables(t *testing.T) {
 			{ms: 101, id: id(101, 7, 0)}, // a worker that is behind is used again
 			{ms: 100, refuse: back, behind: time.Millisecond},
 		}},
+		{"no worker goes back to before the start", ids.SnowflakeConfig{Policy: ids.SwitchWorker, Spares: []uint64{9}}, []step{
+			{ms: 2, id: id(2, 7, 0)},
+			{ms: 0, refuse: back, behind: 2 * time.Millisecond}, // an earlier process may have used 9 in it
+		}},
 		{"one rollback bit", ids.SnowflakeConfig{Policy: ids.RollbackBits, RollbackBits: 1}, []step{
 			{ms: 100, id: id(100, 7, 0)},
 			{ms: 99, id: id(99, 7, 1<<11)},
@@ -339,29 +343,5 @@ func checkParts(t *rapid.T, c ids.SnowflakeConfig, l ids.Layout, got uint64, at 
 	if err != nil || d.Value("ms") != uint64(at) || d.Value("datacenter") != c.Machine.Datacenter ||
 		d.Value("worker") != c.Machine.Worker && !slices.Contains(c.Spares, d.Value("worker")) {
 		t.Fatalf("%v at %d: %+v, %v", c.Policy, at, d, err)
-	}
-}
-
-// What no policy does: remember over a restart. The same machine number after a restart with the clock set back makes the
-// same ids, unless it is told where the clock was.
-func TestRestartWithTheClockSetBackRepeatsIDs(t *testing.T) {
-	for _, c := range snowflakeConfigs() {
-		g, clock := generator(t, c)
-		clock.set(10)
-		before, err := g.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		restarted, clock := generator(t, c)
-		clock.set(10)
-		if again, err := restarted.Next(t.Context()); err != nil || again != before {
-			t.Errorf("%v: %#x, %v, want %#x again", c.Policy, again, err, before)
-		}
-		c.NotBefore = ids.TwitterEpoch().Add(10 * time.Millisecond)
-		restarted, clock = generator(t, c)
-		clock.set(11)
-		if again, err := restarted.Next(t.Context()); err != nil || again <= before {
-			t.Errorf("%v, not before 10 ms: %#x, %v, want above %#x", c.Policy, again, err, before)
-		}
 	}
 }
