@@ -30,13 +30,10 @@ func TestO3ClaimsForTheNodeThatAsks(t *testing.T) {
 // TestO3RefusesClaims holds that what would use up a node's ids is not proposed.
 func TestO3RefusesClaims(t *testing.T) {
 	solo(t, func(w *world, m *member) {
-		for field, claim := range map[string]session.ClaimRequest{
-			"count": {Count: 0},
-			"ms":    {Count: 1, MS: session.MaxMS},
-		} {
+		for _, count := range []uint32{0, session.MaxClaim + 1} {
 			var got *session.FieldError
-			if r := m.ask(session.Request{Claim: &claim}); !errors.As(r.Err, &got) || got.Field != field {
-				t.Errorf("claim %+v = %v, want a FieldError of %s", claim, r.Err, field)
+			if r := m.ask(session.Request{Claim: &session.ClaimRequest{Count: count}}); !errors.As(r.Err, &got) || got.Field != "count" {
+				t.Errorf("claim of %d = %v, want a FieldError of count", count, r.Err)
 			}
 		}
 		if all, _ := proposed[session.ClaimIDs](w.log); len(all) > 0 {

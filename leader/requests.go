@@ -10,9 +10,6 @@ import (
 	"holdfast/session"
 )
 
-// maxAhead is how far the clock of a node that took an open may be ahead of the leader's (O1).
-const maxAhead = time.Minute
-
 // serve has a request handled beside the stream; its reply goes out on it.
 func (t *Tracker) serve(ctx context.Context, s *stream, r *session.Request) {
 	refuse := func(err error) { s.reply(&session.Reply{Seq: r.Seq, Err: err}) }
@@ -63,28 +60,16 @@ func (t *Tracker) open(ctx context.Context, node session.Node, r *session.OpenRe
 	if err != nil {
 		return session.Reply{}, err
 	}
-	if err := r.Labels.Check(); err != nil {
+	if err = r.Labels.Check(); err != nil {
 		return session.Reply{}, err
 	}
-	if err := t.checkMS(node, r.MS); err != nil {
+	ms, err := t.timeOf(node, r.MS)
+	if err != nil {
 		return session.Reply{}, err
 	}
 	return t.propose(ctx, session.OpenSession{
-		Node: node, MS: r.MS, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID,
+		Node: node, MS: ms, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID,
 	})
-}
-
-// checkMS refuses a time that would use up a node's ids (O1).
-func (t *Tracker) checkMS(node session.Node, ms uint64) error {
-	switch {
-	case ms > session.MaxMS:
-		return &session.FieldError{Field: "ms", Limit: "0 to 2^40 - 1"}
-	case ms > session.MS(t.cfg.Clock().Add(maxAhead)):
-		return &session.FieldError{
-			Field: "ms", Limit: fmt.Sprintf("at most %v ahead of the leader's clock: set the clock of node %d", maxAhead, node),
-		}
-	}
-	return nil
 }
 
 // claim proposes a block of ids for the node that asks (O3). What it asks for was never used and is never used again, so
@@ -93,10 +78,11 @@ func (t *Tracker) claim(ctx context.Context, node session.Node, r *session.Claim
 	if err := session.CheckClaim(r.Count); err != nil {
 		return session.Reply{}, err
 	}
-	if err := t.checkMS(node, r.MS); err != nil {
+	ms, err := t.timeOf(node, r.MS)
+	if err != nil {
 		return session.Reply{}, err
 	}
-	return t.propose(ctx, session.ClaimIDs{Node: node, MS: r.MS, Count: r.Count})
+	return t.propose(ctx, session.ClaimIDs{Node: node, MS: ms, Count: r.Count})
 }
 
 // upgrade proposes to make a local session global for the one node that can know it (L7).

@@ -57,6 +57,8 @@ type Tracker struct {
 	stats  counters
 	opens  openMarks
 	looks  atomic.Uint64
+	// ahead has a mark for each number of a node whose clock was seen to be ahead.
+	ahead [1 << 8]atomic.Bool
 	// kick wakes Run: a round became good, a reader waits, a close was decided, a member was lost.
 	kick chan struct{}
 	// over is closed when the term is over, after reason was set.
