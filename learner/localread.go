@@ -25,36 +25,60 @@ func (l *Local) find(id session.ID, now, vouched time.Duration) (session.Listed,
 	return s.listed(now, vouched), true
 }
 
-// list returns one page of the sessions that match a filter.
+// maxHeld bounds the sessions of a list that touches, opens and expiries wait for; a list looks at up to maxScan.
+const maxHeld = 256
+
+// list returns one page of the sessions that match a filter. It is of no one moment: whoever lives from before the call until
+// it ends is looked at once, in the order of ids; what is opened or ends meanwhile may be in it, and one that ended stays in it.
 func (l *Local) list(q session.Query, now, vouched time.Duration) session.Page {
+	look := localLook{query: q, now: now, vouched: vouched, upTo: q.After}
+	if q.Filter.Scope != session.ScopeGlobal {
+		for l.lookOn(&look) {
+		}
+	}
+	return look.page
+}
+
+// localLook is a list under way.
+type localLook struct {
+	query        session.Query
+	now, vouched time.Duration
+	// upTo is the last id that was looked at, which may have ended since; the list goes on after it.
+	upTo session.ID
+	// looked is how many sessions were.
+	looked int
+	page   session.Page
+}
+
+// lookOn goes on with a list for up to maxHeld ids, and reports whether it has to go on again.
+func (l *Local) lookOn(look *localLook) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var page session.Page
-	if q.Filter.Scope == session.ScopeGlobal {
-		return page
-	}
-	i, found := slices.BinarySearch(l.order, q.After)
+	i, found := slices.BinarySearch(l.order, look.upTo)
 	if found {
 		i++
 	}
-	var last session.ID
-	for scanned := 0; i < len(l.order); i++ {
-		s := l.serving[l.order[i]]
-		if s == nil {
-			continue
+	end := min(i+maxHeld, len(l.order))
+	for ; i < end; i++ {
+		if s := l.serving[l.order[i]]; s != nil {
+			if len(look.page.Sessions) == look.query.Size || look.looked == maxScan {
+				look.page.Next = look.upTo
+				return false
+			}
+			look.at(s)
 		}
-		if len(page.Sessions) == q.Size || scanned == maxScan {
-			page.Next = last
-			return page
-		}
-		scanned++
-		last = s.facts.ID
-		listed := s.listed(now, vouched)
-		if q.Filter.Match(&s.facts) && q.Filter.MatchRemaining(listed.Remaining) {
-			page.Sessions = append(page.Sessions, listed)
-		}
+		look.upTo = l.order[i]
 	}
-	return page
+	return end < len(l.order)
+}
+
+// at looks at a session. Called with mu held.
+func (look *localLook) at(s *local) {
+	look.looked++
+	listed := s.listed(look.now, look.vouched)
+	if look.query.Filter.Match(&s.facts) && look.query.Filter.MatchRemaining(listed.Remaining) {
+		look.page.Sessions = append(look.page.Sessions, listed)
+	}
 }
 
 // merge makes one page of two, each of which is complete up to its Next. A session that is in both became global after the
