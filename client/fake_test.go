@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -184,6 +185,13 @@ func (n *fakeNode) down() {
 	if server != nil {
 		server.Stop()
 	}
+}
+
+// dialled returns when the node was dialled.
+func (n *fakeNode) dialled() []time.Duration {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return slices.Clone(n.dials)
 }
 
 // record returns what was received since the last call.

@@ -57,7 +57,7 @@ func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(5 * time.Second)
-			if slices.ContainsFunc(c.all()[2:], func(n *fakeNode) bool { return len(n.dials) > 0 }) {
+			if slices.ContainsFunc(c.all()[2:], func(n *fakeNode) bool { return len(n.dialled()) > 0 }) {
 				left++
 			}
 			better := c.others(c.node(int(s.Owner())))[0]

@@ -125,14 +125,14 @@ func TestBackOffBetweenRounds(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnreachable) {
 			t.Fatalf("Open: got %v", err)
 		}
-		dials := c.node(1).dials
+		dials := c.node(1).dialled()
 		for i, limit := 1, DefaultMinBackoff; i < len(dials); i, limit = i+1, min(2*limit, DefaultMaxBackoff) {
 			if gap := dials[i] - dials[i-1]; gap > limit {
 				t.Errorf("round %d began %v after the former one, want at most %v", i+1, gap, limit)
 			}
 		}
-		if n := len(dials); n < 60 || n > 300 || len(c.node(2).dials) != n || len(c.node(3).dials) != n {
-			t.Errorf("dials in two minutes: %d, %d, %d", n, len(c.node(2).dials), len(c.node(3).dials))
+		if n := len(dials); n < 60 || n > 300 || len(c.node(2).dialled()) != n || len(c.node(3).dialled()) != n {
+			t.Errorf("dials in two minutes: %d, %d, %d", n, len(c.node(2).dialled()), len(c.node(3).dialled()))
 		}
 	})
 }

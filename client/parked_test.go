@@ -43,7 +43,7 @@ func TestL2LocalOpenOfAReadOnlyNodeWithoutIDsIsParked(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, session.ErrNoLeader) || !errors.Is(err, session.ErrReadOnly) {
 			t.Errorf("Open: got %v", err)
 		}
-		if opens, dials := here.count("open"), len(here.dials); opens > dials || dials < 5 {
+		if opens, dials := here.count("open"), len(here.dialled()); opens > dials || dials < 5 {
 			t.Errorf("%d opens through %d connections in 20 s", opens, dials)
 		}
 	})

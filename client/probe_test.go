@@ -97,12 +97,12 @@ func TestOpenThatWaitsLeavesLocalSessionsAlone(t *testing.T) {
 			t.Error("opened without a leader")
 		}
 		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
-		if got := len(here.dials); got < 4 || got > 40 {
+		if got := len(here.dialled()); got < 4 || got > 40 {
 			t.Errorf("%d connections to the node in 10 s", got)
 		}
-		before := len(here.dials)
+		before := len(here.dialled())
 		time.Sleep(time.Minute)
-		if got := len(here.dials); got != before {
+		if got := len(here.dialled()); got != before {
 			t.Errorf("%d more connections when nothing waits for a leader any more", got-before)
 		}
 		other := c.others(here)[0]
@@ -204,8 +204,8 @@ func TestReadOnlyNodesAreProbed(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 			for _, n := range c.others(first) {
-				if got := n.count("resume"); got == 0 || got > len(n.dials) {
-					t.Errorf("staying %v: %d resumes through %d connections", stay, got, len(n.dials))
+				if got := n.count("resume"); got == 0 || got > len(n.dialled()) {
+					t.Errorf("staying %v: %d resumes through %d connections", stay, got, len(n.dialled()))
 				}
 			}
 			first.up()

@@ -102,8 +102,8 @@ func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 		})
 		time.Sleep(10 * time.Second)
 		for _, n := range c.others(here) {
-			if len(n.dials) > 0 {
-				t.Errorf("%s is looked for although all is well: %v", n.address, n.dials)
+			if len(n.dialled()) > 0 {
+				t.Errorf("%s is looked for although all is well: %v", n.address, n.dialled())
 			}
 		}
 	})

@@ -177,8 +177,8 @@ func TestUpdateServersWithoutSuccess(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(c.node(2).dials) == 0 || s.Owner() != 1 || s.SafeUntil().IsZero() {
-			t.Errorf("dialled %v, owner %d, safe until %v", c.node(2).dials, s.Owner(), s.SafeUntil())
+		if len(c.node(2).dialled()) == 0 || s.Owner() != 1 || s.SafeUntil().IsZero() {
+			t.Errorf("dialled %v, owner %d, safe until %v", c.node(2).dialled(), s.Owner(), s.SafeUntil())
 		}
 		if err := cl.UpdateServers(c.endpoints(2, 3)); err != nil {
 			t.Fatal(err)

@@ -115,8 +115,8 @@ func TestAnOpenThatIsPutOffBesideAReadOnlyNodeKeepsItsPlace(t *testing.T) {
 				if kind != "open" {
 					return nil
 				}
-				if len(busy.dials) != dials { // a new connection has a new place
-					dials, turn = len(busy.dials), time.Now().Add(10*time.Second)
+				if len(busy.dialled()) != dials { // a new connection has a new place
+					dials, turn = len(busy.dialled()), time.Now().Add(10*time.Second)
 				}
 				if time.Now().Before(turn) {
 					return full(time.Until(turn))
@@ -127,7 +127,7 @@ func TestAnOpenThatIsPutOffBesideAReadOnlyNodeKeepsItsPlace(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); err != nil {
-			c.set(func() { t.Errorf("%v, after %d connections", err, len(busy.dials)) })
+			t.Errorf("%v, after %d connections", err, len(busy.dialled()))
 		}
 	})
 }

@@ -100,7 +100,7 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 				synctest.Wait()
 				var dials []time.Duration
 				for i := range 4 {
-					dials = append(dials, c.node(i+1).dials...)
+					dials = append(dials, c.node(i+1).dialled()...)
 				}
 				slices.Sort(dials)
 				if want := []time.Duration{0, 0, tt.delay, 2 * tt.delay, 3 * tt.delay}; !slices.Equal(dials, want) {
@@ -145,7 +145,7 @@ func TestRaceIsWonByTheFirstThatConnects(t *testing.T) {
 		if open != 1 {
 			t.Errorf("%d connections are open", open)
 		}
-		if dials := len(c.node(1).dials) + len(c.node(2).dials); dials < 3 {
+		if dials := len(c.node(1).dialled()) + len(c.node(2).dialled()); dials < 3 {
 			t.Errorf("%d dials: the losers of the race were not tried again", dials)
 		}
 	})
