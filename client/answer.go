@@ -86,11 +86,10 @@ func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
 	switch {
 	case err != nil:
 		l.openRefused(c, r, call, err)
-	case call.h != nil && (!call.settled || l.holds(call.h)):
+	case call.h != nil && call.h.s.id == g.Token.ID && (!call.settled || l.holds(call.h)):
 		l.servedFor(c, g.Token) // joined already, by the answer of another connection
-	case call.settled:
-		c.stray = true
-		c.queue = append(c.queue, &request{body: &discardBody{g.Token}})
+	case call.settled, call.h != nil: // a local open through two nodes opens two sessions (L1)
+		l.discard(c, call, g.Token)
 	case l.sessions[g.Token.ID] != nil:
 		delete(l.opens, call)
 		call.settle(nil, ErrHeld)
@@ -106,6 +105,20 @@ func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
 		l.sessions[g.Session.ID] = h
 		l.attach(h, c, r, 0, g)
 	}
+}
+
+// discard closes a session that an open brought and nobody waits for, unless it is held by now, or an open that repeats this one finds it.
+func (l *loop) discard(c *conn, of *call, t session.Token) {
+	if l.sessions[t.ID] != nil {
+		return
+	}
+	c.stray = true
+	for call := range l.opens {
+		if call.request == of.request && call != of {
+			return
+		}
+	}
+	c.queue = append(c.queue, &request{body: &discardBody{t}})
 }
 
 func (l *loop) resumed(c *conn, r *request, b *resumeBody, m *holdfastv1.Resumed) {
@@ -148,8 +161,11 @@ func (l *loop) openRefused(c *conn, r *request, call *call, err error) {
 	if call.settled {
 		return
 	}
-	call.last = err
-	if errors.Is(err, session.ErrOutcomeUnknown) {
+	joined := call.h != nil // by the answer of another connection
+	if !joined {
+		call.last = err
+	}
+	if !joined && errors.Is(err, session.ErrOutcomeUnknown) {
 		l.unknown(call)
 	}
 	if errors.Is(err, session.ErrLimit) {
@@ -157,8 +173,10 @@ func (l *loop) openRefused(c *conn, r *request, call *call, err error) {
 	}
 	switch judge(err) {
 	case final:
-		delete(l.opens, call)
-		call.settle(nil, err)
+		if !joined {
+			delete(l.opens, call)
+			call.settle(nil, err)
+		}
 	case elsewhere:
 		switch {
 		case call.on != c:

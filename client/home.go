@@ -38,7 +38,7 @@ func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, e
 		var node peer.Peer
 		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: transport.TokenProto(t)}, grpc.Peer(&node))
 		if err != nil {
-			unknown = unknown || node.Addr != nil && !answered(err) // it was sent
+			unknown = unknown || node.Addr != nil && !answered(err) || errors.Is(transport.Domain(err), session.ErrOutcomeUnknown)
 			return err
 		}
 		g, err := transport.GrantFrom(answer.GetSession(), answer.GetToken(), answer.GetSafeFor())

@@ -302,6 +302,22 @@ func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 		if err := upgrade(unanswered); !errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("not answered: %v, want %v", err, session.ErrOutcomeUnknown)
 		}
+		c.set(func() {
+			said := false
+			c.node(1).script = func(kind string) error {
+				if kind != "upgrade" {
+					return nil
+				}
+				if said {
+					return session.ErrStopping
+				}
+				said = true
+				return session.ErrOutcomeUnknown
+			}
+		})
+		if err := upgrade(refused); !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("unknown to a node that stops: %v, want %v", err, session.ErrOutcomeUnknown)
+		}
 		c.node(1).down()
 		if err := upgrade(refused); !errors.Is(err, ErrUnreachable) || errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("not sent: %v, want %v", err, ErrUnreachable)
