@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
@@ -20,6 +22,32 @@ func heap() int {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
+}
+
+// The touch of all that follows the end of a crowd names each of them once more. The client has been told why, with the certificates, and can
+// take the answer.
+func TestTheTouchAfterACrowdHasEnded(t *testing.T) {
+	for n, certificates := range map[int]bool{session.MaxTouchBatch: true, 100_000: false} {
+		failures := make([]session.TouchFailure, n)
+		for i := range failures {
+			id := session.ID(i + 1)
+			c := certificate(id)
+			failures[i] = session.TouchFailure{ID: id, Err: &session.ExpiredError{ID: id, Certificate: &c}}
+		}
+		answer := &holdfastv1.Touched{Failures: failuresProto(failures)}
+		o := newOutbox(4096, noState)
+		o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
+		if size := proto.Size(answer); o.err() != nil || size > 4*DefaultMessageBytes {
+			t.Errorf("%d failures: %v, %d bytes; a client takes %d", n, o.err(), size, 4*DefaultMessageBytes)
+		}
+		for i, f := range answer.GetFailures() {
+			err := FromDetail(f.GetError(), "")
+			ended, _ := errors.AsType[*session.ExpiredError](err)
+			if f.GetId() != uint64(i+1) || !errors.Is(err, session.ErrExpired) || (ended != nil && ended.Certificate != nil) != certificates {
+				t.Fatalf("%d failures: that of %d says %v, certificate %v", n, f.GetId(), err, ended)
+			}
+		}
+	}
 }
 
 // TestWhatWaitsIsCountedAsItCosts: touches of sessions that live elsewhere, or have ended, are answered with far more than was asked.

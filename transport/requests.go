@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
@@ -47,16 +48,23 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 }
 
 // failuresProto returns nil for none. Those in a row that failed with the same error value share its detail, of which each would be larger than
-// all else that is said of a session.
+// all else that is said of a session. Of more ends than a client can name in one request, all at once when a crowd of sessions has ended, the
+// certificates are left out: the news of each end has one.
 func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
 	if len(failures) == 0 {
 		return nil
 	}
+	crowd := len(failures) > session.MaxTouchBatch
 	out := make([]*holdfastv1.TouchFailure, len(failures))
+	var former error
+	var detail *holdfastv1.ErrorDetail
 	for i, f := range failures {
-		detail := out[max(i-1, 0)].GetError()
-		if i == 0 || f.Err != failures[i-1].Err { //nolint:errorlint // the same value is meant: errors that are alike may say different things
-			detail = Detail(f.Err)
+		err := f.Err
+		if crowd && errors.Is(err, session.ErrExpired) {
+			err = session.ErrExpired
+		}
+		if err != former { //nolint:errorlint // the same value is meant: errors that are alike may say different things
+			former, detail = err, Detail(err)
 		}
 		out[i] = &holdfastv1.TouchFailure{Id: uint64(f.ID), Error: detail}
 	}
