@@ -357,23 +357,21 @@ func (s *Server) waitAttachment(ctx context.Context, attachment uint64) error {
 	if s.view.Attachment() >= attachment {
 		return nil
 	}
-	timer := time.NewTimer(s.cfg.LaggingWait)
-	defer timer.Stop()
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.LaggingWait)
+	defer cancel()
 	for {
 		advanced := s.advanced.wait()
 		// Who observes an entry is told of it, and tells, before its attachment shows.
-		if err := s.waitApplied(ctx, s.view.ShownIndex()); err != nil {
-			return err
+		if err := s.view.WaitApplied(bounded, s.view.ShownIndex()); err != nil {
+			return lagging(ctx, err)
 		}
 		if s.view.Attachment() >= attachment {
 			return nil
 		}
 		select {
 		case <-advanced:
-		case <-timer.C:
-			return session.ErrLagging
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-bounded.Done():
+			return lagging(ctx, bounded.Err())
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -90,7 +91,7 @@ func (s *Server) explain(ctx context.Context, reply session.Reply, err error, t 
 	if _, lives := s.view.Session(t.ID); lives {
 		return session.ErrLagging
 	}
-	err = s.gone(t.ID)
+	err = s.gone(cmp.Or(t.ID, gone.ID))
 	if errors.As(err, &gone) && gone.Certificate == nil && s.cfg.Local && t.Local && t.ID.Node() != s.cfg.Node && t.ID.Node().Valid() {
 		gone.LocalTo = t.ID.Node()
 	}

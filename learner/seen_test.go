@@ -154,3 +154,21 @@ func TestM5AnAttachmentThatIsBeingToldIsWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// An end whose certificate nobody has any more is still told of the session that it is about, to who only knew the id of an open.
+func TestAnEndWithoutACertificateNamesItsSession(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		done := make(chan error)
+		go func() {
+			_, err := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout, RequestID: session.RequestID{1}})
+			done <- err
+		}()
+		asked := w.leader.request()
+		w.leader.reply(session.Reply{Seq: asked.Seq, Err: &session.ExpiredError{ID: 7}})
+		if gone, ok := errors.AsType[*session.ExpiredError](<-done); !ok || gone.ID != 7 {
+			t.Errorf("told %v", gone)
+		}
+	})
+}
