@@ -172,7 +172,7 @@ func clientSettings() []setting {
 			func(c *Config) *int { return &c.MaxConnections }).helps("network connections of clients to this node"),
 		number("max_sessions_per_connection", "100000", span[int]{1, 10_000_000},
 			func(c *Config) *int { return &c.MaxSessionsPerConnection }).helps("sessions served through one connection"),
-		number("max_requests_per_connection", "1024", span[int]{1, 1 << 16},
+		number("max_requests_per_connection", "1024", span[int]{1, 1 << 14},
 			func(c *Config) *int { return &c.MaxRequestsPerConnection }).helps("requests of one connection that wait for an answer"),
 		duration("lagging_wait", "1s", span[time.Duration]{minLaggingWait, time.Minute},
 			func(c *Config) *time.Duration { return &c.LaggingWait }).
