@@ -80,7 +80,7 @@ func splitServer(s, defaultPort string) (host, port string, err error) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		literal, rest, closed := strings.Cut(inner, "]")
 		ip, err := netip.ParseAddr(literal)
-		if !closed || err != nil || !ip.Is6() {
+		if !closed || err != nil || !ip.Is6() || strings.ContainsFunc(ip.Zone(), notInZones) {
 			return "", "", invalidServer("an IPv6 address in brackets, not %q", s)
 		}
 		after, given := strings.CutPrefix(rest, ":")
@@ -123,6 +123,9 @@ func validHost(s string) bool {
 func notInHosts(r rune) bool {
 	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
+
+// notInZones are characters that no zone of an IPv6 address has: it is the name or number of an interface, such as eth0.7.
+func notInZones(r rune) bool { return r != '.' && notInHosts(r) }
 
 // checkPath holds a path that begins with a slash and is not "/" against ZooKeeper's rules.
 func checkPath(path string) error {
