@@ -164,7 +164,7 @@ func TestHoldWaitsWhenItsReadOnlyNodeIsLost(t *testing.T) {
 func TestHoldWithoutLeaveDoesNotWaitAtAReadOnlyNode(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
-	code, _, stderr := execute(t, "", "session", "hold", "--call-timeout", "200ms")
+	code, _, stderr := execute(t, "", "session", "hold", "--call-timeout", "2s")
 	if code != exitFailed || !strings.Contains(stderr, session.ErrReadOnly.Error()) {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}

@@ -231,15 +231,15 @@ func TestExitCodes(t *testing.T) {
 		{"ping --endpoints localhost", nil, exitUsage, "host:port"},
 		{"ping extra", nil, exitUsage, "extra"},
 		{"ping --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
-		{"ping --call-timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
+		{"ping --call-timeout 1s", session.ErrNoLeader, exitFailed, "no leader"},
 		{"id encode", nil, exitUsage, "--node"},
 		{"id encode --node 1 --time 2025-12-31T23:59:59Z", nil, exitUsage, "2026"},
 		{"id encode --node 1 --ms 1099511627776", nil, exitUsage, "1099511627775"},
 		{"session show 0x5", nil, exitFailed, "unknown, closed or expired"},
 		{"session close --token " + tokenText, session.ErrMoved, exitFailed, "resumed"},
 		{"session touch --token " + tokenText, session.ErrBadCredential, exitFailed, "credential"},
-		{"session open --call-timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
-		{"session ls --call-timeout 200ms", session.ErrNoLeader, exitFailed, "no leader"},
+		{"session open --call-timeout 1s", session.ErrNoLeader, exitFailed, "no leader"},
+		{"session ls --call-timeout 1s", session.ErrNoLeader, exitFailed, "no leader"},
 		{"session open", &session.LimitError{Name: "sessions", Limit: "3"}, exitFailed, "over the limit"},
 		{"session open --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
 		{"session hold --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
@@ -337,7 +337,7 @@ func TestReadOnlyAnswersAreNoted(t *testing.T) {
 		if code != exitDone || !strings.Contains(stdout, "0x0100000000010007") || stderr != "holdfast: node 1 answered, which is read-only: as of index 98\n" {
 			t.Errorf("%s: exit code %d, %s\n%s", args, code, stderr, stdout)
 		}
-		code, stdout, stderr = execute(t, "", strings.Fields(strings.Replace(args, "--read-only", "--call-timeout 200ms", 1))...)
+		code, stdout, stderr = execute(t, "", strings.Fields(strings.Replace(args, "--read-only", "--call-timeout 2s", 1))...)
 		if code != exitFailed || stdout != "" || !strings.Contains(stderr, session.ErrNoLeader.Error()) {
 			t.Errorf("%s without leave: exit code %d, %s\n%s", args, code, stderr, stdout)
 		}
