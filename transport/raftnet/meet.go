@@ -133,7 +133,10 @@ func readFrame(r io.Reader) ([]byte, error) {
 	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return nil, err
 	}
-	b := make([]byte, binary.BigEndian.Uint16(length[:]))
-	_, err := io.ReadFull(r, b)
+	n := int64(binary.BigEndian.Uint16(length[:]))
+	b, err := io.ReadAll(io.LimitReader(r, n)) // what is announced costs nothing before it comes
+	if err == nil && int64(len(b)) < n {
+		err = io.ErrUnexpectedEOF
+	}
 	return b, err
 }
