@@ -10,6 +10,8 @@ COUNT ?= 5
 # The number of seeds of the simulation, and the first one. make sim alone has a default of its own.
 SEEDS ?=
 FROM ?= 1
+# Seeds of make proof.
+SOAK ?= 20000
 # Power cuts of make disks; how long make fuzz is at each target, and make model at each search; states of one search at most.
 CUTS ?= 40
 TIME ?=
@@ -95,7 +97,7 @@ e2e: images ## Run the tests with containers: real processes, disks and partitio
 	@cat bin/e2e-figures.md
 
 .PHONY: proof
-proof: ## Run everything, long: 20,000 seeds, 1,000 power cuts, all catchers of planted bugs, fuzzing; about 5 hours on 2 cores
+proof: ## Run everything, long: SOAK=20000 seeds, 1,000 power cuts, all catchers of planted bugs, fuzzing; about 5 hours on 2 cores
 	go test -race -count=1 -timeout 30m ./...
 	$(MAKE) sim SEEDS=100
 	$(MAKE) model TIME=30s STATES=40000000
@@ -103,7 +105,7 @@ proof: ## Run everything, long: 20,000 seeds, 1,000 power cuts, all catchers of 
 	$(MAKE) e2e E2E=full
 	$(MAKE) disks CUTS=1000
 	$(MAKE) fuzz TIME=1m
-	$(MAKE) soak SEEDS=20000
+	$(MAKE) soak SEEDS=$(SOAK)
 
 .PHONY: bench
 bench: .bin/benchstat ## Run all benchmarks, COUNT=5 times, and summarise them

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -79,6 +81,30 @@ func TestEntryKeepsOrder(t *testing.T) {
 	}
 	if got, err := DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("DecodeEntry = %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// TestTheLargestCommandFitsAnEntry: an entry takes one command whatever it takes, so that no entry is larger than
+// DefaultEntryBytes, which is what the network lets through (raftnet.MaxField), only as long as no command is.
+func TestTheLargestCommandFitsAnEntry(t *testing.T) {
+	var labels session.Labels
+	for i := range session.MaxLabels {
+		labels = append(labels, session.Label{Key: fmt.Sprintf("%0*d", session.MaxLabelKey, i), Value: strings.Repeat("v", session.MaxLabelValue)})
+	}
+	closing := session.CloseSessions{Term: math.MaxUint64, Cause: session.CauseExpired, Credited: math.MaxInt64, MS: session.MaxMS}
+	for range session.MaxCloseBatch {
+		closing.Sessions = append(closing.Sessions, session.Closing{ID: math.MaxInt64, Attachment: math.MaxUint64, LastTouchAge: math.MaxInt64})
+	}
+	for _, c := range []session.Command{
+		session.OpenSession{Node: session.MaxNode, MS: session.MaxMS, Timeout: session.MaxTimeout, Labels: labels, RequestID: session.RequestID{1}},
+		session.UpgradeSession{ID: 1 << 56, MS: session.MaxMS, Timeout: session.MaxTimeout, Labels: labels, Instance: math.MaxUint64, Attempt: math.MaxUint64, Since: math.MaxUint64},
+		closing,
+	} {
+		if data, err := EncodeEntry([]session.Command{c}); err != nil || len(data) > DefaultEntryBytes {
+			t.Errorf("an entry with one %T takes %d bytes, want at most %d (%v)", c, len(data), DefaultEntryBytes, err)
+		} else {
+			t.Logf("%T: %d bytes", c, len(data))
+		}
 	}
 }
 

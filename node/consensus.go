@@ -19,7 +19,8 @@ import (
 const (
 	// commitTimeout is how soon a quiet leader tells followers of a commit.
 	commitTimeout = 10 * time.Millisecond
-	// maxAppendEntries bounds one append request.
+	// maxAppendEntries bounds one append request, as [fsm.DefaultEntryBytes] does an entry of it: together they stay below
+	// what raftnet lets through to Raft.
 	maxAppendEntries = 512
 	// raftTimeout bounds one request between nodes, and the handshake before the first.
 	raftTimeout = 1500 * time.Millisecond

@@ -5,8 +5,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/fsm"
 	"holdfast/test/bubbles"
+	"holdfast/transport/raftnet"
 )
+
+// TestWhatTheLeaderSendsIsLetThrough: the largest request of a leader is within what raftnet lets through to Raft, with as much
+// again for what surrounds the entries.
+func TestWhatTheLeaderSendsIsLetThrough(t *testing.T) {
+	if got := 2 * fsm.DefaultEntryBytes; got > raftnet.MaxField {
+		t.Errorf("twice an entry is %d bytes, a field at most %d", got, raftnet.MaxField)
+	}
+	if got := 2 * maxAppendEntries * fsm.DefaultEntryBytes; got > raftnet.MaxMessage {
+		t.Errorf("twice the entries of a request are %d bytes, a message at most %d", got, raftnet.MaxMessage)
+	}
+}
 
 // Raft stops while nobody reads its NotifyCh: it is read whatever the role loop does, and what it says is "look again", once.
 // test/raft shows the trap itself.

@@ -25,7 +25,7 @@ func TestCloseClosesWhatWasAcceptedAndDialled(t *testing.T) {
 		if err := sleep(t.Context(), time.Minute); err != nil { // no deadline of the handshake is left
 			t.Fatal(err)
 		}
-		go func() { _, _ = dialled.Write([]byte("x")) }()
+		go func() { _, _ = dialled.Write([]byte{0}) }()
 		if _, err := theirs.Read(make([]byte, 1)); err != nil {
 			t.Errorf("reading after a minute: %v", err)
 		}

@@ -35,7 +35,7 @@ func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 		l.drop(conn)
 		return nil, fmt.Errorf("raft handshake with %s: %w", address, err)
 	}
-	return conn, nil
+	return &guarded{Conn: conn}, nil
 }
 
 // dial connects. Close interrupts it.

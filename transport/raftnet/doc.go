@@ -15,4 +15,7 @@
 // After both, the connection is Raft's. The dialler first compares the directory with the one that it expects at the
 // address: a node whose directory was lost has forgotten its votes and its log, and must not be taken for the one it was.
 // When the dialler wants to meet, each side then says one frame, 2 bytes of length and so many bytes, and both close.
+//
+// The decoder of Raft's library sets some lengths aside before a byte has come. So what a connection brings is scanned first,
+// and ends where a part is longer, or stands deeper, than Raft's do: see [MaxField] and [MaxMessage].
 package raftnet

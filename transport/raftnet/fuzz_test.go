@@ -26,6 +26,7 @@ type saying struct {
 func (s *saying) Read(b []byte) (int, error)  { return s.in.Read(b) }
 func (s *saying) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s *saying) SetDeadline(time.Time) error { return nil }
+func (s *saying) Close() error                { return nil }
 
 // FuzzGreeting gives a node any first bytes on its Raft port: it takes only a node of its own cluster that is not itself, says
 // in words why it refuses another that speaks the protocol, and never keeps more than a greeting's size.
@@ -87,6 +88,9 @@ func FuzzMeet(f *testing.F) {
 	})
 }
 
+// costOfRaft is what bytes for Raft's transport may take: the longest field that is announced, and a few times what comes.
+var costOfRaft = bound.Cost{PerByte: 1 << 10, Fixed: 2 << 20}
+
 // FuzzRaftPort lets a node of the cluster say anything to Raft after a good greeting: no bytes make Raft's transport, which
 // is not ours, panic, hang or take more memory than they are long.
 func FuzzRaftPort(f *testing.F) {
@@ -94,7 +98,7 @@ func FuzzRaftPort(f *testing.F) {
 	f.Add([]byte("\x00\x81\xa7Entries\xdd\x7f\xff\xff\xff")) // a list of 2^31 entries
 	f.Add([]byte("\x00\x81\xa6Leader\xc6\x7f\xff\xff\xff"))  // 2^31 bytes
 	f.Fuzz(func(t *testing.T, b []byte) {
-		bound.Cost{PerByte: 1 << 10, Fixed: 2 << 20}.Hold(t, len(b), func() {
+		costOfRaft.Hold(t, len(b), func() {
 			bubbles.Test(t, func(t *testing.T) { sayToRaft(t, b) })
 		})
 	})
@@ -135,4 +139,39 @@ func sayToRaft(t *testing.T, b []byte) {
 	if err := errors.Join(transport.Close(), ours.Close(), theirs.Close()); err != nil {
 		t.Error(err)
 	}
+}
+
+// FuzzRaftAnswer lets a node of the cluster answer Raft's request with anything.
+func FuzzRaftAnswer(f *testing.F) {
+	f.Add([]byte("\xa0\x82\xa4Term\x07\xa7Success\xc3"))
+	f.Add([]byte("\xa0\x81\xa1x\xc9\x7f\xff\xff\xff\xff"))
+	f.Add([]byte("\xdb\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		costOfRaft.Hold(t, len(b), func() {
+			bubbles.Test(t, func(t *testing.T) { answerRaft(t, b) })
+		})
+	})
+}
+
+// answerRaft answers a request of a node's transport with b.
+func answerRaft(t *testing.T, b []byte) {
+	t.Helper()
+	network := pipes{}
+	theirs, _ := network.layer(t, "b", "c", 2)
+	ours, _ := network.layer(t, "a", "c", 1)
+	transport := Transport(ours, 0)
+	accepted := accepting(theirs)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		conn := <-accepted
+		request := conn.(*guarded).Conn // as a node that guards nothing
+		go func() { _, _ = io.Copy(io.Discard, request) }()
+		_, _ = request.Write(b)
+		_ = request.Close()
+	}()
+	_, _ = send(transport, &raft.AppendEntriesRequest{Term: 7}, nil)
+	<-over
+	shut(t, transport)
+	closeAll(t, theirs)
 }

@@ -275,7 +275,7 @@ func (l *Layer) greet(raw net.Conn) {
 		return
 	}
 	select {
-	case l.ready <- conn:
+	case l.ready <- &guarded{Conn: conn, scan: scanner{requests: true}}:
 	case <-l.done:
 		l.drop(conn)
 	}

@@ -50,7 +50,7 @@ func TestSuspendCutsOffAndResumeLetsBack(t *testing.T) {
 		b.Suspend() // twice is once
 		b.Resume()
 		out, in = meet()
-		go func() { _, _ = out.Write([]byte("x")) }()
+		go func() { _, _ = out.Write([]byte{0}) }()
 		if _, err := in.Read(make([]byte, 1)); err != nil {
 			t.Errorf("after Resume: %v", err)
 		}

@@ -1,0 +1,265 @@
+package raftnet
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+const (
+	// MaxField is the length of the longest bytes or text in a message of Raft: above what one log entry carries.
+	MaxField = 1 << 20
+	// MaxMessage is the length of the longest message of Raft, without the snapshot that follows one: above what the entries
+	// of one request take together.
+	MaxMessage = 512 << 20
+	// maxExtension is the length of the longest msgpack extension: a time's 12 bytes.
+	maxExtension = 16
+	// maxDepth is how deep lists and maps may stand in each other. Raft's are three deep: a request, its entries, an entry.
+	maxDepth = 8
+)
+
+// The types of Raft's requests.
+const (
+	typeInstallSnapshot = 2
+	maxType             = 4
+)
+
+// malformed is why the bytes on a connection are none of Raft's messages.
+type malformed struct {
+	what       string
+	got, limit uint64
+}
+
+func (m *malformed) Error() string {
+	if m.limit == 0 {
+		return "malformed raft message: " + m.what
+	}
+	return fmt.Sprintf("malformed raft message: %s of %d, want at most %d", m.what, m.got, m.limit)
+}
+
+// scanner follows the messages on one direction of a connection of Raft. The decoder of Raft's library believes any length
+// that is announced for a time or an extension, and sets it aside before a byte of it has come: so nothing is given to it
+// that the scanner has not seen to be bounded. It knows msgpack and where one message ends, not what the messages say:
+//
+//	answers   value value ...            of each answer the error and the response
+//	requests  (type value [snapshot])... a type is one byte; a snapshot is as many bytes as the Size of its request says
+//
+// The zero value follows answers. It is a pure data structure.
+type scanner struct {
+	requests bool
+
+	// kind is the type of the request under way, if begun.
+	kind  byte
+	begun bool
+	// message is how many bytes of the value under way have come.
+	message uint64
+	// left are how many values each open list or map still lacks, a map two for each of its pairs; depth is how many are open.
+	left  [maxDepth]uint64
+	depth int
+	// head[:have] is what has come of the head of a value, which has all that is needed to know where the value ends.
+	head [32]byte
+	have int
+	// body is how many bytes of a value's body are still to come.
+	body uint64
+	// sized says that the next value is the Size of a snapshot; size is the last that was said, and snapshot how many
+	// bytes of it are still to come.
+	sized          bool
+	size, snapshot uint64
+}
+
+// pass returns how many bytes of b may be given to Raft, and a *malformed, after which nothing may. Without an error they
+// are fewer than b has only behind a request or a snapshot, where they end: Raft's buffer never holds what comes after.
+func (s *scanner) pass(b []byte) (int, error) {
+	for n := 0; n < len(b); {
+		rest := uint64(len(b) - n)
+		switch {
+		case s.snapshot > 0:
+			k := min(s.snapshot, rest)
+			s.snapshot -= k
+			n += int(k)
+		case s.body > 0:
+			k := min(s.body, rest)
+			s.body -= k
+			n += int(k)
+			if s.body == 0 {
+				s.end()
+			}
+		default:
+			if err := s.next(b[n]); err != nil {
+				return n, err
+			}
+			n++
+		}
+		if s.requests && !s.begun {
+			return n, nil
+		}
+	}
+	return len(b), nil
+}
+
+// next takes a byte that is not part of a body.
+func (s *scanner) next(c byte) error {
+	if s.requests && !s.begun {
+		if c > maxType {
+			return &malformed{"request type", uint64(c), maxType}
+		}
+		s.kind, s.begun, s.size = c, true, 0
+		return nil
+	}
+	s.head[s.have] = c
+	s.have++
+	want, err := s.headBytes()
+	if err != nil || s.have < want {
+		return err
+	}
+	err = s.value(s.head[:want])
+	s.have = 0
+	return err
+}
+
+// headBytes returns how long the head is that begins with head[0]. The names of a snapshot's fields are all head.
+func (s *scanner) headBytes() (int, error) {
+	c := s.head[0]
+	if s.snapshotRequest() {
+		switch {
+		case s.depth == 0 && !isMap(c):
+			return 0, &malformed{what: "a snapshot's request that is no map"}
+		case s.named() && c&0xe0 != 0xa0:
+			return 0, &malformed{what: "a field of a snapshot's request without a short name"}
+		case s.named():
+			return 1 + int(c&0x1f), nil
+		}
+	}
+	switch c {
+	case 0xc1:
+		return 0, &malformed{what: "no msgpack"}
+	case 0xc4, 0xc7, 0xcc, 0xd0, 0xd9: // bytes, extension, numbers, text: of 8 bits
+		return 2, nil
+	case 0xc5, 0xc8, 0xcd, 0xd1, 0xda, 0xdc, 0xde: // the same, list and map: of 16
+		return 3, nil
+	case 0xc6, 0xc9, 0xca, 0xce, 0xd2, 0xdb, 0xdd, 0xdf: // the same, float: of 32
+		return 5, nil
+	case 0xcb, 0xcf, 0xd3: // numbers of 64
+		return 9, nil
+	}
+	return 1, nil
+}
+
+func isMap(c byte) bool { return c&0xf0 == 0x80 || c == 0xde || c == 0xdf }
+
+func (s *scanner) snapshotRequest() bool { return s.requests && s.kind == typeInstallSnapshot }
+
+// named reports whether the next value is the name of a field of the request itself.
+func (s *scanner) named() bool { return s.depth == 1 && s.left[0]%2 == 0 }
+
+// value takes the whole head of a value.
+func (s *scanner) value(head []byte) error {
+	s.message += uint64(len(head))
+	sized := s.sized
+	s.sized = false
+	if s.snapshotRequest() && s.named() {
+		s.sized = string(head[1:]) == "Size"
+		s.end()
+		return nil
+	}
+	if sized {
+		size, err := snapshotSize(head)
+		if err != nil {
+			return err
+		}
+		s.size = size
+	}
+	c := head[0]
+	argument := unsigned(head[1:])
+	switch {
+	case c&0xf0 == 0x80:
+		return s.open(2 * uint64(c&0xf))
+	case c == 0xde, c == 0xdf:
+		return s.open(2 * argument)
+	case c&0xf0 == 0x90:
+		return s.open(uint64(c & 0xf))
+	case c == 0xdc, c == 0xdd:
+		return s.open(argument)
+	case c&0xe0 == 0xa0:
+		return s.holds("text", uint64(c&0x1f), MaxField)
+	case c >= 0xd9 && c <= 0xdb:
+		return s.holds("text", argument, MaxField)
+	case c >= 0xc4 && c <= 0xc6:
+		return s.holds("bytes", argument, MaxField)
+	case c >= 0xc7 && c <= 0xc9:
+		return s.holds("extension", argument+1, maxExtension+1) // and its type
+	case c >= 0xd4 && c <= 0xd8:
+		return s.holds("extension", 1<<(c-0xd4)+1, maxExtension+1)
+	}
+	return s.holds("", 0, 0)
+}
+
+// unsigned is the number that b, of at most 8 bytes, is in big-endian order.
+func unsigned(b []byte) uint64 {
+	var v [8]byte
+	copy(v[len(v)-len(b):], b)
+	return binary.BigEndian.Uint64(v[:])
+}
+
+// snapshotSize returns the size of a snapshot that head says.
+func snapshotSize(head []byte) (uint64, error) {
+	c, size := head[0], unsigned(head[1:])
+	switch {
+	case c == 0xc0: // nil
+		return 0, nil
+	case c <= 0x7f:
+		return uint64(c), nil
+	case c >= 0xcc && c <= 0xcf:
+	case c >= 0xd0 && c <= 0xd3 && head[1] <= 0x7f:
+	default:
+		return 0, &malformed{what: "a snapshot's size that is no number, or negative"}
+	}
+	if size > math.MaxInt64 {
+		return 0, &malformed{"snapshot", size, math.MaxInt64}
+	}
+	return size, nil
+}
+
+// open begins a list or map of n values.
+func (s *scanner) open(n uint64) error {
+	switch {
+	case n == 0:
+		return s.holds("", 0, 0)
+	case s.depth == maxDepth:
+		return &malformed{"depth", maxDepth + 1, maxDepth}
+	case s.message+n > MaxMessage: // a value is at least one byte
+		return &malformed{"message", s.message + n, MaxMessage}
+	}
+	s.left[s.depth] = n
+	s.depth++
+	return nil
+}
+
+// holds begins a value with a body of n bytes, of which there may be at most limit.
+func (s *scanner) holds(what string, n, limit uint64) error {
+	s.message += n
+	switch {
+	case n > limit:
+		return &malformed{what, n, limit}
+	case s.message > MaxMessage:
+		return &malformed{"message", s.message, MaxMessage}
+	}
+	if s.body = n; n == 0 {
+		s.end()
+	}
+	return nil
+}
+
+// end ends a value, with it the lists and maps that it was the last of, and with them the message.
+func (s *scanner) end() {
+	for s.depth > 0 {
+		if s.left[s.depth-1]--; s.left[s.depth-1] > 0 {
+			return
+		}
+		s.depth--
+	}
+	if s.snapshotRequest() {
+		s.snapshot = s.size
+	}
+	s.begun, s.message = false, 0
+}
