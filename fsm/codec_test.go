@@ -84,8 +84,8 @@ func TestEntryKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestTheLargestCommandFitsAnEntry: an entry takes one command whatever it takes, so that no entry is larger than
-// DefaultEntryBytes, which is what the network lets through (raftnet.MaxField), only as long as no command is.
+// An entry carries at least one command, whatever its size: so none may be larger than DefaultEntryBytes, to which the network
+// holds entries (raftnet.MaxField).
 func TestTheLargestCommandFitsAnEntry(t *testing.T) {
 	var labels session.Labels
 	for i := range session.MaxLabels {

@@ -16,6 +16,9 @@ func TestWhatTheLeaderSendsIsLetThrough(t *testing.T) {
 	if got := 2 * fsm.DefaultEntryBytes; got > raftnet.MaxField {
 		t.Errorf("twice an entry is %d bytes, a field at most %d", got, raftnet.MaxField)
 	}
+	if got := 2 * maxAppendEntries; got > raftnet.MaxItems {
+		t.Errorf("twice the entries of a request are %d, a list has at most %d", got, raftnet.MaxItems)
+	}
 	if got := 2 * maxAppendEntries * fsm.DefaultEntryBytes; got > raftnet.MaxMessage {
 		t.Errorf("twice the entries of a request are %d bytes, a message at most %d", got, raftnet.MaxMessage)
 	}

@@ -16,6 +16,8 @@
 // address: a node whose directory was lost has forgotten its votes and its log, and must not be taken for the one it was.
 // When the dialler wants to meet, each side then says one frame, 2 bytes of length and so many bytes, and both close.
 //
-// The decoder of Raft's library sets some lengths aside before a byte has come. So what a connection brings is scanned first,
-// and ends where a part is longer, or stands deeper, than Raft's do: see [MaxField] and [MaxMessage].
+// The decoder of Raft's library sets the length of a time aside before a byte of it has come. So what a connection brings is
+// scanned first, and ends where a part is longer, or stands deeper, than Raft's do: see [MaxField], [MaxItems] and [MaxMessage].
+// That bounds what bytes cost, and is no defence against a node that means harm: nodes of a cluster trust each other, and one
+// could end another with an entry that says it is a configuration, or win its vote.
 package raftnet

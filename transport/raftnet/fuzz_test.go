@@ -104,6 +104,16 @@ func FuzzRaftPort(f *testing.F) {
 	})
 }
 
+// TestManyRequestsAtOnce: requests that come together cost as much as one after the other.
+func TestManyRequestsAtOnce(t *testing.T) {
+	for _, size := range []int{1 << 12, 1 << 18} {
+		said := bytes.Repeat([]byte("\x03\x80"), size/2)
+		costOfRaft.Hold(t, len(said), func() {
+			bubbles.Test(t, func(t *testing.T) { sayToRaft(t, said) })
+		})
+	}
+}
+
 // sayToRaft says b to the transport of a node, which refuses every request.
 func sayToRaft(t *testing.T, b []byte) {
 	t.Helper()
@@ -133,6 +143,7 @@ func sayToRaft(t *testing.T, b []byte) {
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = conn.Write(b)
+	synctest.Wait() // each request is answered before the connection is closed
 	_ = conn.Close()
 	synctest.Wait()
 	transport.CloseStreams()
@@ -164,14 +175,13 @@ func answerRaft(t *testing.T, b []byte) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		conn := <-accepted
-		request := conn.(*guarded).Conn // as a node that guards nothing
-		go func() { _, _ = io.Copy(io.Discard, request) }()
-		_, _ = request.Write(b)
-		_ = request.Close()
+		raw := (<-accepted).(*guarded).Conn // as a node that guards nothing
+		go func() { _, _ = io.Copy(io.Discard, raw) }()
+		_, _ = raw.Write(b)
+		_ = raw.Close()
 	}()
 	_, _ = send(transport, &raft.AppendEntriesRequest{Term: 7}, nil)
+	shut(t, transport) // which closes what Raft keeps, and reads no more of
 	<-over
-	shut(t, transport)
 	closeAll(t, theirs)
 }

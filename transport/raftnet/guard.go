@@ -24,32 +24,42 @@ func (g *guarded) Read(b []byte) (int, error) {
 	if g.refused != nil {
 		return 0, g.refused
 	}
-	n := copy(b, g.rest)
-	g.rest = g.rest[n:]
-	var err error
-	if n == 0 {
-		n, err = g.Conn.Read(b)
+	if len(g.rest) > 0 {
+		n, err := g.pass(g.rest[:min(len(b), len(g.rest))])
+		copy(b, g.rest[:n])
+		g.rest = g.rest[n:]
+		return n, err
 	}
-	passed, refused := g.scan.pass(b[:n])
-	if refused != nil {
-		g.refused = refused
-		if passed == 0 {
-			return 0, refused
-		}
-		return passed, nil
+	n, err := g.Conn.Read(b)
+	passed, refused := g.pass(b[:n])
+	switch {
+	case refused != nil:
+		return 0, refused
+	case passed < n:
+		g.rest = slices.Clone(b[passed:n])
+		return passed, nil // the connection says its error again when the rest is read
 	}
-	if passed < n {
-		g.rest = slices.Concat(b[passed:n], g.rest)
-	}
-	return passed, err
+	return n, err
 }
 
-// Write refuses the answer to a request whose snapshot has bytes left: Raft does not read the snapshot when it refuses a
-// request for its version (else it reads all of it), and would take the bytes for requests next, which nobody has scanned as such.
+// pass returns how many of the bytes that have come may be given now. It is an error only when none may.
+func (g *guarded) pass(b []byte) (int, error) {
+	n, err := g.scan.pass(b)
+	if err != nil {
+		g.refused = err
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, err
+}
+
+// Write refuses the answer to a request whose snapshot has bytes left. Raft 1.7 reads nothing of the snapshot when it refuses
+// a request for its version, and all of it otherwise: bytes that are left would be taken for requests, which nobody has
+// scanned as such.
 func (g *guarded) Write(b []byte) (int, error) {
 	if g.scan.snapshot > 0 {
-		g.refused = errUnread
-		return 0, errUnread
+		return 0, errUnread // after which Raft closes the connection
 	}
 	return g.Conn.Write(b)
 }

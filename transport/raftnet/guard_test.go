@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -232,6 +233,15 @@ func TestGuardReadsUpToTheEndOfEachRequest(t *testing.T) {
 				t.Errorf("by %d: %d bytes behind what is refused, %v", rooms, n, err)
 			}
 		}
+	}
+}
+
+// TestBytesThatComeWithAnError: what comes with the end of a connection is given before the end.
+func TestBytesThatComeWithAnError(t *testing.T) {
+	const said = "\x02\x81\xa4Size\x05" + "12345" + "\x01\x80"
+	g := &guarded{Conn: &saying{in: iotest.DataErrReader(strings.NewReader(said))}, scan: scanner{requests: true}}
+	if got, err := io.ReadAll(g); string(got) != said || err != nil {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unicode/utf8"
 )
 
 const (
@@ -12,7 +13,9 @@ const (
 	// MaxMessage is the length of the longest message of Raft, without the snapshot that follows one: above what the entries
 	// of one request take together.
 	MaxMessage = 512 << 20
-	// maxExtension is the length of the longest msgpack extension: a time's 12 bytes.
+	// MaxItems is the length of the longest list or map in a message of Raft: above the entries of one request.
+	MaxItems = 4096
+	// maxExtension is the length of the longest msgpack extension. A time takes 12 bytes.
 	maxExtension = 16
 	// maxDepth is how deep lists and maps may stand in each other. Raft's are three deep: a request, its entries, an entry.
 	maxDepth = 8
@@ -38,8 +41,9 @@ func (m *malformed) Error() string {
 }
 
 // scanner follows the messages on one direction of a connection of Raft. The decoder of Raft's library believes any length
-// that is announced for a time or an extension, and sets it aside before a byte of it has come: so nothing is given to it
-// that the scanner has not seen to be bounded. It knows msgpack and where one message ends, not what the messages say:
+// that is announced for a time, which in a field that nobody knows is extension 0xff, and sets it aside before a byte of it
+// has come: so nothing is given to it that the scanner has not seen to be bounded. It knows msgpack and where one message ends,
+// not what the messages say, and does not look into the fields of bytes, some of which Raft decodes later:
 //
 //	answers   value value ...            of each answer the error and the response
 //	requests  (type value [snapshot])... a type is one byte; a snapshot is as many bytes as the Size of its request says
@@ -51,7 +55,7 @@ type scanner struct {
 	// kind is the type of the request under way, if begun.
 	kind  byte
 	begun bool
-	// message is how many bytes of the value under way have come.
+	// message is how long the message under way is so far, with what is announced.
 	message uint64
 	// left are how many values each open list or map still lacks, a map two for each of its pairs; depth is how many are open.
 	left  [maxDepth]uint64
@@ -158,9 +162,7 @@ func (s *scanner) value(head []byte) error {
 	sized := s.sized
 	s.sized = false
 	if s.snapshotRequest() && s.named() {
-		s.sized = string(head[1:]) == "Size"
-		s.end()
-		return nil
+		return s.name(head[1:])
 	}
 	if sized {
 		size, err := snapshotSize(head)
@@ -173,13 +175,13 @@ func (s *scanner) value(head []byte) error {
 	argument := unsigned(head[1:])
 	switch {
 	case c&0xf0 == 0x80:
-		return s.open(2 * uint64(c&0xf))
+		return s.open("map", uint64(c&0xf), 2)
 	case c == 0xde, c == 0xdf:
-		return s.open(2 * argument)
+		return s.open("map", argument, 2)
 	case c&0xf0 == 0x90:
-		return s.open(uint64(c & 0xf))
+		return s.open("list", uint64(c&0xf), 1)
 	case c == 0xdc, c == 0xdd:
-		return s.open(argument)
+		return s.open("list", argument, 1)
 	case c&0xe0 == 0xa0:
 		return s.holds("text", uint64(c&0x1f), MaxField)
 	case c >= 0xd9 && c <= 0xdb:
@@ -187,11 +189,24 @@ func (s *scanner) value(head []byte) error {
 	case c >= 0xc4 && c <= 0xc6:
 		return s.holds("bytes", argument, MaxField)
 	case c >= 0xc7 && c <= 0xc9:
-		return s.holds("extension", argument+1, maxExtension+1) // and its type
+		return s.extends(argument)
 	case c >= 0xd4 && c <= 0xd8:
-		return s.holds("extension", 1<<(c-0xd4)+1, maxExtension+1)
+		return s.extends(1 << (c - 0xd4))
 	}
 	return s.holds("", 0, 0)
+}
+
+// name takes the name of a field of a snapshot's request. The decoder searches one text of all names, in which the names stand
+// between bytes that are no ASCII: without such bytes it finds a name only by itself.
+func (s *scanner) name(name []byte) error {
+	for _, c := range name {
+		if c >= utf8.RuneSelf {
+			return &malformed{what: "a field of a snapshot's request whose name is not in ASCII"}
+		}
+	}
+	s.sized = string(name) == "Size"
+	s.end()
+	return nil
 }
 
 // unsigned is the number that b, of at most 8 bytes, is in big-endian order.
@@ -220,17 +235,17 @@ func snapshotSize(head []byte) (uint64, error) {
 	return size, nil
 }
 
-// open begins a list or map of n values.
-func (s *scanner) open(n uint64) error {
+// open begins a list or map of n items, each of so many values.
+func (s *scanner) open(what string, n, values uint64) error {
 	switch {
 	case n == 0:
 		return s.holds("", 0, 0)
+	case n > MaxItems:
+		return &malformed{what, n, MaxItems}
 	case s.depth == maxDepth:
 		return &malformed{"depth", maxDepth + 1, maxDepth}
-	case s.message+n > MaxMessage: // a value is at least one byte
-		return &malformed{"message", s.message + n, MaxMessage}
 	}
-	s.left[s.depth] = n
+	s.left[s.depth] = n * values
 	s.depth++
 	return nil
 }
@@ -248,6 +263,14 @@ func (s *scanner) holds(what string, n, limit uint64) error {
 		s.end()
 	}
 	return nil
+}
+
+// extends begins an extension of n bytes and its type.
+func (s *scanner) extends(n uint64) error {
+	if n > maxExtension {
+		return &malformed{"extension", n, maxExtension}
+	}
+	return s.holds("", n+1, n+1)
 }
 
 // end ends a value, with it the lists and maps that it was the last of, and with them the message.

@@ -1,10 +1,14 @@
 package raftnet
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/hashicorp/raft"
 )
 
 func TestWhatIsMalformed(t *testing.T) {
@@ -23,20 +27,22 @@ func TestWhatIsMalformed(t *testing.T) {
 		"bytes too long":             {false, "\x80\xc6\xff\xff\xff\xff", 5, "bytes of 4294967295, want at most 1048576"},
 		"a time":                     {false, "\xc7\x0c\xff" + strings.Repeat("t", 12) + "\x80", 16, ok},
 		"largest extensions":         {false, "\xd8\x01" + strings.Repeat("e", 16) + "\xc8\x00\x10\x01" + strings.Repeat("e", 16) + "\x80", 39, ok},
-		"extension of 8 bits":        {false, "\xc7\x11\x01", 1, "extension of 18, want at most 17"},
-		"extension of 16 bits":       {false, "\xc8\x00\x11\x01", 2, "extension of 18, want at most 17"},
-		"extension of 32 bits":       {true, "\x00\x81\xa1x\xc9\x7f\xff\xff\xff\xff", 8, "extension of 2147483648, want at most 17"},
+		"extension of 8 bits":        {false, "\xc7\x11\x01", 1, "extension of 17, want at most 16"},
+		"extension of 16 bits":       {false, "\xc8\x00\x11\x01", 2, "extension of 17, want at most 16"},
+		"extension of 32 bits":       {true, "\x00\x81\xa1x\xc9\x7f\xff\xff\xff\xff", 8, "extension of 2147483647, want at most 16"},
 		"depth":                      {false, nested + "\x07" + nested + "\x07", 18, ok},
 		"too deep":                   {false, nested + "\x91", 8, "depth of 9, want at most 8"},
 		"empty lists are not deep":   {false, nested + "\x90" + nested + "\x80", 18, ok},
-		"list":                       {false, "\xdd\x1f\xff\xff\xfb", 5, ok},
-		"list longer than a message": {false, "\xdd\x1f\xff\xff\xfc", 4, "message of 536870913, want at most 536870912"},
-		"map longer than a message":  {false, "\xdf\x10\x00\x00\x00", 4, "message of 536870917, want at most 536870912"},
+		"list":                       {false, "\xdc\x10\x00", 3, ok},
+		"list too long":              {false, "\xdd\x00\x00\x10\x01", 4, "list of 4097, want at most 4096"},
+		"map":                        {false, "\xdf\x00\x00\x10\x00", 5, ok},
+		"map too long":               {false, "\xde\x10\x01", 2, "map of 4097, want at most 4096"},
 		"no msgpack":                 {false, "\x92\x01\xc1", 2, "no msgpack"},
 		"snapshot that is no map":    {true, "\x02\x91\x01", 1, "a snapshot's request that is no map"},
 		"snapshot that is nil":       {true, "\x02\xc0", 1, "a snapshot's request that is no map"},
 		"long name":                  {true, "\x02\x81\xd9\x04Size\x01", 2, "a field of a snapshot's request without a short name"},
 		"name of bytes":              {true, "\x02\x81\xc4\x04Size\x01", 2, "a field of a snapshot's request without a short name"},
+		"name that spans names":      {true, "\x02\x81\xa5S\xffize\x01", 7, "a field of a snapshot's request whose name is not in ASCII"},
 		"size that is text":          {true, "\x02\x81\xa4Size\xa11", 7, "a snapshot's size that is no number, or negative"},
 		"size that is a list":        {true, "\x02\x81\xa4Size\x91\x01", 7, "a snapshot's size that is no number, or negative"},
 		"size below nothing":         {true, "\x02\x81\xa4Size\xff", 7, "a snapshot's size that is no number, or negative"},
@@ -90,7 +96,7 @@ func TestAMessageIsBounded(t *testing.T) {
 	field := append([]byte("\xc6\x00\x10\x00\x00"), make([]byte, MaxField)...)
 	for range 3 { // the second and third message begin at nothing again
 		var s scanner
-		passed, err := s.pass([]byte("\xdd\x00\x00\x10\x00"))
+		passed, err := s.pass([]byte("\xdc\x10\x00"))
 		var refused *malformed
 		for err == nil && passed < 2*MaxMessage {
 			var n int
@@ -165,12 +171,15 @@ func reference(b []byte) (n int, ok bool) {
 	return n, true
 }
 
-// FuzzScanner: where the scanner ends a message msgpack does, and how the bytes come makes no difference.
+// FuzzScanner: where the scanner ends a message msgpack does, and Raft's decoder, with the same size of a snapshot; and how the
+// bytes come makes no difference.
 func FuzzScanner(f *testing.F) {
 	for _, s := range []string{
 		"\x00\x82\xa4Term\x07\xa7Entries\x91\x81\xa4Data\xc4\x02xx", "\x02\x82\xa4Size\x03\xa4Term\xcd\x01\x00abc\x01\x80", "\x01\xc9\xff\xff\xff\xff\x01", "\xa0\x85",
 		"\xca1234\xcb12345678\xcc1\xcd12\xce1234\xcf12345678\xd01\xd112\xd21234\xd312345678", "\xd4t1\xd5t12\xd6t1234\xd7t12345678\xd8t1234567890123456\xc7\x01t1\xc8\x00\x01t1\xc9\x00\x00\x00\x01t1",
 		"\xd9\x011\xda\x00\x011\xdb\x00\x00\x00\x011\xc4\x011\xc5\x00\x011\xc6\x00\x00\x00\x011\xdc\x00\x011\xdd\x00\x00\x00\x011\xde\x00\x0112\xdf\x00\x00\x00\x0112\x8212\xc012\xc3",
+		"\x00\x83\xa7Entries\x82\x80\x80\x81\xaaAppendedAt\xc7\x0c\xff123456789012\xc0\xa4Term\xcc\x07\xa6Leader\x93\x01\x02\x03", "\x01\x92\x03\xa1x\x04\xdc\x00\x01\xd1\x00\x07",
+		"\x02\x84\xa4Size\xd1\x00\x02\xa1x\xd7\xff12345678\xa4Size\xc0\xadConfiguration\xd9\x01c\x03\x81\xa2ID\xa12",
 	} {
 		f.Add([]byte(s), uint8(2), true)
 		f.Add([]byte(s), uint8(1), false)
@@ -200,7 +209,29 @@ func FuzzScanner(f *testing.F) {
 			if passed, err := one.pass(b[start:at]); err != nil || passed != at-start || one.begun || one.depth != 0 || one.body != 0 || one.have != 0 {
 				t.Fatalf("%q: a whole message is under way still: %+v, %v", b[start:at], one, err)
 			}
+			if requests {
+				decodes(t, b[start:at], one.snapshot)
+			}
 			at += int(min(one.snapshot, uint64(n-at)))
 		}
 	})
+}
+
+// decodes holds Raft's decoder to a request that it takes: it ends where the scanner did, with a snapshot of the same size.
+func decodes(t *testing.T, said []byte, snapshot uint64) {
+	t.Helper()
+	request := []any{
+		&raft.AppendEntriesRequest{}, &raft.RequestVoteRequest{}, &raft.InstallSnapshotRequest{}, &raft.TimeoutNowRequest{}, &raft.RequestPreVoteRequest{},
+	}[said[0]]
+	behind := bytes.Repeat([]byte{0x80}, 64)
+	rest := bytes.NewReader(append(said[1:len(said):len(said)], behind...))
+	if codec.NewDecoder(rest, &codec.MsgpackHandle{}).Decode(request) != nil {
+		return // and Raft closes the connection
+	}
+	if rest.Len() != len(behind) {
+		t.Fatalf("%q: the decoder leaves %d bytes, want %d", said, rest.Len(), len(behind))
+	}
+	if r, ok := request.(*raft.InstallSnapshotRequest); ok && uint64(r.Size) != snapshot {
+		t.Fatalf("%q: a snapshot of %d bytes, for the decoder of %d", said, snapshot, r.Size)
+	}
 }
