@@ -27,26 +27,46 @@ type operation struct {
 	number uint64
 	reason reason
 	doing  string
-	// began is when, on the watchdog's clock.
+	// began is when, and late what looks had been late by then.
 	began time.Duration
+	late  lateness
+}
+
+// lateness is what looks have been late by in all.
+type lateness struct {
+	// paused is of looks that were late by more than the limit: the process did not run. slow is of all other looks.
+	paused, slow time.Duration
+}
+
+// plus returns l with one more look that was late by so much.
+func (l lateness) plus(late, limit time.Duration) lateness {
+	switch {
+	case late > limit:
+		l.paused += late
+	case late > 0:
+		l.slow += late
+	}
+	return l
 }
 
 // watchdog notices that this node stalls: a write or the applying of an entry lasts longer than a limit, or the process
 // itself does not run. Raft never does: a leader whose disk hangs goes on sending heartbeats and leads for ever, and a
 // follower whose disk hangs goes on answering them, so that a leader without a quorum of disks stays one.
 //
-// What it decides follows from what it is told and from the time it is given. Its clock leaves out the time in which its
-// own looks came late: a process that was paused in the middle of a write has not waited for the disk. Safe for concurrent
-// use.
+// What it decides follows from what it is told and from the time it is given. Time in which its own looks came late does not
+// count: a process that was paused in the middle of a write has not waited for the disk. For looks that are each late by less
+// than a pause an operation is credited with one limit at most, so that a disk which hangs is noticed after three limits and a
+// period also where the process itself is always late. Safe for concurrent use.
 type watchdog struct {
 	limit, period time.Duration
 	now           func() time.Time
 	base          time.Time
 
 	mu sync.Mutex
-	// looked is the latest look, and late what its looks have been late by in all; looks come once it looks. guarded by mu
-	looked, late time.Duration
-	looks        bool
+	// looked is the latest look, and late what looks have been late by; looks come once it looks. guarded by mu
+	looked time.Duration
+	late   lateness
+	looks  bool
 	// under is what is under way, oldest first. guarded by mu
 	under []operation
 	// number is of the newest operation. guarded by mu
@@ -67,12 +87,17 @@ func newWatchdog(limit time.Duration, now func() time.Time) *watchdog {
 // moment is the time since the watchdog was made.
 func (w *watchdog) moment() time.Duration { return w.now().Sub(w.base) }
 
-// clock returns the watchdog's clock at a moment: a look that is late already counts as one, though it has not come. Called with mu held.
-func (w *watchdog) clock(moment time.Duration) time.Duration {
-	if w.looks {
-		moment = min(moment, w.looked+w.period)
+// overdue is by how much a look is late at a moment. Called with mu held.
+func (w *watchdog) overdue(moment time.Duration) time.Duration {
+	if !w.looks {
+		return 0
 	}
-	return moment - w.late
+	return max(0, moment-w.looked-w.period)
+}
+
+// lasted returns how long o has lasted at a moment, when looks have been late by so much. Called with mu held.
+func (w *watchdog) lasted(o operation, moment time.Duration, late lateness) time.Duration {
+	return moment - o.began - (late.paused - o.late.paused) - min(late.slow-o.late.slow, w.limit)
 }
 
 // begin notes that an operation begins now, and returns its number for end.
@@ -81,7 +106,8 @@ func (w *watchdog) begin(r reason, doing string) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.number++
-	w.under = append(w.under, operation{w.number, r, doing, w.clock(moment)})
+	late := w.late.plus(w.overdue(moment), w.limit) // a look that is late already counts as one, though it has not come
+	w.under = append(w.under, operation{w.number, r, doing, moment, late})
 	return w.number
 }
 
@@ -124,37 +150,37 @@ func (w *watchdog) look() finding {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var f finding
-	if late := moment - w.looked - w.period; late > 0 {
-		w.late += late
-		if late > w.limit {
-			w.pauses++
-			f.paused = late
-		}
+	late := max(0, moment-w.looked-w.period)
+	w.late = w.late.plus(late, w.limit)
+	if late > w.limit {
+		w.pauses++
+		f.paused = late
 	}
 	w.looked = moment
 	for r := range reasons {
-		before, after := w.stalls[r], w.stalling(r, moment-w.late)
+		before, after := w.stalls[r], w.stalling(r)
 		if before.number == after.number {
 			continue
 		}
 		w.stalls[r] = after
 		// A disk on which each write stalls is one stall for each write: nothing says that the next will be better.
 		if before.number != 0 {
-			f.ended = append(f.ended, stall{before, moment - w.late - before.began})
+			f.ended = append(f.ended, stall{before, w.lasted(before, moment, w.late)})
 		}
 		if after.number != 0 {
 			w.stalled[r]++
-			f.began = append(f.began, stall{after, moment - w.late - after.began})
+			f.began = append(f.began, stall{after, w.lasted(after, moment, w.late)})
 		}
 	}
 	return f
 }
 
-// stalling returns the oldest operation of a reason if it has lasted longer than the limit at now. Called with mu held.
-func (w *watchdog) stalling(r reason, now time.Duration) operation {
+// stalling returns the oldest operation of a reason if it has lasted longer than the limit at the latest look. Called with mu
+// held.
+func (w *watchdog) stalling(r reason) operation {
 	for _, o := range w.under {
 		if o.reason == r {
-			if now-o.began > w.limit {
+			if w.lasted(o, w.looked, w.late) > w.limit {
 				return o
 			}
 			break
@@ -180,7 +206,7 @@ func (w *watchdog) check() error {
 	defer w.mu.Unlock()
 	for _, o := range w.stalls {
 		if o.number != 0 {
-			return &stallError{o.reason, o.doing, w.looked - w.late - o.began}
+			return &stallError{o.reason, o.doing, w.lasted(o, w.looked, w.late)}
 		}
 	}
 	return nil
@@ -194,7 +220,7 @@ func (w *watchdog) waits() time.Duration {
 	if len(w.under) == 0 {
 		return 0
 	}
-	return w.clock(moment) - w.under[0].began
+	return w.lasted(w.under[0], moment, w.late.plus(w.overdue(moment), w.limit))
 }
 
 // stallStats are figures of a [watchdog].

@@ -131,6 +131,52 @@ func TestAPausedProcess(t *testing.T) {
 	}
 }
 
+// TestADiskThatHangsUnderASlowProcess: a process that always runs late, but never by a pause, has its disk noticed after three
+// limits and a period at most, whenever the write begins.
+func TestADiskThatHangsUnderASlowProcess(t *testing.T) {
+	for late := time.Duration(0); late <= dogLimit; late += dogLimit / 16 {
+		for phase := range time.Duration(8) {
+			c := newDogClock(dogLimit)
+			gap := c.period + late
+			for range 100 { // what was late before does not count
+				c.at = c.at.Add(gap)
+				c.look()
+			}
+			begun := c.at.Add(phase * gap / 8)
+			next := c.at.Add(gap)
+			c.at = begun
+			c.begin(onDisk, "writing")
+			var f finding
+			for len(f.began) == 0 && next.Sub(begun) < time.Hour {
+				c.at = next
+				f = c.look()
+				next = next.Add(gap)
+			}
+			if got := c.at.Sub(begun); got <= dogLimit || got > 3*dogLimit+c.period {
+				t.Errorf("looks that are late by %v notice it after %v, want at most %v", late, got, 3*dogLimit+c.period)
+			}
+			if got := c.stats().paused; got != 0 {
+				t.Errorf("late by %v: %d pauses", late, got)
+			}
+		}
+	}
+}
+
+// A process that is slow for one limit while it writes, and whose write ends then, does not stall.
+func TestASlowProcessDoesNotStall(t *testing.T) {
+	c := newDogClock(dogLimit)
+	c.begin(onDisk, "writing")
+	for range 4 {
+		c.at = c.at.Add(c.period + dogLimit/4)
+		if f := c.look(); len(f.began) != 0 {
+			t.Errorf("found %+v", f)
+		}
+	}
+	if got, want := c.waits(), 4*c.period; got != want {
+		t.Errorf("the write has lasted %v, want %v", got, want)
+	}
+}
+
 // What begins after a pause, before the look that finds it, has not waited for the pause, and is no less noticed.
 func TestAWriteThatBeginsAfterAPause(t *testing.T) {
 	c := newDogClock(dogLimit)
