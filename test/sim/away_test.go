@@ -148,11 +148,8 @@ func backName(path string) string {
 // take it in as a new one. A second disk is emptied only when that is done: what only lost disks knew is lost.
 func (w *world) Empty(name string) bool {
 	w.mu.Lock()
-	ahead, lost := w.ahead[name], w.lost
+	lost := w.lost
 	w.mu.Unlock()
-	if ahead { // its incarnations are ahead of the clock it would start with (T6)
-		return false
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if lost && !w.agreed(ctx, name) {

@@ -40,7 +40,7 @@ const (
 func bounds(nodes int) check.Bounds {
 	cfg := node.DefaultConfig()
 	return check.Bounds{
-		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Settle: settle,
+		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond, Settle: settle,
 		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: settle,
 		ReadOnlyAfter: 3*cfg.HeartbeatInterval + 2*cfg.RaftHeartbeatTimeout + max(cfg.Tick, 2*time.Second), // N1
 	}

@@ -40,7 +40,6 @@ type world struct {
 	mu     sync.Mutex
 	lives  map[string]*process      // guarded by mu; the present or last process of a node
 	clocks map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
-	ahead  map[string]bool          // guarded by mu; nodes whose clock ever was
 	lost   bool                     // guarded by mu; a disk was emptied
 	looked map[string]int           // guarded by mu; how often a node has looked at a clock that is wrong
 	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end some node has applied
@@ -68,7 +67,6 @@ func newWorld(t *testing.T, r *report) *world {
 		closing: make(chan struct{}),
 		lives:   make(map[string]*process),
 		clocks:  make(map[string]time.Duration),
-		ahead:   make(map[string]bool),
 		looked:  make(map[string]int),
 		ended:   make(map[session.ID]struct{}),
 		wake:    make(chan struct{}),
@@ -215,7 +213,6 @@ func (w *world) SetClock(name string, forward time.Duration) (undo func() bool) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clocks[name] += forward
-	w.ahead[name] = w.ahead[name] || forward > 0
 	before := w.looked[name]
 	return func() bool {
 		w.mu.Lock()

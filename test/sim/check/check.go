@@ -16,8 +16,8 @@ import (
 type Bounds struct {
 	// ExpiryInterval is the cluster's.
 	ExpiryInterval time.Duration
-	// Commit bounds a round and a commit in a calm cluster.
-	Commit time.Duration
+	// Commit bounds a round and a commit while all that they need is well, and Calm when for long nothing was amiss anywhere.
+	Commit, Calm time.Duration
 	// Settle is how long after a fault a cluster counts as calm: elections, Raft's back-off, clients that find their way.
 	Settle time.Duration
 	// Interval is that of heartbeats, Quorum the number of voters that make a round good.

@@ -13,10 +13,10 @@ func (c *checker) late(l *life) {
 		return
 	}
 	// A touch made just before the silence travels, and its deadline is 1/200 longer than the timeout (T5).
-	due := l.extension() + c.bounds.ExpiryInterval + c.bounds.Commit
-	by := l.silent + due
+	due := l.extension() + c.bounds.ExpiryInterval
+	by := l.silent + due + c.bounds.Calm
 	if !c.calm(l.silent, by) {
-		by = max(l.silent, c.healed) + c.bounds.Settle + due
+		by = max(l.silent, c.healed) + c.bounds.Settle + due + c.bounds.Commit
 	}
 	if by <= c.finished {
 		c.checked("I2")
