@@ -82,6 +82,50 @@ func TestPartition(t *testing.T) {
 	}
 }
 
+// TestClientsCutOff drops packets between one node and all clients, in each direction. Nobody tells the clients, and the node is as well as
+// before: they notice the silence, and go to other nodes before their promises run out.
+func TestClientsCutOff(t *testing.T) {
+	t.Parallel()
+	for _, p := range []struct {
+		name  string
+		leads bool
+		flags []string
+	}{
+		{name: "learner"},
+		{name: "learner hears no client", flags: []string{direction("in")}},
+		{name: "leader is heard by no client", leads: true, flags: []string{direction("out")}},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			c := up(t, 3)
+			l := c.newLedger()
+			victim := c.awaitServing(healWithin, c.all()...)
+			if !p.leads {
+				victim = c.follower(victim)
+			}
+			moving, staying := l.settled(10, minTimeout, victim), l.settled(10, minTimeout, c.but(victim)...)
+			before, err := c.status(victim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			since := time.Now()
+			cut := c.cutClients(victim, p.flags...)
+			l.awaitOwners(moveWithin, moving, c.but(victim)...)
+			l.moved(since, moving, c.but(victim)...)
+			time.Sleep(2 * minTimeout)
+			l.noneEnded(append(moving, staying...))
+			l.noneLapsed(moving)
+			l.noneLapsed(staying)
+			cut.heal()
+
+			c.awaitServing(healWithin, c.all()...)
+			if s, err := c.status(victim); err != nil || s.Term != before.Term || s.Role != before.Role {
+				t.Errorf("the node says %+v, %v; want that nothing changed since %+v", s, err, before)
+			}
+			l.servesOn(victim)
+		})
+	}
+}
+
 // TestPeerPorts lets Raft through between all nodes, and nothing else, so that no round is good whoever leads, and leadership goes round. Touches
 // count nowhere and no node is ready; but entries are committed, so that sessions live from move to move, and none ends. The time is not held
 // even against a client that has gone (I8): its session expires when rounds are good again, and has what was left of its timeout until then.

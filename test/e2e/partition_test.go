@@ -4,19 +4,29 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Ports of a node, as deploy/compose.yaml has them.
 const (
-	raftPort = 7401
-	peerPort = 7402
+	clientPort = 7400
+	raftPort   = 7401
+	peerPort   = 7402
 )
 
 // partition is packets being dropped around some nodes.
 type partition struct {
-	c     *cluster
-	nodes []int
+	c    *cluster
+	cuts []packetCut
+}
+
+// packetCut is what is dropped around one node: packets from and to each of others, which are the addresses of one other each.
+type packetCut struct {
+	node   int
+	others [][]string
+	flags  []string
 }
 
 // cut drops packets between some nodes and others, all of them and both ways unless flags of the packet cutter say less.
@@ -30,17 +40,32 @@ func (c *cluster) cut(some, others []int, flags ...string) *partition {
 	return p
 }
 
+// cutClients drops packets between node n and all clients, which reach it through the gateways of its networks. Nodes reach each other.
+func (c *cluster) cutClients(n int, flags ...string) *partition {
+	c.t.Helper()
+	gateways := strings.Fields(must(c.t, "docker", "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.Gateway}} {{end}}", c.container(n)))
+	p := &partition{c: c}
+	p.drop(packetCut{n, [][]string{gateways}, append([]string{port(clientPort)}, flags...)})
+	return p
+}
+
 // add drops packets around one more node; it must be another one each time.
 func (p *partition) add(n int, others []int, flags ...string) {
 	p.c.t.Helper()
-	args := append([]string{"cut"}, flags...)
+	cut := packetCut{node: n, flags: flags}
 	for _, other := range others {
-		args = append(args, p.c.addresses(other)...)
+		cut.others = append(cut.others, p.c.addresses(other))
 	}
-	if _, err := p.c.cutter(n, args...); err != nil {
+	p.drop(cut)
+}
+
+func (p *partition) drop(cut packetCut) {
+	p.c.t.Helper()
+	args := append([]string{"cut"}, cut.flags...)
+	if _, err := p.c.cutter(cut.node, append(args, slices.Concat(cut.others...)...)...); err != nil {
 		p.c.t.Fatal(err)
 	}
-	p.nodes = append(p.nodes, n)
+	p.cuts = append(p.cuts, cut)
 }
 
 // cutter runs the packet cutter in node n's network.
@@ -55,21 +80,54 @@ func (c *cluster) cutter(n int, args ...string) (string, error) {
 func (p *partition) heal() {
 	p.c.t.Helper()
 	sum := 0
-	for _, n := range p.nodes {
-		out, err := p.c.cutter(n, "counter")
+	for _, cut := range p.cuts {
+		out, err := p.c.cutter(cut.node, "counter")
 		if err != nil {
 			p.c.t.Fatal(err)
 		}
-		dropped, err := strconv.Atoi(out)
-		if err != nil || dropped == 0 {
-			p.c.t.Errorf("the partition dropped %q packets at node %d: it was none", out, n)
+		ways, addresses, err := counted(out)
+		if err != nil {
+			p.c.t.Fatal(err)
 		}
-		sum += dropped
-		if _, err := p.c.cutter(n, "heal"); err != nil {
+		for way, n := range ways {
+			sum += n
+			if n == 0 {
+				p.c.t.Errorf("%v: nothing was dropped of what goes %s of node %d:\n%s", cut.flags, way, cut.node, out)
+			}
+		}
+		for _, other := range cut.others {
+			hit := slices.ContainsFunc(other, func(ip string) bool { return addresses[ip] > 0 })
+			// At one port, or in one direction, two nodes that follow may have nothing to say to each other.
+			if !hit && len(cut.flags) == 0 {
+				p.c.t.Errorf("nothing was dropped between node %d and %v:\n%s", cut.node, other, out)
+			}
+		}
+		if _, err := p.c.cutter(cut.node, "heal"); err != nil {
 			p.c.t.Fatal(err)
 		}
 	}
 	count(p.c.t, "packets dropped", "", sum)
+}
+
+// counted adds up what the packet cutter counts, by direction and by address.
+func counted(out string) (ways, addresses map[string]int, err error) {
+	ways, addresses = map[string]int{}, map[string]int{}
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			return nil, nil, fmt.Errorf("the packet cutter counts %q", line)
+		}
+		n, err := strconv.Atoi(fields[2])
+		if err != nil {
+			return nil, nil, err
+		}
+		ways[fields[0]] += n
+		addresses[fields[1]] += n
+	}
+	if len(ways) == 0 {
+		return nil, nil, fmt.Errorf("the packet cutter counts nothing")
+	}
+	return ways, addresses, nil
 }
 
 func direction(way string) string { return "--direction=" + way }

@@ -6,7 +6,8 @@
 //	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut counter
 //	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut heal
 //
-// Counter prints how many packets were dropped so far: the proof that the fault hit something. IPv4 only. Or it mounts the
+// Counter prints for each rule the direction, the address and how many packets were dropped so far: the proof that the fault
+// hit something. IPv4 only. Or it mounts the
 // node's volume, while the node has stopped or beside it:
 //
 //	docker run --rm -v VOLUME:/data holdfast-cut fill /data        (until nothing fits in)
@@ -76,11 +77,12 @@ func runNetwork(ctx context.Context, name string, args []string, out io.Writer) 
 	case "cut":
 		return runCut(ctx, conn, args)
 	case "counter":
-		dropped, err := counter(conn)
-		if err != nil {
-			return err
+		all, err := counter(conn)
+		for _, d := range all {
+			if _, err := fmt.Fprintln(out, d.way, d.ip, d.packets); err != nil {
+				return err
+			}
 		}
-		_, err = fmt.Fprintln(out, dropped)
 		return err
 	default:
 		return heal(conn)

@@ -122,36 +122,52 @@ func (f fault) some() []expr.Any {
 	}
 }
 
-// counter sums the packets that all rules have dropped.
-func counter(conn *nftables.Conn) (uint64, error) {
+// dropped is how many packets of one direction have been dropped, of those from or to one address.
+type dropped struct {
+	way     string
+	ip      net.IP
+	packets uint64
+}
+
+// counter returns what each rule has dropped.
+func counter(conn *nftables.Conn) ([]dropped, error) {
 	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
 	if err != nil {
-		return 0, fmt.Errorf("list chains: %w", err)
+		return nil, fmt.Errorf("list chains: %w", err)
 	}
-	var dropped uint64
+	var all []dropped
 	for _, chain := range chains {
 		if chain.Table.Name != tableName {
 			continue
 		}
 		rules, err := conn.GetRules(chain.Table, chain)
 		if err != nil {
-			return 0, fmt.Errorf("list rules: %w", err)
+			return nil, fmt.Errorf("list rules: %w", err)
 		}
-		dropped += packets(rules)
+		for _, r := range rules {
+			all = append(all, dropped{chain.Name, matched(r), packets(r)})
+		}
 	}
-	return dropped, nil
+	return all, nil
 }
 
-func packets(rules []*nftables.Rule) uint64 {
-	var sum uint64
-	for _, r := range rules {
-		for _, e := range r.Exprs {
-			if c, ok := e.(*expr.Counter); ok {
-				sum += c.Packets
-			}
+// matched is the address that a rule matches, which is what it compares first.
+func matched(r *nftables.Rule) net.IP {
+	for _, e := range r.Exprs {
+		if c, ok := e.(*expr.Cmp); ok {
+			return c.Data
 		}
 	}
-	return sum
+	return nil
+}
+
+func packets(r *nftables.Rule) uint64 {
+	for _, e := range r.Exprs {
+		if c, ok := e.(*expr.Counter); ok {
+			return c.Packets
+		}
+	}
+	return 0
 }
 
 // heal deletes the table, if there is one.
