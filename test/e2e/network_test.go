@@ -102,7 +102,7 @@ func TestClientsCutOff(t *testing.T) {
 			if !p.leads {
 				victim = c.follower(victim)
 			}
-			moving, staying := l.settled(10, minTimeout, victim), l.settled(10, minTimeout, c.but(victim)...)
+			moving, staying := l.settled(10, 2*minTimeout, victim), l.settled(10, 2*minTimeout, c.but(victim)...)
 			before, err := c.status(victim)
 			if err != nil {
 				t.Fatal(err)
@@ -111,7 +111,7 @@ func TestClientsCutOff(t *testing.T) {
 			cut := c.cutClients(victim, p.flags...)
 			l.awaitOwners(moveWithin, moving, c.but(victim)...)
 			l.moved(since, moving, c.but(victim)...)
-			time.Sleep(2 * minTimeout)
+			time.Sleep(3 * minTimeout)
 			l.noneEnded(append(moving, staying...))
 			l.noneLapsed(moving)
 			l.noneLapsed(staying)
