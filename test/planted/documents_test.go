@@ -12,7 +12,7 @@ import (
 	"holdfast/test/sim/check"
 )
 
-// TestGuaranteesNameWhatProvesThem: the tests, checks and bugs of docs/guarantees.md are there.
+// TestGuaranteesNameWhatProvesThem: the tests, checks and bugs of docs/guarantees.md are there, and no check is left out.
 func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 	document, err := os.ReadFile("../../docs/guarantees.md")
 	if err != nil {
@@ -23,7 +23,8 @@ func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 		t.Fatal("there is no table of what proves each guarantee")
 	}
 	tests := testsOfTheModule(t)
-	checks := strings.Join(append(check.Names(), check.RareNames()...), "|")
+	checks := append(check.Names(), check.RareNames()...)
+	unnamed := slices.Clone(checks)
 	named := 0
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "|")
@@ -31,9 +32,10 @@ func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 			continue
 		}
 		for _, name := range quoted(cells[2]) {
-			if named++; !strings.Contains(checks, name) {
+			if named++; !slices.Contains(checks, name) {
 				t.Errorf("%q is no check of test/sim/check", name)
 			}
+			unnamed = slices.DeleteFunc(unnamed, func(one string) bool { return one == name })
 		}
 		for _, name := range quoted(cells[3]) {
 			if named++; !slices.Contains(tests, name) {
@@ -46,6 +48,9 @@ func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 				t.Errorf("planted bug: %v", err)
 			}
 		}
+	}
+	if len(unnamed) > 0 {
+		t.Errorf("no guarantee names the checks %q", unnamed)
 	}
 	if named < 60 {
 		t.Errorf("only %d names were found in the table", named)
