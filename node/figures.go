@@ -21,24 +21,33 @@ func (n *Node) figures() *figures {
 
 func nodeMetrics() []metric {
 	return []metric{
-		gauge("raft_term", "Raft term this node has seen.", func(f *figures) float64 { return float64(f.node.view.Term()) }),
+		gauge("raft_term", "Raft term this node has seen.", func(f *figures) float64 { return float64(f.node.view.Term()) }).
+			when("it rises and no node was stopped: there was an election"),
 		gauge("raft_commit_index", "Raft index this node knows to be committed.", func(f *figures) float64 { return float64(f.node.consensus.raft.CommitIndex()) }),
-		gauge("applied_index", "Raft index of the newest entry the state machine has applied.", func(f *figures) float64 { return float64(f.node.state.AppliedIndex()) }),
-		gauge("sessions", "Replicated sessions this node knows.", func(f *figures) float64 { return float64(f.node.state.Sessions()) }),
+		gauge("applied_index", "Raft index of the newest entry the state machine has applied.", func(f *figures) float64 { return float64(f.node.state.AppliedIndex()) }).
+			when("below raft_commit_index of the leader for 30 s: the node is behind"),
+		gauge("sessions", "Replicated sessions this node knows.", func(f *figures) float64 { return float64(f.node.state.Sessions()) }).
+			when("nodes differ for 30 s: one is behind"),
 		gauge("sessions_attached", "Sessions whose touches this node takes.", func(f *figures) float64 { return float64(f.node.server.Stats().Attached) }),
 		gauge("sessions_local", "Sessions that this node alone knows.", func(f *figures) float64 { return float64(f.node.server.Stats().Local) }),
 		counter("sessions_local_expired", "Sessions of this node alone that expired.", func(f *figures) float64 { return float64(f.node.server.Stats().LocalExpired) }),
 		counter("sessions_local_upgraded", "Sessions of this node alone that became replicated ones.", func(f *figures) float64 { return float64(f.node.server.Stats().LocalUpgraded) }),
-		gauge("local_ids", "Ids in stock for sessions of this node alone.", func(f *figures) float64 { return float64(f.node.server.Stats().LocalIDs) }),
-		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.serves() == nil) }),
-		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 { return truth(f.node.server.Stats().Jeopardy) }),
-		gauge("mode", "What the node can do: 1 reads and writes, 2 reads of the state it has applied, 3 neither, for want of a leader (N1).", func(f *figures) float64 { return float64(f.node.server.State().Mode) }),
-		counter("stalls", "Times the process, or its machine, did not run for longer than a heartbeat interval.", func(f *figures) float64 { return float64(f.node.server.Stats().Stalls) }),
+		gauge("local_ids", "Ids in stock for sessions of this node alone.", func(f *figures) float64 { return float64(f.node.server.Stats().LocalIDs) }).
+			when("0 with local_sessions on: such opens wait, then fail"),
+		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.serves() == nil) }).
+			when("0 for 30 s"),
+		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 { return truth(f.node.server.Stats().Jeopardy) }).
+			when("1 for 10 s: its clients go elsewhere"),
+		gauge("mode", "What the node can do: 1 reads and writes, 2 reads of the state it has applied, 3 neither, for want of a leader (N1).", func(f *figures) float64 { return float64(f.node.server.State().Mode) }).
+			when("not 1 for 30 s"),
+		counter("stalls", "Times the process, or its machine, did not run for longer than a heartbeat interval.", func(f *figures) float64 { return float64(f.node.server.Stats().Stalls) }).
+			when("it rises: the machine is starved, or was paused"),
 		counter("log_entries_proposed", "Raft entries this node has proposed.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Entries) }),
 		counter("log_commands_proposed", "Commands in those entries: group commit puts many into one.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Commands) }),
 		counter("log_bytes_proposed", "Bytes of those entries.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Bytes) }),
 		counter("log_writes", "Batches of entries written to this node's Raft log: two syncs each.", func(f *figures) float64 { return float64(f.node.consensus.stores.guard.writes.Load()) }),
-		counter("log_outcomes_unknown", "Commands whose callers were told that the outcome is unknown.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Unknown) }),
+		counter("log_outcomes_unknown", "Commands whose callers were told that the outcome is unknown.", func(f *figures) float64 { return float64(f.node.proposer.Stats().Unknown) }).
+			when("it rises without a change of leader"),
 	}
 }
 
@@ -50,44 +59,56 @@ func stallMetrics() []metric {
 	for r := range reasons {
 		all = append(all,
 			gauge("node_stalled", "1 while the node has stepped out because a write (disk) or an entry (apply) takes longer than stall_limit.",
-				func(f *figures) float64 { return truth(f.stalls.stalls[r]) }).of(r.String()),
-			counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.stalled[r]) }).of(r.String()))
+				func(f *figures) float64 { return truth(f.stalls.stalls[r]) }).of(r.String()).
+				when("1: its disk, or its machine, is at fault"),
+			counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.stalled[r]) }).of(r.String()).
+				when("it rises"))
 	}
-	return append(all, counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.paused) }).of("scheduler"))
+	return append(all, counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.paused) }).of("scheduler").
+		when("it rises"))
 }
 
 func portMetrics() []metric {
 	return append([]metric{
-		gauge("client_connections", "Open connections on the client port.", func(f *figures) float64 { return float64(f.client.Connections) }),
+		gauge("client_connections", "Open connections on the client port.", func(f *figures) float64 { return float64(f.client.Connections) }).
+			when("close to max_connections"),
 		gauge("client_streams", "Open Connect streams.", func(f *figures) float64 { return float64(f.client.Streams) }),
-		counter("client_connections_refused", "Connections closed because there were too many.", func(f *figures) float64 { return float64(f.client.Refused) }),
+		counter("client_connections_refused", "Connections closed because there were too many.", func(f *figures) float64 { return float64(f.client.Refused) }).
+			when("it rises"),
 		counter("client_connections_refused_per_address", "Those of them that were closed because their address had too many.", func(f *figures) float64 { return float64(f.client.Crowded) }),
-		counter("client_slow_readers", "Connect streams ended because their client did not read.", func(f *figures) float64 { return float64(f.client.SlowReaders) }),
+		counter("client_slow_readers", "Connect streams ended because their client did not read.", func(f *figures) float64 { return float64(f.client.SlowReaders) }).
+			when("it rises"),
 		counter("client_requests_failed", "Requests on Connect streams that were refused.", func(f *figures) float64 { return float64(f.client.Failed) }),
-		counter("client_panics", "Handlers that panicked: each is a fault of the program.", func(f *figures) float64 { return float64(f.client.Panics) }),
+		counter("client_panics", "Handlers that panicked: each is a fault of the program.", func(f *figures) float64 { return float64(f.client.Panics) }).
+			when("above 0: a fault to report, with the log"),
 	}, gateMetrics()...)
 }
 
 // leaderMetrics are of the term this node leads: they begin again with each, and are 0 on a node that does not lead.
 func leaderMetrics() []metric {
 	return []metric{
-		gauge("leads", "1 while this node leads a term.", func(f *figures) float64 { return truth(f.leader.Term != 0) }),
+		gauge("leads", "1 while this node leads a term.", func(f *figures) float64 { return truth(f.leader.Term != 0) }).
+			when("the sum over all nodes is not 1 for 10 s"),
 		gauge("term_rounds", "Heartbeat rounds begun in the term this node leads.", func(f *figures) float64 { return float64(f.leader.Rounds) }),
 		gauge("term_good_round", "Number of the newest good round.", func(f *figures) float64 { return float64(f.leader.GoodRound) }),
 		gauge("term_elapsed_seconds", "Accountable time of the term (A1).", func(f *figures) float64 { return seconds(f.leader.Elapsed) }),
-		gauge("term_credited_seconds", "Time of the term that was held against no session (A1).", func(f *figures) float64 { return seconds(f.leader.Credited) }),
+		gauge("term_credited_seconds", "Time of the term that was held against no session (A1).", func(f *figures) float64 { return seconds(f.leader.Credited) }).
+			when("it rises: the leader had no quorum, or did not run"),
 		gauge("term_stands", "Times the accountable clock stood.", func(f *figures) float64 { return float64(f.leader.Stands) }),
 		gauge("term_sessions_tracked", "Sessions in the tracker.", func(f *figures) float64 { return float64(f.leader.Sessions) }),
-		gauge("term_sessions_due", "Sessions that are due and wait for a good round or their owner's word (E2).", func(f *figures) float64 { return float64(f.leader.Due) }),
+		gauge("term_sessions_due", "Sessions that are due and wait for a good round or their owner's word (E2).", func(f *figures) float64 { return float64(f.leader.Due) }).
+			when("above 0 for 10 s: nothing expires"),
 		gauge("term_sessions_closing", "Sessions marked as closing.", func(f *figures) float64 { return float64(f.leader.Closing) }),
 		gauge("term_sessions_expired", "Sessions that expired in the term.", func(f *figures) float64 { return float64(f.leader.Expired) }),
 		gauge("term_sessions_closed", "Sessions closed by their clients in the term.", func(f *figures) float64 { return float64(f.leader.Closed) }),
 		gauge("term_marks_returned", "Closing marks taken back (E4).", func(f *figures) float64 { return float64(f.leader.Returned) }),
-		gauge("term_closes_unknown", "Closes whose outcome was unknown (E4).", func(f *figures) float64 { return float64(f.leader.Unknown) }),
+		gauge("term_closes_unknown", "Closes whose outcome was unknown (E4).", func(f *figures) float64 { return float64(f.leader.Unknown) }).
+			when("it rises"),
 		gauge("term_touches_taken", "Touches taken in the term.", func(f *figures) float64 { return float64(f.leader.Taken) }),
 		gauge("term_touches_not_taken", "Touches of closing, moved or unknown sessions (S1).", func(f *figures) float64 { return float64(f.leader.NotTaken) }),
 		gauge("term_members_connected", "Members with a stream to this leader.", func(f *figures) float64 { return float64(f.leader.Members) }),
-		gauge("term_members_lost", "Members that are lost (E1).", func(f *figures) float64 { return float64(f.leader.Lost) }),
+		gauge("term_members_lost", "Members that are lost (E1).", func(f *figures) float64 { return float64(f.leader.Lost) }).
+			when("above 0 for 30 s: a node is down or cut off"),
 		gauge("term_fill_seconds", "How long after the term's start every session was in the queue; 0 until then.", func(f *figures) float64 { return seconds(f.leader.FillTime) }),
 	}
 }

@@ -11,8 +11,10 @@ type metric struct {
 	name, help string
 	// reason is the value of the label of that name; empty: the figure has none.
 	reason string
-	kind   prometheus.ValueType
-	read   func(f *figures) float64
+	// alarm says to operators when a person should look; empty: the figure alone never says so.
+	alarm string
+	kind  prometheus.ValueType
+	read  func(f *figures) float64
 }
 
 // figures are everything a scrape reads, read once.
@@ -74,6 +76,9 @@ func counter(name, help string, read func(f *figures) float64) metric {
 
 // of gives the figure a reason.
 func (m metric) of(reason string) metric { m.reason = reason; return m }
+
+// when gives the figure an alarm.
+func (m metric) when(alarm string) metric { m.alarm = alarm; return m }
 
 func seconds(d time.Duration) float64 { return d.Seconds() }
 

@@ -1,0 +1,61 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// MetricReference returns the table of metrics as Markdown, those of one name in one row.
+func MetricReference() string {
+	var b strings.Builder
+	b.WriteString("| metric | type | unit | meaning | look when |\n|---|---|---|---|---|\n")
+	all := allMetrics()
+	var names []string
+	for _, m := range all {
+		if slices.Contains(names, m.name) {
+			continue
+		}
+		names = append(names, m.name)
+		fmt.Fprintf(&b, "| `holdfast_%s`%s | %s | %s | %s | %s |\n", m.name, reasonsOf(m.name, all), m.typeName(), m.unit(), m.help, m.alarm)
+	}
+	return b.String()
+}
+
+// reasonsOf lists the values of the label reason of all metrics called name.
+func reasonsOf(name string, all []metric) string {
+	var values []string
+	for _, m := range all {
+		if m.name == name && m.reason != "" {
+			values = append(values, "`"+m.reason+"`")
+		}
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return ", `reason` " + strings.Join(values, ", ")
+}
+
+// typeName is Prometheus's.
+func (m metric) typeName() string {
+	if m.kind == prometheus.CounterValue {
+		return "counter"
+	}
+	return "gauge"
+}
+
+// unit follows the name, as Prometheus has it.
+func (m metric) unit() string {
+	switch {
+	case strings.HasSuffix(m.name, "_seconds"):
+		return "seconds"
+	case strings.Contains(m.name, "_bytes_"):
+		return "bytes"
+	case strings.HasPrefix(m.help, "1 while "):
+		return "0 or 1"
+	default:
+		return "number"
+	}
+}
