@@ -88,6 +88,39 @@ func TestTestingNamesWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestGoInDocumentsIsRun: the Go that documents show is in tests, which compile it, and run all but the README's.
+func TestGoInDocumentsIsRun(t *testing.T) {
+	for _, d := range []struct {
+		document, tests string
+		parts           int
+	}{
+		{"docs/building.md", "test/building/building_test.go", 9},
+		{"README.md", "client/example_test.go", 1},
+	} {
+		tests, code := flatFile(t, d.tests), 0
+		for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(flatFile(t, d.document), -1) {
+			for part := range strings.SplitSeq(strings.TrimSpace(block[1]), "\n\n") {
+				if code++; !strings.Contains(tests, part+"\n") {
+					t.Errorf("%s: this is not in %s:\n%s", d.document, d.tests, part)
+				}
+			}
+		}
+		if code < d.parts {
+			t.Errorf("%s: %d parts of Go were found, want %d at least", d.document, code, d.parts)
+		}
+	}
+}
+
+// flatFile returns a file of the repository without what indents its lines.
+func flatFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(string(b), "")
+}
+
 func quoted(text string) []string {
 	var names []string
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
