@@ -135,14 +135,14 @@ func TestAPausedProcess(t *testing.T) {
 // limits and a period at most, whenever the write begins.
 func TestADiskThatHangsUnderASlowProcess(t *testing.T) {
 	for late := time.Duration(0); late <= dogLimit; late += dogLimit / 16 {
-		for phase := range time.Duration(8) {
+		for eighth := range 8 {
 			c := newDogClock(dogLimit)
 			gap := c.period + late
 			for range 100 { // what was late before does not count
 				c.at = c.at.Add(gap)
 				c.look()
 			}
-			begun := c.at.Add(phase * gap / 8)
+			begun := c.at.Add(gap * time.Duration(eighth) / 8)
 			next := c.at.Add(gap)
 			c.at = begun
 			c.begin(onDisk, "writing")
