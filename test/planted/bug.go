@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -17,13 +18,28 @@ import (
 //	catch: ./package ^TestName$ [-flag ...] [VARIABLE=value,value,...]
 //	says: a regular expression
 //
-// with a pair of catch and says for each test that catches it, the fastest first, and then comes the patch.
+// with a pair of catch and says for each test that catches it, the fastest first, and then comes the patch. A bug that the
+// simulation does not see, or cannot see (0 seeds), says so instead of naming it as a catcher:
+//
+//	unseen: 40 seeds: why not
 type bug struct {
 	name         string
 	what         string
 	from, breaks string
 	catchers     []catcher
-	changes      []change
+	// blind is why the simulation does not see it, empty when nothing is said of that, and unseen how many seeds, from 1 on,
+	// have shown so.
+	blind   string
+	unseen  int
+	changes []change
+}
+
+// simulation is the package of the tests that run whole clusters.
+const simulation = "./test/sim"
+
+// simulated reports whether a test of the simulation catches the bug.
+func (b *bug) simulated() bool {
+	return slices.ContainsFunc(b.catchers, func(c catcher) bool { return c.pkg == simulation })
 }
 
 // catcher is a test that fails when the bug is there.
@@ -96,6 +112,8 @@ func (b *bug) parseHead(lines []string) error {
 		return errors.New("from: or breaks: is missing")
 	case len(b.catchers) == 0:
 		return errors.New("nothing is said to catch it")
+	case b.blind != "" && b.simulated():
+		return errors.New("the simulation is said to catch it, and not to see it")
 	}
 	for _, c := range b.catchers {
 		if c.says == nil {
@@ -127,9 +145,21 @@ func (b *bug) parseLine(line string) error {
 			return err
 		}
 		b.catchers[len(b.catchers)-1].says = says
+	case "unseen":
+		return b.parseUnseen(value)
 	default:
-		return errors.New("neither from, breaks, catch nor says")
+		return errors.New("neither from, breaks, catch, says nor unseen")
 	}
+	return nil
+}
+
+func (b *bug) parseUnseen(text string) error {
+	seeds, why, _ := strings.Cut(text, " seeds: ")
+	n, err := strconv.Atoi(seeds)
+	if err != nil || n < 0 || why == "" {
+		return errors.New(`it is not "number seeds: why"`)
+	}
+	b.unseen, b.blind = n, why
 	return nil
 }
 

@@ -56,6 +56,9 @@ func TestParseBugRefuses(t *testing.T) {
 		"two variables":    {"SEED=4,2", "SEED=4 SEEDS=2"},
 		"bad expression":   {"says: 1, want 2", "says: (1"},
 		"unknown line":     {"breaks: I7", "breaks: I7\nseed: 4"},
+		"seen and unseen":  {"catch: ./p ^TestB$\n", "unseen: 40 seeds: why\ncatch: ./test/sim ^TestB$\n"},
+		"unseen how often": {"breaks: I7", "breaks: I7\nunseen: seeds: why"},
+		"unseen, no why":   {"breaks: I7", "breaks: I7\nunseen: 40 seeds"},
 	} {
 		text := strings.Replace(wellFormed, change[0], change[1], 1)
 		if text == wellFormed {
@@ -64,6 +67,39 @@ func TestParseBugRefuses(t *testing.T) {
 		if b, err := parseBug(text); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, b)
 		}
+	}
+}
+
+// TestTableOfTheUnseen shows that each bug of the invariants is in one of the three lots, and no other is.
+func TestTableOfTheUnseen(t *testing.T) {
+	lots := map[string]string{
+		"cannot":  "breaks: I1\nunseen: 0 seeds: c\ncatch: ./p ^TestA$\nsays: a",
+		"seen":    "breaks: I3, I4\ncatch: ./p ^TestA$\nsays: a\ncatch: ./test/sim ^TestSim$ SEED=1\nsays: b",
+		"unseen":  "breaks: liveness\nunseen: 40 seeds: a | b\ncatch: ./p ^TestA$\nsays: a",
+		"untried": "breaks: I8\ncatch: ./p ^TestA$\nsays: a",
+		"other":   "breaks: E5\ncatch: ./p ^TestA$\nsays: a",
+	}
+	var bugs []bug
+	for _, name := range []string{"cannot", "other", "seen", "unseen", "untried"} {
+		b, err := parseBug("What.\n\nfrom: x\n" + lots[name] + "\n--- a/p.go\n+++ b/p.go\n@@ -1 +1 @@\n-a\n+b\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.name = name
+		bugs = append(bugs, b)
+	}
+	got := unseen(bugs)
+	for _, want := range []string{
+		"Of 4 bugs that break I1 to I8, liveness or linearizability, it catches 1:",
+		"\n| cannot | not run | c |\n| unseen | 1 to 40 | a \\| b |\n",
+		"\nNot tried on enough seeds yet, 1: untried.\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "other") {
+		t.Errorf("a bug of nothing that the simulation judges is in:\n%s", got)
 	}
 }
 

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
-// The table stands in README.md between these lines.
+// The tables stand in README.md between these lines.
 const (
 	tableBegins = "<!-- The table is written by \"go run ./test/planted -write\". -->\n"
 	tableEnds   = "<!-- The table ends here. -->\n"
@@ -30,9 +31,40 @@ func table(bugs []bug) string {
 	return t.String()
 }
 
+// judged is what a bug breaks that every seed of the simulation is judged by.
+var judged = regexp.MustCompile(`\b(I[1-8]|liveness|linearizability)\b`)
+
+// unseen says which of the bugs that the simulation ought to see it does not: its checker is proven by those that it sees.
+func unseen(bugs []bug) string {
+	var rows, untried []string
+	seen, all := 0, 0
+	for _, b := range bugs {
+		if !judged.MatchString(b.breaks) {
+			continue
+		}
+		all++
+		switch {
+		case b.simulated():
+			seen++
+		case b.blind != "":
+			tried := "not run"
+			if b.unseen > 0 {
+				tried = fmt.Sprintf("1 to %d", b.unseen)
+			}
+			rows = append(rows, fmt.Sprintf("| %s | %s | %s |\n", b.name, tried, strings.ReplaceAll(b.blind, "|", `\|`)))
+		default:
+			untried = append(untried, b.name)
+		}
+	}
+	return fmt.Sprintf("### What the simulation does not see\n\nOf %d bugs that break I1 to I8, liveness or linearizability, it catches %d: "+
+		"their rows above name the seeds. These %d it does not see:\n\n| bug | seeds | why not |\n|---|---|---|\n%s"+
+		"\nNot tried on enough seeds yet, %d: %s.\n\n",
+		all, seen, len(rows), strings.Join(rows, ""), len(untried), strings.Join(untried, ", "))
+}
+
 var errNoTable = errors.New("the lines around the table are missing")
 
-// withTable returns a text with the table of bugs in its place.
+// withTable returns a text with the tables of bugs in their place.
 func withTable(text string, bugs []bug) (string, error) {
 	before, rest, ok := strings.Cut(text, tableBegins)
 	if !ok {
@@ -42,7 +74,7 @@ func withTable(text string, bugs []bug) (string, error) {
 	if !ok {
 		return "", errNoTable
 	}
-	return before + tableBegins + table(bugs) + tableEnds + after, nil
+	return before + tableBegins + table(bugs) + unseen(bugs) + tableEnds + after, nil
 }
 
 func writeTable(file string, bugs []bug) error {
