@@ -47,11 +47,14 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Raft remembers a vote by its candidate's address, and gives it again to who asks from there in the same term. The address names the
+	// directory too: another node that has moved there since is another candidate.
+	advertised := raftnet.At(self.Raft, n.admission.mine)
 	layer := raftnet.New(raftnet.Config{
 		ClusterID:        n.cfg.ClusterID,
 		Settings:         n.cfg.clusterSettings(),
 		Node:             n.cfg.Node,
-		Advertise:        self.Raft,
+		Advertise:        string(advertised),
 		Listener:         listener,
 		Dial:             n.network.Dial,
 		HandshakeTimeout: raftTimeout,

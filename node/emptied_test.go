@@ -15,7 +15,6 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport/raftnet"
 )
 
 // kill ends a node without letting anything out, and returns when it has ended.
@@ -302,34 +301,6 @@ func TestANewNodeVotesOnceItHasCaughtUp(t *testing.T) {
 		close(caughtUp)
 		c.voters()
 	})
-}
-
-// askForVote asks of for its vote in a term, as the candidate would.
-func (c *testCluster) askForVote(candidate, of *testNode, term uint64) (bool, error) {
-	c.t.Helper()
-	cfg := c.config(candidate)
-	self, _ := cfg.Self()
-	to := c.config(of)
-	theirs, _ := to.Self()
-	listener, err := c.Host("ghost").Listen(":7401")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	layer := raftnet.New(raftnet.Config{
-		ClusterID: cfg.ClusterID, Node: cfg.Node, Advertise: self.Raft, Listener: listener, Dial: c.Host("ghost").Dial,
-	})
-	trans := raftnet.Transport(layer, time.Second)
-	defer func() {
-		trans.CloseStreams()
-		_ = trans.Close()
-	}()
-	request := &raft.RequestVoteRequest{
-		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(cfg.Node, candidate.admission.mine)), Addr: trans.EncodePeer("", raft.ServerAddress(self.Raft))},
-		Term:      term, LastLogIndex: candidate.consensus.raft.LastIndex(), LastLogTerm: term - 1,
-	}
-	var answer raft.RequestVoteResponse
-	err = trans.RequestVote(serverID(to.Node, of.admission.mine), raft.ServerAddress(theirs.Raft), request, &answer)
-	return answer.Granted, err
 }
 
 // A stray process of a node's number asks from elsewhere while the node is away: it is not the one at the node's address, and takes no

@@ -38,7 +38,7 @@ type Config struct {
 	// Node is this node's number.
 	Node session.Node
 	// Advertise is what Addr returns: the name by which the other nodes know this one, never what it resolves to, because
-	// addresses change when containers move.
+	// addresses change when containers move. A voter tells candidates apart by it: no other server may ever have had it.
 	Advertise string
 	// Listener takes the connections of the others. The layer closes it.
 	Listener net.Listener

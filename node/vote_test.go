@@ -1,0 +1,69 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/test/bubbles"
+	"holdfast/transport/raftnet"
+)
+
+// askForVote asks of for its vote in a term, as the candidate would.
+func (c *testCluster) askForVote(candidate, of *testNode, term uint64) (bool, error) {
+	c.t.Helper()
+	cfg := c.config(candidate)
+	self, _ := cfg.Self()
+	to := c.config(of)
+	theirs, _ := to.Self()
+	listener, err := c.Host("ghost").Listen(":7401")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	layer := raftnet.New(raftnet.Config{
+		ClusterID: cfg.ClusterID, Node: cfg.Node, Advertise: self.Raft, Listener: listener, Dial: c.Host("ghost").Dial,
+	})
+	trans := raftnet.Transport(layer, time.Second)
+	defer func() {
+		trans.CloseStreams()
+		_ = trans.Close()
+	}()
+	request := &raft.RequestVoteRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(cfg.Node, candidate.admission.mine)), Addr: trans.EncodePeer("", candidate.consensus.transport.LocalAddr())},
+		Term:      term, LastLogIndex: candidate.consensus.raft.LastIndex(), LastLogTerm: term - 1,
+	}
+	var answer raft.RequestVoteResponse
+	err = trans.RequestVote(serverID(to.Node, of.admission.mine), raft.ServerAddress(theirs.Raft), request, &answer)
+	return answer.Granted, err
+}
+
+// A voter gives its vote again to the candidate that asks twice. A node that has moved to that candidate's address is another one.
+func TestAVoteIsNotForAnAddress(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads := c.leader(within)
+		term := leads.consensus.raft.CurrentTerm()
+		voter, mover := c.others(leads)[0], c.others(leads)[1]
+		if voted, err := voter.consensus.stores.stable.GetUint64([]byte("LastVoteTerm")); err != nil || voted != term {
+			voter, mover = mover, voter // who led in the term had the vote of one of them
+		}
+		defer c.cut(voter, leads, mover)()
+		c.kill(leads)
+		c.kill(mover)
+		c.change = func(cfg *Config) {
+			a, b := &cfg.Peers[leads.cfg.Node-1], &cfg.Peers[mover.cfg.Node-1]
+			a.Raft, b.Raft = b.Raft, a.Raft
+		}
+		c.start(mover)
+		if granted, err := c.askForVote(leads, voter, term); err != nil || !granted {
+			t.Fatalf("the candidate asks again: %t, %v", granted, err)
+		}
+		if granted, err := c.askForVote(mover, voter, term); err != nil || granted {
+			t.Errorf("a node asks that has moved to the candidate's address: %t, %v", granted, err)
+		}
+		c.change = nil
+		c.start(leads)
+	})
+}
