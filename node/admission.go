@@ -80,6 +80,8 @@ type meeting struct {
 	Names    directories `json:"names"`
 	// Member says, in an answer, that the newest configuration names who asked, with its directory.
 	Member bool `json:"member,omitempty"`
+	// Stranger says, in an answer, that who asked is not among the peers of who answers. A release that does not know it says nothing.
+	Stranger bool `json:"stranger,omitempty"`
 	// Applied is the newest entry that who asks has applied.
 	Applied uint64 `json:"applied,omitempty"`
 }
@@ -125,7 +127,7 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	} else {
 		a.asked[from] = asking{directory, m.Applied, time.Now()}
 	}
-	return a.say(meeting{Member: named == directory && directory != 0})
+	return a.say(meeting{Member: named == directory && directory != 0, Stranger: !slices.Contains(a.others, from)})
 }
 
 // ask is what this node says when it meets another, and the view that it says it from.
@@ -192,6 +194,10 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 			return nil
 		}
 		return a.settle(m.Names)
+	case m.Stranger:
+		a.waits[from] = fmt.Sprintf("node %d is not among node %d's peers: make them the same on every node, and restart node %d", a.self, from, from)
+	case m.Admitted && m.Names[a.self] == 0:
+		a.waits[from] = fmt.Sprintf("node %d is in a cluster that was founded without node %d: this node takes part once the leader has taken it in", from, a.self)
 	case m.Admitted:
 		a.waits[from] = fmt.Sprintf("node %d knows node %d on another data directory (%v): this node takes part again once the leader has taken it in anew", from, a.self, m.Names[a.self])
 	case maps.Equal(m.Names, a.met):

@@ -178,6 +178,28 @@ func TestFoundersArePeers(t *testing.T) {
 	}
 }
 
+// A node that others do not name among their peers is told that, and not that its directory is another: they know none of it.
+func TestANodeThatIsNoPeerIsTold(t *testing.T) {
+	h := newHall(t, 3)
+	for _, founder := range []session.Node{1, 2} {
+		h.disk[founder] = directories{1: h.identity[1], 2: h.identity[2]}
+		h.start(founder)
+	}
+	h.nodes[1].others = []session.Node{2}
+	for range 2 { // what it is told when it meets a node for the first time it had not asked for
+		h.meets(3, 1)
+		h.meets(3, 2)
+	}
+	const want = "node 3 is not among node 1's peers: make them the same on every node, and restart node 1; " +
+		"node 2 is in a cluster that was founded without node 3: this node takes part once the leader has taken it in"
+	if err := h.nodes[3].check(); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("check: %v, want %s", err, want)
+	}
+	h.config[3] = h.identity[3] // the leader names it, and node 1 has heard
+	h.meets(3, 1)
+	h.admitted(1, 2, 3)
+}
+
 func TestANodeAloneFoundsItsCluster(t *testing.T) {
 	a := newAdmission(1, 5, nil, nil)
 	if got := a.alone(); !maps.Equal(got, directories{1: 5}) {
