@@ -66,8 +66,8 @@ func newTestCluster(t *testing.T, size int, change func(*Config)) *testCluster {
 
 // add adds nodes that are not started.
 func (c *testCluster) add(size int) {
-	for i := range size {
-		c.nodes = append(c.nodes, &testNode{name: fmt.Sprintf("n%d", i+1), disk: &faultyDisk{}, log: &syncBuffer{}})
+	for range size {
+		c.nodes = append(c.nodes, &testNode{name: fmt.Sprintf("n%d", len(c.nodes)+1), disk: &faultyDisk{}, log: &syncBuffer{}})
 	}
 }
 

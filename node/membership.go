@@ -20,18 +20,23 @@ const (
 	recent = 4
 )
 
-// directoryOf returns the directory that Raft's newest configuration names for a node, and its server there; false when the
-// node is not in it.
-func (n *Node) directoryOf(node session.Node) (raft.Server, raftnet.Directory, bool) {
+// servers are those of Raft's newest configuration, none while there is none.
+func (n *Node) servers() []raft.Server {
 	r := n.raft.Load()
 	if r == nil {
-		return raft.Server{}, 0, false
+		return nil
 	}
 	future := r.GetConfiguration()
 	if future.Error() != nil {
-		return raft.Server{}, 0, false
+		return nil
 	}
-	for _, s := range future.Configuration().Servers {
+	return future.Configuration().Servers
+}
+
+// directoryOf returns the directory that Raft's newest configuration names for a node, and its server there; false when the
+// node is not in it.
+func (n *Node) directoryOf(node session.Node) (raft.Server, raftnet.Directory, bool) {
+	for _, s := range n.servers() {
 		if of, d, err := nodeOfServer(s.ID); err == nil && of == node {
 			return s, d, true
 		}
@@ -70,12 +75,14 @@ func (n *Node) meet(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(complaintInterval)
 	defer ticker.Stop()
+	told := n.tellDifferences("")
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil
 		}
+		told = n.tellDifferences(told)
 		if err := n.admission.check(); err != nil {
 			n.logger.Warn("takes no part yet", "reason", err)
 		}

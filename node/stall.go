@@ -101,7 +101,7 @@ func (n *Node) serves() error {
 	if err := n.admission.check(); err != nil {
 		return err
 	}
-	return n.server.Ready()
+	return n.explained(n.server.Ready())
 }
 
 // watchedFSM tells the watchdog of each entry that is applied. A snapshot's restoring takes as long as its size wants.

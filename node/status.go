@@ -60,17 +60,20 @@ func (n *Node) role() transport.Role {
 
 // Members are those of the newest configuration this node knows.
 func (n *Node) Members() []transport.Member {
-	_, id := n.consensus.raft.LeaderWithID()
-	leads, led := n.peer(id)
+	_, leads := n.consensus.raft.LeaderWithID()
 	var members []transport.Member
-	for _, m := range n.view.Members() {
-		p := n.peerOf(m.Node)
+	for _, s := range n.servers() {
+		node, _, err := nodeOfServer(s.ID)
+		if err != nil {
+			continue // not a configuration of ours
+		}
+		p := n.peerOf(node)
 		members = append(members, transport.Member{
-			Node:          m.Node,
-			Voter:         m.Voter,
-			Leader:        led && m.Node == leads.Node,
+			Node:          node,
+			Voter:         s.Suffrage == raft.Voter,
+			Leader:        s.ID == leads,
 			ClientAddress: p.Client,
-			RaftAddress:   p.Raft,
+			RaftAddress:   raftAddress(s),
 			PeerAddress:   p.Peer,
 		})
 	}

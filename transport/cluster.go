@@ -48,9 +48,10 @@ type NodeStatus struct {
 
 // Member describes one node of the configuration.
 type Member struct {
-	Node          session.Node
-	Voter         bool
-	Leader        bool
+	Node   session.Node
+	Voter  bool
+	Leader bool
+	// RaftAddress is what Raft dials. The others are those of the peers of the node that is asked, empty if the member is not among them.
 	ClientAddress string
 	RaftAddress   string
 	PeerAddress   string
