@@ -85,10 +85,12 @@ func (k *checker) origin(name string) string {
 	switch origin := k.from.origin[name]; {
 	case origin != "":
 		return origin
-	case k.value(name) == "":
-		return "not set"
-	case k.from.origin == nil: // a Config from code: nothing is known
+	case k.from.origin == nil && k.value(name) != "": // a Config from code: nothing is known
 		return ""
+	case k.from.origin == nil:
+		return "not set"
+	case k.value(name) == "":
+		return "not set, flag --" + k.rows[name].flag()
 	case k.rows[name].derived != "":
 		return "default " + k.rows[name].derived
 	default:

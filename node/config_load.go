@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -111,12 +112,7 @@ func (l *loader) environ(env map[string]string) {
 		delete(env, s.variable())
 	}
 	delete(env, configVariable)
-	delete(env, endpointsVariable)
-	delete(env, principalVariable)
 	for _, name := range sortedKeys(env) {
-		if serviceLink.MatchString(name + "=" + env[name]) {
-			continue
-		}
 		l.complain(name, "", "environment", "is no setting: see node run --help")
 	}
 }
@@ -218,12 +214,22 @@ func parseYAML(b []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
+// Variables returns the names of the variables of environ that [Load] would read or refuse and that are not empty, sorted.
+func Variables(environ []string) []string {
+	env := holdfastVariables(environ)
+	maps.DeleteFunc(env, func(_, value string) bool { return value == "" })
+	return sortedKeys(env)
+}
+
+// holdfastVariables returns what was written for a node: neither what is the command line client's, nor what nobody wrote.
 func holdfastVariables(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, kv := range environ {
-		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, envPrefix) {
+		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, envPrefix) && !serviceLink.MatchString(kv) {
 			env[k] = v
 		}
 	}
+	delete(env, endpointsVariable)
+	delete(env, principalVariable)
 	return env
 }

@@ -37,7 +37,7 @@ func (s setting) fallback() string { return cmp.Or(s.def, s.derived) }
 const (
 	clusterIDLimit = "1 to 64 of a-z A-Z 0-9 . _ -"
 	listenLimit    = "HOST:PORT or :PORT, port 1 to 65535"
-	peersLimit     = "1 to 254 nodes, see Peers"
+	peersLimit     = "1 to 254 nodes, such as 1=n1,2=n2,3=n3: see docs/configuration.md#peers"
 )
 
 // settings returns the table, in the order in which it is documented.
@@ -262,7 +262,13 @@ func word(name, def, limit string, ok func(string) bool, at func(c *Config) *str
 }
 
 func choice(name, def string, among []string, at func(c *Config) *string) setting {
-	return word(name, def, strings.Join(among, ", "), func(s string) bool { return slices.Contains(among, s) }, at)
+	return word(name, def, oneOf(among), func(s string) bool { return slices.Contains(among, s) }, at)
+}
+
+// oneOf lists words as a sentence does; there are two at least.
+func oneOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func nodeValue(at *session.Node) pflag.Value {

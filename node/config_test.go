@@ -133,7 +133,7 @@ func TestCompleteRefuses(t *testing.T) {
 		{"cluster id long", func(c *Config) { c.ClusterID = strings.Repeat("a", 65) }, "cluster_id " + strings.Repeat("a", 65) + ": must be 1 to 64 of a-z A-Z 0-9 . _ -"},
 		{"cluster id letters", func(c *Config) { c.ClusterID = "a b" }, "cluster_id a b: must be 1 to 64 of a-z A-Z 0-9 . _ -"},
 		{"data dir", func(c *Config) { c.DataDir = "" }, "data_dir (not set): must be a path"},
-		{"no peers", func(c *Config) { c.Peers = nil }, "peers (not set): must be 1 to 254 nodes, see Peers"},
+		{"no peers", func(c *Config) { c.Peers = nil }, "peers (not set): must be " + peersLimit},
 		{"peer twice", func(c *Config) { c.Peers[1].Node = 1 }, "peers: node 1 is named twice"},
 		{"peer 255", func(c *Config) { c.Peers[1].Node = 255 }, "peers: node 255 is not 1 to 254"},
 		{"shared address", func(c *Config) { c.Peers[1].Peer = "n1:7401" }, "peers: peer address of node 2 is n1:7401, as the raft address of node 1"},
@@ -173,8 +173,8 @@ func TestCompleteRefuses(t *testing.T) {
 		{"opens negative", func(c *Config) { c.MaxOpensPerSecond = -1 }, "max_opens_per_second -1: must be 0 to 10000000"},
 		{"connections of an address", func(c *Config) { c.MaxConnectionsPerAddress = -1 }, "max_connections_per_address -1: must be 0 to 10000000"},
 		{"shutdown", func(c *Config) { c.ShutdownTimeout = 0 }, "shutdown_timeout 0s: must be 10ms to 1h"},
-		{"level", func(c *Config) { c.LogLevel = "loud" }, "log_level loud: must be trace, debug, info, warn, error, off"},
-		{"format", func(c *Config) { c.LogFormat = "xml" }, "log_format xml: must be text, json"},
+		{"level", func(c *Config) { c.LogLevel = "loud" }, "log_level loud: must be trace, debug, info, warn, error or off"},
+		{"format", func(c *Config) { c.LogFormat = "xml" }, "log_format xml: must be text or json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := validConfig(t)
@@ -215,9 +215,9 @@ func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
 		"cluster_id (file node.yaml, line 6): must be a single value",
 		`node "300" (environment HOLDFAST_NODE): must be a whole number, 1 to 254`,
 		"HOLDFAST_TIMEOUT (environment): is no setting: see node run --help",
-		"data_dir (not set): must be a path",
-		"peers (not set): must be 1 to 254 nodes, see Peers",
-		"log_level loud (file node.yaml, line 4): must be trace, debug, info, warn, error, off",
+		"data_dir (not set, flag --data-dir): must be a path",
+		"peers (not set, flag --peers): must be 1 to 254 nodes, such as 1=n1,2=n2,3=n3: see docs/configuration.md#peers",
+		"log_level loud (file node.yaml, line 4): must be trace, debug, info, warn, error or off",
 		"min_timeout 50s (file node.yaml, line 3): must be at most max_timeout 30s (environment HOLDFAST_MAX_TIMEOUT)",
 		"raft_lease_timeout 2s (flag --raft-lease-timeout): must be at most raft_heartbeat_timeout 1s (default)",
 	}, "\n")

@@ -49,7 +49,7 @@ func ParsePeers(s string) ([]Peer, error) {
 }
 
 func parsePeer(s string) (Peer, error) {
-	malformed := fmt.Errorf("%q must be NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas", s)
+	malformed := fmt.Errorf("%q must be NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas, with an IPv6 host in brackets as in 1=[2001:db8::1]", s)
 	number, rest, ok := strings.Cut(s, "=")
 	if !ok {
 		return Peer{}, malformed

@@ -1,8 +1,10 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"syscall"
 
 	"holdfast/transport"
 )
@@ -50,12 +52,26 @@ func (n *Node) listen() (listeners, error) {
 		bound, err := n.network.Listen(bind.address)
 		if err != nil {
 			l.close()
-			return listeners{}, fmt.Errorf("listening on %s: %w: end what uses the port, or give %s another",
-				bind.address, err, bind.setting)
+			return listeners{}, fmt.Errorf("listening on %s: %w: %s", bind.address, err, listenAdvice(err, bind.setting))
 		}
 		*bind.to = bound
 	}
 	return l, nil
+}
+
+// listenAdvice says what can be done about an address that cannot be listened on.
+func listenAdvice(err error, setting string) string {
+	_, unresolved := errors.AsType[*net.DNSError](err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "end what uses the port, or give " + setting + " another"
+	case unresolved, errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "give " + setting + " an address of this machine, or :PORT for all that it has"
+	case errors.Is(err, syscall.EACCES):
+		return "give " + setting + " a port above 1023, or the process the right to this one"
+	default:
+		return "give " + setting + " another address"
+	}
 }
 
 // close closes ports that were never served.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,13 +25,31 @@ func TestPortInUse(t *testing.T) {
 	}
 	defer taken.Close()
 	_, err = New(c, quiet())
-	if err == nil || !strings.Contains(err.Error(), "peer_listen") || !strings.Contains(err.Error(), c.PeerListen) {
-		t.Fatalf("got %v, want the setting and the address", err)
+	if want := "end what uses the port, or give peer_listen another"; err == nil || !strings.HasSuffix(err.Error(), want) || !strings.Contains(err.Error(), c.PeerListen) {
+		t.Fatalf("got %v, want the address and %q", err, want)
 	}
 	// What was bound and locked before is free again.
 	taken.Close()
 	if err := start(t, c).stop(); err != nil {
 		t.Errorf("start once the port is free: %v", err)
+	}
+}
+
+// Nothing uses the port of an address that this machine does not have: the advice is by the cause.
+func TestListenAdviceIsByTheCause(t *testing.T) {
+	c := alone(t)
+	c.ClientListen = "192.0.2.1:7400" // of a network for documentation: nobody's
+	if _, err := New(c, quiet()); err == nil || !strings.HasSuffix(err.Error(), "give client_listen an address of this machine, or :PORT for all that it has") {
+		t.Errorf("got %v, want advice for an address that the machine does not have", err)
+	}
+	for want, err := range map[string]error{
+		"give http_listen an address of this machine, or :PORT for all that it has": &net.OpError{Op: "listen", Err: &net.DNSError{Err: "no such host", Name: "nosuch.invalid"}},
+		"give http_listen a port above 1023, or the process the right to this one":  os.NewSyscallError("bind", syscall.EACCES),
+		"give http_listen another address":                                          errors.New("anything else"),
+	} {
+		if got := listenAdvice(err, "http_listen"); got != want {
+			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
 	}
 }
 
