@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/internal/arg"
 	"holdfast/node"
 )
 
@@ -40,7 +41,8 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(runCommand(environ), devCommand(), healthCommand(), versionCommand()) //nolint:contextcheck // commands take it from cobra: ExecuteContext
+	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(), versionCommand()) //nolint:contextcheck // commands take it from cobra: ExecuteContext
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -55,6 +57,14 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	return exitUsage
 }
 
+// flagRefused says of a flag's value that is refused at once what node run says of a setting.
+func flagRefused(err error) error {
+	if r, ok := arg.Refused(err); ok {
+		return &node.SettingError{Setting: r.Flag, Value: r.Given, Limit: "must be " + r.Want}
+	}
+	return err
+}
+
 func runCommand(environ []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -62,8 +72,8 @@ func runCommand(environ []string) *cobra.Command {
 		Long: "Run one node until it is told to stop (SIGTERM or Ctrl-C; a second one ends it at once).\n\n" +
 			"Every flag can be given as an environment variable, --min-timeout as HOLDFAST_MIN_TIMEOUT, and in the YAML file that\n" +
 			"--config names, as min_timeout. Flags come before the environment, the environment before the file.\n" +
-			"Peers are written NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas.",
-		Args: cobra.NoArgs,
+			"Peers are written NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas, an IPv6 host in brackets.",
+		Args: arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := node.Load(cmd.Flags(), environ)
 			if err != nil {
@@ -101,7 +111,7 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), buildVersion())
 			return err

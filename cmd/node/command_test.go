@@ -1,11 +1,15 @@
 package main
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc"
 )
 
 // try runs the program and returns what it wrote.
@@ -50,8 +54,8 @@ func TestRunRefusesAConfiguration(t *testing.T) {
 	want := strings.Join([]string{
 		"node: the configuration cannot work:",
 		`  tick "fast" (environment HOLDFAST_TICK): must be a duration with a unit, such as 500ms, 2s or 1m`,
-		"  peers (not set): must be 1 to 254 nodes, see Peers",
-		"  log_level loud (flag --log-level): must be trace, debug, info, warn, error, off",
+		"  peers (not set, flag --peers): must be 1 to 254 nodes, such as 1=n1,2=n2,3=n3: see docs/configuration.md#peers",
+		"  log_level loud (flag --log-level): must be trace, debug, info, warn, error or off",
 		"",
 	}, "\n")
 	if code != exitUsage || stderr != want {
@@ -60,10 +64,37 @@ func TestRunRefusesAConfiguration(t *testing.T) {
 }
 
 func TestDevRefusesFlags(t *testing.T) {
-	code, _, stderr := try(t, nil, "dev", "--nodes=0", "--port-base=65500", "--log-level=loud")
-	want := "node: --nodes 0: must be 1 to 9\n  --port-base 65500: must be 1 to 65445\n  --log-level loud: must be trace, debug, info, warn, error or off\n"
-	if code != exitUsage || stderr != want {
-		t.Errorf("got %d\n%s\nwant %d\n%s", code, stderr, exitUsage, want)
+	for arg, want := range map[string]string{
+		"--nodes=0":              "--nodes 0: must be a whole number, 1 to 9",
+		"--nodes=x":              "--nodes x: must be a whole number, 1 to 9",
+		"--port-base=65500":      "--port-base 65500: must be a whole number, 1 to 65445",
+		"--local-sessions=maybe": "--local-sessions maybe: must be true or false",
+		"--log-level=loud":       "--log-level loud: must be trace, debug, info, warn, error or off",
+		"extra":                  `"node dev" takes no arguments, not "extra"`,
+	} {
+		if code, _, stderr := try(t, nil, "dev", arg); code != exitUsage || stderr != "node: "+want+"\n" {
+			t.Errorf("%s: got %d, %q, want %d, %q", arg, code, stderr, exitUsage, want)
+		}
+	}
+}
+
+// The nodes of dev read no variables: those that were written for nodes are named, and no others.
+func TestDevNamesVariablesWithoutEffect(t *testing.T) {
+	for want, environ := range map[string][]string{
+		"": {"HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=p", "HOLDFAST_TICK=", "HOLDFAST_SERVICE_HOST=10.0.0.1", "PATH=/bin"},
+		"node: without effect on node dev, which takes flags alone: HOLDFAST_CONFIG, HOLDFAST_LOCAL_SESSIONS, HOLDFAST_NOPE\n": {
+			"HOLDFAST_NOPE=1", "HOLDFAST_LOCAL_SESSIONS=on", "HOLDFAST_CONFIG=f", "HOLDFAST_ENDPOINTS=a:1",
+		},
+	} {
+		// A file in the place of its directory keeps the cluster from starting.
+		dir := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(dir, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := try(t, environ, "dev", "--dir", dir)
+		if before, _, _ := strings.Cut(stderr, "node: mkdir"); code != exitFailed || before != want {
+			t.Errorf("%v: got %d, %q, want %d, and before why it failed %q", environ, code, stderr, exitFailed, want)
+		}
 	}
 }
 
@@ -106,6 +137,16 @@ func TestDevSwitchesLocalSessionsOn(t *testing.T) {
 	}
 }
 
+func TestDevSwitchesReadOnlyOn(t *testing.T) {
+	for want, on := range map[string]bool{"off": false, "on": true} {
+		for _, c := range (dev{dir: t.TempDir(), nodes: 3, portBase: 7400, readOnly: on}).configs() {
+			if got, err := c.Complete(); err != nil || got.ReadOnly != want {
+				t.Errorf("node %d: read_only is %q, want %q: %v", c.Node, got.ReadOnly, want, err)
+			}
+		}
+	}
+}
+
 func TestHealth(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -136,6 +177,26 @@ func TestHealth(t *testing.T) {
 	closed.Close()
 	if code, _, stderr := try(t, nil, "health", "--address", closed.Listener.Addr().String()); code != exitFailed || stderr == "" {
 		t.Errorf("nobody there: got %d, %q, want %d and why", code, stderr, exitFailed)
+	}
+}
+
+// At another port of a node health says that it is one, and shows nobody the bytes of another protocol.
+func TestHealthAtAnotherPort(t *testing.T) {
+	server := grpc.NewServer()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	defer func() {
+		server.Stop()
+		<-served
+	}()
+	code, _, stderr := try(t, nil, "health", "--address", listener.Addr().String())
+	want := "what " + listener.Addr().String() + " answers is no HTTP/1: it is not the HTTP port of a node"
+	if code != exitFailed || !strings.Contains(stderr, want) || strings.Contains(stderr, "malformed") {
+		t.Errorf("got %d, %q, want %d and %q", code, stderr, exitFailed, want)
 	}
 }
 

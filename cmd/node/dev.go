@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/cmd/internal/arg"
 	"holdfast/node"
 	"holdfast/session"
 )
@@ -33,22 +34,25 @@ type dev struct {
 	nodes    int
 	portBase int
 	logLevel string
-	// localSessions switches local sessions on.
-	localSessions bool
+	// localSessions and readOnly switch the settings of these names on.
+	localSessions, readOnly bool
 	// temporary says that dir goes at the end.
 	temporary bool
 }
 
-func devCommand() *cobra.Command {
+func devCommand(environ []string) *cobra.Command {
 	var d dev
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole cluster in this process, on loopback",
-		Args:  cobra.NoArgs,
+		Long: "Run a whole cluster in this process, on loopback. Its nodes have the defaults, but for what the flags say: they read neither a file\n" +
+			"nor HOLDFAST_ variables. They end together: what becomes of the others when one is lost can be seen in containers (make up).",
+		Args: arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := d.check(); err != nil {
 				return err
 			}
+			warnOfVariables(cmd.ErrOrStderr(), environ)
 			if err := d.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return failure{err}
 			}
@@ -56,25 +60,26 @@ func devCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&d.dir, "dir", "", "keep the nodes' data here (default: a temporary directory, removed at the end)")
-	cmd.Flags().IntVar(&d.nodes, "nodes", 3, fmt.Sprintf("number of nodes, 1 to %d", maxDevNodes))
-	cmd.Flags().IntVar(&d.portBase, "port-base", 7400, fmt.Sprintf("first port; each node takes four, %d apart", portStep))
+	cmd.Flags().Var(arg.Whole(&d.nodes, 3, 1, maxDevNodes), "nodes", fmt.Sprintf("number of nodes, 1 to %d", maxDevNodes))
+	cmd.Flags().Var(arg.Whole(&d.portBase, 7400, 1, 65535-portStep*maxDevNodes), "port-base", fmt.Sprintf("first port; each node takes four, %d apart", portStep))
 	cmd.Flags().BoolVar(&d.localSessions, "local-sessions", false, "allow sessions that one node alone knows (local_sessions=on)")
-	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn", "least severe log lines that are written: trace, debug, info, warn, error, off")
+	cmd.Flags().BoolVar(&d.readOnly, "read-only", false, "let a node that hears of no quorum serve reads to clients that allow it (read_only=on)")
+	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn", "least severe log lines that are written: trace, debug, info, warn, error or off")
 	return cmd
 }
 
 func (d dev) check() error {
-	var problems []error
-	if d.nodes < 1 || d.nodes > maxDevNodes {
-		problems = append(problems, &node.SettingError{Setting: "--nodes", Value: fmt.Sprint(d.nodes), Limit: fmt.Sprintf("must be 1 to %d", maxDevNodes)})
-	}
-	if highest := 65535 - portStep*maxDevNodes; d.portBase < 1 || d.portBase > highest {
-		problems = append(problems, &node.SettingError{Setting: "--port-base", Value: fmt.Sprint(d.portBase), Limit: fmt.Sprintf("must be 1 to %d", highest)})
-	}
 	if hclog.LevelFromString(d.logLevel) == hclog.NoLevel {
-		problems = append(problems, &node.SettingError{Setting: "--log-level", Value: d.logLevel, Limit: "must be trace, debug, info, warn, error or off"})
+		return &node.SettingError{Setting: "--log-level", Value: d.logLevel, Limit: "must be trace, debug, info, warn, error or off"}
 	}
-	return errors.Join(problems...)
+	return nil
+}
+
+// warnOfVariables names what was written for the nodes and that they do not read: node run would, or would refuse it.
+func warnOfVariables(to io.Writer, environ []string) {
+	if names := node.Variables(environ); len(names) > 0 {
+		fmt.Fprintf(to, "node: without effect on node dev, which takes flags alone: %s\n", strings.Join(names, ", ")) //nolint:errcheck // there is nobody else to tell
+	}
 }
 
 // run runs the cluster until ctx ends or a node fails.
@@ -164,6 +169,9 @@ func (d dev) configs() []node.Config {
 		if d.localSessions {
 			c.LocalSessions = "on"
 		}
+		if d.readOnly {
+			c.ReadOnly = "on"
+		}
 		configs = append(configs, c)
 	}
 	return configs
@@ -196,7 +204,11 @@ func (d dev) claim() error {
 // welcome says where the nodes are and what to try.
 func (d dev) welcome(to io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d nodes serve. Their data is in %s", d.nodes, d.dir)
+	serve := fmt.Sprintf("%d nodes serve. Their", d.nodes)
+	if d.nodes == 1 {
+		serve = "1 node serves. Its"
+	}
+	fmt.Fprintf(&b, "%s data is in %s", serve, d.dir)
 	if d.temporary {
 		b.WriteString(", and goes when this ends: --dir keeps it.\n\n")
 	} else {

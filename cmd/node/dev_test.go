@@ -69,7 +69,7 @@ func TestDev(t *testing.T) {
 	base := freePortBase(t, 3)
 	welcome, stop := startDev(t, "--port-base", fmt.Sprint(base))
 	want := fmt.Sprintf("export HOLDFAST_ENDPOINTS=127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d\n", base, base+10, base+20)
-	if !strings.Contains(welcome, want) {
+	if !strings.Contains(welcome, want) || !strings.HasPrefix(welcome, "3 nodes serve. Their data is in ") {
 		t.Errorf("got %s\nwant in it %s", welcome, want)
 	}
 	for i := range 3 {
@@ -95,7 +95,7 @@ func TestDevKeepsItsDirectory(t *testing.T) {
 	dir, base := t.TempDir(), fmt.Sprint(freePortBase(t, 1))
 	for range 2 {
 		welcome, stop := startDev(t, "--dir", dir, "--nodes=1", "--port-base", base)
-		if !strings.Contains(welcome, "in "+dir+", which is kept") {
+		if !strings.Contains(welcome, "1 node serves. Its data is in "+dir+", which is kept") {
 			t.Errorf("got %s", welcome)
 		}
 		if code := stop(); code != exitDone {

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/cmd/internal/arg"
 )
 
 // maxHealthAnswer bounds what is read of an answer, in bytes.
@@ -21,7 +25,7 @@ func healthCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a node whether it serves: exit 0 if it does, 1 if not",
-		Args:  cobra.NoArgs,
+		Args:  arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
@@ -33,8 +37,8 @@ func healthCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&address, "address", "127.0.0.1:7403", "HTTP address of the node")
-	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "how long to wait for the answer")
+	cmd.Flags().StringVar(&address, "address", "127.0.0.1:7403", "HTTP address of the node, its http_listen")
+	cmd.Flags().Var(arg.Positive(&timeout, 2*time.Second, 0), "timeout", "how long to wait for the answer")
 	return cmd
 }
 
@@ -45,6 +49,9 @@ func health(ctx context.Context, address string) (string, error) {
 		return "", err
 	}
 	response, err := http.DefaultClient.Do(request)
+	if _, network := errors.AsType[*net.OpError](err); err != nil && !network && ctx.Err() == nil {
+		return "", fmt.Errorf("what %s answers is no HTTP/1: it is not the HTTP port of a node, which is 7403 unless its http_listen says otherwise", address)
+	}
 	if err != nil {
 		return "", err
 	}
