@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/client"
+	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 )
 
@@ -20,14 +21,11 @@ type blockView struct {
 func (c *cli) idAllocate() *cobra.Command {
 	var count uint32
 	cmd := &cobra.Command{
-		Use: "allocate", Short: "Get ids that are unique across the cluster", Args: cobra.NoArgs,
+		Use: "allocate", Short: "Get ids that are unique across the cluster", Args: noArgs,
 		Long: `Get a block of ids that follow each other, and that the cluster gives to nobody else, ever: not after restarts, not to
 sessions. Each call gets another block. Blocks of different nodes have no order in time.`,
 		Example: "  holdfast id allocate --count 100 -o json | jq -r .first",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := session.CheckClaim(count); err != nil {
-				return usage("--count: %w", err)
-			}
 			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
 				first, err := cl.AllocateIDs(ctx, count)
 				if err != nil {
@@ -40,6 +38,6 @@ sessions. Each call gets another block. Blocks of different nodes have no order 
 			})
 		},
 	}
-	cmd.Flags().Uint32Var(&count, "count", 1, fmt.Sprintf("number of ids, 1 to %d", session.MaxClaim))
+	cmd.Flags().Var(arg.Whole(&count, 1, 1, session.MaxClaim), "count", fmt.Sprintf("number of ids, 1 to %d", session.MaxClaim))
 	return cmd
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ type statusView struct {
 
 func (c *cli) clusterStatus() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Ask every endpoint for its status", Args: cobra.NoArgs,
+		Use: "status", Short: "Ask every endpoint for its status", Args: noArgs,
 		Long: `Ask every node named by --endpoints for its status. MODE is read-write while the node hears of a leader with a quorum; read-only
 or no leader while it does not, as its setting read_only is. A node that does not answer has a line that says why; then the
 exit code is 1, or 3 when no node answers.`,
@@ -49,7 +50,7 @@ func (c *cli) status(ctx context.Context, cl *client.Client) error {
 	var wg sync.WaitGroup
 	for i, endpoint := range c.endpoints {
 		wg.Go(func() {
-			st, err := cl.Status(ctx, endpoint)
+			st, err := statusOf(ctx, cl, endpoint)
 			views[i], errs[i] = viewStatus(endpoint, st, err), err
 		})
 	}
@@ -83,6 +84,15 @@ func silentNodes(errs []error) error {
 	}
 }
 
+// statusOf asks one node for its status. What answers at an address and is no node's client port is no node that answers.
+func statusOf(ctx context.Context, cl *client.Client, endpoint string) (client.Status, error) {
+	st, err := cl.Status(ctx, endpoint)
+	if foreign(err) {
+		err = fmt.Errorf("%w: %s is not the client port of a Holdfast node", client.ErrUnreachable, endpoint)
+	}
+	return st, err
+}
+
 func viewStatus(endpoint string, st client.Status, err error) statusView {
 	if err != nil {
 		return statusView{Endpoint: endpoint, Error: oneLine(err)}
@@ -105,7 +115,7 @@ func modeText(m session.Mode) string {
 
 func statusRow(v *statusView) []string {
 	if v.Error != "" {
-		return []string{v.Endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: no answer", "-"}
+		return []string{v.Endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " + brief(v.Endpoint, v.Error), "-"}
 	}
 	ready := yes(v.Ready)
 	if v.NotReadyBecause != "" {
@@ -132,7 +142,7 @@ type memberView struct {
 
 func (c *cli) clusterMembers() *cobra.Command {
 	return &cobra.Command{
-		Use: "members", Short: "Show the members of the cluster", Args: cobra.NoArgs,
+		Use: "members", Short: "Show the members of the cluster", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
 				members, err := cl.Members(ctx)

@@ -102,23 +102,32 @@ func livingToken() session.Token {
 
 func startNode(t *testing.T) *fakeNode {
 	t.Helper()
+	n := &fakeNode{number: 1}
+	n.address = startNodeWith(t, func(server *grpc.Server) {
+		holdfastv1.RegisterSessionServiceServer(server, n)
+		holdfastv1.RegisterClusterServiceServer(server, n)
+		holdfastv1.RegisterIdServiceServer(server, n)
+	})
+	t.Setenv(endpointsVariable, n.address)
+	return n
+}
+
+// startNodeWith serves what register puts on a server, and returns its address.
+func startNodeWith(t *testing.T, register func(*grpc.Server)) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &fakeNode{address: listener.Addr().String(), number: 1}
 	server := grpc.NewServer(grpc.WaitForHandlers(true))
-	holdfastv1.RegisterSessionServiceServer(server, n)
-	holdfastv1.RegisterClusterServiceServer(server, n)
-	holdfastv1.RegisterIdServiceServer(server, n)
+	register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
 		<-served
 	})
-	t.Setenv(endpointsVariable, n.address)
-	return n
+	return listener.Addr().String()
 }
 
 // called notes a call and returns what it is refused with.

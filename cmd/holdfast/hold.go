@@ -16,7 +16,7 @@ func (c *cli) sessionHold() *cobra.Command {
 	var token tokenFlags
 	var keep bool
 	cmd := &cobra.Command{
-		Use: "hold", Short: "Keep a session alive until interrupted", Args: cobra.NoArgs,
+		Use: "hold", Short: "Keep a session alive until interrupted", Args: noArgs,
 		Long: `Keep a session alive until interrupted: the one of a token, or a new one. Prints its id and token, then its state machine as it
 goes: what happened, the state after it and the one before where that is another, and the moment up to which the
 cluster promises not to expire the session; with -o json one object on each line. States are connecting, connected,
@@ -73,7 +73,7 @@ func (c *cli) hold(ctx context.Context, get func(context.Context, *client.Client
 	end func(*client.Session, context.Context) error,
 ) error {
 	places := make(chan place, 1)
-	cl, err := client.New(client.Config{Endpoints: c.endpoints, Principal: c.principal, ReadOnly: c.readOnly, OnNode: func(address string, state session.NodeState) {
+	cl, err := c.newClient(client.Config{Endpoints: c.endpoints, ReadOnly: c.readOnly, OnNode: func(address string, state session.NodeState) {
 		select {
 		case <-places: // only the newest counts
 		default:
@@ -81,7 +81,7 @@ func (c *cli) hold(ctx context.Context, get func(context.Context, *client.Client
 		places <- place{address, state}
 	}})
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	defer func() { _ = cl.Close() }() // always nil
 	s, err := c.obtain(ctx, places, func(ctx context.Context) (*client.Session, error) { return get(ctx, cl) })
@@ -117,7 +117,7 @@ type place struct {
 func (c *cli) obtain(ctx context.Context, places <-chan place, get func(context.Context) (*client.Session, error)) (*client.Session, error) {
 	getting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	bound := time.AfterFunc(c.timeout, func() { cancel(context.DeadlineExceeded) })
+	bound := time.AfterFunc(c.timeout, func() { cancel(lateError{c.timeout}) })
 	defer bound.Stop()
 	var s *client.Session
 	var err error
@@ -161,7 +161,7 @@ func (c *cli) printWaiting(p place) error {
 
 // letGo ends the session although ctx has ended, and prints what is left to print.
 func (c *cli) letGo(ctx context.Context, s *client.Session, end func(*client.Session, context.Context) error) error {
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	ending, cancel := c.bounded(context.WithoutCancel(ctx))
 	defer cancel()
 	if err := end(s, ending); err != nil {
 		return err

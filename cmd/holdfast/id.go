@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 	"holdfast/session/ids"
 )
@@ -30,12 +32,13 @@ type layout struct {
 	chosen bool
 }
 
-func (f *layoutFlags) register(cmd *cobra.Command) {
+// register adds the flags; ids are of the layout byDefault when the user says nothing.
+func (f *layoutFlags) register(cmd *cobra.Command, byDefault string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.name, "layout", ids.HoldfastLayout().Name(), "what the bits of the ids mean: holdfast, zookeeper or snowflake")
+	flags.StringVar(&f.name, "layout", byDefault, "what the bits of the ids mean: holdfast, zookeeper or snowflake")
 	flags.StringVar(&f.form, "form", "", fmt.Sprintf("text form of the ids, one of %v (default: 0x, decimal for snowflakes; then 0x... is read too)", ids.Forms()))
 	flags.StringVar(&f.epoch, "epoch", "", "snowflakes: the time, or the Unix milliseconds, that they count from (default: Twitter's, 2010-11-04T01:42:54.657Z)")
-	flags.IntVar(&f.rollbackBits, "rollback-bits", 0, fmt.Sprintf("snowflakes: how many bits of the sequence count rollbacks of the clock, 0 to %d", ids.MaxRollbackBits))
+	flags.Var(arg.Whole(&f.rollbackBits, 0, 0, ids.MaxRollbackBits), "rollback-bits", fmt.Sprintf("snowflakes: how many bits of the sequence count rollbacks of the clock, 0 to %d", ids.MaxRollbackBits))
 	completeWords(cmd, "layout", "holdfast", "zookeeper", "snowflake")
 	forms := make([]string, 0, len(ids.Forms()))
 	for _, form := range ids.Forms() {
@@ -123,21 +126,24 @@ func (c *cli) idDecode() *cobra.Command {
 				return err
 			}
 			views := make([]idView, 0, len(args))
-			for _, arg := range args {
-				id, err := l.read(arg)
+			for _, text := range args {
+				if isToken(text) {
+					return usage(tokenAsID)
+				}
+				id, err := l.read(text)
 				if err != nil {
-					return usage("%q: %w", arg, err)
+					return usage("%q: %w", text, err)
 				}
 				view, err := l.view(id)
 				if err != nil {
-					return usage("%q: %w", arg, err)
+					return usage("%q: %w", text, err)
 				}
 				views = append(views, view)
 			}
 			return c.print(views, func() string { return l.table(views) })
 		},
 	}
-	flags.register(cmd)
+	flags.register(cmd, ids.HoldfastLayout().Name())
 	return cmd
 }
 
@@ -146,7 +152,7 @@ func (c *cli) idEncode() *cobra.Command {
 	var at string
 	values := map[string]*uint64{}
 	cmd := &cobra.Command{
-		Use: "encode", Short: "Make an id of its parts", Args: cobra.NoArgs,
+		Use: "encode", Short: "Make an id of its parts", Args: noArgs,
 		Long: `Make an id of its parts. Those that are not given are 0. Such an id is for reading logs and for tests: nothing makes it unique.`,
 		Example: `  holdfast id encode --node 1 --time 2026-11-21T12:00:00Z --counter 7
   holdfast id encode --layout snowflake --time 2022-06-28T16:07:40.105Z --datacenter 11 --worker 26`,
@@ -172,30 +178,41 @@ func (c *cli) idEncode() *cobra.Command {
 			return c.print([]idView{view}, func() string { return l.table([]idView{view}) })
 		},
 	}
-	flags.register(cmd)
+	flags.register(cmd, ids.HoldfastLayout().Name())
 	registerFields(cmd, values)
 	cmd.Flags().StringVar(&at, "time", "", "holdfast, snowflake: the time instead of --ms, as in 2026-11-21T12:00:00Z")
 	cmd.MarkFlagsMutuallyExclusive("ms", "time")
 	return cmd
 }
 
-// registerFields makes a flag of every field that a layout has, and puts where its value will be into values.
+// registerFields makes a flag of every field that a layout has, and puts where its value will be into values. A flag takes what
+// one of the layouts does: the one that is used says what it takes itself.
 func registerFields(cmd *cobra.Command, values map[string]*uint64) {
 	snowflake, err := ids.SnowflakeLayout(time.Time{}, 1)
 	if err != nil {
 		panic(err) // one rollback bit is in range
 	}
-	meanings := map[string]string{}
-	for _, l := range []ids.Layout{ids.HoldfastLayout(), ids.ZooKeeperLayout(), snowflake} {
+	widest, err := ids.SnowflakeLayout(time.Time{}, 0)
+	if err != nil {
+		panic(err) // and so is none, which leaves the sequence more
+	}
+	meanings := map[string][]string{}
+	lowest, highest := map[string]uint64{}, map[string]uint64{}
+	for _, l := range []ids.Layout{ids.HoldfastLayout(), ids.ZooKeeperLayout(), snowflake, widest} {
 		for _, f := range l.Fields() {
-			if meanings[f.Name] != "" {
-				meanings[f.Name] += "; "
+			meaning := l.Name() + ": " + f.Meaning
+			if !slices.Contains(meanings[f.Name], meaning) {
+				meanings[f.Name] = append(meanings[f.Name], meaning)
 			}
-			meanings[f.Name] += l.Name() + ": " + f.Meaning
+			if lo, known := lowest[f.Name]; !known || f.Min < lo {
+				lowest[f.Name] = f.Min
+			}
+			highest[f.Name] = max(highest[f.Name], f.Max)
 		}
 	}
-	for name, meaning := range meanings {
-		values[name] = cmd.Flags().Uint64(name, 0, meaning)
+	for name, of := range meanings {
+		values[name] = new(uint64)
+		cmd.Flags().Var(arg.Whole(values[name], 0, lowest[name], highest[name]), name, strings.Join(of, "; "))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/internal/arg"
 	"holdfast/session/ids"
 )
 
@@ -29,14 +30,14 @@ type newFlags struct {
 func (c *cli) idNew() *cobra.Command {
 	var f newFlags
 	cmd := &cobra.Command{
-		Use: "new", Short: "Make snowflakes here, without a cluster", Args: cobra.NoArgs,
+		Use: "new", Short: "Make snowflakes here, without a cluster", Args: noArgs,
 		Long: `Make snowflakes here, without a cluster. They are unique on the terms that are written to standard error, or with -o json
 beside the ids: nobody else may make ids with the same datacenter and worker. Without --datacenter and --worker these are derived from the MAC address
 and the process id, the way well-known Java libraries do it, and nothing makes them unique.
 
 Ids of the layouts holdfast and zookeeper are unique because a cluster makes them: this command refuses to make one.`,
-		Example: `  holdfast id new --layout snowflake --datacenter 3 --worker 7
-  holdfast id new --layout snowflake --datacenter 3 --worker 7 --count 1000 --form base62 --policy wait`,
+		Example: `  holdfast id new --datacenter 3 --worker 7
+  holdfast id new --datacenter 3 --worker 7 --count 1000 --form base62 --policy wait`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.derived = !cmd.Flags().Changed("worker")
 			made, l, err := f.make(cmd.Context())
@@ -57,13 +58,13 @@ Ids of the layouts holdfast and zookeeper are unique because a cluster makes the
 			return c.print(view, view.text)
 		},
 	}
-	f.register(cmd)
+	f.register(cmd, "snowflake")
 	flags := cmd.Flags()
-	flags.Uint64Var(&f.machine.Datacenter, "datacenter", 0, fmt.Sprintf("high part of this machine's number, 0 to %d", ids.MaxMachine))
-	flags.Uint64Var(&f.machine.Worker, "worker", 0, fmt.Sprintf("low part of this machine's number, 0 to %d", ids.MaxMachine))
+	flags.Var(arg.Whole(&f.machine.Datacenter, 0, 0, ids.MaxMachine), "datacenter", fmt.Sprintf("high part of this machine's number, 0 to %d", ids.MaxMachine))
+	flags.Var(arg.Whole(&f.machine.Worker, 0, 0, ids.MaxMachine), "worker", fmt.Sprintf("low part of this machine's number, 0 to %d", ids.MaxMachine))
 	flags.StringVar(&f.policy, "policy", ids.Wait.String(), fmt.Sprintf("answer to a clock that is set back meanwhile, one of %v", ids.Policies()))
 	flags.UintSliceVar(&f.spares, "spares", nil, "switch-worker: other workers that are this machine's alone")
-	flags.IntVar(&f.count, "count", 1, fmt.Sprintf("how many, 1 to %d", maxNewIDs))
+	flags.Var(arg.Whole(&f.count, 1, 1, maxNewIDs), "count", fmt.Sprintf("how many, 1 to %d", maxNewIDs))
 	cmd.MarkFlagsRequiredTogether("datacenter", "worker")
 	policies := make([]string, 0, len(ids.Policies()))
 	for _, p := range ids.Policies() {
@@ -84,9 +85,6 @@ func (f *newFlags) make(ctx context.Context) ([]uint64, layout, error) {
 		return nil, layout{}, usage("--layout holdfast: a session id is unique because the cluster gives it out: open a session, as with %q; only snowflakes are made here", "holdfast session open")
 	case "zookeeper":
 		return nil, layout{}, usage("--layout zookeeper: only a ZooKeeper server knows which ids it has given out; only snowflakes are made here")
-	}
-	if f.count < 1 || f.count > maxNewIDs {
-		return nil, layout{}, usage("--count: want 1 to %d", maxNewIDs)
 	}
 	g, err := f.generator(l)
 	if err != nil {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/internal/arg"
 	"holdfast/session/ids"
 )
 
@@ -30,18 +32,18 @@ has 64 bits and goes on. Terms and indexes are in "holdfast cluster status".`,
 				views = append(views, viewZXID(z))
 				views[0].Index = &index
 			}
-			for _, arg := range args {
-				z, err := ids.ParseZXID(arg)
+			for _, text := range args {
+				z, err := ids.ParseZXID(text)
 				if err != nil {
-					return usage("%q: %w", arg, err)
+					return usage("%q: %w", text, err)
 				}
 				views = append(views, viewZXID(z))
 			}
 			return c.print(views, func() string { return zxidTable(views) })
 		},
 	}
-	cmd.Flags().Uint64Var(&term, "term", 0, "Raft's term, 0 to 2^32 - 1")
-	cmd.Flags().Uint64Var(&index, "index", 0, "Raft's index")
+	cmd.Flags().Var(arg.Whole(&term, 0, 0, math.MaxUint32), "term", "Raft's term, 0 to 2^32 - 1")
+	cmd.Flags().Var(arg.Whole(&index, 0, 0, math.MaxUint64), "index", "Raft's index")
 	cmd.MarkFlagsRequiredTogether("term", "index")
 	return cmd
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/client"
+	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 )
 
@@ -17,7 +19,7 @@ func (c *cli) sessionList() *cobra.Command {
 	var labels []string
 	var scope string
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List sessions", Args: cobra.NoArgs,
+		Use: "ls", Aliases: []string{"list"}, Short: "List sessions", Args: noArgs,
 		Long: `List the sessions that match all filters, in the order of their ids, all of them. REMAINING is how long a session has if it stays silent, as the leader sees it.
 
 ` + readOnlyHelp + `
@@ -32,9 +34,6 @@ A local session is listed by its node alone: of those, only the ones of the node
 			if err != nil {
 				return err
 			}
-			if owner != 0 && !session.Node(owner).Valid() {
-				return usage("--owner %d: want 1 to %d", owner, session.MaxNode)
-			}
 			var known bool
 			if o.Scope, known = scopes()[scope]; !known {
 				return usage("--scope %q: want any, global or local", scope)
@@ -45,13 +44,13 @@ A local session is listed by its node alone: of those, only the ones of the node
 	}
 	c.addReadOnly(cmd)
 	flags := cmd.Flags()
-	flags.Uint8Var(&owner, "owner", 0, "number of the owner; 0 for any")
+	flags.Var(arg.Whole(&owner, 0, 0, uint8(session.MaxNode)), "owner", fmt.Sprintf("number of the owner, 1 to %d; 0 for any", session.MaxNode))
 	flags.StringArrayVar(&labels, "label", nil, "label KEY=VALUE the session has, or KEY for any value; may be repeated")
 	flags.StringVar(&scope, "scope", "any", "any, global or local")
-	flags.DurationVar(&o.MinAge, "min-age", 0, "opened at least so long ago")
-	flags.DurationVar(&o.MaxAge, "max-age", 0, "opened at most so long ago")
-	flags.DurationVar(&o.MinRemaining, "min-remaining", 0, "at least so long until it expires")
-	flags.DurationVar(&o.MaxRemaining, "max-remaining", 0, "at most so long until it expires")
+	flags.Var(arg.NotNegative(&o.MinAge, 0), "min-age", "opened at least so long ago; 0 is no bound")
+	flags.Var(arg.NotNegative(&o.MaxAge, 0), "max-age", "opened at most so long ago; 0 is no bound")
+	flags.Var(arg.NotNegative(&o.MinRemaining, 0), "min-remaining", "at least so long until it expires; 0 is no bound")
+	flags.Var(arg.NotNegative(&o.MaxRemaining, 0), "max-remaining", "at most so long until it expires; 0 is no bound")
 	completeWords(cmd, "scope", slices.Sorted(maps.Keys(scopes()))...)
 	return cmd
 }
@@ -104,6 +103,9 @@ and sessions that ended long ago.
 
 ` + readOnlyHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if isToken(args[0]) {
+				return usage(tokenAsID)
+			}
 			id, err := session.ParseID(args[0])
 			if err != nil {
 				return usage("%q: %w", args[0], err)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/client"
+	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 )
 
@@ -26,7 +27,7 @@ type pinger struct {
 func (c *cli) ping() *cobra.Command {
 	var p pinger
 	cmd := &cobra.Command{
-		Use: "ping", Short: "Measure the round trips of touches at every endpoint", Args: cobra.NoArgs,
+		Use: "ping", Short: "Measure the round trips of touches at every endpoint", Args: noArgs,
 		Long: `Measure the round trips of touches at every node named by --endpoints, all nodes at the same time: open a session there, touch it
 so many times one after the other, and close it. What is measured is the touch of one session by its token, over a
 connection that stands: network, gRPC and the node's touch table, without log and disk. A session that moves away
@@ -35,28 +36,13 @@ meanwhile counts as lost touches.
 A node that cannot be measured has a line that says why; then the exit code is 1, or 3 when no node answers.`,
 		Example: `  holdfast ping --count 100 --endpoints localhost:7400,localhost:7410,localhost:7420`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := p.check(); err != nil {
-				return err
-			}
 			return c.measure(cmd.Context(), p)
 		},
 	}
-	cmd.Flags().IntVar(&p.count, "count", 10, fmt.Sprintf("touches at each endpoint, 1 to %d", maxPings))
-	cmd.Flags().DurationVar(&p.interval, "interval", 100*time.Millisecond, "from the begin of one touch to that of the next one; 0 is without a pause")
-	cmd.Flags().DurationVar(&p.timeout, "timeout", 10*time.Second, "of the sessions that are opened; the cluster clamps it to its limits")
+	cmd.Flags().Var(arg.Whole(&p.count, 10, 1, maxPings), "count", fmt.Sprintf("touches at each endpoint, 1 to %d", maxPings))
+	cmd.Flags().Var(arg.NotNegative(&p.interval, 100*time.Millisecond), "interval", "from the begin of one touch to that of the next one; 0 is without a pause")
+	cmd.Flags().Var(timeoutValue(&p.timeout), "timeout", "of the sessions that are opened, "+timeoutHelp)
 	return cmd
-}
-
-func (p pinger) check() error {
-	switch {
-	case p.count < 1 || p.count > maxPings:
-		return usage("--count %d: want 1 to %d", p.count, maxPings)
-	case p.interval < 0:
-		return usage("--interval %v: want no negative duration", p.interval)
-	case p.timeout <= 0 || p.timeout > session.MaxTimeout:
-		return usage("--timeout %v: want a positive duration of at most %v", p.timeout, session.MaxTimeout)
-	}
-	return nil
 }
 
 // pingView is what was measured at an endpoint, in JSON; Error says why a node could not be measured to the end.
@@ -74,6 +60,9 @@ type pingView struct {
 }
 
 func (c *cli) measure(ctx context.Context, p pinger) error {
+	if err := c.checkEndpoints(); err != nil {
+		return err
+	}
 	views, errs := make([]pingView, len(c.endpoints)), make([]error, len(c.endpoints))
 	var wg sync.WaitGroup
 	for i, endpoint := range c.endpoints {
@@ -99,14 +88,14 @@ func (c *cli) measure(ctx context.Context, p pinger) error {
 // pingNode opens a session at one endpoint, touches it, and closes it although ctx may have ended.
 func (c *cli) pingNode(ctx context.Context, endpoint string, p pinger) (v pingView, err error) {
 	v.Endpoint = endpoint
-	cl, err := client.New(client.Config{Endpoints: []string{endpoint}, Principal: c.principal})
+	cl, err := c.newClient(client.Config{Endpoints: []string{endpoint}})
 	if err != nil {
-		return v, usageError{err}
+		return v, err
 	}
 	defer func() { _ = cl.Close() }() // always nil
-	opening, cancel := context.WithTimeout(ctx, c.timeout)
+	opening, cancel := c.bounded(ctx)
 	defer cancel()
-	status, err := cl.Status(opening, endpoint)
+	status, err := statusOf(opening, cl, endpoint)
 	if err != nil {
 		v.Error = oneLine(err)
 		return v, err
@@ -119,7 +108,7 @@ func (c *cli) pingNode(ctx context.Context, endpoint string, p pinger) (v pingVi
 	}
 	trips, lost, err := c.touches(ctx, cl, s, v.Node, p)
 	v.take(trips, lost)
-	closing, cancelClose := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	closing, cancelClose := c.bounded(context.WithoutCancel(ctx))
 	defer cancelClose()
 	if closeErr := s.Close(closing); err == nil {
 		err = closeErr
@@ -168,7 +157,7 @@ func (c *cli) touchOnce(ctx context.Context, cl *client.Client, s *client.Sessio
 	if owner := s.Owner(); owner != node {
 		return 0, elsewhere(owner)
 	}
-	touching, cancel := context.WithTimeout(ctx, c.timeout)
+	touching, cancel := c.bounded(ctx)
 	defer cancel()
 	begin := time.Now()
 	results, err := cl.Touch(touching, []session.Token{s.Token()})

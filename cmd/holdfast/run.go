@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/client"
+	"holdfast/cmd/internal/arg"
 )
 
 // Exit codes.
@@ -64,16 +67,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	complain(stderr, "holdfast: %v\n", oneLine(err))
 	_, isUsage := errors.AsType[usageError](err)
-	switch {
-	case isUsage || !c.started:
+	if isUsage || !c.started {
 		complain(stderr, "See %q.\n", cmd.CommandPath()+" --help")
 		return exitUsage
-	case errors.Is(err, client.ErrUnreachable):
-		complain(stderr, "Is the cluster running? Its nodes are named by --endpoints or %s.\n", endpointsVariable)
-		return exitUnreachable
-	default:
-		return exitFailed
 	}
+	if next := advice(err); next != "" {
+		complain(stderr, "%s\n", next)
+	}
+	if foreign(err) || errors.Is(err, client.ErrUnreachable) {
+		return exitUnreachable
+	}
+	return exitFailed
 }
 
 // complain writes to the person; there is nobody to tell when that fails.
@@ -113,8 +117,9 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	flags.StringVar(&c.principal, "principal", os.Getenv(principalVariable),
 		"name of this client, which shares one budget with all of that name; nobody verifies it (environment: "+principalVariable+")")
 	flags.StringVarP(&c.output, "output", "o", "table", "output: table or json")
-	flags.DurationVar(&c.timeout, "call-timeout", 5*time.Second, "how long a call may take, failed attempts included")
+	flags.Var(arg.Positive(&c.timeout, 5*time.Second, 0), "call-timeout", "how long a call may take, failed attempts included")
 	completeWords(root, "output", "table", "json")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
 	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(), c.sessionShow()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
@@ -152,9 +157,6 @@ func (c *cli) check() error {
 	if c.output != "table" && c.output != "json" {
 		return usage("-o %q: want table or json", c.output)
 	}
-	if c.timeout <= 0 {
-		return usage("--call-timeout %v: want a positive duration", c.timeout)
-	}
 	return nil
 }
 
@@ -163,6 +165,9 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	g := &cobra.Command{
 		Use: name, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if slices.ContainsFunc(args, isToken) {
+				return usage(tokenAsID)
+			}
 			if len(args) > 0 {
 				return usage("unknown command %q for %q", args[0], "holdfast "+name)
 			}
@@ -186,11 +191,38 @@ func (c *cli) withClient(ctx context.Context, f func(ctx context.Context, cl *cl
 	return c.withClientFor(func(cl *client.Client) error { return c.timed(ctx, cl, f) })
 }
 
+// checkEndpoints looks at what only commands that need a cluster use.
+func (c *cli) checkEndpoints() error {
+	if slices.ContainsFunc(c.endpoints, malformed) || len(c.endpoints) == 0 {
+		return usage("--endpoints %q: want host:port of nodes, with commas between, as in localhost:7400,localhost:7410 (or %s)",
+			strings.Join(c.endpoints, ","), endpointsVariable)
+	}
+	return nil
+}
+
+// newClient returns a client with what all commands have in common.
+func (c *cli) newClient(cfg client.Config) (*client.Client, error) {
+	if err := c.checkEndpoints(); err != nil {
+		return nil, err
+	}
+	cfg.Principal = c.principal
+	cl, err := client.New(cfg)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return cl, nil
+}
+
+func malformed(endpoint string) bool {
+	_, port, err := net.SplitHostPort(endpoint)
+	return err != nil || port == ""
+}
+
 // withClientFor runs f with a client, for several calls: what one has seen, the next does not go behind.
 func (c *cli) withClientFor(f func(cl *client.Client) error) error {
-	cl, err := client.New(client.Config{Endpoints: c.endpoints, Principal: c.principal, ReadOnly: c.readOnly})
+	cl, err := c.newClient(client.Config{Endpoints: c.endpoints, ReadOnly: c.readOnly})
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	defer func() { _ = cl.Close() }() // always nil
 	return f(cl)
@@ -198,7 +230,12 @@ func (c *cli) withClientFor(f func(cl *client.Client) error) error {
 
 // timed gives f the time that calls may take.
 func (c *cli) timed(ctx context.Context, cl *client.Client, f func(ctx context.Context, cl *client.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	return f(ctx, cl)
+}
+
+// bounded returns ctx for one call.
+func (c *cli) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.timeout, lateError{c.timeout})
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"holdfast/client"
+	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 )
 
@@ -19,25 +21,35 @@ type openFlags struct {
 	local   bool
 }
 
+// timeoutHelp is said of every --timeout of a session.
+const timeoutHelp = "at most 24h; the cluster clamps it to its limits"
+
+// timeoutValue is the value of a --timeout of a session.
+func timeoutValue(at *time.Duration) pflag.Value {
+	return arg.Positive(at, 10*time.Second, session.MaxTimeout)
+}
+
 func (f *openFlags) add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second,
-		"how long the session lives without a sign of life; the cluster clamps it to its limits")
-	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE of the session; may be repeated")
+	cmd.Flags().Var(timeoutValue(&f.timeout), "timeout", "how long the session lives without a sign of life, "+timeoutHelp)
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE of the session, KEY= for an empty value; may be repeated")
 	cmd.Flags().BoolVar(&f.local, "local", false,
 		"a session that one node alone knows, and that ends with it; the cluster's setting local_sessions must be on")
 }
 
 func (f *openFlags) options() (client.SessionOptions, error) {
+	for _, w := range f.labels {
+		if !strings.Contains(w, "=") {
+			return client.SessionOptions{}, usage("--label %q: want KEY=VALUE, or KEY= for an empty value", w)
+		}
+	}
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return client.SessionOptions{}, err
 	}
-	if f.timeout <= 0 {
-		return client.SessionOptions{}, usage("--timeout %v: want a positive duration", f.timeout)
-	}
 	return client.SessionOptions{Timeout: f.timeout, Labels: labels, Local: f.local}, nil
 }
 
+// parseLabels reads KEY=VALUE, and KEY as one with an empty value.
 func parseLabels(words []string) (map[string]string, error) {
 	labels := make(map[string]string, len(words))
 	for _, w := range words {
@@ -99,12 +111,13 @@ func moment(t time.Time) *time.Time {
 func (c *cli) sessionOpen() *cobra.Command {
 	var flags openFlags
 	cmd := &cobra.Command{
-		Use: "open", Short: "Open a session and print its id and token", Args: cobra.NoArgs,
+		Use: "open", Short: "Open a session and print its id and token", Args: noArgs,
 		Long: `Open a session and print its id and token. Nothing keeps it alive: it expires after its timeout unless "session touch",
 "session hold" or another client goes on with it.
 
 ` + tokenHelp,
-		Example: `  holdfast session open --timeout 30s --label service=web -o json | jq -r .token > token
+		Example: `  umask 077   # the token is a secret: its file is for nobody else
+  holdfast session open --timeout 30s --label service=web -o json | jq -r .token > token
   holdfast session hold --token-file token`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, err := flags.options()
@@ -132,7 +145,7 @@ type touchView struct {
 func (c *cli) sessionTouch() *cobra.Command {
 	var flags tokenFlags
 	cmd := &cobra.Command{
-		Use: "touch", Short: "Touch a session once", Args: cobra.NoArgs,
+		Use: "touch", Short: "Touch a session once", Args: noArgs,
 		Long: `Touch a session once, at the node that owns it, and print until when the cluster promises not to expire it: nothing
 when it can promise nothing now. A session that has been resumed since the token was given is refused.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -162,7 +175,7 @@ when it can promise nothing now. A session that has been resumed since the token
 func (c *cli) sessionUpgrade() *cobra.Command {
 	var flags tokenFlags
 	cmd := &cobra.Command{
-		Use: "upgrade", Short: "Make a local session global", Args: cobra.NoArgs,
+		Use: "upgrade", Short: "Make a local session global", Args: noArgs,
 		Long: `Make a local session global: it keeps its id and timeout, lives through the death of its node from then on, and can be
 resumed at every node. Prints its new token. Its node is looked for. It is done once, however often it is asked for;
 a global session stays as it is. When the outcome is unknown, ask again: that is safe.`,
@@ -190,7 +203,7 @@ a global session stays as it is. When the outcome is unknown, ask again: that is
 func (c *cli) sessionClose() *cobra.Command {
 	var flags tokenFlags
 	cmd := &cobra.Command{
-		Use: "close", Short: "Close a session", Args: cobra.NoArgs,
+		Use: "close", Short: "Close a session", Args: noArgs,
 		Long: `Close a session: it ends at once for everyone. A session that has been resumed since the token was given is refused.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token, err := flags.token(c.stdin)

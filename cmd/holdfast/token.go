@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 )
 
@@ -50,6 +52,23 @@ func parseToken(s string) (session.Token, error) {
 		return session.Token{}, usage("token: want an attachment that is a number above 0")
 	}
 	return session.Token{ID: id, Credential: session.Credential(credential), Attachment: attachment, Local: local}, nil
+}
+
+// isToken reports whether an argument could be a token: an id has no dot. Nothing repeats a token, for it is a secret.
+func isToken(s string) bool { return strings.Contains(s, ".") }
+
+const tokenAsID = "that is a token: its session id is what stands before the first dot"
+
+// noArgs is for commands that take no arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case !slices.ContainsFunc(args, isToken):
+		return arg.None(cmd, args)
+	case cmd.Flags().Lookup("token") != nil:
+		return usage("%s; %q takes it whole, with --token-file or --token -", tokenAsID, cmd.CommandPath())
+	default:
+		return usage("%s; %q takes no arguments", tokenAsID, cmd.CommandPath())
+	}
 }
 
 // tokenFlags are where a command gets its token from.

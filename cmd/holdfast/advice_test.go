@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+// A flag's value that cannot be is a mistake in usage, told with the flag, what was given, and the range or the form.
+func TestFlagsSayWhatTheyTake(t *testing.T) {
+	startNode(t)
+	const form = "duration with a unit, such as 500ms, 2s or 1m"
+	for args, says := range map[string]string{
+		"id allocate --count 99999999999":             `--count "99999999999": want a whole number, 1 to 65536`,
+		"id allocate --count 0":                       `--count "0": want a whole number, 1 to 65536`,
+		"session ls --owner 300":                      `--owner "300": want a whole number, 0 to 254`,
+		"session ls --min-age -1s":                    `--min-age "-1s": want a duration that is not negative`,
+		"session ls --max-remaining -1s":              `--max-remaining "-1s": want a duration that is not negative`,
+		"session ls --read-only=maybe":                `--read-only "maybe": want true or false`,
+		"session ls --call-timeout 0s":                `--call-timeout "0s": want a positive ` + form,
+		"session open --timeout 5":                    `--timeout "5": want a positive ` + form + ", at most 24h",
+		"session open --timeout 9999h":                `--timeout "9999h": want a positive ` + form + ", at most 24h",
+		"session hold --timeout 24h1ns":               `--timeout "24h1ns": want a positive ` + form + ", at most 24h",
+		"ping --timeout 9999h":                        `--timeout "9999h": want a positive ` + form + ", at most 24h",
+		"ping --timeout abc":                          `--timeout "abc": want a positive ` + form + ", at most 24h",
+		"id new --datacenter -3 --worker 1":           `--datacenter "-3": want a whole number, 0 to 31`,
+		"id new --datacenter 1 --worker 1 --spares x": `--spares "x": want whole numbers with commas between`,
+	} {
+		code, stdout, stderr := execute(t, "", strings.Fields(args)...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, says) || strings.Contains(stderr, "strconv") {
+			t.Errorf("%s: exit code %d, want %d; %q, want %q in it", args, code, exitUsage, stderr, says)
+		}
+	}
+}
+
+// The longest timeout that may be asked for is taken, and so is a label that is said to be empty.
+func TestOpenTakesWhatItsHelpSays(t *testing.T) {
+	n := startNode(t)
+	if code, _, stderr := execute(t, "", "session", "open", "--timeout", "24h", "--label", "service="); code != exitDone {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	if got := n.calls(); len(got) != 1 || got[0] != "open 24h0m0s " {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A token that is given where an id is wanted, or nothing, is not repeated: it is a secret.
+func TestATokenAsAnArgumentIsNotRepeated(t *testing.T) {
+	startNode(t)
+	for command, says := range map[string]string{
+		"session show": "", "id decode": "", "session": "",
+		"session close": "--token-file", "session touch": "--token-file", "session hold": "--token-file",
+		"session open": "takes no arguments", "cluster status": "takes no arguments",
+	} {
+		code, stdout, stderr := execute(t, "", append(strings.Fields(command), tokenText)...)
+		if code != exitUsage || !strings.Contains(stderr, "that is a token: its session id is what stands before the first dot") || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit code %d, %q, want %q in it", command, code, stderr, says)
+		}
+		if strings.Contains(stdout+stderr, livingToken().ID.String()) || strings.Contains(stdout+stderr, "ab00000000") {
+			t.Errorf("%s repeats the token: %q, %q", command, stdout, stderr)
+		}
+	}
+}
+
+// Endpoints that are none are told once, with what is expected.
+func TestEndpointsThatAreNone(t *testing.T) {
+	for _, endpoints := range []string{",", "", "localhost", "localhost:", "localhost:7400,,x"} {
+		for _, command := range []string{"session ls", "session hold", "ping", "cluster status"} {
+			code, stdout, stderr := execute(t, "", append(strings.Fields(command), "--endpoints", endpoints)...)
+			want := fmt.Sprintf("holdfast: --endpoints %q: want host:port of nodes, with commas between, as in localhost:7400,localhost:7410 (or HOLDFAST_ENDPOINTS)\n", endpoints)
+			if code != exitUsage || stdout != "" || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "host:port") != 1 {
+				t.Errorf("%s --endpoints %q: exit code %d, %q, want %q", command, endpoints, code, stderr, want)
+			}
+		}
+	}
+}
+
+// Who waited for too little names the flag that says for how long.
+func TestCallsThatAreCutShortNameTheFlag(t *testing.T) {
+	n := startNode(t)
+	n.isIn(session.ModeReadOnly)
+	for _, args := range []string{
+		"session open", "session hold", "session ls", "session show 0x1", "session close --token " + tokenText, "session touch --token " + tokenText,
+		"session upgrade --token " + tokenText + ".local", "cluster members", "id allocate",
+	} {
+		_, _, stderr := execute(t, "", append(strings.Fields(args), "--call-timeout", "1ns")...)
+		if !strings.Contains(stderr, "not done within --call-timeout 1ns") || strings.Contains(stderr, context.DeadlineExceeded.Error()) {
+			t.Errorf("%s: %q", args, stderr)
+		}
+	}
+}
+
+// foreignServers returns addresses at which something answers that is no client port of a node: gRPC of another kind, and HTTP/1.
+func foreignServers(t *testing.T) map[string]string {
+	t.Helper()
+	n := startNodeWith(t, func(server *grpc.Server) {
+		grpc_health_v1.RegisterHealthServer(server, grpc_health_v1.UnimplementedHealthServer{})
+	})
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	return map[string]string{"grpc": n, "http": web.Listener.Addr().String()}
+}
+
+func TestWhatAnswersIsNoNode(t *testing.T) {
+	for kind, address := range foreignServers(t) {
+		says := "not the client port of a Holdfast node"
+		for _, command := range []string{"cluster status", "ping"} {
+			code, stdout, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "2s", "--endpoints", address)...)
+			if code != exitUnreachable || !strings.Contains(stdout, says) || !strings.Contains(stderr, says) || strings.Contains(stdout+stderr, "rpc error") {
+				t.Errorf("%s, %s: exit code %d, %q, %s, want %s", kind, command, code, stderr, stdout, says)
+			}
+			if command == "cluster status" && !strings.Contains(stdout, "  no: not the client port of a Holdfast node  ") {
+				t.Errorf("%s: no cause in the line of\n%s", kind, stdout)
+			}
+		}
+		for _, command := range []string{"session ls", "session open", "session touch --token " + tokenText, "cluster members"} {
+			code, _, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "1s", "--endpoints", address)...)
+			if code != exitUnreachable || !strings.HasSuffix(stderr, "\nWhat answers at --endpoints is not the client port of a Holdfast node, which is 7400 unless set otherwise.\n") {
+				t.Errorf("%s, %s: exit code %d, %q", kind, command, code, stderr)
+			}
+		}
+	}
+}
+
+// The line of a node that does not answer says why, in few words.
+func TestStatusSaysWhyANodeDoesNotAnswer(t *testing.T) {
+	n, closed := startNode(t), closedPort(t)
+	code, stdout, _ := execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if code != exitFailed || len(lines) != 3 || !strings.HasPrefix(lines[2], closed) || !strings.HasSuffix(lines[2], "  no: connection refused  -") {
+		t.Errorf("exit code %d:\n%s", code, stdout)
+	}
+	for said, want := range map[string]string{
+		`ask h:1 for its status: no node of the cluster can be reached: h:1: connection error: desc = "transport: Error while dialing: dial tcp: lookup h: no such host"`: "no such host",
+		"ask h:1 for its status: no node of the cluster can be reached: h:1: no answer in time":                                                                           "no answer in time",
+		"no node of the cluster can be reached: h:1 is not the client port of a Holdfast node":                                                                            "not the client port of a Holdfast node",
+		"no answer": "no answer",
+	} {
+		if got := brief("h:1", said); got != want {
+			t.Errorf("brief(%s): got %q, want %q", said, got, want)
+		}
+	}
+}
+
+// A node that hangs up may be one that has too many connections, and one without a service may be of an older release: their ports are
+// not called wrong.
+func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
+	for _, err := range []error{
+		nil, session.ErrNoLeader, status.Error(codes.Unimplemented, "unknown service holdfast.v1.IdService"), context.DeadlineExceeded, status.Error(codes.Unavailable, "error reading server preface: EOF"),
+		fmt.Errorf("%w: error reading server preface: connection reset by peer", client.ErrUnreachable),
+	} {
+		if foreign(err) {
+			t.Errorf("%v: is foreign", err)
+		}
+	}
+	if late := error(lateError{time.Second}); !errors.Is(late, context.DeadlineExceeded) {
+		t.Errorf("%v is no deadline that passed", late)
+	}
+}
