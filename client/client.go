@@ -49,7 +49,8 @@ func New(cfg Config) (*Client, error) {
 
 // SessionOptions says what session to open.
 type SessionOptions struct {
-	// Timeout is the one wanted; the cluster clamps it, see [Session.Timeout]. It must be positive.
+	// Timeout is the one wanted; the cluster clamps it, see [Session.Timeout]. It must be positive,
+	// and at most [session.MaxTimeout].
 	Timeout time.Duration
 	// Labels are at most [session.MaxLabels].
 	Labels map[string]string
