@@ -272,8 +272,8 @@ func (n *fakeNode) upgrade(p *holdfastv1.Token) (*fakeSession, error) {
 		return nil, session.ErrMoved
 	case err != nil:
 		return nil, err
-	case held.Owner != n.number:
-		return nil, session.ErrMoved
+	case held.Owner != n.number, !p.GetLocal() && held.Attachment != p.GetAttachment():
+		return nil, session.ErrMoved // a global one is touched
 	case held.Local && n.c.upgradeOff:
 		return nil, &session.FieldError{Field: "token", Limit: "only of a global session while the cluster's setting local_session_upgrade is off"}
 	case held.Local:

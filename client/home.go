@@ -27,13 +27,14 @@ type Upgraded struct {
 }
 
 // UpgradeToken makes the local session of t global, for tools that hold no connection; [Session.Upgrade] says what that means.
-// Its node is looked for: every endpoint is asked in turn, and the other members after them, until ctx ends or the answer is
-// final. [session.ErrMoved] when no node is the session's, or it has been resumed since t was given. When ctx ends, the
-// error wraps [session.ErrOutcomeUnknown] if a request was sent whose outcome is not known.
+// A global one is answered as it is. The session's node is looked for, as only that touches it: every endpoint is asked in turn,
+// and the other members after them, until ctx ends or the answer is final. [session.ErrMoved] when no node is the session's, or
+// it has been resumed since t was given. When ctx ends, the error wraps [session.ErrOutcomeUnknown] if a request was sent whose
+// outcome is not known.
 func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, error) {
 	var u Upgraded
 	unknown := false
-	err := c.about(ctx, t, func(ctx context.Context, cc *grpc.ClientConn) error {
+	err := c.atHome(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
 		sent, before := c.clock.look()
 		var node peer.Peer
 		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: transport.TokenProto(t)}, grpc.Peer(&node))
@@ -71,6 +72,11 @@ func (c *Client) about(ctx context.Context, t session.Token, call func(context.C
 	if !t.Local {
 		return c.unary(ctx, call)
 	}
+	return c.atHome(ctx, call)
+}
+
+// atHome makes a call at the node that serves a session, or alone knows it, and looks for that until ctx ends.
+func (c *Client) atHome(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
 	for n := 1; ; n++ {
 		decided, err := c.searchHome(ctx, call)
 		if decided {

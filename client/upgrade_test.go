@@ -187,6 +187,37 @@ func TestCallsByALocalTokenFindItsNode(t *testing.T) {
 	})
 }
 
+// L7: a global session is answered as it is, whichever nodes a tool knows and in whichever order it asks them.
+func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 3)
+		holder := newTestClient(t, c, c.endpoints(2, 2))
+		token := mustOpen(t, holder, 30*time.Second).Token()
+		for name, endpoints := range map[string][]string{
+			"its node":     c.endpoints(2, 2),
+			"another node": c.endpoints(1, 1), // learns of its node from the members
+			"all":          c.endpoints(1, 3), // its node in the middle
+		} {
+			tool := newTestClient(t, c, endpoints)
+			for range 2 { // the node that answered last is asked first
+				u, err := tool.UpgradeToken(t.Context(), token)
+				if err != nil || u.Token != token || u.Session.Owner != 2 || u.SafeUntil != time.Now().Add(promised(30*time.Second)) {
+					t.Errorf("%s: %+v, %v", name, u, err)
+				}
+			}
+		}
+		stale := token
+		stale.Attachment++
+		tool := newTestClient(t, c, c.endpoints(1, 3))
+		if _, err := tool.UpgradeToken(t.Context(), stale); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("with another attachment: %v, want %v", err, session.ErrMoved)
+		}
+		if time.Since(c.start) != 0 {
+			t.Errorf("took %v, want no waits: each answer is final", time.Since(c.start))
+		}
+	})
+}
+
 // TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere: as it may be global, other nodes are asked too; and when they
 // say that it is not, it is looked for at its own again.
 func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
