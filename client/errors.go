@@ -18,16 +18,28 @@ var (
 	// ErrLapsed is the cause of a session's [Session.Context] when the last promise ran out: from then on the cluster may
 	// expire the session. It may come back, see [Session.Context].
 	ErrLapsed = errors.New("promise has run out: the session may expire")
-	// ErrUnreachable: no node answered. What the attempts ran into is wrapped too.
+	// ErrUnreachable: no node answered when all were asked last. What the attempts ran into is wrapped too.
 	ErrUnreachable = errors.New("no node of the cluster can be reached")
 	// ErrHeld: the client holds the session already.
 	ErrHeld = errors.New("client holds the session already")
 )
 
-// unreachable wraps what an attempt at a node ran into.
-func unreachable(address string, err error) error {
-	return fmt.Errorf("%w: %s: %w", ErrUnreachable, address, err)
+// unreachableError is [ErrUnreachable] with what the attempt at one node ran into.
+type unreachableError struct {
+	address string
+	err     error
 }
+
+func unreachable(address string, err error) error { return &unreachableError{address, err} }
+
+func (e *unreachableError) Error() string { return ErrUnreachable.Error() + ": " + e.alone().Error() }
+
+func (e *unreachableError) Is(target error) bool { return target == ErrUnreachable }
+
+func (e *unreachableError) Unwrap() error { return e.err }
+
+// alone says what befell the node, and nothing of the others.
+func (e *unreachableError) alone() error { return fmt.Errorf("%s: %w", e.address, e.err) }
 
 // verdict is what a refusal means for a request.
 type verdict uint8

@@ -15,26 +15,38 @@ import (
 )
 
 // unary makes a call at one endpoint after the other, with a back-off after each round, until one of them decides it or
-// ctx ends; then the error wraps its cause and what the last attempt ran into.
+// ctx ends; then the error wraps its cause and what stood in the way last.
 func (c *Client) unary(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
-	var said error // the last thing that stood in the way
+	var trouble obstacle
 	for n := 1; ; n++ {
-		for _, address := range c.endpoints() {
-			err := c.attempt(ctx, address, call)
-			if judge(err) == final {
-				return err
-			}
-			if ctx.Err() == nil || said == nil { // an attempt that ctx cut short says nothing of the node
-				said = err
-			}
-			if ctx.Err() != nil {
-				break
-			}
+		if decided, err := c.round(ctx, &trouble, call); decided {
+			return err
 		}
-		if slept := sleep(ctx, c.dice.wait(n, said)); slept != nil {
-			return errors.Join(slept, said)
+		if ctx.Err() == nil {
+			trouble.ended()
+		}
+		if slept := sleep(ctx, c.dice.wait(n, trouble.last())); slept != nil {
+			return errors.Join(slept, trouble.last())
 		}
 	}
+}
+
+// round makes a call at one endpoint after the other, until one of them decides it or ctx ends. Undecided, the error is
+// what stands in the way, which is noted.
+func (c *Client) round(ctx context.Context, trouble *obstacle, call func(context.Context, *grpc.ClientConn) error) (decided bool, err error) {
+	for _, address := range c.endpoints() {
+		err := c.attempt(ctx, address, call)
+		if judge(err) == final {
+			return true, err
+		}
+		if ctx.Err() == nil || trouble.last() == nil { // an attempt that ctx cut short says nothing of the node
+			trouble.met(err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return false, trouble.last()
 }
 
 // sleep waits for d, or returns the cause of ctx's end.

@@ -77,13 +77,17 @@ func (c *Client) about(ctx context.Context, t session.Token, call func(context.C
 
 // atHome makes a call at the node that serves a session, or alone knows it, and looks for that until ctx ends.
 func (c *Client) atHome(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
+	var trouble obstacle
 	for n := 1; ; n++ {
 		decided, err := c.searchHome(ctx, call)
 		if decided {
 			return err
 		}
+		if trouble.met(err); ctx.Err() == nil {
+			trouble.ended()
+		}
 		if slept := sleep(ctx, c.dice.wait(n, err)); slept != nil {
-			return errors.Join(slept, err)
+			return errors.Join(slept, trouble.last())
 		}
 	}
 }
@@ -96,9 +100,10 @@ func (c *Client) searchHome(ctx context.Context, call func(context.Context, *grp
 	if s.ask(ctx, servers) {
 		return true, s.answer
 	}
-	members, err := c.Members(ctx)
-	if err != nil {
-		return false, errors.Join(append(s.stood, err)...)
+	var members []Member
+	var trouble obstacle
+	if known, err := c.round(ctx, &trouble, membersInto(&members)); !known || err != nil {
+		return false, together(append(s.stood, s.foreign, err)...)
 	}
 	var others []string
 	for _, m := range members {
@@ -112,7 +117,7 @@ func (c *Client) searchHome(ctx context.Context, call func(context.Context, *grp
 	case len(s.stood) == 0:
 		return true, s.foreign
 	default:
-		return false, errors.Join(append(s.stood, s.foreign)...)
+		return false, together(append(s.stood, s.foreign)...)
 	}
 }
 

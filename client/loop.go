@@ -43,8 +43,8 @@ type loop struct {
 	stayed bool // a move has ended where it began: see stay
 	// attempts numbers the resumes of all sessions (M1): rising for each session, also for one dropped and resumed again.
 	attempts uint64
-	// trouble is the last thing a connection or a node had against serving.
-	trouble error
+	// trouble is what connections and nodes had against serving since one has served.
+	trouble obstacle
 
 	settled   func(server string) // nil outside pools
 	occupancy *occupancy
@@ -262,8 +262,8 @@ func (l *loop) wait(c *call) (*Session, error) {
 				err = errors.Join(err, last, session.ErrReadOnly)
 			} else if last != nil {
 				err = errors.Join(err, last)
-			} else if l.trouble != nil {
-				err = errors.Join(err, l.trouble)
+			} else {
+				err = errors.Join(err, l.trouble.last())
 			}
 			l.giveUp(c, err)
 		}

@@ -40,7 +40,11 @@ const (
 // leave looks for another node because of what is wrong with c. The sessions stay on c, and are touched there, until the
 // other one has served something.
 func (l *loop) leave(c *conn, why error) {
-	l.trouble = fmt.Errorf("%s: %w", c.address, why)
+	if errors.Is(why, errStalled) { // which is no word of the node
+		l.trouble.met(unreachable(c.address, why))
+	} else {
+		l.trouble.met(fmt.Errorf("%s: %w", c.address, why))
+	}
 	if c != l.cur || c.failing != nil {
 		return
 	}
@@ -123,7 +127,7 @@ func (l *loop) connected(c *conn) {
 func (l *loop) served(c *conn) {
 	l.mover.fresh, l.mover.refused = true, false
 	c.pauses = 0
-	l.trouble = nil
+	l.trouble = obstacle{}
 	if c == l.next {
 		l.adopt()
 		return
@@ -166,7 +170,7 @@ func (l *loop) lost(c *conn, err error) {
 		return
 	}
 	l.logger.Info("connection lost", "address", c.address, "error", err)
-	l.trouble = unreachable(c.address, err)
+	l.trouble.met(unreachable(c.address, err))
 	l.drop(c, err)
 	l.rejoin()
 }
@@ -186,7 +190,7 @@ func (l *loop) failedNext(err error) {
 	l.mover.refused = l.mover.refused || errors.Is(err, session.ErrReadOnly)
 	l.mover.lag.note(err)
 	if l.recovered() {
-		l.trouble = err
+		l.trouble.met(err)
 		l.stay()
 	} else {
 		l.attemptFailed(err)
@@ -296,7 +300,7 @@ func (l *loop) inJeopardy(c *conn, m *holdfastv1.Jeopardy) {
 		// sessions all the same. What it answers counts, if it does soon: trying one node after the other would have
 		// each of them move all sessions.
 		c.deadline = earliest(c.deadline, l.now.Add(l.bound(jeopardyPart, l.cfg.ConnectTimeout)))
-		l.trouble = fmt.Errorf("%s: %w", c.address, errJeopardy)
+		l.trouble.met(fmt.Errorf("%s: %w", c.address, errJeopardy))
 		return
 	}
 	if l.readOnly(c) {

@@ -220,7 +220,7 @@ func (l *loop) resolved(round uint64, server, port string, addresses []string, e
 
 // attemptFailed goes on with what is left of the round. After the last of a round comes a back-off.
 func (l *loop) attemptFailed(err error) {
-	l.trouble = err
+	l.trouble.met(err)
 	l.mover.others = l.mover.others || hint(err) == 0
 	l.tryOn()
 }
@@ -238,6 +238,7 @@ func (l *loop) tryOn() {
 	default:
 		m.rounds++
 		m.begun = false
+		l.trouble.ended()
 		l.endLagRound()
 		m.at = l.now.Add(l.dice.backoff(m.rounds))
 		if !m.others { // nobody else is there to ask

@@ -32,7 +32,8 @@ type reading[T any] struct {
 	last readAnswer[T]
 	// kept is the best answer of a read-only node in this round.
 	kept *readAnswer[T]
-	said error // what stood in the way last in this round
+	// trouble is what stands in the way.
+	trouble obstacle
 	// behind is the refusal of a node that was LAGGING.
 	behind error
 }
@@ -57,17 +58,17 @@ func read[T any](ctx context.Context, c *Client, call readCall[T]) (T, session.N
 	if another(err) {
 		decided, said := c.searchHome(ctx, r.ask)
 		if !decided {
-			said = errors.Join(err, said)
+			said = together(err, said)
 		}
 		err = said
 	}
 	if r.behind != nil && err != nil && judge(err) != final && !errors.Is(err, session.ErrLagging) {
-		err = errors.Join(err, r.behind) // whatever the last node said
+		err = together(err, r.behind) // whatever the last node said
 	}
 	if errors.Is(err, session.ErrLagging) {
 		err = fmt.Errorf("index %d was seen before: %w", c.seen.demand(), err)
 	}
-	if state := r.last.state; err != nil && state.Mode == session.ModeReadOnly && !errors.Is(err, session.ErrReadOnly) {
+	if state := r.last.state; err != nil && !silent(err) && state.Mode == session.ModeReadOnly && !errors.Is(err, session.ErrReadOnly) {
 		err = fmt.Errorf("%w: node %d knows the log up to index %d: %w", session.ErrReadOnly, state.Node, state.Index, err)
 	}
 	return r.last.shown, r.last.state, err
@@ -75,9 +76,12 @@ func read[T any](ctx context.Context, c *Client, call readCall[T]) (T, session.N
 
 // ask asks one node, for nothing older than the client has seen (N4).
 func (r *reading[T]) ask(ctx context.Context, cc *grpc.ClientConn) error {
-	r.last = r.once(ctx, cc)
-	r.noteBehind(transport.Domain(r.last.err))
-	return r.last.err
+	a := r.once(ctx, cc)
+	if a.err == nil || answered(a.err) { // else what a node said before is the last that was heard
+		r.last = a
+	}
+	r.noteBehind(transport.Domain(a.err))
+	return a.err
 }
 
 func (r *reading[T]) noteBehind(err error) {
@@ -111,12 +115,14 @@ func (r *reading[T]) anywhere(ctx context.Context) error {
 			}
 			r.c.trust("")
 		}
-		decided, said := r.round(ctx)
-		if decided {
-			return said
+		if decided, err := r.round(ctx); decided {
+			return err
 		}
-		if slept := sleep(ctx, r.c.dice.wait(n, said)); slept != nil {
-			return errors.Join(slept, said)
+		if ctx.Err() == nil {
+			r.trouble.ended()
+		}
+		if slept := sleep(ctx, r.c.dice.wait(n, r.trouble.last())); slept != nil {
+			return errors.Join(slept, r.trouble.last())
 		}
 	}
 }
@@ -131,7 +137,7 @@ func part(ctx context.Context, limit time.Duration, of int) time.Duration {
 
 // round asks all nodes until one decides the read: each when the one before has answered, or has not within the hedge delay, which
 // is shorter when there is little time. What a read-only node says decides for want of a better answer: it is kept until the others
-// had their chance. Undecided, it returns the last thing that stood in the way.
+// had their chance. Undecided, what stood in the way is noted.
 func (r *reading[T]) round(ctx context.Context) (decided bool, err error) {
 	servers := r.c.readFrom()
 	asking, cancel := context.WithCancel(ctx)
@@ -143,7 +149,7 @@ func (r *reading[T]) round(ctx context.Context) (decided bool, err error) {
 	due := time.NewTimer(0)
 	defer due.Stop()
 	pace := part(ctx, r.c.cfg.HedgeDelay, len(servers)+1)
-	r.kept, r.said = nil, nil
+	r.kept = nil
 	for asked, heard := 0, 0; heard < len(servers); {
 		select {
 		case <-due.C:
@@ -167,7 +173,7 @@ func (r *reading[T]) round(ctx context.Context) (decided bool, err error) {
 		}
 	}
 	if r.kept == nil {
-		return false, r.said
+		return false, nil
 	}
 	r.c.trust(r.kept.address)
 	r.last = *r.kept
@@ -179,8 +185,8 @@ func (r *reading[T]) decides(ctx context.Context, a readAnswer[T]) bool {
 	r.noteBehind(a.err)
 	switch {
 	case judge(a.err) != final:
-		if ctx.Err() == nil || r.said == nil { // an attempt that ctx cut short says nothing of the node
-			r.said = a.err
+		if ctx.Err() == nil || r.trouble.last() == nil { // an attempt that ctx cut short says nothing of the node
+			r.trouble.met(a.err)
 		}
 	case a.state.Mode != session.ModeReadOnly:
 		r.last = a

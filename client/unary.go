@@ -237,21 +237,25 @@ type Member struct {
 // Members returns the members of the newest configuration that the node which answers knows, in its order.
 func (c *Client) Members(ctx context.Context) ([]Member, error) {
 	var members []Member
-	err := c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+	if err := c.unary(ctx, membersInto(&members)); err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	return members, nil
+}
+
+// membersInto is a call that leaves the members which a node knows in members.
+func membersInto(members *[]Member) func(context.Context, *grpc.ClientConn) error {
+	return func(ctx context.Context, cc *grpc.ClientConn) error {
 		answer, err := holdfastv1.NewClusterServiceClient(cc).ListMembers(ctx, &holdfastv1.ListMembersRequest{})
-		members = make([]Member, 0, len(answer.GetMembers()))
+		*members = make([]Member, 0, len(answer.GetMembers()))
 		for _, m := range answer.GetMembers() {
-			members = append(members, Member{
+			*members = append(*members, Member{
 				Node: session.Node(m.GetId()), Voter: m.GetVoter(), Leader: m.GetLeader(),
 				ClientAddress: m.GetClientAddress(), RaftAddress: m.GetRaftAddress(), PeerAddress: m.GetPeerAddress(),
 			})
 		}
 		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list members: %w", err)
 	}
-	return members, nil
 }
 
 // TouchResult is the outcome of a touch by token.
@@ -276,7 +280,7 @@ func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResu
 		t.open = append(t.open, i)
 	}
 	servers := c.endpoints()
-	err := t.round(ctx, c, servers)
+	t.round(ctx, c, servers)
 	if len(t.open) > 0 {
 		if members, membersErr := c.Members(ctx); membersErr == nil {
 			var others []string
@@ -285,11 +289,11 @@ func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResu
 					others = append(others, m.ClientAddress)
 				}
 			}
-			err = errors.Join(err, t.round(ctx, c, others))
+			t.round(ctx, c, others)
 		}
 	}
 	if !t.heard {
-		return nil, fmt.Errorf("touch sessions: %w", err)
+		return nil, fmt.Errorf("touch sessions: %w", errors.Join(context.Cause(ctx), together(t.stood...)))
 	}
 	return t.results, nil
 }
@@ -301,20 +305,19 @@ type toucher struct {
 	results []TouchResult
 	open    []int // tokens that another node may touch yet
 	heard   bool
+	stood   []error // in the way
 }
 
-// round asks each node about the open tokens, until there are none. The error joins those of nodes that did not answer.
-func (t *toucher) round(ctx context.Context, c *Client, addresses []string) error {
-	var errs []error
+// round asks each node about the open tokens, until there are none.
+func (t *toucher) round(ctx context.Context, c *Client, addresses []string) {
 	for _, address := range addresses {
 		if len(t.open) == 0 || ctx.Err() != nil {
 			break
 		}
 		if err := c.attempt(ctx, address, t.ask); err != nil {
-			errs = append(errs, err)
+			t.stood = append(t.stood, err)
 		}
 	}
-	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
 func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {

@@ -1,0 +1,206 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// wantWord checks an error of a call at whose end one node had given its word, and the others none.
+func wantWord(t *testing.T, call string, err, word error) {
+	t.Helper()
+	if !errors.Is(err, word) || errors.Is(err, ErrUnreachable) {
+		t.Errorf("%s: got %v, want %v and not %v", call, err, word, ErrUnreachable)
+	}
+}
+
+// The one node that lives refuses: that is what the caller hears, wherever it stands in the list, and however the others are dead.
+func TestANodesWordOutranksTheSilenceOfOthers(t *testing.T) {
+	for name, kill := range map[string]func(n *fakeNode){
+		"down":  (*fakeNode).down,
+		"hangs": func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) },
+	} {
+		for place := 1; place <= 3; place++ {
+			t.Run(fmt.Sprintf("%s, node %d lives", name, place), func(t *testing.T) {
+				bubbles.Test(t, func(t *testing.T) {
+					c, cl := newModalTrial(t, 3, func(cfg *Config) { cfg.ReadOnly = false })
+					alive := c.node(place)
+					alive.isIn(session.ModeReadOnly, 14)
+					c.set(func() {
+						alive.script = func(kind string) error {
+							if kind == "members" || kind == "upgrade" || kind == "touch" {
+								return session.ErrStopping
+							}
+							return nil
+						}
+					})
+					for _, n := range c.others(alive) {
+						kill(n)
+					}
+					refusedCalls(t, cl, place)
+				})
+			})
+		}
+	}
+}
+
+// refusedCalls makes calls each in 10 s, which is time for the endpoints to be asked once if two of them hang, and cuts the second round short.
+func refusedCalls(t *testing.T, cl *Client, place int) {
+	t.Helper()
+	in := func(call func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		return call(ctx)
+	}
+	readOnly := fmt.Sprintf("node %d knows the log up to index 14", place)
+	err := in(func(ctx context.Context) error { _, err := cl.Get(ctx, 77); return err })
+	wantWord(t, "Get", err, session.ErrReadOnly)
+	if !errors.Is(err, session.ErrNoLeader) || !strings.Contains(err.Error(), readOnly) {
+		t.Errorf("Get: %v, want it to say %q", err, readOnly)
+	}
+	err = in(func(ctx context.Context) (err error) { _, err = cl.List(ctx, ListOptions{}); return err })
+	wantWord(t, "List", err, session.ErrReadOnly)
+	err = in(func(ctx context.Context) (err error) { _, err = cl.Members(ctx); return err })
+	wantWord(t, "Members", err, session.ErrStopping)
+	token := session.Token{ID: 1<<56 | 1, Credential: credentialOf(1<<56 | 1), Attachment: 1}
+	err = in(func(ctx context.Context) (err error) { _, err = cl.UpgradeToken(ctx, token); return err })
+	wantWord(t, "UpgradeToken", err, session.ErrStopping)
+	err = in(func(ctx context.Context) (err error) { _, err = cl.Touch(ctx, []session.Token{token}); return err })
+	wantWord(t, "Touch", err, session.ErrStopping)
+	err = in(func(ctx context.Context) (err error) {
+		_, err = cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
+		return err
+	})
+	wantWord(t, "Open", err, session.ErrReadOnly)
+}
+
+// A word does not outlive its node: once all are silent, the cluster cannot be reached.
+func TestAFormerWordDoesNotHideThatNoNodeAnswers(t *testing.T) {
+	open := func(ctx context.Context, cl *Client) error {
+		_, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
+		return err
+	}
+	token := session.Token{ID: 1<<56 | 1, Credential: credentialOf(1<<56 | 1), Attachment: 1}
+	for name, call := range map[string]func(ctx context.Context, cl *Client) error{
+		"Members":      func(ctx context.Context, cl *Client) error { _, err := cl.Members(ctx); return err },
+		"Get":          func(ctx context.Context, cl *Client) error { _, err := cl.Get(ctx, 77); return err },
+		"UpgradeToken": func(ctx context.Context, cl *Client) error { _, err := cl.UpgradeToken(ctx, token); return err },
+		"Open": func(ctx context.Context, cl *Client) error {
+			first := make(chan error)
+			go func() { first <- open(ctx, cl) }() // has the client look for a node all the time
+			time.Sleep(12 * time.Second)
+			err := open(ctx, cl)
+			wantWord(t, "the first Open", <-first, session.ErrNoLeader)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newModalTrial(t, 2, nil)
+				c.node(2).down()
+				c.set(func() { c.node(1).script = func(string) error { return session.ErrNoLeader } })
+				time.AfterFunc(10*time.Second, c.node(1).down)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				if err := call(ctx, cl); !errors.Is(err, ErrUnreachable) || errors.Is(err, session.ErrNoLeader) {
+					t.Errorf("got %v, want %v alone", err, ErrUnreachable)
+				}
+			})
+		})
+	}
+}
+
+// The node that alone knows a local session is dead, and the others say whose it is. The error names both.
+func TestASilentNodeOfALocalSessionIsNotASilentCluster(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		token := mustOpenLocal(t, cl, time.Hour).Token()
+		home := c.node(int(token.ID.Node()))
+		home.down()
+		tool := newTestClient(t, c, c.endpoints(1, 3))
+		for name, call := range map[string]func(ctx context.Context) error{
+			"Get":          func(ctx context.Context) error { _, err := tool.Get(ctx, token.ID); return err },
+			"CloseToken":   func(ctx context.Context) error { return tool.CloseToken(ctx, token) },
+			"UpgradeToken": func(ctx context.Context) error { _, err := tool.UpgradeToken(ctx, token); return err },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			err := call(ctx)
+			cancel()
+			if errors.Is(err, ErrUnreachable) || !another(err) && !errors.Is(err, session.ErrMoved) || !strings.Contains(err.Error(), home.address) {
+				t.Errorf("%s: %v, want it to name %s", name, err, home.address)
+			}
+		}
+	})
+}
+
+// Of many resumes at a node that is read-only the first refusal has the client go on: the callers of the others hear that node's word too.
+func TestCallersWhoseRequestWasNotRefusedHearTheWordToo(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, holder := newTrial(t, 3, 3)
+		var tokens []session.Token
+		for range 20 {
+			tokens = append(tokens, mustOpen(t, holder, time.Hour).Token())
+		}
+		_ = holder.Close()
+		c.set(func() { c.node(1).script = func(string) error { return session.ErrReadOnly } })
+		c.node(2).down()
+		c.node(3).down()
+		cl := newTestClient(t, c, c.endpoints(1, 3))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		errs := make(chan error)
+		for _, token := range tokens {
+			go func() {
+				_, err := cl.Resume(ctx, token)
+				errs <- err
+			}()
+		}
+		for range tokens {
+			wantWord(t, "Resume", <-errs, session.ErrReadOnly)
+		}
+	})
+}
+
+// What is joined names every node that was asked, and is an unreachable cluster only when all were silent.
+func TestTogetherIsUnreachableOnlyWhenNobodyAnswered(t *testing.T) {
+	dead, other := unreachable("n1:7400", errSlow), unreachable("n2:7400", errSlow)
+	for _, tt := range []struct {
+		errs        []error
+		unreachable bool
+		says        string
+	}{
+		{nil, false, ""},
+		{[]error{nil, nil}, false, ""},
+		{[]error{dead, nil, other}, true, dead.Error() + "\n" + other.Error()},
+		{[]error{dead, session.ErrStopping, nil}, false, "n1:7400: no answer in time\nnode is stopping"},
+		{[]error{fmt.Errorf("list members: %w", dead), session.ErrMoved}, false, "n1:7400: no answer in time\n" + session.ErrMoved.Error()},
+	} {
+		err := together(tt.errs...)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if errors.Is(err, ErrUnreachable) != tt.unreachable || said != tt.says {
+			t.Errorf("%v: got %q, unreachable %v; want %q, %v", tt.errs, said, errors.Is(err, ErrUnreachable), tt.says, tt.unreachable)
+		}
+	}
+}
+
+// A node that takes requests and answers none has not answered.
+func TestAStalledNodeIsUnreachable(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		c.set(func() { c.node(1).script = func(string) error { return errMute } })
+		ctx, cancel := context.WithTimeout(t.Context(), patience+time.Millisecond)
+		defer cancel()
+		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, ErrUnreachable) || !errors.Is(err, errStalled) {
+			t.Errorf("got %v, want %v because of %v", err, ErrUnreachable, errStalled)
+		}
+	})
+}
