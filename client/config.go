@@ -41,8 +41,9 @@ const (
 
 // Config says how a client reaches its cluster. Only Endpoints or ConnectString must be set.
 type Config struct {
-	// Endpoints are client addresses, host:port, of at least one node and at most [MaxServers], each once; more than one
-	// make moves possible before the cluster has told other addresses.
+	// Endpoints are client addresses of at least one node and at most [MaxServers], each once: host names or IP addresses, as in
+	// [ParseConnectString] but always with a port, and used as they are written. More than one make moves possible before the
+	// cluster has told other addresses.
 	Endpoints []string
 	// ConnectString is another form of the same, see [ParseConnectString]; it may name a chroot.
 	ConnectString string
@@ -101,9 +102,8 @@ func (cfg Config) complete() (Config, error) {
 	} else {
 		errs = append(errs, checkEndpoints(cfg.Endpoints))
 	}
-	if cfg.MinBackoff < 0 || cfg.MaxBackoff < 0 || cfg.ConnectTimeout < 0 || cfg.HedgeDelay < 0 {
-		errs = append(errs, &session.FieldError{Field: "backoff, connect timeout and hedge delay", Limit: "positive, or 0 for the default"})
-	}
+	errs = append(errs, notNegative("min backoff", cfg.MinBackoff), notNegative("max backoff", cfg.MaxBackoff),
+		notNegative("connect timeout", cfg.ConnectTimeout), notNegative("hedge delay", cfg.HedgeDelay))
 	if cfg.InFlight > FailInFlight {
 		errs = append(errs, &session.FieldError{Field: "in flight", Limit: "RepeatInFlight or FailInFlight"})
 	}
@@ -142,15 +142,24 @@ func checkEndpoints(endpoints []string) error {
 	}
 	seen := make(map[string]bool, len(endpoints))
 	for _, e := range endpoints {
-		if _, port, err := net.SplitHostPort(e); err != nil || port == "" {
-			errs = append(errs, &session.FieldError{Field: "endpoints", Limit: "host:port, not " + quote(e)})
+		address, limit := parseServer(e, "")
+		if limit == "" && seen[address] {
+			limit = fmt.Sprintf("each once, not twice %q", address)
 		}
-		if seen[e] {
-			errs = append(errs, &session.FieldError{Field: "endpoints", Limit: "each once, not twice " + quote(e)})
+		if limit != "" {
+			errs = append(errs, &session.FieldError{Field: "endpoints", Limit: limit})
 		}
-		seen[e] = true
+		seen[address] = true
 	}
 	return errors.Join(errs...)
+}
+
+// notNegative returns what is wrong with a duration of a configuration, or nil.
+func notNegative(field string, d time.Duration) error {
+	if d < 0 {
+		return &session.FieldError{Field: field, Limit: fmt.Sprintf("positive, or 0 for the default, not %v", d)}
+	}
+	return nil
 }
 
 func setDefault(d *time.Duration, v time.Duration) {
@@ -158,8 +167,6 @@ func setDefault(d *time.Duration, v time.Duration) {
 		*d = v
 	}
 }
-
-func quote(s string) string { return `"` + s + `"` }
 
 func randomUint64() uint64 {
 	var b [8]byte

@@ -46,51 +46,51 @@ func ParseConnectString(s string) (ConnectString, error) {
 	}
 	for server := range strings.SplitSeq(list, ",") {
 		if len(c.Servers) == MaxServers {
-			return ConnectString{}, invalidServer("at most %d servers", MaxServers)
+			return ConnectString{}, &session.FieldError{Field: connectString, Limit: fmt.Sprintf("at most %d servers", MaxServers)}
 		}
-		address, err := parseServer(strings.TrimSpace(server), DefaultPort)
-		if err != nil {
-			return ConnectString{}, err
+		address, limit := parseServer(strings.TrimSpace(server), DefaultPort)
+		if limit != "" {
+			return ConnectString{}, &session.FieldError{Field: connectString, Limit: limit}
 		}
 		if slices.Contains(c.Servers, address) {
-			return ConnectString{}, invalidServer("each server once, not %q twice", address)
+			return ConnectString{}, &session.FieldError{Field: connectString, Limit: fmt.Sprintf("each server once, not %q twice", address)}
 		}
 		c.Servers = append(c.Servers, address)
 	}
 	return c, nil
 }
 
-func invalidServer(format string, args ...any) error {
-	return &session.FieldError{Field: "connect string", Limit: fmt.Sprintf(format, args...)}
-}
+// connectString is the field that errors name.
+const connectString = "connect string"
 
-// parseServer returns host:port of a server, which has the default port if it names none.
-func parseServer(s, defaultPort string) (string, error) {
-	host, port, err := splitServer(s, defaultPort)
-	if err != nil {
-		return "", err
+// parseServer returns host:port of a server, in one form; it has the default port, if there is one, where it names none. If s is no server,
+// limit says what is wanted.
+func parseServer(s, defaultPort string) (address, limit string) {
+	host, port, limit := splitServer(s, defaultPort)
+	if limit != "" {
+		return "", limit
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '0' {
-		return "", invalidServer("a port from 1 to 65535, not %q", port)
+		return "", fmt.Sprintf("host:port with a port from 1 to 65535, not %q", s)
 	}
-	return net.JoinHostPort(host, port), nil
+	return net.JoinHostPort(host, port), ""
 }
 
-func splitServer(s, defaultPort string) (host, port string, err error) {
+func splitServer(s, defaultPort string) (host, port, limit string) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		literal, rest, closed := strings.Cut(inner, "]")
 		ip, err := netip.ParseAddr(literal)
 		if !closed || err != nil || !ip.Is6() || strings.ContainsFunc(ip.Zone(), notInZones) {
-			return "", "", invalidServer("an IPv6 address in brackets, not %q", s)
+			return "", "", fmt.Sprintf("an IPv6 address in brackets, not %q", s)
 		}
 		after, given := strings.CutPrefix(rest, ":")
 		switch {
 		case given:
-			return ip.String(), after, nil
+			return ip.String(), after, ""
 		case rest == "":
-			return ip.String(), defaultPort, nil
+			return ip.String(), defaultPort, ""
 		default:
-			return "", "", invalidServer("host:port, not %q", s)
+			return "", "", fmt.Sprintf("host:port, not %q", s)
 		}
 	}
 	host, port, given := strings.Cut(s, ":")
@@ -98,12 +98,12 @@ func splitServer(s, defaultPort string) (host, port string, err error) {
 		port = defaultPort
 	}
 	if strings.Contains(port, ":") {
-		return "", "", invalidServer("an IPv6 address in brackets, not %q", s)
+		return "", "", fmt.Sprintf("host:port, an IPv6 address in brackets, not %q", s)
 	}
 	if !validHost(host) {
-		return "", "", invalidServer("a host name or an IP address, not %q", host)
+		return "", "", fmt.Sprintf("host:port with a host name or an IP address, not %q", s)
 	}
-	return strings.ToLower(host), port, nil
+	return strings.ToLower(host), port, ""
 }
 
 // validHost reports whether s can be the name of a host, in the letters that DNS and container runtimes give out, or an

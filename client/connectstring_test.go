@@ -84,3 +84,44 @@ func TestParseConnectString(t *testing.T) {
 		t.Errorf("%d servers: %v", MaxServers, err)
 	}
 }
+
+// Servers are checked alike where they enter, in a list and in a connect string, but that a list has no default port, spaces or chroot.
+func TestEndpointsAreCheckedAsInAConnectString(t *testing.T) {
+	cl, err := New(Config{Endpoints: []string{"a:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for in, says := range map[string]string{
+		"h1:7400": "", "10.0.0.1:1": "", "[::1]:65535": "", "[fe80::1%eth0.7]:2": "", "a_b.c-d.Example.org.:7400": "",
+		"":              "host name",
+		":1":            "host name",
+		" h:1":          "host name",
+		"h":             "1 to 65535",
+		"h:":            "1 to 65535",
+		"h:0":           "1 to 65535",
+		":0":            "host name",
+		"h:99999":       "1 to 65535",
+		"h:http":        "1 to 65535",
+		"h:7400/app":    "1 to 65535",
+		"[::1]":         "1 to 65535",
+		"::1":           "brackets",
+		"dns:///h:7400": "brackets",
+	} {
+		_, newErr := New(Config{Endpoints: []string{"first:1", in}})
+		for call, err := range map[string]error{"New": newErr, "UpdateServers": cl.UpdateServers([]string{"first:1", in})} {
+			field, ok := errors.AsType[*session.FieldError](err)
+			if ok != (says != "") || ok && (field.Field != "endpoints" || !strings.Contains(field.Limit, says)) {
+				t.Errorf("%s with %q: got %v, want an error that says %q", call, in, err, says)
+			}
+		}
+		if _, err := ParseConnectString(in); says == "" && err != nil {
+			t.Errorf("%q in a connect string: %v", in, err)
+		}
+	}
+	for _, twice := range [][]string{{"h:1", "h:1"}, {"h:1", "H:1"}, {"[::1]:1", "[0::1]:1"}} {
+		if _, err := New(Config{Endpoints: twice}); err == nil || !strings.Contains(err.Error(), "twice") {
+			t.Errorf("New with %q: %v", twice, err)
+		}
+	}
+}

@@ -355,8 +355,16 @@ func TestClientCloseAnswersAllWhoWait(t *testing.T) {
 }
 
 func TestConfigNamesAllThatIsWrong(t *testing.T) {
-	_, err := New(Config{Endpoints: []string{"localhost", "a:1"}, MinBackoff: -1})
-	if err == nil || !strings.Contains(err.Error(), `not "localhost"`) || !strings.Contains(err.Error(), "backoff") {
+	_, err := New(Config{Endpoints: []string{"localhost", "a:1"}, MinBackoff: -1, MaxBackoff: 1, ConnectTimeout: -2, HedgeDelay: -3})
+	if err == nil {
+		t.Fatal("New takes what is wrong")
+	}
+	wantStrings(t, strings.Split(strings.TrimPrefix(err.Error(), "configure client: "), "\n"),
+		`endpoints out of range: host:port with a port from 1 to 65535, not "localhost"`,
+		"min backoff out of range: positive, or 0 for the default, not -1ns",
+		"connect timeout out of range: positive, or 0 for the default, not -2ns",
+		"hedge delay out of range: positive, or 0 for the default, not -3ns")
+	if _, err = New(Config{Endpoints: []string{"a:1"}, MaxBackoff: -1}); err == nil || !strings.Contains(err.Error(), "max backoff") {
 		t.Errorf("New: got %v", err)
 	}
 	if _, err = New(Config{}); !errors.Is(err, session.ErrInvalid) {

@@ -14,7 +14,7 @@ var (
 	errRemoved    = errors.New("server was removed from the list")
 )
 
-// UpdateServers replaces the configured servers, at most [MaxServers] of the form host:port, while the client runs. Clients
+// UpdateServers replaces the configured servers, at most [MaxServers] in the form of [Config].Endpoints, while the client runs. Clients
 // that do so with the same list end up evenly spread, without knowing of each other, and as few of them move as that
 // takes: of 3 servers becoming 5, 40 % of the clients move, all to the new ones; of 5 becoming 3, the clients of the two
 // that go (ZooKeeper's section 10.5 of rules; see planUpdate). A client that moves is served by its former node until

@@ -73,8 +73,9 @@ func NewRegistrar(o Opener, opts RegistrarOptions) (*Registrar, error) {
 		return invalid("register", "a function: nothing is established again silently")
 	case opts.Session.RequestID != session.RequestID{}:
 		return invalid("request_id", "zero: each session is another one")
-	case opts.MinBackoff < 0 || opts.MaxBackoff < 0:
-		return invalid("backoff", "positive, or 0 for the default")
+	}
+	if err := errors.Join(notNegative("min backoff", opts.MinBackoff), notNegative("max backoff", opts.MaxBackoff)); err != nil {
+		return nil, fmt.Errorf("configure registrar: %w", err)
 	}
 	setDefault(&opts.MinBackoff, DefaultMinBackoff)
 	setDefault(&opts.MaxBackoff, max(DefaultMaxBackoff, opts.MinBackoff))
