@@ -96,7 +96,7 @@ func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	return s, nil
 }
 
-// Resume takes over the session of t, whichever attachment t names, and keeps it alive from then on; a client that held
+// Resume takes over the session of t, whichever attachment t names (see [session.ParseToken]), and keeps it alive from then on; a client that held
 // it until now is told [session.ErrMoved]. It is repeated until ctx ends or the cluster refuses it for good:
 // [session.ExpiredError], [session.ErrBadCredential]. [ErrHeld] when this client holds the session.
 //

@@ -48,7 +48,7 @@ func (s *Session) ID() session.ID { return s.id }
 // Timeout returns the negotiated timeout. It never changes.
 func (s *Session) Timeout() time.Duration { return s.timeout }
 
-// Token returns the newest token, with which another client could take the session over. It is a secret.
+// Token returns the newest token, with which another client could take the session over. It is a secret; [session.Token.Secret] is its text.
 func (s *Session) Token() session.Token {
 	s.mu.Lock()
 	defer s.mu.Unlock()

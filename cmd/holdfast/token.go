@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,38 +18,16 @@ const tokenHelp = `A token is a secret: whoever has it can take the session over
 ID.CREDENTIAL.ATTACHMENT, with .local after it for a local session. Prefer --token-file, or --token - with standard input: other users of the machine can see
 the arguments of a command.`
 
-// localWord follows in the token of a local session: its attachments are no attachments of the log (L5).
-const localWord = "local"
-
-// formatToken writes a token as id, credential in hexadecimal and attachment, with dots between, and .local if it is.
-func formatToken(t session.Token) string {
-	s := fmt.Sprintf("%v.%s.%d", t.ID, hex.EncodeToString(t.Credential[:]), t.Attachment)
-	if t.Local {
-		s += "." + localWord
-	}
-	return s
-}
+// formatToken is the text that commands print, and people keep.
+func formatToken(t session.Token) string { return t.Secret() }
 
 // parseToken reads what formatToken writes. Its errors do not repeat the token.
 func parseToken(s string) (session.Token, error) {
-	parts := strings.Split(strings.TrimSpace(s), ".")
-	local := len(parts) == 4 && parts[3] == localWord
-	if len(parts) != 3 && !local {
-		return session.Token{}, usage("token: want ID.CREDENTIAL.ATTACHMENT or ID.CREDENTIAL.ATTACHMENT.local, as session open prints it")
-	}
-	id, err := session.ParseID(parts[0])
+	t, err := session.ParseToken(s)
 	if err != nil {
-		return session.Token{}, usage("token: %w", err)
+		return session.Token{}, usage("%w; want it as session open prints it", err)
 	}
-	credential, err := hex.DecodeString(parts[1])
-	if err != nil || len(credential) != len(session.Credential{}) {
-		return session.Token{}, usage("token: want a credential of %d hexadecimal digits", 2*len(session.Credential{}))
-	}
-	attachment, err := strconv.ParseUint(parts[2], 10, 64)
-	if err != nil || attachment == 0 {
-		return session.Token{}, usage("token: want an attachment that is a number above 0")
-	}
-	return session.Token{ID: id, Credential: session.Credential(credential), Attachment: attachment, Local: local}, nil
+	return t, nil
 }
 
 // isToken reports whether an argument could be a token: an id has no dot. Nothing repeats a token, for it is a secret.

@@ -1,0 +1,46 @@
+package session
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// localWord ends the text of a local session's token: its attachment is none of the log (L5).
+const localWord = "local"
+
+// Secret returns the token as text that [ParseToken] reads: ID.CREDENTIAL.ATTACHMENT with the credential in hexadecimal, and .local after
+// it for a local session. Whoever has it can take the session over or close it. Nothing else writes a token's credential: to print
+// a token shows everything but that.
+func (t Token) Secret() string {
+	s := fmt.Sprintf("%v.%s.%d", t.ID, hex.EncodeToString(t.Credential[:]), t.Attachment)
+	if t.Local {
+		s += "." + localWord
+	}
+	return s
+}
+
+// ParseToken reads what [Token.Secret] writes, with space around it as a file or a shell may leave there. The error is a [FieldError], and
+// does not repeat the text.
+func ParseToken(s string) (Token, error) {
+	invalid := func(limit string) (Token, error) { return Token{}, &FieldError{Field: "token", Limit: limit} }
+	parts := strings.Split(strings.TrimSpace(s), ".")
+	local := len(parts) == 4 && parts[3] == localWord
+	if len(parts) != 3 && !local {
+		return invalid("ID.CREDENTIAL.ATTACHMENT or ID.CREDENTIAL.ATTACHMENT." + localWord)
+	}
+	id, err := ParseID(parts[0])
+	if err != nil {
+		return invalid("an id in hexadecimal that is not zero, before the first dot")
+	}
+	credential, err := hex.DecodeString(parts[1])
+	if err != nil || len(credential) != len(Credential{}) {
+		return invalid(fmt.Sprintf("a credential of %d hexadecimal digits", 2*len(Credential{})))
+	}
+	attachment, err := strconv.ParseUint(parts[2], 10, 64)
+	if err != nil || attachment == 0 {
+		return invalid("an attachment that is a number above 0")
+	}
+	return Token{ID: id, Credential: Credential(credential), Attachment: attachment, Local: local}, nil
+}
