@@ -22,7 +22,7 @@ func (c *Client) unary(ctx context.Context, call func(context.Context, *grpc.Cli
 		if decided, err := c.round(ctx, &trouble, call); decided {
 			return err
 		}
-		if ctx.Err() == nil {
+		if !over(ctx) {
 			trouble.ended()
 		}
 		if slept := sleep(ctx, c.dice.wait(n, trouble.last())); slept != nil {
@@ -39,14 +39,20 @@ func (c *Client) round(ctx context.Context, trouble *obstacle, call func(context
 		if judge(err) == final {
 			return true, err
 		}
-		if ctx.Err() == nil || trouble.last() == nil { // an attempt that ctx cut short says nothing of the node
+		if !over(ctx) || trouble.last() == nil { // an attempt that ctx cut short says nothing of the node
 			trouble.met(err)
 		}
-		if ctx.Err() != nil {
+		if over(ctx) {
 			break
 		}
 	}
 	return false, trouble.last()
+}
+
+// over reports whether ctx has ended or its deadline has passed, which an attempt may find before the timer of ctx fires on a busy machine.
+func over(ctx context.Context) bool {
+	deadline, has := ctx.Deadline()
+	return ctx.Err() != nil || has && time.Until(deadline) <= 0
 }
 
 // sleep waits for d, or returns the cause of ctx's end.

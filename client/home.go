@@ -83,7 +83,7 @@ func (c *Client) atHome(ctx context.Context, call func(context.Context, *grpc.Cl
 		if decided {
 			return err
 		}
-		if trouble.met(err); ctx.Err() == nil {
+		if trouble.met(err); !over(ctx) {
 			trouble.ended()
 		}
 		if slept := sleep(ctx, c.dice.wait(n, err)); slept != nil {

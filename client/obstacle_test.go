@@ -116,6 +116,37 @@ func TestAFormerWordDoesNotHideThatNoNodeAnswers(t *testing.T) {
 	}
 }
 
+// late is a context whose timer fires after its deadline, as on a busy machine.
+type late struct {
+	context.Context //nolint:containedctx // it is one
+	deadline        time.Time
+}
+
+func (l late) Deadline() (time.Time, bool) { return l.deadline, true }
+
+// Attempts that a deadline cut short say nothing of their nodes, also before the context has noticed that it ended.
+func TestAWordOutlivesTheLastMomentOfACall(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, cl *Client) error{
+		"Members": func(ctx context.Context, cl *Client) error { _, err := cl.Members(ctx); return err },
+		"Get":     func(ctx context.Context, cl *Client) error { _, err := cl.Get(ctx, 77); return err },
+		"UpgradeToken": func(ctx context.Context, cl *Client) error {
+			_, err := cl.UpgradeToken(ctx, session.Token{ID: 1})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.MaxBackoff = DefaultMinBackoff })
+				c.node(2).down()
+				c.set(func() { c.node(1).script = func(string) error { return session.ErrNoLeader } })
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				wantWord(t, name, call(late{ctx, time.Now().Add(4 * time.Second)}, cl), session.ErrNoLeader)
+			})
+		})
+	}
+}
+
 // The node that alone knows a local session is dead, and the others say whose it is. The error names both.
 func TestASilentNodeOfALocalSessionIsNotASilentCluster(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {

@@ -118,7 +118,7 @@ func (r *reading[T]) anywhere(ctx context.Context) error {
 		if decided, err := r.round(ctx); decided {
 			return err
 		}
-		if ctx.Err() == nil {
+		if !over(ctx) {
 			r.trouble.ended()
 		}
 		if slept := sleep(ctx, r.c.dice.wait(n, r.trouble.last())); slept != nil {
@@ -185,7 +185,7 @@ func (r *reading[T]) decides(ctx context.Context, a readAnswer[T]) bool {
 	r.noteBehind(a.err)
 	switch {
 	case judge(a.err) != final:
-		if ctx.Err() == nil || r.trouble.last() == nil { // an attempt that ctx cut short says nothing of the node
+		if !over(ctx) || r.trouble.last() == nil { // an attempt that ctx cut short says nothing of the node
 			r.trouble.met(a.err)
 		}
 	case a.state.Mode != session.ModeReadOnly:
