@@ -66,7 +66,7 @@ func (p *population) unattached() []*ghost {
 	return all
 }
 
-// names are the hosts that faults concern. Readers are none of them, so that faults of a seed do not depend on them.
+// names are the hosts that faults of the plan concern. Readers are none of them, so that faults of a seed do not depend on them.
 func (p *population) names() []string {
 	var names []string
 	for _, x := range slices.Concat(p.tenants, p.hermits, p.lifters, p.mortals, p.vanishers) {
@@ -74,6 +74,18 @@ func (p *population) names() []string {
 	}
 	for _, g := range p.unattached() {
 		names = append(names, g.name)
+	}
+	return names
+}
+
+// callers are the hosts whose links alone faults concern: readers too.
+func (p *population) callers() []string {
+	names := p.names()
+	for _, x := range p.readers {
+		names = append(names, x.name)
+	}
+	for _, r := range p.wanderers {
+		names = append(names, r.name)
 	}
 	return names
 }

@@ -158,13 +158,14 @@ func run(t *testing.T, r *report) {
 		w.Start(name)
 	}
 	p := w.population()
-	w.clients = p.names()
+	w.clients, w.callers = p.names(), p.callers()
+	links := w.badLinks()
 
 	running, stop := context.WithCancel(context.Background())
 	sampling := w.everySecond(running, w.sample)
 	p.begin(running)
 	sleep(running, quiet)
-	faults.Run(running, plan, w, faultLog{w})
+	faults.Run(running, w, faultLog{w}, plan, links)
 	w.seclude(running, p)
 	w.record.Add(history.Event{Kind: history.Healed})
 	p.want()
@@ -182,7 +183,16 @@ func run(t *testing.T, r *report) {
 	if left := w.Conns(); left != 0 {
 		t.Logf("%d connection ends are still open", left)
 	}
-	w.judge(plan)
+	w.judge(slices.Concat(plan, links))
+}
+
+// badLinks draws faults of the links of clients, which go on beside the plan, for every third seed: none that has calm spells, which they would
+// disturb. They are drawn apart, so that all else that a seed decides is as it would be without.
+func (w *world) badLinks() []faults.Fault {
+	if w.seed%3 != 1 {
+		return nil
+	}
+	return faults.Links(w.stream("links"), len(w.names))
 }
 
 // everySecond calls f every second until ctx ends.

@@ -25,6 +25,7 @@ type world struct {
 	record  *history.Recorder
 	names   []string
 	clients []string
+	callers []string
 	drives  map[string]*drive
 	logs    *logs
 	report  *report
@@ -177,10 +178,12 @@ func (w *world) commitTimeout() time.Duration {
 	return 50 * time.Millisecond
 }
 
-// Nodes and Clients implement faults.Hosts.
+// Nodes, Clients and Callers implement faults.Hosts.
 func (w *world) Nodes() []string { return w.names }
 
 func (w *world) Clients() []string { return w.clients }
+
+func (w *world) Callers() []string { return w.callers }
 
 // endpoints are the client addresses of all nodes.
 func (w *world) endpoints() []string {

@@ -39,6 +39,8 @@ func begin(lasting context.Context, f Fault, c Cluster) *broken {
 		return beginInside(f, c, f.one(c, nodes))
 	case Flood, Duplicate, PauseClient, StickClient:
 		return beginClients(lasting, f, c)
+	case LagFromClient, LagToClient, ReorderFromClient, ReorderToClient, MuteClient, DeafClient:
+		return beginLinks(f, c, nodes)
 	}
 	return nil
 }
@@ -91,12 +93,11 @@ func beginWeather(lasting context.Context, f Fault, c Cluster, nodes []string) *
 	switch f.Kind { //nolint:exhaustive // begin has sorted the rest out
 	case Lag:
 		more := time.Duration(f.Size * f.Size * float64(2*time.Second))
-		return slow(c, fmt.Sprintf("delay what %s and its peers send to each other by %v", one, more),
-			func(way) (time.Duration, time.Duration) { return more, more / 4 }, both([]string{one}, others))
+		return slow(c, "", fmt.Sprintf("delay what %s and its peers send to each other by %v", one, more),
+			slowness{more, more / 4}, both([]string{one}, others))
 	case Reorder:
-		scatter := 5*time.Millisecond + time.Duration(f.Size*float64(700*time.Millisecond))
-		return slow(c, fmt.Sprintf("scatter what nodes send by up to %v", scatter),
-			func(way) (time.Duration, time.Duration) { return 0, scatter }, oneWay(nodes, nodes))
+		by := f.scatter()
+		return slow(c, "", fmt.Sprintf("scatter what nodes send by up to %v", by.scatter), by, oneWay(nodes, nodes))
 	default:
 		return drop(lasting, f, c, one, append(others, c.Clients()...))
 	}

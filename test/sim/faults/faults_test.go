@@ -5,15 +5,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"holdfast/test/bubbles"
 )
-
-// slowness is how slow a way is.
-type slowness struct{ more, scatter time.Duration }
 
 // cluster counts what is broken, and remembers what ever was.
 type cluster struct {
@@ -26,6 +24,7 @@ type cluster struct {
 	began, ended   map[Kind]int
 	hit            map[Kind]int
 	did            map[string]int
+	texts          []string
 }
 
 func newCluster() *cluster {
@@ -38,6 +37,7 @@ func newCluster() *cluster {
 
 func (c *cluster) Nodes() []string   { return []string{"n1", "n2", "n3", "n4", "n5"} }
 func (c *cluster) Clients() []string { return []string{"c1", "c2"} }
+func (c *cluster) Callers() []string { return []string{"c1", "c2", "r1"} }
 func (c *cluster) Leader() string    { return "n4" }
 
 func (c *cluster) with(f func()) {
@@ -112,9 +112,10 @@ func (c *cluster) SetClock(n string, forward time.Duration) func() bool {
 func (c *cluster) Flood(context.Context, int) int { c.count("flood"); return 1 }
 func (c *cluster) Double(context.Context) int     { c.count("double"); return 1 }
 
-func (c *cluster) Began(k Kind, _, _ string) {
+func (c *cluster) Began(k Kind, _, text string) {
 	c.with(func() {
 		c.began[k]++
+		c.texts = append(c.texts, text)
 	})
 }
 
@@ -153,7 +154,7 @@ func TestPlanFollowsTheSeed(t *testing.T) {
 
 // TestEveryKindIsDealt: plans of following numbers have every kind, however few faults each has, and not in one order only.
 func TestEveryKindIsDealt(t *testing.T) {
-	kinds := len(Kinds())
+	kinds := len(planned())
 	const count = 6
 	for first := range uint64(20) {
 		dealt := make(map[Kind]int)
@@ -168,9 +169,56 @@ func TestEveryKindIsDealt(t *testing.T) {
 			t.Errorf("plans from %d on: %d of %d kinds", first, len(dealt), kinds)
 		}
 	}
-	if reflect.DeepEqual(deal(Shape{Count: kinds}), deal(Shape{Count: kinds, Deal: 1})) {
+	if reflect.DeepEqual(deal(planned(), Shape{Count: kinds}), deal(planned(), Shape{Count: kinds, Deal: 1})) {
 		t.Error("two deals in one order")
 	}
+}
+
+// TestLinks: a plan of links has every kind once, in pairs on one caller's links, to some nodes or to all.
+func TestLinks(t *testing.T) {
+	one := func(seed uint64) []Fault { return Links(rand.New(rand.NewPCG(seed, 0)), 5) }
+	if !reflect.DeepEqual(one(1), one(1)) || reflect.DeepEqual(one(1), one(2)) {
+		t.Error("plans do not follow the seed")
+	}
+	some, all, met := 0, 0, make(map[[2]Kind]bool)
+	for seed := range uint64(300) {
+		plan, dealt := one(seed), make(map[Kind]bool)
+		for i, f := range plan {
+			dealt[f.Kind] = true
+			switch {
+			case len(f.Nodes) == 5:
+				all++
+			case len(f.Nodes) > 0:
+				some++
+			default:
+				t.Errorf("a fault of no links: %s", f)
+			}
+			if second := i%2 == 1; f.Overlaps != second || second != (i > 0 && f.Caller == plan[i-1].Caller) {
+				t.Errorf("seed %d: fault %d is no half of a pair: %s", seed, i+1, f)
+			} else if second {
+				met[[2]Kind{plan[i-1].Kind, f.Kind}] = true
+			}
+		}
+		if len(dealt) != len(links()) {
+			t.Errorf("seed %d: %d of %d kinds", seed, len(dealt), len(links()))
+		}
+	}
+	if pairs := len(links()) * (len(links()) - 1); some < 300 || all < 300 || len(met) != pairs {
+		t.Errorf("of 1800 faults %d are of some nodes and %d of all, and %d of %d pairs met: want plenty of each", some, all, len(met), pairs)
+	}
+}
+
+// TestRunNumbersThroughAllPlans: what is printed of several plans in a row is found in the history by its number.
+func TestRunNumbersThroughAllPlans(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newCluster()
+		Run(t.Context(), c, c, []Fault{{Kind: MuteClient}, {Kind: DeafClient}}, nil, []Fault{{Kind: LagToClient}})
+		for _, want := range []string{"1: make c1 mute to ", "2: make c1 deaf to ", "3: delay what c1 hears of  by 0s"} {
+			if !slices.Contains(c.texts, want) {
+				t.Errorf("no %q among %q", want, c.texts)
+			}
+		}
+	})
 }
 
 // TestRunHealsAll runs long plans: every kind happens, and in the end nothing is broken, also when the run is cut short.
@@ -180,7 +228,7 @@ func TestRunHealsAll(t *testing.T) {
 			c := newCluster()
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			Run(ctx, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), c, c)
+			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5))
 			for what, left := range map[string]bool{
 				"cuts": positive(c.cuts), "pauses": positive(c.paused), "broken disks or clocks": positive(c.broken),
 			} {
@@ -268,6 +316,39 @@ func TestBegin(t *testing.T) {
 		}
 		if !b.end() || positive(c.cuts) {
 			t.Errorf("%s: cuts are left, or hit nothing: %v", tt.kind, c.cuts)
+		}
+	}
+}
+
+// TestBeginLinks shows which links of whom each kind makes worse, by how much, and that the other direction is as it was.
+func TestBeginLinks(t *testing.T) {
+	there, back := []way{{"r1", "n2"}, {"r1", "n5"}}, []way{{"n2", "r1"}, {"n5", "r1"}}
+	tests := []struct {
+		kind Kind
+		ways []way
+		cut  int
+		slow slowness
+	}{
+		{LagFromClient, there, 0, slowness{more: time.Second}},
+		{LagToClient, back, 0, slowness{more: time.Second}},
+		{ReorderFromClient, there, 0, slowness{scatter: 355 * time.Millisecond}},
+		{ReorderToClient, back, 0, slowness{scatter: 355 * time.Millisecond}},
+		{MuteClient, there, 1, slowness{}},
+		{DeafClient, back, 1, slowness{}},
+	}
+	for _, tt := range tests {
+		c := newCluster()
+		b := begin(t.Context(), Fault{Kind: tt.kind, Nodes: []int{1, 4}, Size: 0.5, Caller: 0.9}, c)
+		for _, w := range tt.ways {
+			if c.cuts[w] != tt.cut || c.slow[w] != tt.slow {
+				t.Errorf("%s: %v has %d cuts and is slow by %v, want %d and %v", tt.kind, w, c.cuts[w], c.slow[w], tt.cut, tt.slow)
+			}
+		}
+		if len(c.ever) != len(tt.ways) || b.who != "r1" {
+			t.Errorf("%s of %q: links %v, want those of r1: %v", tt.kind, b.who, c.ever, tt.ways)
+		}
+		if !b.end() || positive(c.cuts) || c.slow[tt.ways[0]] != (slowness{}) {
+			t.Errorf("%s: cuts %v or delays %v are left, or hit nothing", tt.kind, c.cuts, c.slow)
 		}
 	}
 }

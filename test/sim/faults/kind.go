@@ -21,7 +21,7 @@ const (
 	// NoRounds cuts what goes over the peer port of the node that leads, or of all: no round is good any more, while Raft goes on. The leader hands
 	// over after a while, in vain in the second case (I8).
 	NoRounds
-	// Lag makes the links between a node and its peers slow, one of them very.
+	// Lag makes the links between a node and its peers slow.
 	Lag
 	// Reorder scatters what nodes send to each other: what goes over different connections comes in any order.
 	Reorder
@@ -70,12 +70,29 @@ const (
 	// PauseClient holds all traffic of a client back; StickClient has one read nothing, so that servers write to nobody.
 	PauseClient
 	StickClient
+
+	// LagFromClient delays what a client sends to nodes, LagToClient what they send to it: a request is old when it comes, or its answer is.
+	LagFromClient
+	LagToClient
+	// ReorderFromClient and ReorderToClient scatter it: what goes over different connections comes in any order.
+	ReorderFromClient
+	ReorderToClient
+	// MuteClient cuts what a client sends to nodes, DeafClient what they send to it: what it asks for is done, and it is not told.
+	MuteClient
+	DeafClient
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind {
-	all := make([]Kind, 0, StickClient)
-	for k := Isolate; k <= StickClient; k++ {
+func Kinds() []Kind { return kindsFrom(Isolate, DeafClient) }
+
+// planned are the kinds that Plan deals, links those that Links does.
+func planned() []Kind { return kindsFrom(Isolate, StickClient) }
+func links() []Kind   { return kindsFrom(LagFromClient, DeafClient) }
+
+// kindsFrom returns the kinds from first to last.
+func kindsFrom(first, last Kind) []Kind {
+	all := make([]Kind, 0, last-first+1)
+	for k := first; k <= last; k++ {
 		all = append(all, k)
 	}
 	return all
@@ -88,6 +105,7 @@ func (k Kind) String() string {
 		"kill", "kill leader", "kill all", "long kill", "crash loop", "torn write", "older snapshot", "empty disk", "restart", "hand over",
 		"pause", "pause some", "pause all", "slow disk", "full disk", "failing disk", "hung disk", "clock jump",
 		"client flood", "duplicate", "pause client", "stuck client",
+		"delay from client", "delay to client", "reorder from client", "reorder to client", "mute client", "deaf client",
 	}
 	if int(k) >= len(names) {
 		k = 0

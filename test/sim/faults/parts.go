@@ -65,16 +65,22 @@ func choke(c Cluster, who, text string, some, nodes []string) *broken {
 	}}
 }
 
-func slow(c Cluster, text string, by func(way) (more, scatter time.Duration), ways []way) *broken {
+// slowness is what ways take longer: by more, and by up to scatter besides.
+type slowness struct{ more, scatter time.Duration }
+
+// scatter returns that of the kinds that reorder.
+func (f Fault) scatter() slowness {
+	return slowness{scatter: 5*time.Millisecond + time.Duration(f.Size*float64(700*time.Millisecond))}
+}
+
+func slow(c Cluster, who, text string, by slowness, ways []way) *broken {
 	before := held(c, ways)
 	for _, w := range ways {
-		more, scatter := by(w)
-		c.Slow(w.from, w.to, more, scatter)
+		c.Slow(w.from, w.to, by.more, by.scatter)
 	}
-	return &broken{"", text, func() bool {
+	return &broken{who, text, func() bool {
 		for _, w := range ways {
-			more, scatter := by(w)
-			c.Slow(w.from, w.to, -more, -scatter)
+			c.Slow(w.from, w.to, -by.more, -by.scatter)
 		}
 		return held(c, ways) > before
 	}}

@@ -4,6 +4,7 @@ package faults
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -21,6 +22,8 @@ type Fault struct {
 	Size float64
 	// Leads says that a kind that takes one node takes the one that leads, if one does.
 	Leads bool
+	// Caller is drawn from [0, 1): whose links a fault of links takes, those to all of Nodes.
+	Caller float64
 }
 
 // String returns the fault as one line.
@@ -31,6 +34,9 @@ func (f Fault) String() string {
 	}
 	if f.Leads {
 		who += " or who leads"
+	}
+	if slices.Contains(links(), f.Kind) {
+		who += fmt.Sprintf(" and caller %.2f", f.Caller)
 	}
 	return fmt.Sprintf("%s %v: %s %s size %.2f for %v", from, f.After, f.Kind, who, f.Size, f.Lasts)
 }
@@ -51,12 +57,14 @@ const (
 	soonest, latest   = 200 * time.Millisecond, 4 * time.Second
 	// away is the least length of a LongKill.
 	away = 15 * time.Second
+	// longestLink leaves time for the sessions of a caller that nobody hears to expire.
+	longestLink = 14 * time.Second
 )
 
 // Plan draws the faults of a shape. The same random source gives the same plan.
 func Plan(r *rand.Rand, s Shape) []Fault {
 	plan := make([]Fault, 0, s.Count)
-	kinds := deal(s)
+	kinds := deal(planned(), s)
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	for i, half := 0, len(kinds)/2; i < half; i++ {
 		if kinds[i] == OldSnapshot { // later: there have to be snapshots first
@@ -86,10 +94,36 @@ func Plan(r *rand.Rand, s Shape) []Fault {
 	return plan
 }
 
+// Links draws faults of the links between callers and nodes, of each kind one. It is a plan of its own, to be run beside another: what Plan
+// draws stays as it is without. They come in pairs on the links of one caller, the second while the first lasts if that lasts long enough: a
+// link that is slow one way and cut the other shows what neither does alone.
+func Links(r *rand.Rand, nodes int) []Fault {
+	kinds := links()
+	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	plan := make([]Fault, 0, len(kinds))
+	for i, k := range kinds {
+		f := Fault{
+			Kind:   k,
+			Nodes:  r.Perm(nodes),
+			After:  between(r, soonest, latest),
+			Lasts:  between(r, shortest, longestLink),
+			Size:   r.Float64(),
+			Caller: r.Float64(),
+		}
+		if r.IntN(3) == 0 { // else all: the caller cannot get round it
+			f.Nodes = f.Nodes[:1+r.IntN(nodes-1)]
+		}
+		if i%2 == 1 {
+			f.Overlaps, f.Caller = true, plan[i-1].Caller
+		}
+		plan = append(plan, f)
+	}
+	return plan
+}
+
 // deal returns the kinds of a plan: its share of an endless deal, in which every kind comes once before one comes again.
-func deal(s Shape) []Kind {
+func deal(deck []Kind, s Shape) []Kind {
 	var dealt []Kind
-	deck := Kinds()
 	size := uint64(len(deck))
 	for at := s.Deal * uint64(s.Count); len(dealt) < s.Count; at++ {
 		shuffled := rand.New(rand.NewPCG(at/size, 0)).Perm(len(deck))

@@ -87,10 +87,11 @@ type Cluster interface {
 	Hosts
 }
 
-// Hosts are names; a client's is never a node's.
+// Hosts are names; a client's is never a node's. Callers are the clients, and those besides whose links only may be bad.
 type Hosts interface {
 	Nodes() []string
 	Clients() []string
+	Callers() []string
 }
 
 // Log hears of faults. The text of an end is that of its begin; hit says that something was really held back, killed or
@@ -100,8 +101,21 @@ type Log interface {
 	Ended(k Kind, who, text string, hit bool)
 }
 
-// Run injects plan into c and returns when every fault has ended; when ctx ends, it ends them at once.
-func Run(ctx context.Context, plan []Fault, c Cluster, log Log) {
+// Run injects plans into c, side by side, and returns when every fault has ended; when ctx ends, it ends them at once. Faults are numbered
+// through all plans.
+func Run(ctx context.Context, c Cluster, log Log, plans ...[]Fault) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	number := 1
+	for _, plan := range plans {
+		first := number
+		running.Go(func() { run(ctx, c, log, plan, first) })
+		number += len(plan)
+	}
+}
+
+// run injects one plan, whose first fault has a number.
+func run(ctx context.Context, c Cluster, log Log, plan []Fault, first int) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for i, f := range plan {
@@ -118,7 +132,7 @@ func Run(ctx context.Context, plan []Fault, c Cluster, log Log) {
 			if b == nil {
 				return
 			}
-			text := fmt.Sprintf("%d: %s", i+1, b.text)
+			text := fmt.Sprintf("%d: %s", first+i, b.text)
 			log.Began(f.Kind, b.who, text)
 			<-lasting.Done()
 			hit := b.end()

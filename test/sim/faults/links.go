@@ -1,0 +1,33 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// mostDelay is the most that LagFromClient and LagToClient delay. With what reordering adds it stays below the 3 s for which the checker
+// lets what a client has sent be under way when a fault ends.
+const mostDelay = 2 * time.Second
+
+// beginLinks makes links between one caller and nodes worse, in one direction. The other direction is as it was.
+func beginLinks(f Fault, c Cluster, nodes []string) *broken {
+	callers := c.Callers()
+	one, all := callers[int(f.Caller*float64(len(callers)))], strings.Join(nodes, " ")
+	there, back := oneWay([]string{one}, nodes), oneWay(nodes, []string{one})
+	late := slowness{more: time.Duration(f.Size * float64(mostDelay))}
+	switch f.Kind { //nolint:exhaustive // begin has sorted the rest out
+	case LagFromClient:
+		return slow(c, one, fmt.Sprintf("delay what %s sends to %s by %v", one, all, late.more), late, there)
+	case LagToClient:
+		return slow(c, one, fmt.Sprintf("delay what %s hears of %s by %v", one, all, late.more), late, back)
+	case ReorderFromClient:
+		return slow(c, one, fmt.Sprintf("scatter what %s sends to %s by up to %v", one, all, f.scatter().scatter), f.scatter(), there)
+	case ReorderToClient:
+		return slow(c, one, fmt.Sprintf("scatter what %s hears of %s by up to %v", one, all, f.scatter().scatter), f.scatter(), back)
+	case MuteClient:
+		return cut(c, one, "make "+one+" mute to "+all, there)
+	default:
+		return cut(c, one, "make "+one+" deaf to "+all, back)
+	}
+}
