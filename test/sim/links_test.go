@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,9 +9,9 @@ import (
 	"holdfast/test/bubbles"
 )
 
-// TestPromisesOfLateAnswers has a client hear late, and then say nothing that reaches anybody: its last promise came late, and counts from
-// the sending (S3), so it is over when the session expires.
-func TestPromisesOfLateAnswers(t *testing.T) {
+// linked runs a cluster of three with one tenant on it, hands both to do when it serves, and judges what came of it.
+func linked(t *testing.T, do func(t *testing.T, w *world, x *tenant)) {
+	t.Helper()
 	bubbles.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
 		w := newWorld(t, newReport(5, 3))
@@ -19,6 +20,18 @@ func TestPromisesOfLateAnswers(t *testing.T) {
 		}
 		sleep(t.Context(), settle)
 		x := w.tenant("c1")
+		do(t, w, x)
+		x.stop()
+		w.stop()
+		w.judge(nil)
+	})
+}
+
+// TestPromisesOfLateAnswers has a client hear late, and then say nothing that reaches anybody: its last promise came late, and counts from
+// the sending (S3), so it is over when the session expires.
+func TestPromisesOfLateAnswers(t *testing.T) {
+	linked(t, func(t *testing.T, w *world, x *tenant) {
+		t.Helper()
 		const late = time.Second
 		for _, n := range w.names {
 			w.Slow(n, x.name, late, 0)
@@ -33,7 +46,11 @@ func TestPromisesOfLateAnswers(t *testing.T) {
 		if left := time.Until(s.SafeUntil()); left < late {
 			t.Errorf("the promise lasts for %v when it comes: too little to outlive the session by %v", left, late)
 		}
-		w.awaitEnd(t.Context(), s.ID())
+		ctx, cancel := context.WithTimeout(t.Context(), dying)
+		defer cancel()
+		if !w.awaitEnd(ctx, s.ID()) {
+			t.Errorf("nobody hears of the session, and it has not ended within %v", dying)
+		}
 		for _, n := range w.names {
 			w.Slow(n, x.name, -late, 0)
 			w.Heal(x.name, n)
@@ -43,11 +60,36 @@ func TestPromisesOfLateAnswers(t *testing.T) {
 			t.Errorf("%d writes of the client to %s were held back, and %d to it: want some each way", from, owner, to)
 		}
 		x.toBeTold(t.Context())
-		x.stop()
-		w.stop()
-		w.judge(nil)
-		if w.report.Checked["I3"] == 0 {
-			t.Error("no promise was put to the test")
-		}
 	})
+}
+
+// TestOneDirectionIsSilence cuts one direction only between a client and its node: it finds another node before its promise ends, whether
+// its touches are lost or their answers.
+func TestOneDirectionIsSilence(t *testing.T) {
+	for _, lost := range []string{"touches", "answers"} {
+		t.Run(lost, func(t *testing.T) {
+			linked(t, func(t *testing.T, w *world, x *tenant) {
+				t.Helper()
+				s := x.open(t.Context(), settle)
+				if s == nil {
+					t.Fatal("no session")
+				}
+				sleep(t.Context(), longest)
+				left, safe := s.Owner(), s.Context()
+				from, to := x.name, w.names[left-1]
+				if lost == "answers" {
+					from, to = to, from
+				}
+				w.Cut(from, to)
+				sleep(t.Context(), longest)
+				if err := safe.Err(); err != nil || s.Owner() == left {
+					t.Errorf("%v after the cut the session is at node %d, was at %d, and its context says %v", longest, s.Owner(), left, err)
+				}
+				if w.Held(from, to) == 0 {
+					t.Errorf("nothing was sent from %s to %s", from, to)
+				}
+				w.Heal(from, to)
+			})
+		})
+	}
 }
