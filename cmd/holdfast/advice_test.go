@@ -170,3 +170,24 @@ func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
 		t.Errorf("%v is no deadline that passed", late)
 	}
 }
+
+// A node that refused has answered, whoever else is silent: the cluster can be reached.
+func TestSilentNodes(t *testing.T) {
+	silent := fmt.Errorf("%w: connection refused", client.ErrUnreachable)
+	for name, tt := range map[string]struct {
+		errs              []error
+		failed, unreached bool
+	}{
+		"all answer":                   {[]error{nil, nil}, false, false},
+		"one is silent":                {[]error{nil, silent}, true, false},
+		"one refuses, one is silent":   {[]error{session.ErrNoLeader, silent}, true, false},
+		"all are silent":               {[]error{silent, silent}, true, true},
+		"one answers, one refuses":     {[]error{nil, session.ErrNoLeader}, true, false},
+		"the only one refuses":         {[]error{session.ErrNoLeader}, true, false},
+		"the only one says not a word": {[]error{silent}, true, true},
+	} {
+		if err := silentNodes(tt.errs); (err != nil) != tt.failed || errors.Is(err, client.ErrUnreachable) != tt.unreached {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -66,21 +67,20 @@ func (c *cli) status(ctx context.Context, cl *client.Client) error {
 	return silentNodes(errs)
 }
 
-// silentNodes returns what it means that some nodes did not answer: an unreachable cluster only when none did.
+// silentNodes returns what it means that some nodes did not answer: an unreachable cluster only when none did. A node that
+// refused has answered: its word goes before the silence of others.
 func silentNodes(errs []error) error {
-	failed := 0
-	for _, err := range errs {
-		if err != nil {
-			failed++
-		}
-	}
-	switch failed {
-	case 0:
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	words := slices.DeleteFunc(slices.Clone(failed), func(err error) bool { return errors.Is(err, client.ErrUnreachable) })
+	switch {
+	case len(failed) == 0:
 		return nil
-	case len(errs):
-		return errors.Join(errs...)
-	default:
+	case len(failed) < len(errs):
 		return errors.New("not every node answered")
+	case len(words) > 0:
+		return errors.Join(words...)
+	default:
+		return errors.Join(failed...)
 	}
 }
 
