@@ -79,9 +79,8 @@ func runNetwork(ctx context.Context, name string, args []string, out io.Writer) 
 	case "counter":
 		all, err := counter(conn)
 		for _, d := range all {
-			if _, err := fmt.Fprintln(out, d.way, d.ip, d.packets); err != nil {
-				return err
-			}
+			_, printed := fmt.Fprintln(out, d.way, d.ip, d.packets)
+			err = errors.Join(err, printed)
 		}
 		return err
 	default:
