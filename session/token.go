@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 )
@@ -11,14 +12,19 @@ import (
 const localWord = "local"
 
 // Secret returns the token as text that [ParseToken] reads: ID.CREDENTIAL.ATTACHMENT with the credential in hexadecimal, and .local after
-// it for a local session. Whoever has it can take the session over or close it. Nothing else writes a token's credential: to print
-// a token shows everything but that.
+// it for a local session. Whoever has it can take the session over or close it. Packages fmt and log/slog show everything of a token but
+// its credential; encoders that look at fields, such as encoding/json, write that too.
 func (t Token) Secret() string {
 	s := fmt.Sprintf("%v.%s.%d", t.ID, hex.EncodeToString(t.Credential[:]), t.Attachment)
 	if t.Local {
 		s += "." + localWord
 	}
 	return s
+}
+
+// LogValue is the token without its credential.
+func (t Token) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("id", t.ID.String()), slog.Uint64("attachment", t.Attachment), slog.Bool("local", t.Local))
 }
 
 // ParseToken reads what [Token.Secret] writes, with space around it as a file or a shell may leave there. The error is a [FieldError], and

@@ -75,6 +75,32 @@ func TestATokenAsAnArgumentIsNotRepeated(t *testing.T) {
 	}
 }
 
+// A token that is given where something else is wanted is shown without its credential.
+func TestATokenInAnErrorIsNotRepeated(t *testing.T) {
+	startNode(t)
+	for _, args := range [][]string{
+		{tokenText}, {"session", "touch", "--token-file", tokenText}, {"id", "zxid", tokenText}, {"session", "touch", "-t" + tokenText},
+		{"session", "ls", "--owner", tokenText}, {"session", "ls", "--endpoints", tokenText}, {"session", "ls", "--" + tokenText},
+	} {
+		code, stdout, stderr := execute(t, "", args...)
+		if code != exitUsage || strings.Contains(stdout+stderr, "ab00000000") {
+			t.Errorf("%.20q: exit code %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+// What only looks a little like a token is none.
+func TestWhatIsNoToken(t *testing.T) {
+	for _, text := range []string{"node1.example.com:7400", "./token", "127.0.0.1:7400", "0x0100000000000007", "deadbeef.example.org"} {
+		if isToken(text) || withoutSecrets(text) != text {
+			t.Errorf("%q is taken for a token, and shown as %q", text, withoutSecrets(text))
+		}
+	}
+	if got, want := withoutSecrets("open "+tokenText+": no such file"), "open "+livingToken().ID.String()+".(secret): no such file"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Endpoints that are none are told once, with what is expected.
 func TestEndpointsThatAreNone(t *testing.T) {
 	for _, endpoints := range []string{",", "", "localhost", "localhost:", "localhost:7400,,x"} {

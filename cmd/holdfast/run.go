@@ -83,8 +83,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // complain writes to the person; there is nobody to tell when that fails.
 func complain(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
-// oneLine is what an error says, which a server may have said, for a terminal.
-func oneLine(err error) string { return escaped(strings.ReplaceAll(err.Error(), "\n", ": ")) }
+// oneLine is what an error says, which a server may have said, for a terminal. It may repeat an argument, and a person may have given a token
+// where another was wanted.
+func oneLine(err error) string {
+	return withoutSecrets(escaped(strings.ReplaceAll(err.Error(), "\n", ": ")))
+}
 
 // version is set by the linker: see the Makefile.
 var version string

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +30,13 @@ func parseToken(s string) (session.Token, error) {
 	return t, nil
 }
 
-// isToken reports whether an argument could be a token: an id has no dot. Nothing repeats a token, for it is a secret.
-func isToken(s string) bool { return strings.Contains(s, ".") }
+// tokenForm is what tokens look like: an id and a credential, of which a part may be missing. Nothing repeats the latter.
+var tokenForm = regexp.MustCompile(`((?:0x)?[0-9a-fA-F]{1,16})\.[0-9a-fA-F]{16,}[0-9a-zA-Z.]*`)
+
+func isToken(s string) bool { return tokenForm.MatchString(s) }
+
+// withoutSecrets is a text in which a token may stand, without its credential.
+func withoutSecrets(s string) string { return tokenForm.ReplaceAllString(s, "$1.(secret)") }
 
 const tokenAsID = "that is a token: its session id is what stands before the first dot"
 

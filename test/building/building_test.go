@@ -21,7 +21,7 @@ func whileSafe(s *client.Session, work func(context.Context) error) error {
 	for {
 		ctx := s.Context()
 		if ctx.Err() == nil {
-			if err := work(ctx); ctx.Err() == nil {
+			if err := work(ctx); err == nil || ctx.Err() == nil {
 				return err
 			}
 		}

@@ -210,3 +210,23 @@ func TestWorkStopsWithoutAPromise(t *testing.T) {
 		}
 	})
 }
+
+// TestWorkThatIsDoneIsNotRepeated: work that ends well just as the promise runs out has been done.
+func TestWorkThatIsDoneIsNotRepeated(t *testing.T) {
+	built(t, func(b *cluster) {
+		t := b.t
+		c := b.client("one")
+		defer c.Close()
+		s := b.candidate(c)
+		defer b.apart()()
+		worked := 0
+		err := whileSafe(s, func(ctx context.Context) error {
+			worked++
+			<-ctx.Done()
+			return nil
+		})
+		if err != nil || worked != 1 {
+			t.Errorf("worked %d times, %v", worked, err)
+		}
+	})
+}
