@@ -3,7 +3,6 @@ package session
 import (
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 )
@@ -12,19 +11,14 @@ import (
 const localWord = "local"
 
 // Secret returns the token as text that [ParseToken] reads: ID.CREDENTIAL.ATTACHMENT with the credential in hexadecimal, and .local after
-// it for a local session. Whoever has it can take the session over or close it. Packages fmt and log/slog show everything of a token but
-// its credential; encoders that look at fields, such as encoding/json, write that too.
+// it for a local session. Whoever has it can take the session over or close it. Package fmt shows everything of a token but its
+// credential. Encoders that look at fields, such as encoding/json and the handlers of structured logs, write that too: log the ID.
 func (t Token) Secret() string {
 	s := fmt.Sprintf("%v.%s.%d", t.ID, hex.EncodeToString(t.Credential[:]), t.Attachment)
 	if t.Local {
 		s += "." + localWord
 	}
 	return s
-}
-
-// LogValue is the token without its credential.
-func (t Token) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("id", t.ID.String()), slog.Uint64("attachment", t.Attachment), slog.Bool("local", t.Local))
 }
 
 // ParseToken reads what [Token.Secret] writes, with space around it as a file or a shell may leave there. The error is a [FieldError], and

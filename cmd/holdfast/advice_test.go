@@ -79,8 +79,13 @@ func TestATokenAsAnArgumentIsNotRepeated(t *testing.T) {
 func TestATokenInAnErrorIsNotRepeated(t *testing.T) {
 	startNode(t)
 	for _, args := range [][]string{
-		{tokenText}, {"session", "touch", "--token-file", tokenText}, {"id", "zxid", tokenText}, {"session", "touch", "-t" + tokenText},
-		{"session", "ls", "--owner", tokenText}, {"session", "ls", "--endpoints", tokenText}, {"session", "ls", "--" + tokenText},
+		{tokenText},
+		{"session", "touch", "--token-file", tokenText},
+		{"id", "zxid", tokenText},
+		{"session", "touch", "-t" + tokenText},
+		{"session", "ls", "--owner", tokenText},
+		{"session", "ls", "--endpoints", tokenText},
+		{"session", "ls", "--" + tokenText},
 	} {
 		code, stdout, stderr := execute(t, "", args...)
 		if code != exitUsage || strings.Contains(stdout+stderr, "ab00000000") {
