@@ -148,7 +148,7 @@ func (n *Node) awaitLog(ctx context.Context) {
 	}
 }
 
-// membership is what a leader does for nodes whose directories are new, and for members whose addresses are.
+// membership is what a leader does for nodes whose directories are new.
 type membership struct {
 	node    *Node
 	tracker *leader.Tracker
@@ -156,13 +156,11 @@ type membership struct {
 	gone map[session.Node]int
 	// target is the entry that a node must have applied before it votes.
 	target map[session.Node]uint64
-	// looks counts the looks.
-	looks int
 }
 
-// takeIn takes in nodes on new directories, and follows members to other addresses, until ctx ends.
+// takeIn takes in nodes on new directories until ctx ends.
 func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
-	m := membership{n, tracker, map[session.Node]int{}, map[session.Node]uint64{}, 0}
+	m := membership{n, tracker, map[session.Node]int{}, map[session.Node]uint64{}}
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval)
 	defer ticker.Stop()
 	for {
@@ -172,48 +170,19 @@ func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
 			return
 		}
 		asks := n.admission.asks(time.Now().Add(-recent * n.cfg.HeartbeatInterval))
-		m.looks++
 		for _, p := range n.cfg.Peers {
-			if change := m.look(ctx, p, asks); change != nil {
+			asked, ok := asks[p.Node]
+			if !ok || p.Node == n.cfg.Node {
+				delete(m.gone, p.Node)
+				continue
+			}
+			if change := m.next(ctx, p, asked); change != nil {
 				// Raft takes one change at a time, and only once the last is committed. What becomes of this one the next look
 				// shows: nobody waits, for a leader whose disk hangs would not answer.
 				change()
 				break
 			}
 		}
-	}
-}
-
-// look returns the next change of the configuration that a node needs, nil when there is none to make now. A member that hears no leader asks,
-// and is looked up at once if it has moved; one that is still reached where it was does not ask, nor does this node itself.
-func (m *membership) look(ctx context.Context, p Peer, asks map[session.Node]asking) func() {
-	if asked, ok := asks[p.Node]; ok {
-		return m.next(ctx, p, asked)
-	}
-	delete(m.gone, p.Node)
-	server, directory, found := m.node.directoryOf(p.Node)
-	if !found || m.looks%patience != 0 {
-		return nil
-	}
-	return m.move(ctx, p, server, directory)
-}
-
-// move returns the change that has Raft's configuration name a member's address among this node's peers, nil when it does, or when the member
-// is not there. To Raft an address is only where to dial: votes and stored entries are counted by a server's id, which names its directory, and
-// whoever dials speaks to no other directory than the one that is named with the address (raftnet.Layer.Dial). So a wrong address could
-// not have another node taken for the member; it could cut the member off. None is written at which the member was not just met.
-func (m *membership) move(ctx context.Context, p Peer, server raft.Server, directory raftnet.Directory) func() {
-	address := raftnet.At(p.Raft, directory)
-	if server.Address == address || !m.runs(ctx, p, directory) {
-		return nil
-	}
-	change := m.node.consensus.raft.AddNonvoter // of a server that is in the configuration both change the address, and no voter to a nonvoter
-	if server.Suffrage == raft.Voter {
-		change = m.node.consensus.raft.AddVoter
-	}
-	return func() {
-		m.node.logger.Warn("a member has another address", "node", p.Node, "directory", directory, "was", raftAddress(server), "address", p.Raft)
-		change(server.ID, address, 0, m.node.cfg.HeartbeatInterval)
 	}
 }
 
@@ -245,9 +214,6 @@ func (m *membership) next(ctx context.Context, p Peer, asked asking) func() {
 			m.node.logger.Warn("removing a node whose data directory is gone", "node", p.Node, "directory", named, "asks", asked.directory)
 			r.RemoveServer(server.ID, 0, timeout)
 		}
-	case server.Address != address:
-		delete(m.gone, p.Node)
-		return m.move(ctx, p, server, named)
 	case server.Suffrage == raft.Voter:
 		delete(m.gone, p.Node)
 		return nil

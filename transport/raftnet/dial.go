@@ -66,7 +66,7 @@ func (l *Layer) greetFirst(conn net.Conn, code byte, timeout time.Duration) (gre
 	if err != nil {
 		return greeting{}, err
 	}
-	if err := theirs.check(&l.cfg, code == codeMeet); err != nil {
+	if err := theirs.check(&l.cfg); err != nil {
 		return greeting{}, err
 	}
 	return theirs, conn.SetDeadline(time.Time{})

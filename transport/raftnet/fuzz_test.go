@@ -61,7 +61,7 @@ func FuzzGreeting(f *testing.F) {
 			t.Errorf("%+v: %v", g, refused)
 		}
 		answer, err := readGreeting(&conn.out)
-		if err != nil || answer.node != 1 || ours != (answer.check(&Config{ClusterID: "c", Node: 2}, false) == nil) {
+		if err != nil || answer.node != 1 || ours != (answer.check(&Config{ClusterID: "c", Node: 2}) == nil) {
 			t.Errorf("%+v was answered with %+v, %v", g, answer, err)
 		}
 	})

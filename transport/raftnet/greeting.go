@@ -91,11 +91,9 @@ func (r *refusal) Is(target error) bool {
 	return target == session.ErrWrongCluster && r.code != codeWaits
 }
 
-// check returns why g, of the other side, is not accepted by a node with cfg. A node may meet itself, on its own directory, and so find out
-// whether an address is its own; Raft has nothing to say to itself.
-func (g greeting) check(cfg *Config, meets bool) error {
+// check returns why g, of the other side, is not accepted by a node with cfg.
+func (g greeting) check(cfg *Config) error {
 	cluster, node := cfg.ClusterID, cfg.Node
-	itself := meets && g.node == node && g.directory == cfg.Directory && g.directory != 0
 	words := strings.Split(g.text, " ")
 	switch {
 	case g.version != version:
@@ -104,7 +102,7 @@ func (g greeting) check(cfg *Config, meets bool) error {
 		return &refusal{g.code, g.text}
 	case words[0] != cluster:
 		return &refusal{codeOther, fmt.Sprintf("node %d is of cluster %q, node %d of cluster %q: check cluster_id and the addresses of peers", g.node, words[0], node, cluster)}
-	case !g.node.Valid() || g.node == node && !itself:
+	case !g.node.Valid() || g.node == node:
 		return &refusal{codeNumber, fmt.Sprintf("node number %d meets node %d: numbers are 1 to %d and each is used once", g.node, node, session.MaxNode)}
 	}
 	if why := differs(words[1:], g.node, node, cfg.Settings); why != "" {

@@ -306,7 +306,7 @@ func (l *Layer) answer(conn net.Conn) error {
 		return err
 	}
 	answer := l.greeting(codeHello)
-	refused := theirs.check(&l.cfg, theirs.code == codeMeet)
+	refused := theirs.check(&l.cfg)
 	if refused == nil && theirs.code == codeHello && l.waits() {
 		refused = &refusal{codeWaits, fmt.Sprintf("node %d takes no part yet", l.cfg.Node)}
 	}

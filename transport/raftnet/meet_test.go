@@ -97,33 +97,6 @@ func TestAnotherDirectoryIsRefused(t *testing.T) {
 	})
 }
 
-// A node finds out whether an address is its own by meeting itself there. Raft has nothing to say to itself, and another process of its number
-// is refused.
-func TestANodeMeetsItself(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
-		network := pipes{}
-		a := network.meeting(t, "a", 1, 0xa, false)
-		second := network.meeting(t, "second", 1, 0xb, false)
-		nameless, other := network.meeting(t, "nameless", 2, 0, false), network.meeting(t, "other", 2, 0, false)
-		for _, l := range []*Layer{a, second, nameless, other} {
-			accepting(l) // what it accepts is closed with the layer
-		}
-		if met, err := a.Meet(t.Context(), "a", nil); err != nil || met.Node != 1 || met.Directory != 0xa {
-			t.Errorf("itself: met %+v, %v", met, err)
-		}
-		if conn, err := a.Dial(At("a", 0xa), time.Second); !errors.Is(err, session.ErrWrongCluster) {
-			t.Errorf("Raft dials itself: %v, %v", conn, err)
-		}
-		if met, err := a.Meet(t.Context(), "second", nil); !errors.Is(err, session.ErrWrongCluster) {
-			t.Errorf("a second process of its number: met %+v, %v", met, err)
-		}
-		if met, err := nameless.Meet(t.Context(), "other", nil); !errors.Is(err, session.ErrWrongCluster) {
-			t.Errorf("a second process of its number, without directories: met %+v, %v", met, err)
-		}
-		closeAll(t, a, second, nameless, other)
-	})
-}
-
 func TestAddressesThatNameADirectory(t *testing.T) {
 	at := At("n3.peers:7401", 0xbeef)
 	if at != "n3.peers:7401#000000000000beef" {
