@@ -38,6 +38,17 @@ type consensus struct {
 	release func()
 }
 
+// amongPeers returns the address that this node's peers name for the member on a directory. Raft's configuration keeps the address at which
+// a member was taken in; peers are what an operator changes when a node moves.
+func (n *Node) amongPeers(d raftnet.Directory) string {
+	for _, s := range n.servers() {
+		if node, directory, err := nodeOfServer(s.ID); err == nil && directory == d {
+			return n.peerOf(node).Raft
+		}
+	}
+	return ""
+}
+
 // startRaft starts Raft over listener. The log of every founder begins with the same configuration; a node that has a log
 // already has it.
 func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
@@ -59,6 +70,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		Dial:             n.network.Dial,
 		HandshakeTimeout: raftTimeout,
 		Directory:        n.admission.mine,
+		Elsewhere:        n.amongPeers,
 		Waits:            !n.admission.admitted(),
 		Meet:             n.admission.answer,
 		Logger:           logger,

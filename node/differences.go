@@ -35,16 +35,16 @@ func (n *Node) differences() []string {
 	for _, p := range n.cfg.Peers {
 		switch address, member := members[p.Node]; {
 		case !member:
-			found = append(found, fmt.Sprintf("node %d is among this node's peers, at %s, and no member: start it on an empty data directory", p.Node, p.Raft))
+			found = append(found, fmt.Sprintf("node %d is among this node's peers, at %s, and no member: start it on an empty data directory if it does not run yet", p.Node, p.Raft))
 		case address != p.Raft:
-			found = append(found, fmt.Sprintf("node %d is a member at %s, and among this node's peers at %s: "+
-				"the leader follows once it meets the node there; make peers the same on every node", p.Node, address, p.Raft))
+			found = append(found, fmt.Sprintf("node %d was taken in at %s, and is among this node's peers at %s: "+
+				"it is dialled there first; make peers the same on every node", p.Node, address, p.Raft))
 		}
 		delete(members, p.Node)
 	}
 	for _, node := range slices.Sorted(maps.Keys(members)) {
 		found = append(found, fmt.Sprintf("node %d is a member at %s, and not among this node's peers: "+
-			"add it there; a member counts for the quorum whether it runs or not, and none can be removed", node, members[node]))
+			"add it there; who votes counts for the quorum whether it runs or not, and none can be removed", node, members[node]))
 	}
 	return found
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 
@@ -73,7 +74,7 @@ func (n *Node) Members() []transport.Member {
 			Voter:         s.Suffrage == raft.Voter,
 			Leader:        s.ID == leads,
 			ClientAddress: p.Client,
-			RaftAddress:   raftAddress(s),
+			RaftAddress:   cmp.Or(p.Raft, raftAddress(s)),
 			PeerAddress:   p.Peer,
 		})
 	}

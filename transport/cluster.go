@@ -51,7 +51,8 @@ type Member struct {
 	Node   session.Node
 	Voter  bool
 	Leader bool
-	// RaftAddress is what Raft dials. The others are those of the peers of the node that is asked, empty if the member is not among them.
+	// Addresses are those of the peers of the node that is asked, empty if the member is not among them, but for RaftAddress, which is then
+	// the one at which the member was taken in.
 	ClientAddress string
 	RaftAddress   string
 	PeerAddress   string

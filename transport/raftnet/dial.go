@@ -12,8 +12,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Dial connects to the node at address and shakes hands with it. The error is a [session.ErrWrongCluster] when either
-// side refused the other; net.ErrClosed after Close. While the layer is suspended it dials nobody.
+// Dial connects to the node at address and shakes hands with it. A node that may be elsewhere is tried there first, for half of the time:
+// the directory that the address names says that it is the same one. The error is a [session.ErrWrongCluster] when either side refused
+// the other; net.ErrClosed after Close. While the layer is suspended it dials nobody.
 func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	host, want, err := Split(address)
 	if err != nil {
@@ -22,6 +23,30 @@ func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	if l.waits() {
 		return nil, errWaits
 	}
+	var refused error
+	if other := l.elsewhere(want); other != "" && other != host {
+		var conn net.Conn
+		timeout /= 2
+		if conn, refused = l.reach(other, want, timeout); refused == nil {
+			return conn, nil
+		}
+	}
+	conn, err := l.reach(host, want, timeout)
+	if err != nil && refused != nil {
+		err = fmt.Errorf("%w; and before: %w", err, refused)
+	}
+	return conn, err
+}
+
+func (l *Layer) elsewhere(d Directory) string {
+	if d == 0 || l.cfg.Elsewhere == nil {
+		return ""
+	}
+	return l.cfg.Elsewhere(d)
+}
+
+// reach connects to the node at host and shakes hands with it.
+func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.Conn, error) {
 	conn, err := l.dial(context.Background(), host, timeout) //nolint:forbidigo // raft's StreamLayer gives a timeout and no context
 	if err != nil {
 		return nil, err
@@ -33,7 +58,7 @@ func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	if err != nil {
 		l.log(conn, err)
 		l.drop(conn)
-		return nil, fmt.Errorf("raft handshake with %s: %w", address, err)
+		return nil, fmt.Errorf("raft handshake with %s: %w", host, err)
 	}
 	return &guarded{Conn: conn}, nil
 }

@@ -46,6 +46,9 @@ type Config struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Directory is the identity of this node's data directory.
 	Directory Directory
+	// Elsewhere returns where a node on a directory is to be dialled rather than at the address that Raft has of it, "" for nowhere
+	// else; nil knows of no such node. It is called from several goroutines, and must not wait for Raft.
+	Elsewhere func(Directory) string
 	// Waits makes the layer wait: nobody speaks to Raft, nor Raft to anybody, until Admit.
 	Waits bool
 	// Meet answers a node that wants to meet; nil answers nothing. It is called from several goroutines.

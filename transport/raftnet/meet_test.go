@@ -114,3 +114,62 @@ func TestAddressesThatNameADirectory(t *testing.T) {
 		}
 	}
 }
+
+// A node that may be elsewhere is dialled there first. Whoever else is there, or nobody: it is looked for where Raft knows it.
+func TestANodeThatMayBeElsewhere(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		network := pipes{}
+		var here, there, elsewhere string
+		a := network.meeting(t, "a", 1, 0xa, false)
+		a.cfg.Elsewhere = func(d Directory) string {
+			if d != 0xb {
+				t.Errorf("asked for %v", d)
+			}
+			return elsewhere
+		}
+		for name, d := range map[string]Directory{"b": 0xb, "moved": 0xb, "stray": 0xc} {
+			l := network.meeting(t, name, 2, d, false)
+			go func() {
+				for _, err := l.Accept(); err == nil; _, err = l.Accept() { // what it accepts is closed with the layer
+					there = name
+				}
+			}()
+			defer closeAll(t, l)
+		}
+		network.listen("silent")
+		for _, tt := range []struct {
+			here, elsewhere, there string
+			takes                  time.Duration
+		}{
+			{"b", "", "b", 0},
+			{"b", "b", "b", 0},
+			{"b", "moved", "moved", 0},
+			{"nowhere", "moved", "moved", 0},
+			{"silent", "moved", "moved", 0},
+			{"b", "nowhere", "b", 0},
+			{"b", "stray", "b", 0},
+			{"b", "silent", "b", time.Second},
+			{"nowhere", "stray", "", 0},
+			{"silent", "silent too", "", time.Second},
+		} {
+			here, elsewhere, there = tt.here, tt.elsewhere, ""
+			begun := time.Now()
+			conn, err := a.Dial(At(here, 0xb), 2*time.Second)
+			took := time.Since(begun)
+			if (err == nil) != (tt.there != "") || took != tt.takes {
+				t.Errorf("%+v: %v after %v", tt, err, took)
+			}
+			if synctest.Wait(); there != tt.there {
+				t.Errorf("%+v: reached %q", tt, there)
+			}
+			if err == nil {
+				_ = conn.Close()
+			}
+		}
+		elsewhere = "stray"
+		if _, err := a.Dial(At("nowhere", 0xb), time.Second); err == nil || !strings.Contains(err.Error(), "stray") || !strings.Contains(err.Error(), "nowhere") {
+			t.Errorf("neither here nor there: %v", err)
+		}
+		closeAll(t, a)
+	})
+}
