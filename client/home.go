@@ -33,13 +33,13 @@ type Upgraded struct {
 // outcome is not known.
 func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, error) {
 	var u Upgraded
-	unknown := false
+	var asked fate
 	err := c.atHome(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
 		sent, before := c.clock.look()
 		var node peer.Peer
 		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: transport.TokenProto(t)}, grpc.Peer(&node))
 		if err != nil {
-			unknown = unknown || node.Addr != nil && !answered(err) || errors.Is(transport.Domain(err), session.ErrOutcomeUnknown)
+			asked.refused(&node, err)
 			return err
 		}
 		g, err := transport.GrantFrom(answer.GetSession(), answer.GetToken(), answer.GetSafeFor())
@@ -49,13 +49,30 @@ func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, e
 		}
 		return err
 	})
-	if err != nil && unknown && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, err)
-	}
 	if err != nil {
-		return Upgraded{}, fmt.Errorf("upgrade session %s: %w", t.ID, err)
+		return Upgraded{}, fmt.Errorf("upgrade session %s: %w", t.ID, asked.end(ctx, err))
 	}
 	return u, nil
+}
+
+// fate is what became of a write that is asked for at one node after the other.
+type fate struct {
+	unknown bool // a node may have done it, or may yet
+}
+
+// refused notes the error of a request, and the node that it was sent to, if any.
+func (f *fate) refused(node *peer.Peer, err error) {
+	if node.Addr != nil && !answered(err) || errors.Is(transport.Domain(err), session.ErrOutcomeUnknown) {
+		f.unknown = true // whatever other nodes say of it
+	}
+}
+
+// end returns the error of the call: [session.ErrOutcomeUnknown] too when ctx has ended before the fate was known.
+func (f *fate) end(ctx context.Context, err error) error {
+	if f.unknown && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, err)
+	}
+	return err
 }
 
 // answered reports whether an error of a call is a node's word.

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -142,11 +143,15 @@ func bound(d time.Duration) *durationpb.Duration {
 
 // CloseToken ends the session of t. [session.ErrMoved] when the session has been resumed since t was given; a close that
 // was repeated because its answer was lost succeeds. The node of a local session is looked for, as by [Client.UpgradeToken].
+// When ctx ends, the error wraps [session.ErrOutcomeUnknown] if a request was sent whose outcome is not known.
 func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
 	tries := 0
+	var asked fate
 	err := c.about(ctx, t, func(ctx context.Context, cc *grpc.ClientConn) error {
 		tries++
-		_, err := holdfastv1.NewSessionServiceClient(cc).CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: transport.TokenProto(t)})
+		var node peer.Peer
+		_, err := holdfastv1.NewSessionServiceClient(cc).CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: transport.TokenProto(t)}, grpc.Peer(&node))
+		asked.refused(&node, err)
 		if another(transport.Domain(err)) {
 			tries-- // it was not the session's node that was asked
 		}
@@ -156,7 +161,7 @@ func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("close session %s: %w", t.ID, err)
+		return fmt.Errorf("close session %s: %w", t.ID, asked.end(ctx, err))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,9 @@ func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsReq
 
 func (n *fakeNode) CloseSession(_ context.Context, m *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
 	scripted := n.scripted("close")
+	if scripted != nil && !errors.Is(transport.Domain(scripted), session.ErrOutcomeUnknown) {
+		return nil, scripted
+	}
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	if err := n.close(m.GetToken()); err != nil {
@@ -277,6 +281,48 @@ func TestCloseTokenThatIsRepeatedSucceeds(t *testing.T) {
 			t.Errorf("closed again: got %v", err)
 		}
 	})
+}
+
+// A close may have been done although its answer was lost: that other nodes refuse the repeat says nothing of it.
+func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
+	lost := func(n *fakeNode, id session.ID) error {
+		n.c.set(func() { n.c.end(id, session.CauseClosed) })
+		go n.down()
+		time.Sleep(time.Second) // the answer finds no connection
+		return nil
+	}
+	for name, tt := range map[string]struct {
+		first   func(n *fakeNode, id session.ID) error
+		after   error
+		unknown bool
+	}{
+		"done, answer lost":  {lost, session.ErrReadOnly, true},
+		"said to be unknown": {func(*fakeNode, session.ID) error { return session.ErrOutcomeUnknown }, session.ErrNoLeader, true},
+		"refused":            {func(*fakeNode, session.ID) error { return session.ErrStopping }, session.ErrReadOnly, false},
+	} {
+		for _, leads := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s, by node %d", name, leads), func(t *testing.T) {
+				bubbles.Test(t, func(t *testing.T) {
+					c, holder := newTrial(t, 2, 2)
+					token := mustOpen(t, holder, time.Hour).Token()
+					c.set(func() {
+						refuse := func(string) error { return tt.after }
+						c.node(3 - leads).script = refuse
+						c.node(leads).script = func(string) error {
+							c.set(func() { c.node(leads).script = refuse })
+							return tt.first(c.node(leads), token.ID)
+						}
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					defer cancel()
+					err := newTestClient(t, c, c.endpoints(1, 2)).CloseToken(ctx, token)
+					if errors.Is(err, session.ErrOutcomeUnknown) != tt.unknown || !errors.Is(err, tt.after) || !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("got %v, want that the outcome is unknown: %v, after %v", err, tt.unknown, tt.after)
+					}
+				})
+			})
+		}
+	}
 }
 
 // A touch whose answer comes after a suspension promises nothing: the monotonic clock stood (S5).

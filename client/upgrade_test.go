@@ -350,6 +350,7 @@ func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 			t.Errorf("unknown to a node that stops: %v, want %v", err, session.ErrOutcomeUnknown)
 		}
 		c.node(1).down()
+		synctest.Wait() // until the client has noticed, and sends nothing to a connection that is lost
 		if err := upgrade(refused); !errors.Is(err, ErrUnreachable) || errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("not sent: %v, want %v", err, ErrUnreachable)
 		}
