@@ -96,7 +96,7 @@ func (c *Client) about(ctx context.Context, t session.Token, call func(context.C
 func (c *Client) atHome(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
 	var trouble obstacle
 	for n := 1; ; n++ {
-		decided, err := c.searchHome(ctx, call)
+		decided, err := c.searchHome(ctx, nil, call)
 		if decided {
 			return err
 		}
@@ -110,9 +110,10 @@ func (c *Client) atHome(ctx context.Context, call func(context.Context, *grpc.Cl
 }
 
 // searchHome makes a call once at each node, until one does not say that the session is another's. It is decided, too, when all
-// have said so. Otherwise the error joins what stood in the way.
-func (c *Client) searchHome(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) (decided bool, err error) {
-	s := search{client: c, call: call}
+// have said so; one of them may have before, which is heard. Otherwise the error joins what stood in the way, [ErrUnreachable] when no
+// other node than those has answered.
+func (c *Client) searchHome(ctx context.Context, heard error, call func(context.Context, *grpc.ClientConn) error) (decided bool, err error) {
+	s := search{client: c, call: call, foreign: heard}
 	servers := c.endpoints()
 	if s.ask(ctx, servers) {
 		return true, s.answer
@@ -120,7 +121,7 @@ func (c *Client) searchHome(ctx context.Context, call func(context.Context, *grp
 	var members []Member
 	var trouble obstacle
 	if known, err := c.round(ctx, &trouble, membersInto(&members)); !known || err != nil {
-		return false, together(append(s.stood, s.foreign, err)...)
+		return false, s.undecided(err)
 	}
 	var others []string
 	for _, m := range members {
@@ -134,7 +135,7 @@ func (c *Client) searchHome(ctx context.Context, call func(context.Context, *grp
 	case len(s.stood) == 0:
 		return true, s.foreign
 	default:
-		return false, together(append(s.stood, s.foreign)...)
+		return false, s.undecided(nil)
 	}
 }
 
@@ -164,6 +165,21 @@ func (s *search) ask(ctx context.Context, addresses []string) bool {
 	}
 	return false
 }
+
+// undecided joins what stood in the way, err too, and tells in words alone what others have said of the session.
+func (s *search) undecided(err error) error {
+	err = together(append(s.stood, err)...)
+	if s.foreign != nil {
+		err = errors.Join(err, hearsay{s.foreign})
+	}
+	return err
+}
+
+// hearsay is what a node says of a session that another may know. It is neither [session.ErrExpired] nor [session.ErrMoved], or
+// a session whose node is silent would be taken for one that has ended.
+type hearsay struct{ said error }
+
+func (h hearsay) Error() string { return h.said.Error() }
 
 // another reports whether a node says that a session is another's, or was.
 func another(err error) bool {

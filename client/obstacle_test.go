@@ -147,27 +147,45 @@ func TestAWordOutlivesTheLastMomentOfACall(t *testing.T) {
 	}
 }
 
-// The node that alone knows a local session is dead, and the others say whose it is. The error names both.
-func TestASilentNodeOfALocalSessionIsNotASilentCluster(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
-		c, cl := newTrial(t, 3, 3)
-		token := mustOpenLocal(t, cl, time.Hour).Token()
-		home := c.node(int(token.ID.Node()))
-		home.down()
-		tool := newTestClient(t, c, c.endpoints(1, 3))
-		for name, call := range map[string]func(ctx context.Context) error{
-			"Get":          func(ctx context.Context) error { _, err := tool.Get(ctx, token.ID); return err },
-			"CloseToken":   func(ctx context.Context) error { return tool.CloseToken(ctx, token) },
-			"UpgradeToken": func(ctx context.Context) error { _, err := tool.UpgradeToken(ctx, token); return err },
-		} {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			err := call(ctx)
-			cancel()
-			if errors.Is(err, ErrUnreachable) || !another(err) && !errors.Is(err, session.ErrMoved) || !strings.Contains(err.Error(), home.address) {
-				t.Errorf("%s: %v, want it to name %s", name, err, home.address)
-			}
-		}
-	})
+// The node that alone knows a local session does not serve it, and the others say whose it is: that does not end the session. The
+// error names both.
+func TestALocalSessionWhoseNodeDoesNotServeIsUndecided(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sick func(home *fakeNode)
+		want error
+		says string
+	}{
+		"down":    {(*fakeNode).down, ErrUnreachable, "n1:7400"},
+		"hangs":   {func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) }, ErrUnreachable, "n1:7400"},
+		"refuses": {func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return session.ErrStopping } }) }, session.ErrStopping, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 3, 1)
+				token := mustOpenLocal(t, cl, time.Hour).Token()
+				tt.sick(c.node(1))
+				tool := newTestClient(t, c, c.endpoints(1, 3))
+				for name, call := range map[string]func(ctx context.Context) error{
+					"Get":          func(ctx context.Context) error { _, err := tool.Get(ctx, token.ID); return err },
+					"CloseToken":   func(ctx context.Context) error { return tool.CloseToken(ctx, token) },
+					"UpgradeToken": func(ctx context.Context) error { _, err := tool.UpgradeToken(ctx, token); return err },
+				} {
+					ctx, cancel := context.WithTimeout(t.Context(), DefaultConnectTimeout+time.Second)
+					err := call(ctx)
+					cancel()
+					for _, sentinel := range []error{ErrUnreachable, session.ErrStopping, session.ErrExpired, session.ErrMoved} {
+						if errors.Is(err, sentinel) != errors.Is(tt.want, sentinel) {
+							t.Errorf("%s: %v, want %v alone", name, err, tt.want)
+						}
+					}
+					said := err.Error()
+					if !strings.Contains(said, tt.says) || !strings.Contains(said, "local to node 1") && !strings.Contains(said, session.ErrMoved.Error()) {
+						t.Errorf("%s: %q, want it to name %q and what the others said", name, said, tt.says)
+					}
+				}
+			})
+		})
+	}
 }
 
 // Of many resumes at a node that is read-only the first refusal has the client go on: the callers of the others hear that node's word too.

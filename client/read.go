@@ -56,11 +56,7 @@ func read[T any](ctx context.Context, c *Client, call readCall[T]) (T, session.N
 		err = c.unary(ctx, r.ask)
 	}
 	if another(err) {
-		decided, said := c.searchHome(ctx, r.ask)
-		if !decided {
-			said = together(err, said)
-		}
-		err = said
+		_, err = c.searchHome(ctx, err, r.ask)
 	}
 	if r.behind != nil && err != nil && judge(err) != final && !errors.Is(err, session.ErrLagging) {
 		err = together(err, r.behind) // whatever the last node said

@@ -38,7 +38,9 @@ func (f Found) local() bool {
 // Get shows a session or the certificate of its end. The read is linearizable, unless [Config].ReadOnly allows another, and
 // never shows an older state than this client has seen, see [Client.SeenIndex]. A local session is known to its node alone: when
 // the node that answers says that the id is another's, the others are asked too, each once. [session.ErrExpired] when neither is
-// known; with [session.ErrReadOnly] when it is a read-only node that knows neither: the session may have been opened since.
+// known; with [session.ErrReadOnly] when it is a read-only node that knows neither: the session may have been opened since. While
+// its node is silent, or refuses, the answer is undecided: an error that is not [session.ErrExpired] but [ErrUnreachable], or
+// wraps the refusal, and says nothing of whether the session lives.
 func (c *Client) Get(ctx context.Context, id session.ID) (Found, error) {
 	f, state, err := read(ctx, c, func(ctx context.Context, cc *grpc.ClientConn, o session.ReadOptions) (Found, *holdfastv1.NodeState, error) {
 		answer, err := holdfastv1.NewSessionServiceClient(cc).GetSession(ctx, &holdfastv1.GetSessionRequest{
