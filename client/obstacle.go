@@ -15,11 +15,28 @@ func together(errs ...error) error {
 	}
 	told := slices.Clone(errs)
 	for i, err := range told {
-		if one, ok := errors.AsType[*unreachableError](err); ok {
-			told[i] = one.alone()
-		}
+		told[i] = alone(err)
 	}
 	return errors.Join(told...)
+}
+
+// alone says what befell each node that err tells of, and nothing of the others. What is joined with that stays.
+func alone(err error) error {
+	if !silent(err) {
+		return err
+	}
+	switch e := err.(type) { //nolint:errorlint // goes down the tree itself
+	case *unreachableError:
+		return e.alone()
+	case interface{ Unwrap() []error }:
+		var each []error
+		for _, one := range e.Unwrap() {
+			each = append(each, alone(one))
+		}
+		return errors.Join(each...)
+	default:
+		return alone(errors.Unwrap(err))
+	}
 }
 
 // obstacle is what stands in the way of a call that goes round the nodes. A node's word outranks that others do not answer: it is

@@ -87,32 +87,42 @@ func TestAFormerWordDoesNotHideThatNoNodeAnswers(t *testing.T) {
 		return err
 	}
 	token := session.Token{ID: 1<<56 | 1, Credential: credentialOf(1<<56 | 1), Attachment: 1}
-	for name, call := range map[string]func(ctx context.Context, cl *Client) error{
-		"Members":      func(ctx context.Context, cl *Client) error { _, err := cl.Members(ctx); return err },
-		"Get":          func(ctx context.Context, cl *Client) error { _, err := cl.Get(ctx, 77); return err },
-		"UpgradeToken": func(ctx context.Context, cl *Client) error { _, err := cl.UpgradeToken(ctx, token); return err },
-		"Open": func(ctx context.Context, cl *Client) error {
+	for name, call := range map[string]func(ctx context.Context, cl *Client, word error) error{
+		"Members": func(ctx context.Context, cl *Client, _ error) error { _, err := cl.Members(ctx); return err },
+		"Get":     func(ctx context.Context, cl *Client, _ error) error { _, err := cl.Get(ctx, 77); return err },
+		"UpgradeToken": func(ctx context.Context, cl *Client, _ error) error {
+			_, err := cl.UpgradeToken(ctx, token)
+			return err
+		},
+		"List": func(ctx context.Context, cl *Client, _ error) error {
+			_, err := cl.List(ctx, ListOptions{})
+			return err
+		},
+		"Open": func(ctx context.Context, cl *Client, word error) error {
 			first := make(chan error)
 			go func() { first <- open(ctx, cl) }() // has the client look for a node all the time
 			time.Sleep(12 * time.Second)
 			err := open(ctx, cl)
-			wantWord(t, "the first Open", <-first, session.ErrNoLeader)
+			wantWord(t, "the first Open", <-first, word)
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
-				c, cl := newModalTrial(t, 2, nil)
-				c.node(2).down()
-				c.set(func() { c.node(1).script = func(string) error { return session.ErrNoLeader } })
-				time.AfterFunc(10*time.Second, c.node(1).down)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-				defer cancel()
-				if err := call(ctx, cl); !errors.Is(err, ErrUnreachable) || errors.Is(err, session.ErrNoLeader) {
-					t.Errorf("got %v, want %v alone", err, ErrUnreachable)
-				}
+		for _, word := range []error{session.ErrNoLeader, session.ErrLagging} {
+			t.Run(fmt.Sprintf("%s, %v", name, word), func(t *testing.T) {
+				bubbles.Test(t, func(t *testing.T) {
+					c, cl := newModalTrial(t, 2, nil)
+					c.node(2).down()
+					c.set(func() { c.node(1).script = func(string) error { return word } })
+					time.AfterFunc(10*time.Second, c.node(1).down)
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+					defer cancel()
+					err := call(ctx, cl, word)
+					if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, word) {
+						t.Errorf("got %v, want %v and %v alone", err, ErrUnreachable, context.DeadlineExceeded)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -229,6 +239,11 @@ func TestTogetherIsUnreachableOnlyWhenNobodyAnswered(t *testing.T) {
 		{[]error{dead, nil, other}, true, dead.Error() + "\n" + other.Error()},
 		{[]error{dead, session.ErrStopping, nil}, false, "n1:7400: no answer in time\nnode is stopping"},
 		{[]error{fmt.Errorf("list members: %w", dead), session.ErrMoved}, false, "n1:7400: no answer in time\n" + session.ErrMoved.Error()},
+		{
+			[]error{errors.Join(context.DeadlineExceeded, dead, fmt.Errorf("ask: %w", other)), session.ErrMoved},
+			false,
+			"context deadline exceeded\nn1:7400: no answer in time\nn2:7400: no answer in time\n" + session.ErrMoved.Error(),
+		},
 	} {
 		err := together(tt.errs...)
 		said := ""

@@ -58,8 +58,8 @@ func read[T any](ctx context.Context, c *Client, call readCall[T]) (T, session.N
 	if another(err) {
 		_, err = c.searchHome(ctx, err, r.ask)
 	}
-	if r.behind != nil && err != nil && judge(err) != final && !errors.Is(err, session.ErrLagging) {
-		err = together(err, r.behind) // whatever the last node said
+	if r.behind != nil && err != nil && !silent(err) && judge(err) != final && !errors.Is(err, session.ErrLagging) {
+		err = errors.Join(err, r.behind) // whatever the last node said
 	}
 	if errors.Is(err, session.ErrLagging) {
 		err = fmt.Errorf("index %d was seen before: %w", c.seen.demand(), err)
