@@ -39,7 +39,9 @@ func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, e
 		var node peer.Peer
 		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: transport.TokenProto(t)}, grpc.Peer(&node))
 		if err != nil {
-			asked.refused(&node, err)
+			if t.Local { // of a global one nothing is changed
+				asked.refused(&node, err)
+			}
 			return err
 		}
 		g, err := transport.GrantFrom(answer.GetSession(), answer.GetToken(), answer.GetSafeFor())

@@ -305,6 +305,7 @@ func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		refused, unanswered := mustOpenLocal(t, cl, time.Minute).Token(), mustOpenLocal(t, cl, time.Minute).Token()
+		global := mustOpen(t, cl, time.Minute).Token()
 		upgrade := func(token session.Token) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
@@ -332,6 +333,9 @@ func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 		})
 		if err := upgrade(unanswered); !errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("not answered: %v, want %v", err, session.ErrOutcomeUnknown)
+		}
+		if err := upgrade(global); !errors.Is(err, ErrUnreachable) || errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("global already, and not answered: %v, want %v", err, ErrUnreachable)
 		}
 		c.set(func() {
 			said := false
