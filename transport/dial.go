@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
 	"time"
 
 	"google.golang.org/grpc"
@@ -49,7 +50,8 @@ type DialOptions struct {
 // DialClient returns a client connection to the node at address, host:port, which need not be reachable: gRPC connects
 // with the first call and connects again, with a back-off of at most 3 s, while calls are made. The caller closes it.
 func DialClient(address string, o DialOptions) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(o)...)
+	// A target is a URL, where the zone of an IPv6 address would be an escape.
+	conn, err := grpc.NewClient("passthrough:///"+url.PathEscape(address), dialOptions(o)...)
 	if err != nil {
 		return nil, fmt.Errorf("dialling %s: %w", address, err)
 	}
