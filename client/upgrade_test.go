@@ -206,14 +206,29 @@ func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 				}
 			}
 		}
-		stale := token
-		stale.Attachment++
 		tool := newTestClient(t, c, c.endpoints(1, 3))
-		if _, err := tool.UpgradeToken(t.Context(), stale); !errors.Is(err, session.ErrMoved) {
-			t.Errorf("with another attachment: %v, want %v", err, session.ErrMoved)
+		newer, err := newTestClient(t, c, c.endpoints(3, 3)).Resume(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tool.UpgradeToken(t.Context(), token); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("with the token of a former attachment: %v, want %v", err, session.ErrMoved)
 		}
 		if time.Since(c.start) != 0 {
 			t.Errorf("took %v, want no waits: each answer is final", time.Since(c.start))
+		}
+		lagging := 2
+		c.set(func() {
+			c.node(3).script = func(string) error { // has not applied the token's attachment yet (T2)
+				if lagging == 0 {
+					return nil
+				}
+				lagging--
+				return session.ErrLagging
+			}
+		})
+		if u, err := tool.UpgradeToken(t.Context(), newer.Token()); err != nil || u.Token != newer.Token() || lagging != 0 {
+			t.Errorf("after a node that lagged: %+v, %v", u, err)
 		}
 	})
 }
