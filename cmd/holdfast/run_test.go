@@ -215,7 +215,7 @@ func TestExitCodes(t *testing.T) {
 		{"session ls --scope all", nil, exitUsage, "any, global or local"},
 		{"session hold --token a --local", nil, exitUsage, "local"},
 		{"session upgrade", nil, exitUsage, "--token"},
-		{"session upgrade --token " + tokenText, nil, exitFailed, "resumed"},
+		{"session upgrade --token " + tokenText, nil, exitUnreachable, "resumed"},
 		{
 			"session open --local", &session.FieldError{Field: "local", Limit: "only false while the cluster's setting local_sessions is off"}, exitFailed,
 			"local out of range: only false while the cluster's setting local_sessions is off",
