@@ -309,6 +309,12 @@ func TestOpenPrintsATokenThatOtherCommandsTake(t *testing.T) {
 	if _, stdout, _ = execute(t, "", "session", "open"); !strings.Contains(stdout, "token       "+tokenText) {
 		t.Errorf("table:\n%s", stdout)
 	}
+	if err := os.WriteFile(file, []byte(stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr = execute(t, "", "session", "touch", "--token-file", file); code != exitDone {
+		t.Errorf("token from what session open printed: exit code %d, %s", code, stderr)
+	}
 }
 
 func TestTokenText(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +58,7 @@ type tokenFlags struct{ text, file string }
 
 func (f *tokenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.text, "token", "", "the session's token, a secret; - reads it from standard input")
-	cmd.Flags().StringVar(&f.file, "token-file", "", "file that holds the session's token")
+	cmd.Flags().StringVar(&f.file, "token-file", "", "file that holds the session's token, or what session open printed")
 	cmd.MarkFlagsMutuallyExclusive("token", "token-file")
 	cmd.Long += "\n\n" + tokenHelp
 }
@@ -85,5 +86,15 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 	if err != nil {
 		return session.Token{}, fmt.Errorf("read token: %w", err)
 	}
-	return parseToken(string(b))
+	return parseToken(tokenIn(string(b)))
+}
+
+// tokenIn returns the token in a text: all of it, or what stands on the line of it where the text is what session open and hold print.
+func tokenIn(text string) string {
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "token" {
+			return fields[1]
+		}
+	}
+	return text
 }
