@@ -218,15 +218,21 @@ func TestWorkThatIsDoneIsNotRepeated(t *testing.T) {
 		c := b.client("one")
 		defer c.Close()
 		s := b.candidate(c)
-		defer b.apart()()
+		heal := b.apart()
 		worked := 0
 		err := whileSafe(s, func(ctx context.Context) error {
-			worked++
+			if worked++; worked > 1 {
+				return nil
+			}
 			<-ctx.Done()
+			time.AfterFunc(time.Minute, heal) // another promise comes
 			return nil
 		})
 		if err != nil || worked != 1 {
 			t.Errorf("worked %d times, %v", worked, err)
+		}
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
 		}
 	})
 }

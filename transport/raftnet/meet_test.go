@@ -170,6 +170,10 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 		if _, err := a.Dial(At("nowhere", 0xb), time.Second); err == nil || !strings.Contains(err.Error(), "stray") || !strings.Contains(err.Error(), "nowhere") {
 			t.Errorf("neither here nor there: %v", err)
 		}
+		elsewhere = "nowhere"
+		if _, err := a.Dial(At("nowhere", 0xb), time.Second); err == nil || strings.Count(err.Error(), "nowhere") != 1 {
+			t.Errorf("the same address is tried twice: %v", err)
+		}
 		closeAll(t, a)
 	})
 }
