@@ -146,7 +146,15 @@ type GetStatusResponse struct {
 	StateDigest string `protobuf:"bytes,14,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
 	Version     string `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
 	// What the node can do for clients.
-	Mode          Mode `protobuf:"varint,16,opt,name=mode,proto3,enum=holdfast.v1.Mode" json:"mode,omitempty"`
+	Mode Mode `protobuf:"varint,16,opt,name=mode,proto3,enum=holdfast.v1.Mode" json:"mode,omitempty"`
+	// How many replicated sessions there may be; 0 while nothing bounds them.
+	MaxSessions uint64 `protobuf:"varint,17,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
+	// What sessions, certificates and remembered request ids take of a node's memory, as the cluster counts.
+	StateBytes uint64 `protobuf:"varint,18,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
+	// How much they may take; 0 while nothing bounds them.
+	MaxStateBytes uint64 `protobuf:"varint,19,opt,name=max_state_bytes,json=maxStateBytes,proto3" json:"max_state_bytes,omitempty"`
+	// What a person should look into although the node serves; empty for nothing.
+	Warning       string `protobuf:"bytes,20,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -291,6 +299,34 @@ func (x *GetStatusResponse) GetMode() Mode {
 		return x.Mode
 	}
 	return Mode_MODE_UNSPECIFIED
+}
+
+func (x *GetStatusResponse) GetMaxSessions() uint64 {
+	if x != nil {
+		return x.MaxSessions
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetStateBytes() uint64 {
+	if x != nil {
+		return x.StateBytes
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetMaxStateBytes() uint64 {
+	if x != nil {
+		return x.MaxStateBytes
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
 }
 
 type ListMembersRequest struct {
@@ -463,7 +499,7 @@ var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/types.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xa7\x04\n" +
+	"\x10GetStatusRequest\"\xad\x05\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
 	"\n" +
@@ -482,7 +518,12 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x11not_ready_because\x18\r \x01(\tR\x0fnotReadyBecause\x12!\n" +
 	"\fstate_digest\x18\x0e \x01(\tR\vstateDigest\x12\x18\n" +
 	"\aversion\x18\x0f \x01(\tR\aversion\x12%\n" +
-	"\x04mode\x18\x10 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\"\x14\n" +
+	"\x04mode\x18\x10 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\x12!\n" +
+	"\fmax_sessions\x18\x11 \x01(\x04R\vmaxSessions\x12\x1f\n" +
+	"\vstate_bytes\x18\x12 \x01(\x04R\n" +
+	"stateBytes\x12&\n" +
+	"\x0fmax_state_bytes\x18\x13 \x01(\x04R\rmaxStateBytes\x12\x18\n" +
+	"\awarning\x18\x14 \x01(\tR\awarning\"\x14\n" +
 	"\x12ListMembersRequest\"D\n" +
 	"\x13ListMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.holdfast.v1.MemberR\amembers\"\xb3\x01\n" +

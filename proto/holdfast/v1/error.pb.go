@@ -33,7 +33,9 @@ const (
 	Reason_REASON_SESSION_EXPIRED Reason = 1
 	// UNAUTHENTICATED: stop.
 	Reason_REASON_BAD_CREDENTIAL Reason = 2
-	// FAILED_PRECONDITION: the session was resumed through another connection. Drop this one.
+	// FAILED_PRECONDITION: the session was resumed through another connection. Drop this one. A resume is answered so
+	// when another instance has resumed the session since its token was given, or the same one has with a higher
+	// attempt.
 	Reason_REASON_SESSION_MOVED Reason = 3
 	// UNAVAILABLE: the session's end is under way and not decided. Retry the same call a little later.
 	Reason_REASON_CLOSING Reason = 4
@@ -144,7 +146,14 @@ type ErrorDetail struct {
 	LocalTo uint32 `protobuf:"varint,8,opt,name=local_to,json=localTo,proto3" json:"local_to,omitempty"`
 	// The node that refused, of unary calls of SessionService and IdService; on a connection each message has it, the status that ends
 	// the connection not.
-	State         *NodeState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
+	State *NodeState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
+	// SESSION_MOVED: the session's present attachment, when the node knows it. A resume by another instance that names
+	// it takes the session over.
+	Attachment uint64 `protobuf:"varint,10,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	// It is one of a local session.
+	Local bool `protobuf:"varint,11,opt,name=local,proto3" json:"local,omitempty"`
+	// The instance whose resume made it; 0 when no instance has resumed the session.
+	Instance      uint64 `protobuf:"fixed64,12,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,11 +251,32 @@ func (x *ErrorDetail) GetState() *NodeState {
 	return nil
 }
 
+func (x *ErrorDetail) GetAttachment() uint64 {
+	if x != nil {
+		return x.Attachment
+	}
+	return 0
+}
+
+func (x *ErrorDetail) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+func (x *ErrorDetail) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
 var File_holdfast_v1_error_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"\xe6\x02\n" +
+	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"\xb8\x03\n" +
 	"\vErrorDetail\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.holdfast.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
@@ -257,7 +287,13 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\vretry_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12\x19\n" +
 	"\blocal_to\x18\b \x01(\rR\alocalTo\x12,\n" +
-	"\x05state\x18\t \x01(\v2\x16.holdfast.v1.NodeStateR\x05state*\xd6\x02\n" +
+	"\x05state\x18\t \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\x12\x1e\n" +
+	"\n" +
+	"attachment\x18\n" +
+	" \x01(\x04R\n" +
+	"attachment\x12\x14\n" +
+	"\x05local\x18\v \x01(\bR\x05local\x12\x1a\n" +
+	"\binstance\x18\f \x01(\x06R\binstance*\xd6\x02\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +

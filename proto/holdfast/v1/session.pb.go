@@ -1197,8 +1197,11 @@ func (x *Gone) GetCertificate() []*Certificate {
 
 // Moved says that sessions of this connection were resumed through another one.
 type Moved struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ids           []uint64               `protobuf:"fixed64,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ids   []uint64               `protobuf:"fixed64,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	// In the order of the ids: the instance whose resume it was. Another one than that of the client has taken the
+	// session over.
+	Instances     []uint64 `protobuf:"fixed64,2,rep,packed,name=instances,proto3" json:"instances,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1236,6 +1239,13 @@ func (*Moved) Descriptor() ([]byte, []int) {
 func (x *Moved) GetIds() []uint64 {
 	if x != nil {
 		return x.Ids
+	}
+	return nil
+}
+
+func (x *Moved) GetInstances() []uint64 {
+	if x != nil {
+		return x.Instances
 	}
 	return nil
 }
@@ -1477,10 +1487,13 @@ func (x *OpenSessionResponse) GetState() *NodeState {
 
 type ResumeSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Any attachment of the session. A local session can be resumed at the node that opened it; elsewhere it is refused with
-	// SESSION_EXPIRED and the node's number in local_to.
+	// The session's present attachment, which is that of its newest token; or any, for the instance that has resumed
+	// the session last. A resume of another instance that names an older one is refused with SESSION_MOVED, and the
+	// ErrorDetail says which the present one is: who is to take the session over all the same resumes it again with
+	// that. A local session can be resumed at the node that opened it; elsewhere it is refused with SESSION_EXPIRED and
+	// the node's number in local_to.
 	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// 64 random bits of the client process, not 0.
+	// 64 random bits of the client process, not 0: the same in all its resumes.
 	Instance uint64 `protobuf:"fixed64,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Counts the resumes of this session by this instance, from 1. A late resume of the same instance, with a smaller
 	// attempt than one that was served, is refused with SESSION_MOVED.
@@ -2517,9 +2530,10 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x04Gone\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\x06R\x03ids\x12(\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x12.holdfast.v1.CauseR\x05cause\x12:\n" +
-	"\vcertificate\x18\x03 \x03(\v2\x18.holdfast.v1.CertificateR\vcertificate\"\x19\n" +
+	"\vcertificate\x18\x03 \x03(\v2\x18.holdfast.v1.CertificateR\vcertificate\"7\n" +
 	"\x05Moved\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\x06R\x03ids\"N\n" +
+	"\x03ids\x18\x01 \x03(\x06R\x03ids\x12\x1c\n" +
+	"\tinstances\x18\x02 \x03(\x06R\tinstances\"N\n" +
 	"\bJeopardy\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
 	"\x03try\x18\x02 \x03(\tR\x03try\"\x0f\n" +

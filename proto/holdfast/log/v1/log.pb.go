@@ -130,6 +130,7 @@ type Command struct {
 	//	*Command_Configure
 	//	*Command_ClaimIds
 	//	*Command_UpgradeSession
+	//	*Command_SetCapacity
 	Command       isCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -235,6 +236,15 @@ func (x *Command) GetUpgradeSession() *UpgradeSession {
 	return nil
 }
 
+func (x *Command) GetSetCapacity() *SetCapacity {
+	if x != nil {
+		if x, ok := x.Command.(*Command_SetCapacity); ok {
+			return x.SetCapacity
+		}
+	}
+	return nil
+}
+
 type isCommand_Command interface {
 	isCommand_Command()
 }
@@ -267,6 +277,10 @@ type Command_UpgradeSession struct {
 	UpgradeSession *UpgradeSession `protobuf:"bytes,13,opt,name=upgrade_session,json=upgradeSession,proto3,oneof"`
 }
 
+type Command_SetCapacity struct {
+	SetCapacity *SetCapacity `protobuf:"bytes,14,opt,name=set_capacity,json=setCapacity,proto3,oneof"`
+}
+
 func (*Command_OpenSession) isCommand_Command() {}
 
 func (*Command_MoveSession) isCommand_Command() {}
@@ -280,6 +294,8 @@ func (*Command_Configure) isCommand_Command() {}
 func (*Command_ClaimIds) isCommand_Command() {}
 
 func (*Command_UpgradeSession) isCommand_Command() {}
+
+func (*Command_SetCapacity) isCommand_Command() {}
 
 // OpenSession makes a session; the state machine assigns its id and attachment (O1, O2).
 type OpenSession struct {
@@ -415,11 +431,17 @@ func (x *Label) GetValue() string {
 
 // MoveSession gives a session an owner and a new attachment (M1).
 type MoveSession struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
-	Owner         uint32                 `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	Instance      uint64                 `protobuf:"fixed64,3,opt,name=instance,proto3" json:"instance,omitempty"`
-	Attempt       uint64                 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Id       uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	Owner    uint32                 `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Instance uint64                 `protobuf:"fixed64,3,opt,name=instance,proto3" json:"instance,omitempty"`
+	Attempt  uint64                 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The attachment that the resume's token names. By another instance than the session's present one the move takes
+	// effect only if it is the present one. Absent in entries that were written before there was such a rule: they take
+	// effect.
+	Named uint64 `protobuf:"varint,5,opt,name=named,proto3" json:"named,omitempty"`
+	// It is one of a local session, to which no attachment of the log is equal.
+	NamedLocal    bool `protobuf:"varint,6,opt,name=named_local,json=namedLocal,proto3" json:"named_local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -480,6 +502,20 @@ func (x *MoveSession) GetAttempt() uint64 {
 		return x.Attempt
 	}
 	return 0
+}
+
+func (x *MoveSession) GetNamed() uint64 {
+	if x != nil {
+		return x.Named
+	}
+	return 0
+}
+
+func (x *MoveSession) GetNamedLocal() bool {
+	if x != nil {
+		return x.NamedLocal
+	}
+	return false
 }
 
 // CloseSessions ends the sessions that are still as named, if the entry's own term is the one that decided (E3).
@@ -885,6 +921,62 @@ func (x *UpgradeSession) GetSinceIndex() uint64 {
 	return 0
 }
 
+// SetCapacity bounds what opens and upgrades may add to the state from here on (O4). A leader proposes its own settings once every member
+// knows this command.
+type SetCapacity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 100,000,000.
+	MaxSessions uint64 `protobuf:"varint,1,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
+	// 2^26 to 2^40.
+	MaxStateBytes uint64 `protobuf:"varint,2,opt,name=max_state_bytes,json=maxStateBytes,proto3" json:"max_state_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetCapacity) Reset() {
+	*x = SetCapacity{}
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetCapacity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetCapacity) ProtoMessage() {}
+
+func (x *SetCapacity) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetCapacity.ProtoReflect.Descriptor instead.
+func (*SetCapacity) Descriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SetCapacity) GetMaxSessions() uint64 {
+	if x != nil {
+		return x.MaxSessions
+	}
+	return 0
+}
+
+func (x *SetCapacity) GetMaxStateBytes() uint64 {
+	if x != nil {
+		return x.MaxStateBytes
+	}
+	return 0
+}
+
 // Record is one record of a snapshot. The file format is in ARCHITECTURE.md.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -903,7 +995,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1007,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1020,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -1041,14 +1133,17 @@ type Header struct {
 	Attachment uint64 `protobuf:"varint,4,opt,name=attachment,proto3" json:"attachment,omitempty"`
 	ClusterKey []byte `protobuf:"bytes,5,opt,name=cluster_key,json=clusterKey,proto3" json:"cluster_key,omitempty"`
 	// How many certificates were ever issued.
-	Certificates  uint64 `protobuf:"varint,6,opt,name=certificates,proto3" json:"certificates,omitempty"`
+	Certificates uint64 `protobuf:"varint,6,opt,name=certificates,proto3" json:"certificates,omitempty"`
+	// As in SetCapacity; in version 2 only.
+	MaxSessions   uint64 `protobuf:"varint,7,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
+	MaxStateBytes uint64 `protobuf:"varint,8,opt,name=max_state_bytes,json=maxStateBytes,proto3" json:"max_state_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1155,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1168,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Header) GetVersion() uint32 {
@@ -1118,6 +1213,20 @@ func (x *Header) GetCertificates() uint64 {
 	return 0
 }
 
+func (x *Header) GetMaxSessions() uint64 {
+	if x != nil {
+		return x.MaxSessions
+	}
+	return 0
+}
+
+func (x *Header) GetMaxStateBytes() uint64 {
+	if x != nil {
+		return x.MaxStateBytes
+	}
+	return 0
+}
+
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1135,7 +1244,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1256,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1269,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Session) GetId() uint64 {
@@ -1237,7 +1346,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1358,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1371,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Mark) GetNode() uint32 {
@@ -1297,7 +1406,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1418,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1431,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Certificate) GetNumber() uint64 {
@@ -1400,7 +1509,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1521,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1534,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{16}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OpenRequest) GetRequestId() []byte {
@@ -1461,7 +1570,7 @@ type Trailer struct {
 
 func (x *Trailer) Reset() {
 	*x = Trailer{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1582,7 @@ func (x *Trailer) String() string {
 func (*Trailer) ProtoMessage() {}
 
 func (x *Trailer) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1595,7 @@ func (x *Trailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trailer.ProtoReflect.Descriptor instead.
 func (*Trailer) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{17}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Trailer) GetRecords() uint64 {
@@ -1509,7 +1618,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"\x19holdfast/log/v1/log.proto\x12\x0fholdfast.log.v1\"=\n" +
 	"\x05Entry\x124\n" +
-	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\"\xf1\x03\n" +
+	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\"\xb4\x04\n" +
 	"\aCommand\x12A\n" +
 	"\fopen_session\x18\x01 \x01(\v2\x1c.holdfast.log.v1.OpenSessionH\x00R\vopenSession\x12A\n" +
 	"\fmove_session\x18\x02 \x01(\v2\x1c.holdfast.log.v1.MoveSessionH\x00R\vmoveSession\x12G\n" +
@@ -1517,7 +1626,8 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x0fforget_requests\x18\x04 \x01(\v2\x1f.holdfast.log.v1.ForgetRequestsH\x00R\x0eforgetRequests\x12:\n" +
 	"\tconfigure\x18\x05 \x01(\v2\x1a.holdfast.log.v1.ConfigureH\x00R\tconfigure\x128\n" +
 	"\tclaim_ids\x18\f \x01(\v2\x19.holdfast.log.v1.ClaimIDsH\x00R\bclaimIds\x12J\n" +
-	"\x0fupgrade_session\x18\r \x01(\v2\x1f.holdfast.log.v1.UpgradeSessionH\x00R\x0eupgradeSessionB\t\n" +
+	"\x0fupgrade_session\x18\r \x01(\v2\x1f.holdfast.log.v1.UpgradeSessionH\x00R\x0eupgradeSession\x12A\n" +
+	"\fset_capacity\x18\x0e \x01(\v2\x1c.holdfast.log.v1.SetCapacityH\x00R\vsetCapacityB\t\n" +
 	"\acommand\"\x9f\x01\n" +
 	"\vOpenSession\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
@@ -1529,12 +1639,15 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"request_id\x18\x05 \x01(\fR\trequestId\"/\n" +
 	"\x05Label\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"i\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xa0\x01\n" +
 	"\vMoveSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\rR\x05owner\x12\x1a\n" +
 	"\binstance\x18\x03 \x01(\x06R\binstance\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x04R\aattempt\"\xb8\x01\n" +
+	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05named\x18\x05 \x01(\x04R\x05named\x12\x1f\n" +
+	"\vnamed_local\x18\x06 \x01(\bR\n" +
+	"namedLocal\"\xb8\x01\n" +
 	"\rCloseSessions\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12,\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x16.holdfast.log.v1.CauseR\x05cause\x124\n" +
@@ -1567,7 +1680,10 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\binstance\x18\x05 \x01(\x06R\binstance\x12\x18\n" +
 	"\aattempt\x18\x06 \x01(\x04R\aattempt\x12\x1f\n" +
 	"\vsince_index\x18\a \x01(\x04R\n" +
-	"sinceIndex\"\xe3\x02\n" +
+	"sinceIndex\"X\n" +
+	"\vSetCapacity\x12!\n" +
+	"\fmax_sessions\x18\x01 \x01(\x04R\vmaxSessions\x12&\n" +
+	"\x0fmax_state_bytes\x18\x02 \x01(\x04R\rmaxStateBytes\"\xe3\x02\n" +
 	"\x06Record\x121\n" +
 	"\x06header\x18\x01 \x01(\v2\x17.holdfast.log.v1.HeaderH\x00R\x06header\x124\n" +
 	"\asession\x18\x02 \x01(\v2\x18.holdfast.log.v1.SessionH\x00R\asession\x12+\n" +
@@ -1575,7 +1691,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\vcertificate\x18\x04 \x01(\v2\x1c.holdfast.log.v1.CertificateH\x00R\vcertificate\x12A\n" +
 	"\fopen_request\x18\x05 \x01(\v2\x1c.holdfast.log.v1.OpenRequestH\x00R\vopenRequest\x124\n" +
 	"\atrailer\x18\x06 \x01(\v2\x18.holdfast.log.v1.TrailerH\x00R\atrailerB\b\n" +
-	"\x06record\"\xb1\x01\n" +
+	"\x06record\"\xfc\x01\n" +
 	"\x06Header\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
@@ -1585,7 +1701,9 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"attachment\x12\x1f\n" +
 	"\vcluster_key\x18\x05 \x01(\fR\n" +
 	"clusterKey\x12\"\n" +
-	"\fcertificates\x18\x06 \x01(\x04R\fcertificates\"\x94\x02\n" +
+	"\fcertificates\x18\x06 \x01(\x04R\fcertificates\x12!\n" +
+	"\fmax_sessions\x18\a \x01(\x04R\vmaxSessions\x12&\n" +
+	"\x0fmax_state_bytes\x18\b \x01(\x04R\rmaxStateBytes\"\x94\x02\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x1e\n" +
 	"\n" +
@@ -1640,7 +1758,7 @@ func file_holdfast_log_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_log_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(Cause)(0),             // 0: holdfast.log.v1.Cause
 	(*Entry)(nil),          // 1: holdfast.log.v1.Entry
@@ -1654,13 +1772,14 @@ var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(*Configure)(nil),      // 9: holdfast.log.v1.Configure
 	(*ClaimIDs)(nil),       // 10: holdfast.log.v1.ClaimIDs
 	(*UpgradeSession)(nil), // 11: holdfast.log.v1.UpgradeSession
-	(*Record)(nil),         // 12: holdfast.log.v1.Record
-	(*Header)(nil),         // 13: holdfast.log.v1.Header
-	(*Session)(nil),        // 14: holdfast.log.v1.Session
-	(*Mark)(nil),           // 15: holdfast.log.v1.Mark
-	(*Certificate)(nil),    // 16: holdfast.log.v1.Certificate
-	(*OpenRequest)(nil),    // 17: holdfast.log.v1.OpenRequest
-	(*Trailer)(nil),        // 18: holdfast.log.v1.Trailer
+	(*SetCapacity)(nil),    // 12: holdfast.log.v1.SetCapacity
+	(*Record)(nil),         // 13: holdfast.log.v1.Record
+	(*Header)(nil),         // 14: holdfast.log.v1.Header
+	(*Session)(nil),        // 15: holdfast.log.v1.Session
+	(*Mark)(nil),           // 16: holdfast.log.v1.Mark
+	(*Certificate)(nil),    // 17: holdfast.log.v1.Certificate
+	(*OpenRequest)(nil),    // 18: holdfast.log.v1.OpenRequest
+	(*Trailer)(nil),        // 19: holdfast.log.v1.Trailer
 }
 var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	2,  // 0: holdfast.log.v1.Entry.commands:type_name -> holdfast.log.v1.Command
@@ -1671,23 +1790,24 @@ var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	9,  // 5: holdfast.log.v1.Command.configure:type_name -> holdfast.log.v1.Configure
 	10, // 6: holdfast.log.v1.Command.claim_ids:type_name -> holdfast.log.v1.ClaimIDs
 	11, // 7: holdfast.log.v1.Command.upgrade_session:type_name -> holdfast.log.v1.UpgradeSession
-	4,  // 8: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
-	0,  // 9: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
-	7,  // 10: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
-	4,  // 11: holdfast.log.v1.UpgradeSession.labels:type_name -> holdfast.log.v1.Label
-	13, // 12: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
-	14, // 13: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
-	15, // 14: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
-	16, // 15: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
-	17, // 16: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
-	18, // 17: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
-	4,  // 18: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
-	0,  // 19: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	12, // 8: holdfast.log.v1.Command.set_capacity:type_name -> holdfast.log.v1.SetCapacity
+	4,  // 9: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
+	0,  // 10: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
+	7,  // 11: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
+	4,  // 12: holdfast.log.v1.UpgradeSession.labels:type_name -> holdfast.log.v1.Label
+	14, // 13: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
+	15, // 14: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
+	16, // 15: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
+	17, // 16: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
+	18, // 17: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
+	19, // 18: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
+	4,  // 19: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
+	0,  // 20: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_log_v1_log_proto_init() }
@@ -1703,8 +1823,9 @@ func file_holdfast_log_v1_log_proto_init() {
 		(*Command_Configure)(nil),
 		(*Command_ClaimIds)(nil),
 		(*Command_UpgradeSession)(nil),
+		(*Command_SetCapacity)(nil),
 	}
-	file_holdfast_log_v1_log_proto_msgTypes[11].OneofWrappers = []any{
+	file_holdfast_log_v1_log_proto_msgTypes[12].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Session)(nil),
 		(*Record_Mark)(nil),
@@ -1718,7 +1839,7 @@ func file_holdfast_log_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_log_v1_log_proto_rawDesc), len(file_holdfast_log_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -232,7 +232,9 @@ type Hello struct {
 	// Counts the streams of the process.
 	Stream uint64 `protobuf:"varint,4,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Identity of the node's data directory; the leader's newest configuration names the same one.
-	Directory     uint64 `protobuf:"fixed64,5,opt,name=directory,proto3" json:"directory,omitempty"`
+	Directory uint64 `protobuf:"fixed64,5,opt,name=directory,proto3" json:"directory,omitempty"`
+	// The newest form of log entries that the node reads: 0 before there was a number, 1 with SetCapacity.
+	LogVersion    uint32 `protobuf:"varint,6,opt,name=log_version,json=logVersion,proto3" json:"log_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -302,6 +304,13 @@ func (x *Hello) GetDirectory() uint64 {
 	return 0
 }
 
+func (x *Hello) GetLogVersion() uint32 {
+	if x != nil {
+		return x.LogVersion
+	}
+	return 0
+}
+
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
@@ -365,7 +374,14 @@ type Heartbeat struct {
 	// Sessions in answers newly confirmed that were not taken (S1).
 	NotTaken []uint64 `protobuf:"fixed64,4,rep,packed,name=not_taken,json=notTaken,proto3" json:"not_taken,omitempty"`
 	// The highest attachment the leader has applied (M3).
-	Attachment    uint64 `protobuf:"varint,5,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	Attachment uint64 `protobuf:"varint,5,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	// The node that gets this heartbeat has a vote once it has applied this entry: every other voter that is not lost has (R6). The largest
+	// value: it has none yet. 0: a leader of a release that does not say.
+	VotesFrom uint64 `protobuf:"varint,10,opt,name=votes_from,json=votesFrom,proto3" json:"votes_from,omitempty"`
+	// An index that the leader has applied: answers report the digest that their node's state has there (D1). 0: none.
+	Compare uint64 `protobuf:"varint,11,opt,name=compare,proto3" json:"compare,omitempty"`
+	// What the newest comparison has found (D2).
+	Compared      *Comparison `protobuf:"bytes,12,opt,name=compared,proto3" json:"compared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,6 +451,81 @@ func (x *Heartbeat) GetAttachment() uint64 {
 	return 0
 }
 
+func (x *Heartbeat) GetVotesFrom() uint64 {
+	if x != nil {
+		return x.VotesFrom
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetCompare() uint64 {
+	if x != nil {
+		return x.Compare
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetCompared() *Comparison {
+	if x != nil {
+		return x.Compared
+	}
+	return nil
+}
+
+// Comparison is what a comparison of digests has found.
+type Comparison struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// The digest of a quorum of the voters, 16 bytes; empty: they differ at the index, and no quorum has the same.
+	Digest        []byte `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Comparison) Reset() {
+	*x = Comparison{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Comparison) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Comparison) ProtoMessage() {}
+
+func (x *Comparison) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
+func (*Comparison) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Comparison) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Comparison) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 // Answer is a chunk of a learner's part of a round (R2, T3).
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -443,19 +534,31 @@ type Answer struct {
 	Term uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	// h of R2: the highest attachment the learner has applied, read after the touch table was taken.
 	Attachment uint64 `protobuf:"varint,3,opt,name=attachment,proto3" json:"attachment,omitempty"`
-	// Since when the learner can vouch (E1), as an age.
+	// Since when the learner's process runs without a stall (E1), as an age.
 	VouchAge *durationpb.Duration `protobuf:"bytes,4,opt,name=vouch_age,json=vouchAge,proto3" json:"vouch_age,omitempty"`
 	// Sessions with ages, packed: see session.AppendTouches.
 	Touches []byte `protobuf:"bytes,5,opt,name=touches,proto3" json:"touches,omitempty"`
 	// Set on the last chunk of the answer.
-	Last          bool `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`
+	Last bool `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`
+	// The newest entry that the learner's node has applied (R6).
+	Applied uint64 `protobuf:"varint,10,opt,name=applied,proto3" json:"applied,omitempty"`
+	// Since when the learner's process runs at all (E1), as an age. Not set by a node of a former release: then each of
+	// its stalls counts as a restart.
+	ProcessAge *durationpb.Duration `protobuf:"bytes,11,opt,name=process_age,json=processAge,proto3" json:"process_age,omitempty"`
+	// What the stalls of the learner's process are credited with in total (E1): the time that they and two intervals
+	// after each cover.
+	Credit *durationpb.Duration `protobuf:"bytes,12,opt,name=credit,proto3" json:"credit,omitempty"`
+	// The index that the leader compares, and the digest of 16 bytes that the state of the learner's node has there (D1); 0 and empty while the
+	// node has not applied the index, and when it does not know the digest.
+	DigestIndex   uint64 `protobuf:"varint,15,opt,name=digest_index,json=digestIndex,proto3" json:"digest_index,omitempty"`
+	Digest        []byte `protobuf:"bytes,16,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +570,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +583,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{5}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Answer) GetRound() uint64 {
@@ -525,6 +628,41 @@ func (x *Answer) GetLast() bool {
 	return false
 }
 
+func (x *Answer) GetApplied() uint64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *Answer) GetProcessAge() *durationpb.Duration {
+	if x != nil {
+		return x.ProcessAge
+	}
+	return nil
+}
+
+func (x *Answer) GetCredit() *durationpb.Duration {
+	if x != nil {
+		return x.Credit
+	}
+	return nil
+}
+
+func (x *Answer) GetDigestIndex() uint64 {
+	if x != nil {
+		return x.DigestIndex
+	}
+	return 0
+}
+
+func (x *Answer) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 // Request is asked of the leader on behalf of a client of the learner.
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -544,7 +682,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -556,7 +694,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -569,7 +707,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{6}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Request) GetSeq() uint64 {
@@ -693,7 +831,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +843,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +856,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{7}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OpenRequest) GetRequestId() []byte {
@@ -759,7 +897,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +909,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +922,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Label) GetKey() string {
@@ -812,7 +950,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +962,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +975,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResumeRequest) GetToken() *v1.Token {
@@ -870,7 +1008,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +1020,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +1033,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CloseRequest) GetToken() *v1.Token {
@@ -916,7 +1054,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1066,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1079,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadRequest) GetRemaining() []uint64 {
@@ -964,7 +1102,7 @@ type ClaimRequest struct {
 
 func (x *ClaimRequest) Reset() {
 	*x = ClaimRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1114,7 @@ func (x *ClaimRequest) String() string {
 func (*ClaimRequest) ProtoMessage() {}
 
 func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1127,7 @@ func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ClaimRequest) GetMs() int64 {
@@ -1025,7 +1163,7 @@ type UpgradeRequest struct {
 
 func (x *UpgradeRequest) Reset() {
 	*x = UpgradeRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1175,7 @@ func (x *UpgradeRequest) String() string {
 func (*UpgradeRequest) ProtoMessage() {}
 
 func (x *UpgradeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1188,7 @@ func (x *UpgradeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpgradeRequest) GetSessionId() uint64 {
@@ -1126,7 +1264,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1276,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1289,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -1231,17 +1369,19 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\awelcome\x18\x01 \x01(\v2\x19.holdfast.peer.v1.WelcomeH\x00R\awelcome\x12;\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x1b.holdfast.peer.v1.HeartbeatH\x00R\theartbeat\x12/\n" +
 	"\x05reply\x18\x03 \x01(\v2\x17.holdfast.peer.v1.ReplyH\x00R\x05replyB\t\n" +
-	"\amessage\"\x92\x01\n" +
+	"\amessage\"\xb3\x01\n" +
 	"\x05Hello\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\rR\x04node\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x16\n" +
 	"\x06stream\x18\x04 \x01(\x04R\x06stream\x12\x1c\n" +
-	"\tdirectory\x18\x05 \x01(\x06R\tdirectory\"5\n" +
+	"\tdirectory\x18\x05 \x01(\x06R\tdirectory\x12\x1f\n" +
+	"\vlog_version\x18\x06 \x01(\rR\n" +
+	"logVersion\"5\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06leader\x18\x02 \x01(\rR\x06leader\"\x90\x01\n" +
+	"\x06leader\x18\x02 \x01(\rR\x06leader\"\x83\x02\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -1249,7 +1389,16 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_taken\x18\x04 \x03(\x06R\bnotTaken\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x05 \x01(\x04R\n" +
-	"attachment\"\xb8\x01\n" +
+	"attachment\x12\x1d\n" +
+	"\n" +
+	"votes_from\x18\n" +
+	" \x01(\x04R\tvotesFrom\x12\x18\n" +
+	"\acompare\x18\v \x01(\x04R\acompare\x128\n" +
+	"\bcompared\x18\f \x01(\v2\x1c.holdfast.peer.v1.ComparisonR\bcompared\":\n" +
+	"\n" +
+	"Comparison\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"\xfc\x02\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x1e\n" +
@@ -1258,7 +1407,14 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"attachment\x126\n" +
 	"\tvouch_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvouchAge\x12\x18\n" +
 	"\atouches\x18\x05 \x01(\fR\atouches\x12\x12\n" +
-	"\x04last\x18\x06 \x01(\bR\x04last\"\xf6\x02\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\x12\x18\n" +
+	"\aapplied\x18\n" +
+	" \x01(\x04R\aapplied\x12:\n" +
+	"\vprocess_age\x18\v \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"processAge\x121\n" +
+	"\x06credit\x18\f \x01(\v2\x19.google.protobuf.DurationR\x06credit\x12!\n" +
+	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
+	"\x06digest\x18\x10 \x01(\fR\x06digest\"\xf6\x02\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
@@ -1323,57 +1479,61 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 	return file_holdfast_peer_v1_peer_proto_rawDescData
 }
 
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*LearnerMessage)(nil),      // 0: holdfast.peer.v1.LearnerMessage
 	(*LeaderMessage)(nil),       // 1: holdfast.peer.v1.LeaderMessage
 	(*Hello)(nil),               // 2: holdfast.peer.v1.Hello
 	(*Welcome)(nil),             // 3: holdfast.peer.v1.Welcome
 	(*Heartbeat)(nil),           // 4: holdfast.peer.v1.Heartbeat
-	(*Answer)(nil),              // 5: holdfast.peer.v1.Answer
-	(*Request)(nil),             // 6: holdfast.peer.v1.Request
-	(*OpenRequest)(nil),         // 7: holdfast.peer.v1.OpenRequest
-	(*Label)(nil),               // 8: holdfast.peer.v1.Label
-	(*ResumeRequest)(nil),       // 9: holdfast.peer.v1.ResumeRequest
-	(*CloseRequest)(nil),        // 10: holdfast.peer.v1.CloseRequest
-	(*ReadRequest)(nil),         // 11: holdfast.peer.v1.ReadRequest
-	(*ClaimRequest)(nil),        // 12: holdfast.peer.v1.ClaimRequest
-	(*UpgradeRequest)(nil),      // 13: holdfast.peer.v1.UpgradeRequest
-	(*Reply)(nil),               // 14: holdfast.peer.v1.Reply
-	(*durationpb.Duration)(nil), // 15: google.protobuf.Duration
-	(*v1.Token)(nil),            // 16: holdfast.v1.Token
-	(*v1.Session)(nil),          // 17: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),      // 18: holdfast.v1.ErrorDetail
+	(*Comparison)(nil),          // 5: holdfast.peer.v1.Comparison
+	(*Answer)(nil),              // 6: holdfast.peer.v1.Answer
+	(*Request)(nil),             // 7: holdfast.peer.v1.Request
+	(*OpenRequest)(nil),         // 8: holdfast.peer.v1.OpenRequest
+	(*Label)(nil),               // 9: holdfast.peer.v1.Label
+	(*ResumeRequest)(nil),       // 10: holdfast.peer.v1.ResumeRequest
+	(*CloseRequest)(nil),        // 11: holdfast.peer.v1.CloseRequest
+	(*ReadRequest)(nil),         // 12: holdfast.peer.v1.ReadRequest
+	(*ClaimRequest)(nil),        // 13: holdfast.peer.v1.ClaimRequest
+	(*UpgradeRequest)(nil),      // 14: holdfast.peer.v1.UpgradeRequest
+	(*Reply)(nil),               // 15: holdfast.peer.v1.Reply
+	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
+	(*v1.Token)(nil),            // 17: holdfast.v1.Token
+	(*v1.Session)(nil),          // 18: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),      // 19: holdfast.v1.ErrorDetail
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	2,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
-	5,  // 1: holdfast.peer.v1.LearnerMessage.answer:type_name -> holdfast.peer.v1.Answer
-	6,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
+	6,  // 1: holdfast.peer.v1.LearnerMessage.answer:type_name -> holdfast.peer.v1.Answer
+	7,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
 	3,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
 	4,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	14, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
-	15, // 6: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	7,  // 7: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
-	9,  // 8: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
-	10, // 9: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
-	11, // 10: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
-	12, // 11: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
-	13, // 12: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
-	15, // 13: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	8,  // 14: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	16, // 15: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	16, // 16: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	15, // 17: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	8,  // 18: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	17, // 19: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	18, // 20: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	0,  // 21: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	1,  // 22: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	22, // [22:23] is the sub-list for method output_type
-	21, // [21:22] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	15, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
+	5,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
+	16, // 7: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	16, // 8: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	16, // 9: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	8,  // 10: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
+	10, // 11: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
+	11, // 12: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
+	12, // 13: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
+	13, // 14: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
+	14, // 15: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
+	16, // 16: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	9,  // 17: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	17, // 18: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	17, // 19: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	16, // 20: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	9,  // 21: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	18, // 22: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	19, // 23: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	0,  // 24: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	1,  // 25: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	25, // [25:26] is the sub-list for method output_type
+	24, // [24:25] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -1391,7 +1551,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*LeaderMessage_Heartbeat)(nil),
 		(*LeaderMessage_Reply)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[6].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[7].OneofWrappers = []any{
 		(*Request_Open)(nil),
 		(*Request_Resume)(nil),
 		(*Request_Close)(nil),
@@ -1405,7 +1565,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
