@@ -171,8 +171,12 @@ up: images ## Start a cluster in containers; NODES=3 or 5
 .PHONY: down
 down: ## Stop what make up started; DATA=remove removes the nodes' data too
 	@for nodes in 3 5; do \
-		profile=; if [ $$nodes = 5 ]; then profile='--profile five'; fi; \
-		$(COMPOSE) -f deploy/compose.yaml -p holdfast$$nodes $$profile down --remove-orphans $(if $(filter remove,$(DATA)),--volumes); \
+		of="--filter label=com.docker.compose.project=holdfast$$nodes"; \
+		if [ -n "$$(docker ps -aq $$of; docker network ls -q $$of)" ]; then \
+			profile=; if [ $$nodes = 5 ]; then profile='--profile five'; fi; \
+			$(COMPOSE) -f deploy/compose.yaml -p holdfast$$nodes $$profile down --remove-orphans; \
+		fi; \
+		$(if $(filter remove,$(DATA)),docker volume ls -q $$of | xargs -r docker volume rm;) \
 	done
 
 # ---- tools, built when tools/go.mod changed

@@ -49,11 +49,7 @@ func (l *loop) received(c *conn, msg *holdfastv1.ServerMessage) {
 	case *holdfastv1.ServerMessage_Gone:
 		l.gone(m.Gone)
 	case *holdfastv1.ServerMessage_Moved:
-		for _, id := range m.Moved.GetIds() {
-			if h := l.sessions[session.ID(id)]; h != nil {
-				l.moved(h, c)
-			}
-		}
+		l.movedAll(c, m.Moved)
 	case *holdfastv1.ServerMessage_Jeopardy:
 		l.inJeopardy(c, m.Jeopardy)
 	case *holdfastv1.ServerMessage_JeopardyEnded:
@@ -103,7 +99,7 @@ func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
 		h := &held{s: newSession(call.ctx, l, g.Token), joining: call}
 		call.h = h
 		l.sessions[g.Session.ID] = h
-		l.attach(h, c, r, 0, g)
+		l.attach(h, c, r, g)
 	}
 }
 
@@ -135,7 +131,7 @@ func (l *loop) resumed(c *conn, r *request, b *resumeBody, m *holdfastv1.Resumed
 	if now := b.h.token; g.Token.Local && !now.Local { // another connection was the first to tell that it has become global since
 		g.Token, g.Session.Local, g.Session.Attachment = now, false, now.Attachment
 	}
-	l.attach(b.h, c, r, b.attempt, g)
+	l.attach(b.h, c, r, g)
 }
 
 // failed handles a refusal by the kind of request it refuses.
@@ -220,6 +216,8 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 		return
 	case h.resuming != r: // a newer one is under way: its answer counts
 		return
+	case l.takeOver(c, r, h, err):
+		return
 	case dead(err) && verdict != elsewhere, h.joining != nil && verdict == final:
 		l.served(c)
 		l.end(h, err)
@@ -230,10 +228,6 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 		if errors.Is(err, session.ErrOutcomeUnknown) {
 			l.unknown(h.joining)
 		}
-	}
-	// A node that lags may have said so after the move took effect.
-	if errors.Is(err, session.ErrLagging) || verdict != elsewhere && !errors.Is(err, session.ErrClosing) {
-		h.unsettled = max(h.unsettled, b.attempt)
 	}
 	if verdict == elsewhere {
 		l.resumeElsewhere(c, r, h, err)
@@ -288,7 +282,7 @@ func (l *loop) closeRefused(c *conn, r *request, h *held, err error) {
 	case errors.Is(err, session.ErrExpired):
 		l.expired(h, err)
 	case errors.Is(err, session.ErrMoved):
-		l.moved(h, c)
+		l.moved(h, c, holder(err))
 	case dead(err):
 		c.stray = true // the node serves it still: a touch of all its sessions would keep it alive
 		l.end(h, err)

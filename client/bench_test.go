@@ -36,7 +36,7 @@ func add(b *testing.B, l *loop, c *conn, id session.ID) {
 	b.Helper()
 	h := &held{s: newSession(b.Context(), l, session.Token{ID: id, Attachment: 1})}
 	l.sessions[id] = h
-	l.attach(h, c, &request{sent: l.now}, 0, session.Grant{
+	l.attach(h, c, &request{sent: l.now}, session.Grant{
 		Session: session.Session{ID: id, Timeout: benchTimeout, Owner: 1, Attachment: 1},
 		Token:   session.Token{ID: id, Attachment: 1}, SafeFor: promised(benchTimeout),
 	})

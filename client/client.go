@@ -96,12 +96,16 @@ func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	return s, nil
 }
 
-// Resume takes over the session of t, whichever attachment t names (see [session.ParseToken]), and keeps it alive from then on; a client that held
-// it until now is told [session.ErrMoved]. It is repeated until ctx ends or the cluster refuses it for good:
-// [session.ExpiredError], [session.ErrBadCredential]. [ErrHeld] when this client holds the session.
+// Resume takes over the session of t, whichever attachment t names (see [session.ParseToken]), and keeps it alive
+// from then on; a client that held it until now is told [session.ErrMoved]. It is repeated until ctx ends or the
+// cluster refuses it for good: [session.ExpiredError], [session.ErrBadCredential], and [session.ErrMoved] when
+// another process was sooner eleven times. [ErrHeld] when this client holds the session. Once Resume has returned,
+// the session is taken back from nobody: a client that loses its connection, and whose session another process takes
+// over meanwhile, is told [session.ErrMoved].
 //
-// A local session is resumed by its node alone. A client that holds nothing else goes round its servers to find that; one
-// that does stays where it is, and if that is another node the error is a [session.ExpiredError] whose LocalTo is not 0.
+// A local session is resumed by its node alone. A client that holds nothing else goes round its servers to find that;
+// one that does stays where it is, and if that is another node the error is a [session.ExpiredError] whose LocalTo is
+// not 0.
 func (c *Client) Resume(ctx context.Context, t session.Token) (*Session, error) {
 	if t.ID == 0 {
 		return nil, fmt.Errorf("resume session: %w", &session.FieldError{Field: "token", Limit: "a session id that is not zero"})

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// suspendedBeyond is how far wall time may run ahead of monotonic time between two looks before the machine counts as
-// having been suspended (S5).
+// suspendedBeyond is how far wall time may run ahead of monotonic time, all suspensions since the last one that was noticed
+// taken together, before the machine counts as having been suspended (S5).
 const suspendedBeyond = time.Second
 
 // clock tells the time and notices that the machine was suspended: promises are counted on the monotonic clock, which
@@ -15,10 +15,12 @@ type clock struct {
 	// wall is a seam for tests: the wall clock's reading at a moment.
 	wall func(now time.Time) time.Time
 
-	mu          sync.Mutex
-	last        time.Time // guarded by mu; monotonic
-	lastWall    time.Time // guarded by mu
-	suspensions uint64    // guarded by mu
+	mu sync.Mutex
+	// base and baseWall are what both clocks read when wall time was last put in relation to monotonic time: at the first
+	// look, after a suspension that was noticed, and whenever the wall clock was set back. Wall time is compared with this
+	// one relation, not from look to look, so that short suspensions add up. guarded by mu
+	base, baseWall time.Time
+	suspensions    uint64 // guarded by mu
 }
 
 func newClock() *clock {
@@ -33,9 +35,13 @@ func (c *clock) look() (now time.Time, suspensions uint64) {
 	defer c.mu.Unlock()
 	now = time.Now()
 	wall := c.wall(now)
-	if !c.last.IsZero() && wall.Sub(c.lastWall)-now.Sub(c.last) > suspendedBeyond {
+	ahead := wall.Sub(c.baseWall) - now.Sub(c.base)
+	suspended := !c.base.IsZero() && ahead > suspendedBeyond
+	if suspended {
 		c.suspensions++
 	}
-	c.last, c.lastWall = now, wall
+	if suspended || c.base.IsZero() || ahead < 0 {
+		c.base, c.baseWall = now, wall
+	}
 	return now, c.suspensions
 }

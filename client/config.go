@@ -75,7 +75,7 @@ type Config struct {
 	// OnNode, when set, is told where the client's connection for sessions is each time it is at another node, or the node can
 	// do something else: its address, and what it said of itself last, zero before it has; all is zero without a connection.
 	// It is called by the client's own goroutine, and in a [Pool] by each connection's: it must return soon, and not call
-	// the client.
+	// the client. While it does not return no session is touched; contexts end when their promises do all the same.
 	OnNode func(address string, state session.NodeState)
 	// InFlight says what becomes of requests on a connection that is lost.
 	InFlight InFlight
@@ -95,7 +95,7 @@ func (cfg Config) complete() (Config, error) {
 	if cfg.ConnectString != "" {
 		parsed, err := ParseConnectString(cfg.ConnectString)
 		if len(cfg.Endpoints) > 0 {
-			err = errors.Join(err, &session.FieldError{Field: "endpoints", Limit: "none beside a connect string"})
+			err = errors.Join(err, &session.FieldError{Field: "endpoints", Limit: "must be empty beside a connect string"})
 		}
 		errs = append(errs, err)
 		cfg.Endpoints, cfg.chroot = parsed.Servers, parsed.Chroot
@@ -144,7 +144,7 @@ func checkEndpoints(endpoints []string) error {
 	for _, e := range endpoints {
 		address, limit := parseServer(e, "")
 		if limit == "" && seen[address] {
-			limit = fmt.Sprintf("each once, not twice %q", address)
+			limit = fmt.Sprintf("must name each server once, not %q twice", address)
 		}
 		if limit != "" {
 			errs = append(errs, &session.FieldError{Field: "endpoints", Limit: limit})

@@ -46,14 +46,14 @@ func ParseConnectString(s string) (ConnectString, error) {
 	}
 	for server := range strings.SplitSeq(list, ",") {
 		if len(c.Servers) == MaxServers {
-			return ConnectString{}, &session.FieldError{Field: connectString, Limit: fmt.Sprintf("at most %d servers", MaxServers)}
+			return ConnectString{}, &session.FieldError{Field: connectString, Limit: fmt.Sprintf("must name at most %d servers", MaxServers)}
 		}
 		address, limit := parseServer(strings.TrimSpace(server), DefaultPort)
 		if limit != "" {
 			return ConnectString{}, &session.FieldError{Field: connectString, Limit: limit}
 		}
 		if slices.Contains(c.Servers, address) {
-			return ConnectString{}, &session.FieldError{Field: connectString, Limit: fmt.Sprintf("each server once, not %q twice", address)}
+			return ConnectString{}, &session.FieldError{Field: connectString, Limit: fmt.Sprintf("must name each server once, not %q twice", address)}
 		}
 		c.Servers = append(c.Servers, address)
 	}

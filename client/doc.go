@@ -78,6 +78,11 @@
 // What is in flight on a connection that is lost is repeated safely, or ends with [session.ErrOutcomeUnknown]: see
 // [InFlight]. [Client.UpdateServers] replaces the servers at run time.
 //
+// # Handing a session over
+//
+// Whoever has a session's token takes it over with [Client.Resume] (M1). The client that held it is told
+// [session.ErrMoved], and takes it back by no resume of its own: none that is under way, and none after a lost connection.
+//
 // # Local sessions
 //
 // A session that was opened with [SessionOptions].Local lives at one node (L1), and its client looks for that node before any

@@ -47,8 +47,8 @@ func (c *fakeCluster) promising(id session.ID, d time.Duration) {
 
 type fakeSession struct {
 	session.Session
-	instance, attempt uint64
-	served            *fakeStream // nil when its owner has lost the connection
+	attempt uint64
+	served  *fakeStream // nil when its owner has lost the connection
 }
 
 // fakeNode is one address. Its fields are guarded by the cluster's mu.
@@ -317,7 +317,7 @@ func newTestClient(t *testing.T, c *fakeCluster, endpoints []string) *Client {
 
 func newClientWith(t *testing.T, cfg Config) *Client {
 	t.Helper()
-	cfg.Instance, cfg.Rand = 7, rand.NewPCG(1, 2)
+	cfg.Rand = rand.NewPCG(1, 2)
 	cl, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

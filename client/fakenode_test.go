@@ -200,7 +200,7 @@ func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, r
 		return nil, false, err
 	}
 	if m.GetLocal() && c.localOff {
-		return nil, false, &session.FieldError{Field: "local", Limit: "only false while the cluster's setting local_sessions is off"}
+		return nil, false, &session.FieldError{Field: "local", Limit: "false while the cluster's setting local_sessions is off"}
 	}
 	c.opened++
 	c.attachment++
@@ -220,16 +220,27 @@ func (n *fakeNode) resume(s *fakeStream, m *holdfastv1.Resume) (*fakeSession, er
 	if err != nil {
 		return nil, err
 	}
-	if held.instance == m.GetInstance() && m.GetAttempt() < held.attempt {
-		return nil, session.ErrMoved
+	named, same := m.GetToken(), held.Instance == m.GetInstance()
+	switch { // M1
+	case same && m.GetAttempt() < held.attempt:
+		return nil, session.MovedTo(held.Session)
+	case !same && held.Instance != 0 && (named.GetAttachment() != held.Attachment || named.GetLocal() != held.Local):
+		return nil, session.MovedTo(held.Session)
 	}
 	if old := held.served; old != nil && old != s {
-		go old.push(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: &holdfastv1.Moved{Ids: []uint64{uint64(held.ID)}}}})
+		go old.push(movedMessage(held.ID, m.GetInstance()))
 	}
 	n.c.attachment++
 	held.Owner, held.Attachment, held.served = n.number, n.c.attachment, s
-	held.instance, held.attempt = m.GetInstance(), m.GetAttempt()
+	held.Instance, held.attempt = m.GetInstance(), m.GetAttempt()
 	return held, nil
+}
+
+// movedMessage is the word that an instance has resumed a session.
+func movedMessage(id session.ID, by uint64) *holdfastv1.ServerMessage {
+	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: &holdfastv1.Moved{
+		Ids: []uint64{uint64(id)}, Instances: []uint64{by},
+	}}}
 }
 
 func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerMessage {
@@ -242,7 +253,7 @@ func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerM
 		}
 		err := n.failures[id]
 		if err == nil && held.served != s {
-			err = session.ErrMoved
+			err = session.MovedTo(held.Session)
 		}
 		if err != nil {
 			answer.Failures = append(answer.Failures, &holdfastv1.TouchFailure{Id: uint64(id), Error: transport.Detail(err)})
@@ -273,7 +284,7 @@ func (n *fakeNode) upgrade(p *holdfastv1.Token) (*fakeSession, error) {
 	case err != nil:
 		return nil, err
 	case held.Owner != n.number, !p.GetLocal() && held.Attachment != p.GetAttachment():
-		return nil, session.ErrMoved // a global one is touched
+		return nil, session.MovedTo(held.Session) // a global one is touched
 	case held.Local && n.c.upgradeOff:
 		return nil, &session.FieldError{Field: "token", Limit: "only of a global session while the cluster's setting local_session_upgrade is off"}
 	case held.Local:
@@ -289,7 +300,7 @@ func (n *fakeNode) close(p *holdfastv1.Token) error {
 		return err
 	}
 	if held.Attachment != p.GetAttachment() || held.Local != p.GetLocal() {
-		return session.ErrMoved
+		return session.MovedTo(held.Session)
 	}
 	n.c.end(held.ID, session.CauseClosed)
 	return nil

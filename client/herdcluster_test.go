@@ -194,12 +194,15 @@ func (v herdView) Ascend(after session.ID, yield func(session.Session) bool) {
 func (v herdView) AppliedIndex() uint64 { return v.state.AppliedIndex() }
 func (v herdView) ShownIndex() uint64   { return v.state.ShownIndex() }
 func (v herdView) CommitIndex() uint64  { return v.state.AppliedIndex() }
+func (v herdView) LastIndex() uint64    { return v.state.AppliedIndex() }
 func (v herdView) Attachment() uint64   { return v.state.Attachment() }
 func (herdView) Term() uint64           { return herdTerm }
 
 func (herdView) Members() []session.Member {
 	return []session.Member{{Node: 1, Voter: true}, {Node: 2, Voter: true}, {Node: 3, Voter: true}}
 }
+
+func (v herdView) DigestAt(index uint64) ([16]byte, bool) { return v.state.DigestAt(index) }
 
 func (v herdView) WaitApplied(ctx context.Context, index uint64) error {
 	return v.state.WaitApplied(ctx, index)

@@ -243,10 +243,10 @@ func (hc *herdConn) Gone(c session.Certificate) {
 }
 
 // Moved is told by the node: to an attachment that this connection was granted, unless the client is at another one already, which has nothing to hear of it.
-func (*herdConn) Moved(session.ID, uint64) {}
+func (*herdConn) Moved(session.ID, uint64, uint64) {}
 
 // MovedLocally is told of local sessions.
-func (*herdConn) MovedLocally(session.ID, uint64) {}
+func (*herdConn) MovedLocally(session.ID, uint64, uint64) {}
 
 // Jeopardy is told by the node.
 func (hc *herdConn) Jeopardy(time.Time, []string) {

@@ -66,12 +66,11 @@ type held struct {
 	// lifting: an upgrade was sent whose outcome is not known. The session may be at home at every node.
 	lifting bool
 
-	on       *conn  // whose stream serves it, nil while none does
-	since    uint64 // the newest seq there when it was attached
-	attached uint64 // attempt that made the attachment; 0 is the open
-	resuming *request
-	// unsettled is the newest attempt whose outcome was never heard: a Moved may tell of it (M1).
-	unsettled uint64
+	on        *conn  // whose stream serves it, nil while none does
+	since     uint64 // the newest seq there when it was attached
+	resuming  *request
+	contested int  // refusals that the resume of a caller who takes the session over has met: see takeOver
+	doubted   bool // was resumed because a node said that it had moved, and not who has it: see moved
 	closeSent bool
 
 	until    time.Time // the latest promise

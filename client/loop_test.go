@@ -45,8 +45,8 @@ func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
 	l, c, h := staged(t)
 	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
 	h.on = nil
-	h.resuming = &request{seq: 1, body: &resumeBody{h: h, attempt: 3}}
-	l.resumeRefused(l.next, h.resuming, &resumeBody{h: h, attempt: 3}, session.ErrNoLeader)
+	h.resuming = &request{seq: 1, body: &resumeBody{h: h}}
+	l.resumeRefused(l.next, h.resuming, &resumeBody{h: h}, session.ErrNoLeader)
 	if l.next != nil || len(c.queue) != 1 || h.resuming != c.queue[0] {
 		t.Errorf("next %v, queue %v: want the session resumed through the connection there is", l.next, c.queue)
 	}

@@ -201,8 +201,9 @@ func (l *loop) failedNext(err error) {
 	}
 }
 
-// drop forgets a connection. Requests that wait on it go through the next one, unless they were sent and their callers want
-// to know instead; the outcome of its resumes will never be heard. Sessions that it served are told when err is set.
+// drop forgets a connection. Requests that wait on it go through the next one, unless they were sent and their
+// callers want to know instead; the outcome of its resumes will never be heard: one that takes effect later is known
+// by its instance (see moved). Sessions that it served are told when err is set.
 func (l *loop) drop(c *conn, err error) {
 	c.cancel()
 	if c == l.cur {
@@ -213,7 +214,6 @@ func (l *loop) drop(c *conn, err error) {
 	for _, r := range c.inflight {
 		switch b := r.body.(type) {
 		case *resumeBody:
-			b.h.unsettled = max(b.h.unsettled, b.attempt)
 			l.unknown(b.h.joining)
 		case *openBody:
 			l.unknown(b.call)

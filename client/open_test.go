@@ -360,10 +360,10 @@ func TestConfigNamesAllThatIsWrong(t *testing.T) {
 		t.Fatal("New takes what is wrong")
 	}
 	wantStrings(t, strings.Split(strings.TrimPrefix(err.Error(), "configure client: "), "\n"),
-		`endpoints out of range: host:port with a port from 1 to 65535, not "localhost"`,
-		"min backoff out of range: positive, or 0 for the default, not -1ns",
-		"connect timeout out of range: positive, or 0 for the default, not -2ns",
-		"hedge delay out of range: positive, or 0 for the default, not -3ns")
+		`endpoints must be host:port with a port from 1 to 65535, not "localhost"`,
+		"min backoff must be positive, or 0 for the default, not -1ns",
+		"connect timeout must be positive, or 0 for the default, not -2ns",
+		"hedge delay must be positive, or 0 for the default, not -3ns")
 	if _, err = New(Config{Endpoints: []string{"a:1"}, MaxBackoff: -1}); err == nil || !strings.Contains(err.Error(), "max backoff") {
 		t.Errorf("New: got %v", err)
 	}

@@ -124,7 +124,9 @@ func TestRegistrarEnds(t *testing.T) {
 	}{
 		"hook stops it": {hook: fmt.Errorf("enough: %w", ErrStop), want: ErrStop},
 		"session is moved": {do: func(c *fakeCluster, x *registrarTrial) {
-			c.set(func() { c.node(1).failures = map[session.ID]error{x.Session().ID(): session.ErrMoved} })
+			c.set(func() {
+				c.node(1).failures = map[session.ID]error{x.Session().ID(): session.MovedTo(session.Session{Attachment: 1 << 20, Instance: 1})}
+			})
 		}, want: session.ErrMoved},
 		"session is closed": {do: func(_ *fakeCluster, x *registrarTrial) { _ = x.Session().Close(context.Background()) }, want: session.ErrClosed},
 		"open is refused": {do: func(c *fakeCluster, x *registrarTrial) {

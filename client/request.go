@@ -38,10 +38,9 @@ type openBody struct {
 }
 
 type resumeBody struct {
-	h       *held
-	on      *conn
-	attempt uint64 // 0 before it is sent
-	local   bool   // sent with a local token
+	h     *held
+	on    *conn
+	local bool // sent with a local token
 }
 
 type closeBody struct{ h *held }
@@ -72,12 +71,13 @@ func (b *openBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
 	}}}
 }
 
-// message takes a new attempt each time, so that whichever of them is applied last is the one whose answer counts (M1).
+// message takes a new attempt each time, so that whichever of them is applied last is the one whose answer counts,
+// and names the newest attachment that this client has been told of (M1).
 func (b *resumeBody) message(l *loop, seq uint64) *holdfastv1.ClientMessage {
 	l.attempts++
-	b.attempt, b.local = l.attempts, b.h.token.Local
+	b.local = b.h.token.Local
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
-		Seq: seq, Token: transport.TokenProto(b.h.token), Instance: l.cfg.Instance, Attempt: b.attempt,
+		Seq: seq, Token: transport.TokenProto(b.h.token), Instance: l.cfg.Instance, Attempt: l.attempts,
 		SeenIndex: l.demand(),
 	}}}
 }

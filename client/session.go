@@ -16,29 +16,22 @@ type Session struct {
 	timeout time.Duration // written before anyone but the loop sees the session
 	events  eventQueue
 	done    chan struct{}
-	// values is what the context of the opening call carried; contexts of the session are made from it.
-	values context.Context //nolint:containedctx // Context hands out contexts that outlive the call they get their values from
 
-	mu          sync.Mutex
-	state       State           // guarded by mu
-	granted     session.Session // guarded by mu; as of the newest open or resume
-	token       session.Token   // guarded by mu
-	until       time.Time       // guarded by mu; the latest promise, zero when none
-	suspensions uint64          // guarded by mu; those noticed when until was promised
-	closing     bool            // guarded by mu
-	err         error           // guarded by mu; set once, before done is closed
-
-	current context.Context         //nolint:containedctx // guarded by mu; what Context returns is made ahead of the call
-	cancel  context.CancelCauseFunc // guarded by mu; of current
+	mu       sync.Mutex
+	state    State           // guarded by mu
+	granted  session.Session // guarded by mu; as of the newest open or resume
+	token    session.Token   // guarded by mu
+	promised promise         // guarded by mu
+	closing  bool            // guarded by mu
+	err      error           // guarded by mu; set once, before done is closed
 }
 
 func newSession(ctx context.Context, l *loop, t session.Token) *Session {
 	s := &Session{
 		loop: l, clock: l.clock, id: t.ID, token: t, state: StateConnecting,
-		done: make(chan struct{}), values: context.WithoutCancel(ctx),
+		done: make(chan struct{}),
 	}
-	s.current, s.cancel = context.WithCancelCause(s.values)
-	s.cancel(ErrLapsed) // nothing is promised yet
+	s.promised = newPromise(context.WithoutCancel(ctx), s.runOut)
 	return s
 }
 
@@ -77,16 +70,17 @@ func (s *Session) SafeUntil() time.Time {
 	now, suspensions := s.clock.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.safe(now, suspensions) {
+	if !s.promised.holds(now, suspensions) {
 		return time.Time{}
 	}
-	return s.until
+	return s.promised.until
 }
 
 // Context returns a context that lives as long as a promise does. It ends at [Session.SafeUntil] when no later promise
 // has arrived by then, with the cause [ErrLapsed]; and at the end of the session, with the cause that [Session.Err]
 // returns; see context.Cause. So it ends before the cluster can expire the session, unless the machine was suspended:
-// then it ends when that is noticed, within a second of running.
+// then it ends when that is noticed, within a second of running. A timer of the session's own ends it: neither a Logger nor
+// an OnNode that blocks the client can make a context outlive its promise.
 //
 // A context that has ended stays ended. When the session gets a promise after a lapse, Context returns a new one from
 // then on, and [Regained] tells so: the session never expired meanwhile. While nothing is promised, Context returns one
@@ -95,10 +89,10 @@ func (s *Session) Context() context.Context {
 	now, suspensions := s.clock.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.safe(now, suspensions) {
-		s.cancel(ErrLapsed) // the loop may not have come to it yet; a former cause stays
+	if !s.promised.holds(now, suspensions) {
+		s.promised.drop(ErrLapsed) // the loop may not have come to it yet; a former cause stays
 	}
-	return s.current
+	return s.promised.current
 }
 
 // Done is closed when the session has ended for this client: closed, expired, moved to another client, or the client was
@@ -134,15 +128,9 @@ func (s *Session) Events() <-chan Event { return s.events.channel() }
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
-	s.until = time.Time{}
-	s.cancel(session.ErrClosed)
+	s.promised.drop(session.ErrClosed)
 	s.mu.Unlock()
 	return s.loop.close(ctx, s)
-}
-
-// safe reports whether the promise holds. The caller holds mu.
-func (s *Session) safe(now time.Time, suspensions uint64) bool {
-	return s.current.Err() == nil && now.Before(s.until) && suspensions == s.suspensions
 }
 
 // grant takes what an open or a resume brought.
@@ -159,26 +147,31 @@ func (s *Session) promise(until time.Time, suspensions uint64) {
 	if s.err != nil || s.closing {
 		return
 	}
-	s.until, s.suspensions = until, suspensions
-	if s.current.Err() != nil {
-		s.current, s.cancel = context.WithCancelCause(s.values)
-	}
+	s.promised.renew(until, suspensions)
 }
 
 // lapse drops the promise.
 func (s *Session) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.until = time.Time{}
-	s.cancel(ErrLapsed)
+	s.promised.drop(ErrLapsed)
+}
+
+// runOut drops the promise if it is over. The promise's timer calls it, whatever keeps the loop busy.
+func (s *Session) runOut() {
+	now, suspensions := s.clock.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.promised.holds(now, suspensions) {
+		s.promised.drop(ErrLapsed)
+	}
 }
 
 // end tells everyone who waits. Only the loop calls it, once.
 func (s *Session) end(err error) {
 	s.mu.Lock()
 	s.err = err
-	s.until = time.Time{}
-	s.cancel(err)
+	s.promised.drop(err)
 	s.mu.Unlock()
 	close(s.done)
 	s.events.end()

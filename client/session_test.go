@@ -246,7 +246,7 @@ func TestTouchFailures(t *testing.T) {
 		want  error // what the session ends with; nil: it goes on
 		event string
 	}{
-		{session.ErrMoved, session.ErrMoved, "moved"},
+		{session.MovedTo(session.Session{Attachment: 99, Instance: 9}), session.ErrMoved, "moved"},
 		{session.ErrExpired, session.ErrExpired, "ended"},
 		{session.ErrClosing, nil, ""},
 		{session.ErrLagging, nil, ""},

@@ -142,13 +142,10 @@ func (l *loop) rejoin() {
 	}
 }
 
-// attach notes that c serves h, as an open or the resume with that attempt brought about.
-func (l *loop) attach(h *held, c *conn, r *request, attempt uint64, g session.Grant) {
+// attach notes that c serves h, as an open or a resume brought about.
+func (l *loop) attach(h *held, c *conn, r *request, g session.Grant) {
 	first := h.timeout == 0
-	h.on, h.since, h.attached, h.token = c, c.seq, attempt, g.Token
-	if h.unsettled < attempt {
-		h.unsettled = 0 // the state machine refuses what is older (M1)
-	}
+	h.on, h.since, h.token = c, c.seq, g.Token
 	if h.resuming == r {
 		h.resuming = nil
 	}
@@ -222,23 +219,6 @@ func (l *loop) expired(h *held, err error) {
 		return
 	}
 	l.end(h, e)
-}
-
-// moved handles the news that c does not serve h any more, because it was resumed through another connection: by one of
-// this client's own resumes whose outcome it never heard, perhaps, and then it resumes again; else by another client.
-func (l *loop) moved(h *held, c *conn) {
-	if h.on != c {
-		return
-	}
-	h.on = nil
-	if h.resuming == nil && h.unsettled <= h.attached {
-		l.end(h, session.ErrMoved)
-		return
-	}
-	if h.resuming == nil {
-		l.emit(h, disconnected, errOvertaken)
-	}
-	l.rejoin()
 }
 
 // end lets go of a session and tells everyone who waits for it.

@@ -8,8 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// staged returns a loop that nothing runs, holding one session that a connection serves since its request 5, attached by
-// attempt 2.
+// staged returns a loop that nothing runs, holding one session that a connection serves since its request 5.
 func staged(t *testing.T) (*loop, *conn, *held) {
 	t.Helper()
 	cl, err := New(Config{Endpoints: []string{"n1:7400"}})
@@ -19,7 +18,7 @@ func staged(t *testing.T) (*loop, *conn, *held) {
 	l := newLoop(cl.cfg, cl.clock, cl.dice)
 	c := &conn{target: target{"n1:7400", "n1:7400"}, cancel: func() {}, inflight: make(map[uint64]*request)}
 	token := session.Token{ID: 1, Attachment: 9}
-	h := &held{s: newSession(t.Context(), l, token), token: token, on: c, since: 5, attached: 2}
+	h := &held{s: newSession(t.Context(), l, token), token: token, on: c, since: 5}
 	h.closing = []*call{newCall(t.Context())}
 	l.cur, l.sessions[1] = c, h
 	return l, c, h
@@ -33,24 +32,34 @@ func TestRefusedCloseOfAFormerAttachmentIsIgnored(t *testing.T) {
 	if !l.holds(h) || h.on != c || h.resuming != nil {
 		t.Errorf("held %v, served %v, resuming %v; want held and served as before", l.holds(h), h.on == c, h.resuming != nil)
 	}
-	l.closeRefused(c, &request{seq: 6, body: &closeBody{h}}, h, session.ErrMoved)
+	l.closeRefused(c, &request{seq: 6, body: &closeBody{h}}, h, session.MovedTo(session.Session{Attachment: 10, Instance: l.cfg.Instance + 1}))
 	if !errors.Is(h.s.Err(), session.ErrMoved) {
 		t.Errorf("after the refusal of the present attachment's close: %v, want that the session has moved", h.s.Err())
 	}
 }
 
-// A node that lags answers a resume that may have taken effect: the Moved that follows tells of it (M1).
-func TestM1LaggingResumeIsUnsettled(t *testing.T) {
-	l, c, h := staged(t)
-	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
-	h.resuming = &request{seq: 1, body: &resumeBody{h: h, attempt: 3}}
-	l.resumeRefused(l.next, h.resuming, &resumeBody{h: h, attempt: 3}, session.ErrLagging)
-	if h.unsettled != 3 {
-		t.Fatalf("unsettled is attempt %d, want 3", h.unsettled)
-	}
-	l.moved(h, c)
-	if !l.holds(h) || h.s.Err() != nil {
-		t.Errorf("the session has ended with %v, want that it is resumed again", h.s.Err())
+// A node that lags answers a resume that may have taken effect, and the Moved that follows says by whose resume it
+// was (M1).
+func TestM1OwnResumeThatTookEffectLate(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		by    func(own uint64) uint64
+		holds bool
+	}{
+		{"by this client's own", func(own uint64) uint64 { return own }, true},
+		{"by another's", func(own uint64) uint64 { return own + 1 }, false},
+		{"by nobody knows whose", func(uint64) uint64 { return 0 }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, c, h := staged(t)
+			l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
+			h.closing, h.resuming = nil, &request{seq: 1, body: &resumeBody{h: h}}
+			l.resumeRefused(l.next, h.resuming, &resumeBody{h: h}, session.ErrLagging)
+			l.movedAll(c, movedMessage(h.s.id, tt.by(l.cfg.Instance)).GetMoved())
+			if holds := l.holds(h) && h.s.Err() == nil; holds != tt.holds || (h.resuming != nil) != tt.holds {
+				t.Errorf("held %v, resumed again %v, ended with %v; want %v", holds, h.resuming != nil, h.s.Err(), tt.holds)
+			}
+		})
 	}
 }
 

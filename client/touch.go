@@ -104,7 +104,10 @@ func (l *loop) touched(c *conn, r *request, b *touchBody, answer *holdfastv1.Tou
 		}
 		if err := refused[h.s.id]; err != nil {
 			l.touchRefused(c, h, err)
-		} else if l.promise(h, r, safeFor, b.smallest) {
+			continue
+		}
+		h.doubted = false
+		if l.promise(h, r, safeFor, b.smallest) {
 			l.emit(h, regained, nil)
 		}
 	}
@@ -137,7 +140,7 @@ func (l *loop) touchPutOff(c *conn, err error) {
 func (l *loop) touchRefused(c *conn, h *held, err error) {
 	switch {
 	case errors.Is(err, session.ErrMoved):
-		l.moved(h, c)
+		l.moved(h, c, holder(err))
 	case errors.Is(err, session.ErrExpired):
 		l.expired(h, err)
 	case dead(err):

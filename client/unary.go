@@ -183,8 +183,14 @@ type Status struct {
 	Global, Local, Attached uint64
 	Ready                   bool
 	NotReadyBecause         string
+	// Warning is what a person should look into although the node serves.
+	Warning string
 	// Mode is what the node can do for clients (N1); 0 when it does not say.
 	Mode session.Mode
+	// MaxSessions is how many Global sessions there may be, StateBytes what the replicated state takes of a node's memory
+	// as the cluster counts, and MaxStateBytes how much it may take; a bound of 0 is none, or one that the node does not
+	// tell.
+	MaxSessions, StateBytes, MaxStateBytes uint64
 	// StateDigest is hexadecimal; the same on every node at the same applied index.
 	StateDigest string
 	Version     string
@@ -211,7 +217,8 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		Term: answer.GetTerm(), Leader: session.Node(answer.GetLeader()), LeaderAddress: answer.GetLeaderAddress(),
 		CommitIndex: answer.GetCommitIndex(), AppliedIndex: answer.GetAppliedIndex(),
 		Global: answer.GetSessionsGlobal(), Local: answer.GetSessionsLocal(), Attached: answer.GetSessionsAttached(),
-		Ready: answer.GetReady(), NotReadyBecause: answer.GetNotReadyBecause(),
+		Ready: answer.GetReady(), NotReadyBecause: answer.GetNotReadyBecause(), Warning: answer.GetWarning(),
+		MaxSessions: answer.GetMaxSessions(), StateBytes: answer.GetStateBytes(), MaxStateBytes: answer.GetMaxStateBytes(),
 		Mode: transport.ModeFrom(answer.GetMode()), StateDigest: answer.GetStateDigest(), Version: answer.GetVersion(),
 	}, nil
 }

@@ -134,7 +134,7 @@ func (l *loop) upgradeRefused(c *conn, r *request, h *held, err error) {
 	case errors.Is(err, session.ErrExpired):
 		l.expired(h, err)
 	case errors.Is(err, session.ErrMoved):
-		l.moved(h, c)
+		l.moved(h, c, holder(err))
 	case errors.Is(err, session.ErrBadCredential):
 		l.end(h, err)
 	case judge(err) == final:

@@ -110,6 +110,20 @@ func BenchmarkSnapshot(b *testing.B) {
 }
 
 // One iteration restores a million sessions.
+// BenchmarkScrub is of a processor that does nothing else: a node rests in between.
+func BenchmarkScrub(b *testing.B) {
+	s := New(Config{Logger: hclog.NewNullLogger()})
+	for i, data := range encodedOpens(b, million) {
+		s.Apply(&raft.Log{Index: uint64(i + 1), Term: 1, Data: data})
+	}
+	for b.Loop() {
+		if err := s.Scrub(nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/million, "ns/session")
+}
+
 func BenchmarkRestore(b *testing.B) {
 	r := filled(b, encodedOpens(b, million))
 	r.do(b, session.ForgetRequests{UpToIndex: r.next})

@@ -22,6 +22,8 @@ func check(c session.Command) error {
 		return checkUpgrade(c)
 	case session.ClaimIDs:
 		return checkClaim(c)
+	case session.SetCapacity:
+		return checkCapacity(c.Capacity)
 	case session.ForgetRequests, session.Configure:
 		return nil
 	default:
@@ -57,6 +59,8 @@ func checkMove(c session.MoveSession) error {
 		return outOfRange("owner", "1 to 254")
 	case c.Attempt == 0:
 		return outOfRange("attempt", "1 or more")
+	case c.NamedLocal && c.Named == 0:
+		return outOfRange("named", "not zero when it is a local one")
 	}
 	return nil
 }
@@ -86,6 +90,16 @@ func checkClaim(c session.ClaimIDs) error {
 		return outOfRange("ms", msLimit)
 	}
 	return session.CheckClaim(c.Count)
+}
+
+func checkCapacity(c session.Capacity) error {
+	switch {
+	case c.MaxSessions == 0 || c.MaxSessions > session.MaxCapacitySessions:
+		return outOfRange("max_sessions", fmt.Sprintf("1 to %d", session.MaxCapacitySessions))
+	case c.MaxBytes < session.MinCapacityBytes || c.MaxBytes > session.MaxCapacityBytes:
+		return outOfRange("max_state_bytes", fmt.Sprintf("%d to %d", session.MinCapacityBytes, session.MaxCapacityBytes))
+	}
+	return nil
 }
 
 func outOfRange(field, limit string) error { return &session.FieldError{Field: field, Limit: limit} }

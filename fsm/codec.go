@@ -79,22 +79,43 @@ var (
 	errUnknown = errors.New("unknown to this version")
 )
 
+// CheckEntry returns what is wrong with the frame of an entry, nil for one of another version: what is in that, the release that knows
+// it can tell. Safe for concurrent use.
+func CheckEntry(data []byte) error {
+	switch {
+	case len(data) > 0 && data[0] != entryVersion:
+		return nil
+	case len(data) < frameSize:
+		return damaged("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
+	}
+	return checkSum(data)
+}
+
+// checkSum returns an error for the payload of an entry whose checksum is not that of its message.
+func checkSum(data []byte) error {
+	if got, want := checksum(data[frameSize:]), binary.LittleEndian.Uint32(data[1:]); got != want {
+		return damaged("entry checksum is %08x, its frame says %08x", got, want)
+	}
+	return nil
+}
+
 // DecodeEntry returns the commands of a Raft entry's payload. It is strict: the error says which command and which field
 // it cannot understand, and nothing is left out or corrected on the way, because replicas that read one entry
 // differently part for ever. Safe for concurrent use; the commands share no memory with data.
 func DecodeEntry(data []byte) ([]session.Command, error) {
 	switch {
 	case len(data) < frameSize:
-		return nil, fmt.Errorf("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
+		return nil, damaged("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
+	case data[0] == 0: // there never was such a version, and a page that was never written is full of them
+		return nil, damaged("entry version 0: there is no such version")
 	case data[0] != entryVersion:
 		return nil, fmt.Errorf("entry version %d: %w", data[0], errUnknown)
 	}
-	message := data[frameSize:]
-	if got, want := checksum(message), binary.LittleEndian.Uint32(data[1:]); got != want {
-		return nil, fmt.Errorf("entry checksum is %08x, its frame says %08x", got, want)
+	if err := checkSum(data); err != nil {
+		return nil, err
 	}
 	var entry logv1.Entry
-	if err := proto.Unmarshal(message, &entry); err != nil {
+	if err := proto.Unmarshal(data[frameSize:], &entry); err != nil {
 		return nil, fmt.Errorf("entry message: %w", err)
 	}
 	if err := known(&entry); err != nil {
@@ -136,6 +157,7 @@ func commandProto(c session.Command) *logv1.Command {
 	case session.MoveSession:
 		return &logv1.Command{Command: &logv1.Command_MoveSession{MoveSession: &logv1.MoveSession{
 			Id: uint64(c.ID), Owner: uint32(c.NewOwner), Instance: c.Instance, Attempt: c.Attempt,
+			Named: c.Named, NamedLocal: c.NamedLocal,
 		}}}
 	case session.CloseSessions:
 		return &logv1.Command{Command: &logv1.Command_CloseSessions{CloseSessions: closeProto(c)}}
@@ -146,6 +168,10 @@ func commandProto(c session.Command) *logv1.Command {
 	case session.Configure:
 		return &logv1.Command{Command: &logv1.Command_Configure{Configure: &logv1.Configure{
 			ClusterKey: keyBytes(c.Key), Nonce: c.Nonce,
+		}}}
+	case session.SetCapacity:
+		return &logv1.Command{Command: &logv1.Command_SetCapacity{SetCapacity: &logv1.SetCapacity{
+			MaxSessions: c.Capacity.MaxSessions, MaxStateBytes: c.Capacity.MaxBytes,
 		}}}
 	case session.UpgradeSession:
 		return &logv1.Command{Command: &logv1.Command_UpgradeSession{UpgradeSession: upgradeProto(c)}}
@@ -229,6 +255,11 @@ func commandFrom(m *logv1.Command) (session.Command, error) {
 	case *logv1.Command_ClaimIds:
 		name = "claim_ids"
 		c, err = claimFrom(m.ClaimIds)
+	case *logv1.Command_SetCapacity:
+		name = "set_capacity"
+		c, err = session.SetCapacity{Capacity: session.Capacity{
+			MaxSessions: m.SetCapacity.GetMaxSessions(), MaxBytes: m.SetCapacity.GetMaxStateBytes(),
+		}}, known(m.SetCapacity)
 	case *logv1.Command_UpgradeSession:
 		name = "upgrade_session"
 		c, err = upgradeFrom(m.UpgradeSession)
@@ -275,6 +306,7 @@ func moveFrom(m *logv1.MoveSession) (session.Command, error) {
 	}
 	return session.MoveSession{
 		ID: session.ID(m.GetId()), NewOwner: owner, Instance: m.GetInstance(), Attempt: m.GetAttempt(),
+		Named: m.GetNamed(), NamedLocal: m.GetNamedLocal(),
 	}, nil
 }
 

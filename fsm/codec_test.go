@@ -30,6 +30,12 @@ func everyCommand() map[string]session.Command {
 		},
 		"open_session_bare": session.OpenSession{Node: 254, Timeout: time.Millisecond, RequestID: session.RequestID{15: 1}},
 		"move_session":      session.MoveSession{ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210, Attempt: 300},
+		"move_session_named": session.MoveSession{
+			ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210, Attempt: 300, Named: 1 << 40,
+		},
+		"move_session_named_locally": session.MoveSession{
+			ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210, Attempt: 300, Named: 7, NamedLocal: true,
+		},
 		"close_sessions": session.CloseSessions{
 			Term: 7, Cause: session.CauseExpired, Credited: 1500 * time.Millisecond, MS: 20_736_012_345,
 			Sessions: []session.Closing{
@@ -44,6 +50,7 @@ func everyCommand() map[string]session.Command {
 		"forget_requests": session.ForgetRequests{UpToIndex: 1 << 40},
 		"configure":       session.Configure{Key: session.Key{0: 1, 31: 32}, Nonce: 0x0123456789abcdef},
 		"configure_bare":  session.Configure{Nonce: 1},
+		"set_capacity":    session.SetCapacity{Capacity: session.Capacity{MaxSessions: 2_000_000, MaxBytes: 2 << 30}},
 		"claim_ids":       session.ClaimIDs{Node: 3, MS: 20_736_000_123, Count: session.MaxClaim},
 		"upgrade_session": session.UpgradeSession{
 			ID: 0x0304d3f642_7b0001, Timeout: 12_345 * time.Millisecond, Labels: session.Labels{{Key: "app", Value: "billing"}}, MS: 20_736_000_123,
@@ -132,7 +139,7 @@ func drawCommand(t *rapid.T) session.Command {
 		return time.Duration(rapid.Int64Range(1, session.MaxTimeout.Milliseconds()).Draw(t, "duration")) * time.Millisecond
 	})
 	id := rapid.Custom(func(t *rapid.T) session.ID { return session.ID(rapid.Uint64Min(1).Draw(t, "id")) })
-	switch rapid.IntRange(0, 6).Draw(t, "kind") {
+	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0:
 		labels, err := session.NewLabels(rapid.MapOfN(rapid.StringMatching(`[a-z]{1,9}`), rapid.StringN(-1, -1, 64), 0, 9).Draw(t, "labels"))
 		if err != nil {
@@ -145,7 +152,7 @@ func drawCommand(t *rapid.T) session.Command {
 	case 1:
 		return session.MoveSession{
 			ID: id.Draw(t, "id"), NewOwner: node.Draw(t, "owner"), Instance: rapid.Uint64().Draw(t, "instance"),
-			Attempt: rapid.Uint64Min(1).Draw(t, "attempt"),
+			Attempt: rapid.Uint64Min(1).Draw(t, "attempt"), Named: rapid.Uint64Min(1).Draw(t, "named"), NamedLocal: rapid.Bool().Draw(t, "local"),
 		}
 	case 2:
 		closing := rapid.Custom(func(t *rapid.T) session.Closing {
@@ -166,6 +173,11 @@ func drawCommand(t *rapid.T) session.Command {
 			MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"), Instance: rapid.Uint64().Draw(t, "instance"),
 			Attempt: rapid.Uint64().Draw(t, "attempt"), Since: rapid.Uint64().Draw(t, "since"),
 		}
+	case 6:
+		return session.SetCapacity{Capacity: session.Capacity{
+			MaxSessions: rapid.Uint64Range(1, session.MaxCapacitySessions).Draw(t, "sessions"),
+			MaxBytes:    rapid.Uint64Range(session.MinCapacityBytes, session.MaxCapacityBytes).Draw(t, "bytes"),
+		}}
 	case 4:
 		return session.ClaimIDs{
 			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"), Count: rapid.Uint32Range(1, session.MaxClaim).Draw(t, "count"),
@@ -242,6 +254,9 @@ func TestDecodeRefuses(t *testing.T) {
 	claim := func(change func(*logv1.ClaimIDs)) []byte {
 		return with(t, all["claim_ids"], func(m *logv1.Command) { change(m.GetClaimIds()) })
 	}
+	capacity := func(change func(*logv1.SetCapacity)) []byte {
+		return with(t, all["set_capacity"], func(m *logv1.Command) { change(m.GetSetCapacity()) })
+	}
 	unknownIn := func(name string, in func(*logv1.Command) proto.Message) []byte {
 		return with(t, all[name], func(m *logv1.Command) { in(m).ProtoReflect().SetUnknown(unknownField()) })
 	}
@@ -282,6 +297,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"owner 0", move(func(m *logv1.MoveSession) { m.Owner = 0 }), "move_session: owner"},
 		{"owner 256", move(func(m *logv1.MoveSession) { m.Owner = 256 }), "move_session: owner"},
 		{"attempt 0", move(func(m *logv1.MoveSession) { m.Attempt = 0 }), "move_session: attempt"},
+		{"no local attachment", move(func(m *logv1.MoveSession) { m.NamedLocal = true }), "move_session: named"},
 		{"no cause", end(func(m *logv1.CloseSessions) { m.Cause = 0 }), "close_sessions: cause"},
 		{"unknown cause", end(func(m *logv1.CloseSessions) { m.Cause = 3 }), "close_sessions: cause"},
 		{"cause 257", end(func(m *logv1.CloseSessions) { m.Cause = 257 }), "close_sessions: cause"},
@@ -316,6 +332,11 @@ func TestDecodeRefuses(t *testing.T) {
 		{"upgrade above 40 bits", upgrade(func(m *logv1.UpgradeSession) { m.Ms = session.MaxMS + 1 }), "upgrade_session: ms"},
 		{"upgrade with a label of no key", upgrade(func(m *logv1.UpgradeSession) { m.Labels[0].Key = "" }), "upgrade_session: labels"},
 		{"unknown in upgrade", unknownIn("upgrade_session", func(m *logv1.Command) proto.Message { return m.GetUpgradeSession() }), "upgrade_session: field 99"},
+		{"capacity of nothing", capacity(func(m *logv1.SetCapacity) { m.MaxSessions = 0 }), "set_capacity: max_sessions"},
+		{"capacity of too many", capacity(func(m *logv1.SetCapacity) { m.MaxSessions++; m.MaxSessions += session.MaxCapacitySessions }), "set_capacity: max_sessions"},
+		{"capacity of few bytes", capacity(func(m *logv1.SetCapacity) { m.MaxStateBytes = session.MinCapacityBytes - 1 }), "set_capacity: max_state_bytes"},
+		{"capacity of too much", capacity(func(m *logv1.SetCapacity) { m.MaxStateBytes = session.MaxCapacityBytes + 1 }), "set_capacity: max_state_bytes"},
+		{"unknown in capacity", unknownIn("set_capacity", func(m *logv1.Command) proto.Message { return m.GetSetCapacity() }), "set_capacity: field 99"},
 		{"unknown in claim", unknownIn("claim_ids", func(m *logv1.Command) proto.Message { return m.GetClaimIds() }), "claim_ids: field 99"},
 		{"unknown in configure", unknownIn("configure", func(m *logv1.Command) proto.Message { return m.GetConfigure() }), "configure: field 99"},
 	}
@@ -336,18 +357,21 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		return c
 	}
 	tests := map[string]session.Command{
-		"node":       open(func(c *session.OpenSession) { c.Node = 255 }),
-		"ms":         open(func(c *session.OpenSession) { c.MS = session.MaxMS + 1 }),
-		"timeout":    open(func(c *session.OpenSession) { c.Timeout = 1500 * time.Microsecond }),
-		"request_id": open(func(c *session.OpenSession) { c.RequestID = session.RequestID{} }),
-		"labels":     open(func(c *session.OpenSession) { c.Labels = session.Labels{{Key: "b"}, {Key: "a"}} }),
-		"count":      session.ClaimIDs{Node: 1, Count: session.MaxClaim + 1},
-		"owner":      session.MoveSession{ID: 1, Attempt: 1},
-		"attempt":    session.MoveSession{ID: 1, NewOwner: 1},
-		"session_id": session.MoveSession{NewOwner: 1, Attempt: 1},
-		"sessions":   session.CloseSessions{Cause: session.CauseClosed, Sessions: make([]session.Closing, session.MaxCloseBatch+1)},
-		"cause":      session.CloseSessions{Cause: 9, Sessions: []session.Closing{{ID: 1}}},
-		"credited":   session.CloseSessions{Cause: session.CauseClosed, Credited: -1, Sessions: []session.Closing{{ID: 1}}},
+		"node":            open(func(c *session.OpenSession) { c.Node = 255 }),
+		"ms":              open(func(c *session.OpenSession) { c.MS = session.MaxMS + 1 }),
+		"timeout":         open(func(c *session.OpenSession) { c.Timeout = 1500 * time.Microsecond }),
+		"request_id":      open(func(c *session.OpenSession) { c.RequestID = session.RequestID{} }),
+		"labels":          open(func(c *session.OpenSession) { c.Labels = session.Labels{{Key: "b"}, {Key: "a"}} }),
+		"max_sessions":    session.SetCapacity{Capacity: session.Capacity{MaxBytes: session.MinCapacityBytes}},
+		"max_state_bytes": session.SetCapacity{Capacity: session.Capacity{MaxSessions: 1, MaxBytes: 1}},
+		"count":           session.ClaimIDs{Node: 1, Count: session.MaxClaim + 1},
+		"owner":           session.MoveSession{ID: 1, Attempt: 1},
+		"attempt":         session.MoveSession{ID: 1, NewOwner: 1},
+		"named":           session.MoveSession{ID: 1, NewOwner: 1, Attempt: 1, NamedLocal: true},
+		"session_id":      session.MoveSession{NewOwner: 1, Attempt: 1},
+		"sessions":        session.CloseSessions{Cause: session.CauseClosed, Sessions: make([]session.Closing, session.MaxCloseBatch+1)},
+		"cause":           session.CloseSessions{Cause: 9, Sessions: []session.Closing{{ID: 1}}},
+		"credited":        session.CloseSessions{Cause: session.CauseClosed, Credited: -1, Sessions: []session.Closing{{ID: 1}}},
 	}
 	for field, c := range tests {
 		t.Run(field, func(t *testing.T) {

@@ -29,6 +29,8 @@ func (s *step) apply(c session.Command) session.Result {
 		s.forgetRequests(c.UpToIndex)
 	case session.Configure:
 		s.configure(c)
+	case session.SetCapacity:
+		s.capacity = c.Capacity
 	case session.UpgradeSession:
 		r.Session, r.Err = s.upgrade(c)
 		r.Repeated = r.Err == nil && len(s.changes) == before
@@ -41,13 +43,16 @@ func (s *step) apply(c session.Command) session.Result {
 }
 
 // open assigns an id (O1) and an attachment. A request id that is remembered answers with what it made, and moves
-// nothing (O2).
+// nothing (O2), also when there is no room for more (O4).
 func (s *step) open(c session.OpenSession) (session.Session, error) {
 	if known, ok := s.requests.find(&request{id: c.RequestID}); ok {
 		if r, ok := s.session(known.session); ok {
 			return r.session(), nil
 		}
 		return session.Session{}, s.expired(known.session)
+	}
+	if err := s.room(c); err != nil {
+		return session.Session{}, err
 	}
 	id, err := session.NextID(s.marks[c.Node], c.Node, c.MS)
 	if err != nil {
@@ -67,7 +72,8 @@ func (s *step) open(c session.OpenSession) (session.Session, error) {
 	return s.changed(session.Opened, r), nil
 }
 
-// move sets owner and attachment (M1).
+// move sets owner and attachment (M1). A session that nobody has resumed has had one attachment only, or a local one
+// and the one that its upgrade made: whichever a token names, its client has heard of the newest.
 func (s *step) move(c session.MoveSession) (session.Session, error) {
 	old, ok := s.session(c.ID)
 	if !ok {
@@ -75,18 +81,26 @@ func (s *step) move(c session.MoveSession) (session.Session, error) {
 	}
 	if c.Instance == old.instance {
 		if c.Attempt < old.attempt {
-			return session.Session{}, session.ErrMoved
+			return session.Session{}, session.MovedTo(old.session())
 		}
 		if c.Attempt == old.attempt && c.NewOwner == old.owner {
 			// The first answer was lost. A new attachment would end the connection that this one asks for.
 			return old.session(), nil
 		}
+	} else if old.instance != 0 && !names(c, old.attachment) {
+		return session.Session{}, session.MovedTo(old.session())
 	}
 	s.attachment++
 	r := *old
 	r.owner, r.attachment, r.instance, r.attempt = c.NewOwner, s.attachment, c.Instance, c.Attempt
 	s.putSession(&r)
 	return s.changed(session.Moved, &r), nil
+}
+
+// names reports whether a move is meant for the connection with an attachment. One that was logged before moves named
+// any is meant for whichever there is.
+func names(c session.MoveSession, attachment uint64) bool {
+	return !c.NamedLocal && (c.Named == attachment || c.Named == 0)
 }
 
 // close ends the sessions that are still as the deciding leader saw them. An entry that was decided in another term than

@@ -10,7 +10,7 @@ import (
 
 // A state's digest is kept up to date command by command: it is made of the sum, modulo 2^128, of the first 16 bytes of
 // the SHA-256 of each thing in the state. Putting a thing in adds its hash, taking it out subtracts it, and the order
-// does not matter. The bytes that are hashed are written here and not by a protobuf library, whose output may change
+// does not matter. It does not show what becomes of memory between two commands: [State.Scrub] does. The bytes that are hashed are written here and not by a protobuf library, whose output may change
 // between versions of a cluster's nodes. The digest finds replicas that have parted (I6); it is no defence against
 // somebody who makes up colliding states.
 type setHash struct{ hi, lo uint64 }
@@ -20,15 +20,17 @@ func hashOf(b []byte) setHash {
 	return setHash{binary.BigEndian.Uint64(sum[0:]), binary.BigEndian.Uint64(sum[8:])}
 }
 
-func (h *setHash) add(b []byte) {
-	o := hashOf(b)
+func (h *setHash) add(b []byte) { h.plus(hashOf(b)) }
+
+func (h *setHash) remove(b []byte) { h.minus(hashOf(b)) }
+
+func (h *setHash) plus(o setHash) {
 	var carry uint64
 	h.lo, carry = bits.Add64(h.lo, o.lo, 0)
 	h.hi, _ = bits.Add64(h.hi, o.hi, carry)
 }
 
-func (h *setHash) remove(b []byte) {
-	o := hashOf(b)
+func (h *setHash) minus(o setHash) {
 	var borrow uint64
 	h.lo, borrow = bits.Sub64(h.lo, o.lo, 0)
 	h.hi, _ = bits.Sub64(h.hi, o.hi, borrow)
@@ -87,6 +89,9 @@ func (t *tables) digest() [16]byte {
 	b := append(make([]byte, 0, 128), "holdfast state 1"...)
 	b = be64(b, t.sum.hi, t.sum.lo, t.attachment, t.issued)
 	b = append(b, t.key[:]...)
+	if t.capacity != (session.Capacity{}) { // what is without one has the digest that it always had
+		b = be64(b, t.capacity.MaxSessions, t.capacity.MaxBytes)
+	}
 	sum := sha256.Sum256(b)
 	return [16]byte(sum[:16])
 }

@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
 	"time"
@@ -34,7 +33,7 @@ func (f *flight) landing() <-chan landing {
 	return f.landed
 }
 
-// depart sends the oldest commands of the queue in one entry, nil when there are none.
+// depart sends the commands that are next in one entry, nil when there are none.
 func (p *Proposer) depart() *flight {
 	proposals, data := p.board()
 	if len(proposals) == 0 {
@@ -61,12 +60,11 @@ func (p *Proposer) board() (proposals []*proposal, data []byte) {
 	defer p.mu.Unlock()
 	size := frameSize
 	var commands [][]byte
-	for e := p.queue.Front(); e != nil && len(proposals) < p.cfg.MaxCommands; e = p.queue.Front() {
-		q := proposalOf(e)
+	for q := p.queue.next(); q != nil && len(proposals) < p.cfg.MaxCommands; q = p.queue.next() {
 		if len(proposals) > 0 && size+len(q.encoded) > p.cfg.MaxBytes {
 			break
 		}
-		p.remove(q)
+		p.queue.take(q)
 		size += len(q.encoded)
 		proposals, commands = append(proposals, q), append(commands, q.encoded)
 	}
@@ -80,17 +78,9 @@ func (p *Proposer) board() (proposals []*proposal, data []byte) {
 	return proposals, data
 }
 
-func proposalOf(e *list.Element) *proposal {
-	q, ok := e.Value.(*proposal)
-	if !ok {
-		panic("fsm: the queue holds something that is no proposal")
-	}
-	return q
-}
-
 // answer tells the caller of q. The caller holds mu.
 func (p *Proposer) answer(q *proposal, a answer) {
-	p.pending--
+	p.pending[q.kind]--
 	if !q.abandoned && errors.Is(a.err, session.ErrOutcomeUnknown) {
 		p.stats.Unknown++
 	}
@@ -101,10 +91,7 @@ func (p *Proposer) answer(q *proposal, a answer) {
 func (p *Proposer) nextDeadline(f *flight) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var next time.Time
-	if e := p.queue.Front(); e != nil {
-		next = proposalOf(e).deadline
-	}
+	next := p.queue.deadline()
 	if f != nil && f.proposals != nil && (next.IsZero() || f.deadline.Before(next)) {
 		next = f.deadline
 	}
@@ -120,14 +107,8 @@ func (p *Proposer) expire(f *flight) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for e := p.queue.Front(); e != nil; e = p.queue.Front() {
-		q := proposalOf(e)
-		if now.Before(q.deadline) {
-			return
-		}
-		p.remove(q)
-		p.answer(q, answer{err: tooLate(p.cfg.Timeout)})
-	}
+	p.queue.each(func(q *proposal) bool { return !now.Before(q.deadline) },
+		func(q *proposal) { p.answer(q, answer{err: tooLate(p.cfg.Timeout)}) })
 }
 
 // deliver tells those who wait for f.
@@ -191,11 +172,7 @@ func (p *Proposer) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
-	for e := p.queue.Front(); e != nil; e = p.queue.Front() {
-		q := proposalOf(e)
-		p.remove(q)
-		p.answer(q, answer{err: fmt.Errorf("proposing: %w", session.ErrStopping)})
-	}
+	p.refuse(session.ErrStopping)
 }
 
 // finish gives the entry that is still on its way the rest of its time.

@@ -21,11 +21,15 @@ type model struct {
 	attachment uint64
 	requests   map[session.RequestID]modelRequest
 	ended      map[session.ID]session.Certificate
+	// most is how many sessions there may be, 0 for any number.
+	most uint64
 }
+
+func (m *model) isFull() bool { return m.most != 0 && uint64(len(m.sessions)) >= m.most }
 
 type modelSession struct {
 	session.Session
-	instance, attempt uint64
+	attempt uint64
 }
 
 type modelRequest struct {
@@ -52,6 +56,10 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 			}
 			return r
 		}
+		if m.isFull() {
+			r.Err = session.ErrLimit
+			return r
+		}
 		id := max(m.marks[c.Node]+1, session.ID(c.Node)<<56|session.ID(c.MS)<<16)
 		m.attachment++
 		s := modelSession{Session: session.Session{
@@ -66,12 +74,15 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 		case !ok:
 			r.Err = session.ErrExpired
 			return r
-		case s.instance == c.Instance && c.Attempt < s.attempt:
+		case s.Instance == c.Instance && c.Attempt < s.attempt:
 			r.Err = session.ErrMoved
 			return r
-		case s.instance != c.Instance || c.Attempt != s.attempt || c.NewOwner != s.Owner:
+		case s.Instance != 0 && s.Instance != c.Instance && (c.NamedLocal || c.Named != 0 && c.Named != s.Attachment):
+			r.Err = session.ErrMoved
+			return r
+		case s.Instance != c.Instance || c.Attempt != s.attempt || c.NewOwner != s.Owner:
 			m.attachment++
-			s.Owner, s.Attachment, s.instance, s.attempt = c.NewOwner, m.attachment, c.Instance, c.Attempt
+			s.Owner, s.Attachment, s.Instance, s.attempt = c.NewOwner, m.attachment, c.Instance, c.Attempt
 			m.sessions[c.ID] = s
 		default:
 			r.Repeated = true
@@ -102,16 +113,22 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 			r.Err = session.ErrInvalid
 			return r
 		}
+		if m.isFull() {
+			r.Err = session.ErrLimit
+			return r
+		}
 		m.attachment++
 		s := modelSession{Session: session.Session{
 			ID: c.ID, Timeout: c.Timeout, Owner: c.ID.Node(), Attachment: m.attachment, Labels: c.Labels, OpenedIndex: index,
-			OpenedAt: session.TimeOfMS(c.MS),
-		}, instance: c.Instance, attempt: c.Attempt}
+			OpenedAt: session.TimeOfMS(c.MS), Instance: c.Instance,
+		}, attempt: c.Attempt}
 		m.sessions[c.ID] = s
 		r.Session = s.Session
 	case session.ClaimIDs:
 		r.First = max(m.marks[c.Node]+1, session.ID(c.Node)<<56|session.ID(c.MS)<<16)
 		m.marks[c.Node] = r.First + session.ID(c.Count) - 1
+	case session.SetCapacity:
+		m.most = c.Capacity.MaxSessions
 	case session.ForgetRequests:
 		maps.DeleteFunc(m.requests, func(_ session.RequestID, q modelRequest) bool { return q.index <= c.UpToIndex })
 	}
@@ -139,7 +156,7 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 	ids := append(slices.Sorted(maps.Keys(m.sessions)), slices.Sorted(maps.Keys(m.ended))...)
 	ids = append(ids, 1<<56|99<<16)
 	id := rapid.SampledFrom(ids)
-	switch rapid.SampledFrom([]string{"open", "open", "move", "close", "forget", "configure", "claim", "upgrade"}).Draw(t, "kind") {
+	switch rapid.SampledFrom([]string{"open", "open", "move", "close", "forget", "configure", "claim", "upgrade", "capacity"}).Draw(t, "kind") {
 	case "open":
 		c := session.OpenSession{
 			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Timeout: 4 * time.Second,
@@ -150,10 +167,14 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 		}
 		return c
 	case "move":
-		return session.MoveSession{
+		c := session.MoveSession{
 			ID: id.Draw(t, "id"), NewOwner: node.Draw(t, "owner"), Instance: rapid.Uint64Max(2).Draw(t, "instance"),
 			Attempt: rapid.Uint64Range(1, 3).Draw(t, "attempt"),
 		}
+		present := m.sessions[c.ID].Attachment
+		c.Named = rapid.SampledFrom([]uint64{0, present, present, max(present, 1) - 1, present + 1}).Draw(t, "named")
+		c.NamedLocal = c.Named != 0 && rapid.IntRange(0, 4).Draw(t, "local") == 0
+		return c
 	case "close":
 		c := session.CloseSessions{Term: term, Cause: session.CauseClosed, Credited: time.Second, MS: index}
 		if rapid.IntRange(0, 4).Draw(t, "other term") == 0 {
@@ -178,6 +199,10 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 		return up
 	case "claim":
 		return session.ClaimIDs{Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Count: rapid.Uint32Range(1, 3).Draw(t, "count")}
+	case "capacity":
+		return session.SetCapacity{Capacity: session.Capacity{
+			MaxSessions: rapid.Uint64Range(1, 12).Draw(t, "most"), MaxBytes: session.MinCapacityBytes,
+		}}
 	case "forget":
 		return session.ForgetRequests{UpToIndex: rapid.Uint64Max(index).Draw(t, "up to")}
 	default:
@@ -243,6 +268,9 @@ func TestModel(t *testing.T) {
 		}
 		fresh := newTables()
 		rebuild(fresh, a.tables)
+		if fresh.bytes != a.tables.bytes {
+			t.Fatalf("%d bytes were counted command by command, the state as it stands has %d", a.tables.bytes, fresh.bytes)
+		}
 		if fresh.digest() != a.tables.digest() {
 			t.Fatal("the digest kept command by command is not that of the state as it stands")
 		}
@@ -272,7 +300,7 @@ func checkAgainst(t *rapid.T, r *replica, m *model) {
 
 // rebuild puts all of from into empty tables.
 func rebuild(to, from *tables) {
-	to.attachment, to.key = from.attachment, from.key
+	to.attachment, to.key, to.capacity = from.attachment, from.key, from.capacity
 	for _, mark := range from.marks {
 		if mark != 0 {
 			to.setMark(mark)

@@ -31,7 +31,8 @@ type ProposerConfig struct {
 	// MaxCommands and MaxBytes bound one entry. An entry always carries at least one command.
 	MaxCommands int
 	MaxBytes    int
-	// MaxProposals bounds the commands that wait or are on their way.
+	// MaxProposals bounds the commands of each kind that wait or are on their way: opens (with upgrades and claims),
+	// moves, closes, and the leader's own.
 	MaxProposals int
 }
 
@@ -41,16 +42,20 @@ type Raft interface {
 }
 
 // Proposer appends commands to the log, many in one entry: one entry is on its way at a time, and the commands that
-// arrive meanwhile travel in the next one (group commit). It is the only place that knows Raft's errors. Safe for
-// concurrent use.
+// arrive meanwhile travel in the next one (group commit), in the order of [lanes]: what ends and moves sessions before
+// what makes new ones. It is the only place that knows Raft's errors. Safe for concurrent use.
+//
+// A [session.Configure] begins a term (R5). What waits in the queue then was decided before the term began: it is
+// refused, certainly not appended (E4), and the entry on its way comes back before another is sent. So the Configure is
+// behind everything that a former tracker of this node proposed, whatever lane that was in.
 type Proposer struct {
 	cfg  ProposerConfig
 	raft Raft
 	wake chan struct{} // has room for one; a value says that the queue has changed
 
 	mu      sync.Mutex
-	queue   *list.List    // of *proposal, oldest first; guarded by mu
-	pending int           // proposals in the queue or on their way; guarded by mu
+	queue   lanes         // guarded by mu
+	pending [kinds]int    // proposals in the queue or on their way; guarded by mu
 	stopped bool          // guarded by mu
 	stats   ProposerStats // guarded by mu
 }
@@ -69,6 +74,7 @@ type ProposerStats struct {
 // proposal is one command and the caller who waits for it.
 type proposal struct {
 	encoded []byte
+	kind    kind
 	// deadline is when a proposal that still waits in the queue is refused.
 	deadline time.Time
 	// place is where it stands in the queue, nil once it has left. Guarded by Proposer.mu.
@@ -91,7 +97,7 @@ func NewProposer(cfg ProposerConfig, r Raft) *Proposer {
 	cfg.MaxBytes = orDefault(cfg.MaxBytes, DefaultEntryBytes)
 	cfg.MaxProposals = orDefault(cfg.MaxProposals, DefaultProposalsQueued)
 	cfg.Logger = cfg.Logger.Named("proposer")
-	return &Proposer{cfg: cfg, raft: r, wake: make(chan struct{}, 1), queue: list.New()}
+	return &Proposer{cfg: cfg, raft: r, wake: make(chan struct{}, 1)}
 }
 
 func orDefault[T int | time.Duration](v, otherwise T) T {
@@ -114,7 +120,7 @@ func (p *Proposer) Propose(ctx context.Context, c session.Command) (session.Resu
 	if err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
 	}
-	q := &proposal{encoded: encoded, deadline: time.Now().Add(p.cfg.Timeout), answer: make(chan answer, 1)}
+	q := &proposal{encoded: encoded, kind: kindOf(c), deadline: time.Now().Add(p.cfg.Timeout), answer: make(chan answer, 1)}
 	if err := p.enqueue(q); err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
 	}
@@ -127,17 +133,20 @@ func (p *Proposer) Propose(ctx context.Context, c session.Command) (session.Resu
 	}
 }
 
+// enqueue queues q; when it begins a term, nothing waits before it.
 func (p *Proposer) enqueue(q *proposal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.stopped:
 		return session.ErrStopping
-	case p.pending >= p.cfg.MaxProposals:
-		return &session.LimitError{Name: "proposals_in_flight", Limit: strconv.Itoa(p.cfg.MaxProposals), RetryAfter: session.BusyRetryAfter}
+	case q.kind == begins:
+		p.refuse(fmt.Errorf("%w: another term begins", session.ErrNoLeader))
+	case p.pending[q.kind] >= p.cfg.MaxProposals:
+		return &session.LimitError{Name: q.kind.limit(), Limit: strconv.Itoa(p.cfg.MaxProposals), RetryAfter: session.BusyRetryAfter}
 	}
-	q.place = p.queue.PushBack(q)
-	p.pending++
+	p.queue.push(q)
+	p.pending[q.kind]++
 	p.signal()
 	return nil
 }
@@ -161,8 +170,8 @@ func (p *Proposer) abandon(ctx context.Context, q *proposal) answer {
 	default:
 	}
 	if q.place != nil {
-		p.remove(q)
-		p.pending--
+		p.queue.remove(q)
+		p.pending[q.kind]--
 		return answer{err: fmt.Errorf("proposing: %w", ctx.Err())}
 	}
 	q.abandoned = true
@@ -170,18 +179,14 @@ func (p *Proposer) abandon(ctx context.Context, q *proposal) answer {
 	return answer{err: unknown(ctx.Err().Error() + " while the entry was on its way")}
 }
 
-// remove takes q out of the queue. The caller holds mu.
-func (p *Proposer) remove(q *proposal) {
-	p.queue.Remove(q.place)
-	q.place = nil
-}
-
 // Stats returns the counters.
 func (p *Proposer) Stats() ProposerStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.Pending = p.pending
+	for _, n := range p.pending {
+		s.Pending += n
+	}
 	return s
 }
 

@@ -33,6 +33,7 @@ func (r *record) session() session.Session {
 		Timeout:     unpackTimeout(r.timeoutMS),
 		Owner:       r.owner,
 		Attachment:  r.attachment,
+		Instance:    r.instance,
 		OpenedIndex: r.openedIndex,
 		OpenedAt:    session.TimeOfMS(r.openedMS),
 	}

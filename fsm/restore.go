@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -23,14 +24,13 @@ var errOlderSnapshot = errors.New("the snapshot is older than the state")
 // copy that was delayed as well, and would go back to where its log may have been cut since. A leader that has nothing newer sends it
 // again until it has.
 func (s *State) Restore(from io.ReadCloser) error {
-	v, err := readSnapshot(from)
-	if closeErr := from.Close(); err == nil && closeErr != nil {
-		err = fmt.Errorf("closing it: %w", closeErr)
+	disk := &diskReader{Reader: from}
+	v, err := readSnapshot(disk)
+	if broken := errors.Join(disk.err, from.Close()); broken != nil {
+		return s.halt(fmt.Errorf("reading snapshot%s: %w: see to the disk, and start the node again", nameOf(from), broken))
 	}
 	if err != nil {
-		return s.halt(fmt.Errorf("snapshot: this node's binary is older than the snapshot's, or the snapshot is corrupt: %w; "+
-			"run the version that the other nodes run, and if they read theirs, empty this node's data directory while "+
-			"the others run and have a leader, and let it fetch a copy", err))
+		return s.halt(&UnreadableError{What: "snapshot" + nameOf(from), Err: err})
 	}
 	s.mu.Lock()
 	if s.halted != nil {
@@ -53,6 +53,44 @@ func (s *State) Restore(from io.ReadCloser) error {
 	s.progress.publish(v.index, v.tables.attachment)
 	s.logger.Info("snapshot restored", "index", v.index, "sessions", v.tables.sessions.Len())
 	return nil
+}
+
+// CheckSnapshot reads a snapshot to its end, and returns the index of the newest entry in it and the term of the newest command. The error says what
+// [State.Restore] would end for. Safe for concurrent use.
+func CheckSnapshot(from io.Reader) (index, term uint64, err error) {
+	v, err := readSnapshot(from)
+	if err != nil {
+		return 0, 0, err
+	}
+	return v.index, v.term, nil
+}
+
+// diskReader remembers what a read failed with.
+type diskReader struct {
+	io.Reader
+	err error
+}
+
+func (r *diskReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
+}
+
+// nameOf is where a snapshot is read from, with a space before it, "" when it does not say.
+func nameOf(from io.ReadCloser) string {
+	for {
+		if n, ok := from.(interface{ Name() string }); ok {
+			return " " + n.Name()
+		}
+		w, ok := from.(raft.ReadCloserWrapper) // Raft counts what it reads
+		if !ok {
+			return ""
+		}
+		from = w.WrappedReadCloser()
+	}
 }
 
 // readSnapshot returns what writeSnapshot wrote. The view's tables are complete: they can be written to.
@@ -90,7 +128,7 @@ func (r *recordReader) magic() error {
 		return fmt.Errorf("beginning: %w", cutShort(err))
 	}
 	if string(b) != snapshotMagic {
-		return fmt.Errorf("beginning: %q is not that of a snapshot", b)
+		return damaged("not a snapshot: bad magic %q", b)
 	}
 	return nil
 }
@@ -98,10 +136,13 @@ func (r *recordReader) magic() error {
 func (r *recordReader) next() (*logv1.Record, error) {
 	length, err := binary.ReadUvarint(r.r)
 	if err != nil {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, damaged("length: %v", err)
+		}
 		return nil, fmt.Errorf("length: %w", cutShort(err))
 	}
 	if length > maxRecordSize {
-		return nil, fmt.Errorf("length %d is above %d", length, maxRecordSize)
+		return nil, damaged("length %d is above %d", length, maxRecordSize)
 	}
 	var sum [4]byte
 	if _, err := io.ReadFull(r.r, sum[:]); err != nil {
@@ -116,7 +157,7 @@ func (r *recordReader) next() (*logv1.Record, error) {
 	}
 	want := binary.LittleEndian.Uint32(sum[:])
 	if got := recordChecksum(protowire.AppendVarint(nil, length), message); got != want {
-		return nil, fmt.Errorf("checksum is %08x, the file says %08x", got, want)
+		return nil, damaged("checksum is %08x, the file says %08x", got, want)
 	}
 	m := &logv1.Record{}
 	if err := proto.Unmarshal(message, m); err != nil {
@@ -128,7 +169,7 @@ func (r *recordReader) next() (*logv1.Record, error) {
 
 func cutShort(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file is cut short")
+		return damaged("the file is cut short")
 	}
 	return err
 }
@@ -198,18 +239,35 @@ func (r *restorer) takeHeader(m *logv1.Header) error {
 	if r.header != nil {
 		return errors.New("a second one")
 	}
-	if m.GetVersion() != snapshotVersion {
-		return fmt.Errorf("snapshot version %d: %w", m.GetVersion(), errUnknown)
-	}
 	if err := known(m); err != nil {
+		return err
+	}
+	capacity, err := capacityFrom(m)
+	if err != nil {
 		return err
 	}
 	key, err := keyFrom(m.GetClusterKey())
 	if err != nil {
 		return err
 	}
-	r.header, r.tables.key, r.tables.attachment = m, key, m.GetAttachment()
+	r.header, r.tables.key, r.tables.attachment, r.tables.capacity = m, key, m.GetAttachment(), capacity
 	return nil
+}
+
+// capacityFrom returns what a header of its version says of the capacity.
+func capacityFrom(m *logv1.Header) (session.Capacity, error) {
+	c := session.Capacity{MaxSessions: m.GetMaxSessions(), MaxBytes: m.GetMaxStateBytes()}
+	switch m.GetVersion() {
+	case snapshotBounded:
+		return c, checkCapacity(c)
+	case snapshotPlain:
+		if c != (session.Capacity{}) {
+			return c, errors.New("a capacity, which version 1 does not have")
+		}
+		return c, nil
+	default:
+		return c, fmt.Errorf("snapshot version %d: %w", m.GetVersion(), errUnknown)
+	}
 }
 
 func (r *restorer) takeMark(m *logv1.Mark) error {

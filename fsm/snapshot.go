@@ -15,7 +15,7 @@ import (
 	"holdfast/session"
 )
 
-// A snapshot file, version 1, is
+// A snapshot file is
 //
 //	"holdfast snapshot\n"    18 bytes
 //	record, record, ...      to the end of the file
@@ -31,20 +31,31 @@ import (
 // The Trailer holds the number of records before it and the digest of the state. The same state gives the same bytes.
 //
 // A version that adds something changes Header.version: an older program refuses the file instead of losing the new.
+// Version 2 is version 1 with a capacity in the header; a state without one is written as version 1, which releases
+// before it read.
 const (
 	snapshotMagic   = "holdfast snapshot\n"
-	snapshotVersion = 1
+	snapshotPlain   = 1
+	snapshotBounded = 2
 	maxRecordSize   = 64 << 10
 	// snapshotBuffer is what a snapshot takes of memory while it is written or read.
 	snapshotBuffer = 64 << 10
 )
 
 // snapshot is a frozen state on its way to the disk.
-type snapshot struct{ view *View }
+type snapshot struct {
+	view *View
+	// verify returns why the state is not to be kept, nor sent to other nodes.
+	verify func() error
+}
 
 // Persist writes the snapshot. Raft calls it beside Apply.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	if err := writeSnapshot(sink, s.view); err != nil {
+	err := s.verify()
+	if err == nil {
+		err = writeSnapshot(sink, s.view)
+	}
+	if err != nil {
 		if cancelErr := sink.Cancel(); cancelErr != nil {
 			return fmt.Errorf("writing snapshot at index %d: %w; cancelling it: %w", s.view.index, err, cancelErr)
 		}
@@ -63,10 +74,15 @@ func writeSnapshot(w io.Writer, v *View) error {
 	rw := &recordWriter{w: bufio.NewWriterSize(w, snapshotBuffer)}
 	rw.bytes([]byte(snapshotMagic))
 	t := &v.tables
-	rw.record(&logv1.Record{Record: &logv1.Record_Header{Header: &logv1.Header{
-		Version: snapshotVersion, Index: v.index, Term: v.term, Attachment: t.attachment,
+	header := &logv1.Header{
+		Version: snapshotPlain, Index: v.index, Term: v.term, Attachment: t.attachment,
 		ClusterKey: keyBytes(t.key), Certificates: t.issued,
-	}}})
+		MaxSessions: t.capacity.MaxSessions, MaxStateBytes: t.capacity.MaxBytes,
+	}
+	if t.capacity != (session.Capacity{}) {
+		header.Version = snapshotBounded
+	}
+	rw.record(&logv1.Record{Record: &logv1.Record_Header{Header: header}})
 	for node, mark := range t.marks {
 		if mark != 0 {
 			rw.record(&logv1.Record{Record: &logv1.Record_Mark{Mark: &logv1.Mark{Node: uint32(node), Id: uint64(mark)}}})

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,7 +68,7 @@ func contents(r *replica) map[string]any {
 	return map[string]any{
 		"sessions": sessions, "labels": labels, "marks": r.tables.marks, "attachment": r.tables.attachment, "key": r.tables.key,
 		"requests": values(r.tables.requests.items), "certificates": values(r.tables.certificates.items),
-		"issued": r.tables.issued, "term": r.term,
+		"issued": r.tables.issued, "term": r.term, "capacity": r.tables.capacity, "bytes": r.tables.bytes,
 	}
 }
 
@@ -80,17 +82,37 @@ func values[T any](items []*T) []T {
 
 func TestGoldenSnapshot(t *testing.T) {
 	r := furnished(t)
-	var dump strings.Builder
-	// As hex, so that a review shows what changed.
-	for chunk := r.snapshot(t); len(chunk) > 0; chunk = chunk[min(32, len(chunk)):] {
-		dump.WriteString(hex.EncodeToString(chunk[:min(32, len(chunk))]) + "\n")
-	}
-	file := golden(t, "snapshot_v1.hex", []byte(dump.String()))
+	file := golden(t, "snapshot_v1.hex", []byte(hexLines(r.snapshot(t))))
 	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, restored(t, old), r)
+}
+
+// A state with a capacity is written as version 2.
+func TestGoldenSnapshotWithACapacity(t *testing.T) {
+	r := furnished(t)
+	r.do(t, session.SetCapacity{Capacity: session.Capacity{MaxSessions: 2_000_000, MaxBytes: 2 << 30}})
+	b := r.snapshot(t)
+	file := golden(t, "snapshot_v2.hex", []byte(hexLines(b)))
+	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 2 || got.GetMaxSessions() != 2_000_000 || got.GetMaxStateBytes() != 2<<30 {
+		t.Errorf("the header is %v, want version 2 with the capacity", got)
+	}
+	same(t, restored(t, old), r)
+}
+
+// hexLines is b as hex, so that a review shows what changed.
+func hexLines(b []byte) string {
+	var dump strings.Builder
+	for chunk := range slices.Chunk(b, 32) {
+		dump.WriteString(hex.EncodeToString(chunk) + "\n")
+	}
+	return dump.String()
 }
 
 func TestEmptySnapshot(t *testing.T) {
@@ -233,7 +255,7 @@ func TestRestoreRefusesEveryFlippedBit(t *testing.T) {
 	b := furnished(t).snapshot(t)
 	for i := range b {
 		b[i] ^= 1 << (i % 8)
-		refuse(t, b, "older than the snapshot's, or the snapshot is corrupt")
+		refuse(t, b, "snapshot is damaged: ")
 		b[i] ^= 1 << (i % 8)
 	}
 }
@@ -245,8 +267,34 @@ func (r failingReader) Close() error             { return nil }
 
 func TestRestoreReportsAFailingDisk(t *testing.T) {
 	bad := errors.New("input/output error")
-	if err := newReplica().Restore(failingReader{bad}); !errors.Is(err, bad) {
-		t.Errorf("Restore = %v, want %v", err, bad)
+	err := newReplica().Restore(failingReader{bad})
+	if !errors.Is(err, bad) || !strings.Contains(err.Error(), "see to the disk") || strings.Contains(err.Error(), "release") {
+		t.Errorf("Restore = %v, want %v and what to do", err, bad)
+	}
+}
+
+// namedSnapshot is a snapshot with a file, as the node's store gives it; countedSnapshot is what Raft puts around it.
+type namedSnapshot struct{ io.ReadCloser }
+
+func (namedSnapshot) Name() string { return "/data/snapshots/2-9-1/state.bin" }
+
+type countedSnapshot struct{ io.ReadCloser }
+
+func (c countedSnapshot) WrappedReadCloser() io.ReadCloser { return c.ReadCloser }
+
+// A snapshot that does not load names its file, and the release is blamed only where it may be at fault.
+func TestRestoreNamesTheFile(t *testing.T) {
+	good := furnished(t).snapshot(t)
+	newer := records(t, good)
+	newer[0].GetHeader().Version = 2
+	for want, b := range map[string][]byte{
+		"snapshot /data/snapshots/2-9-1/state.bin is damaged: record 8: message: the file is cut short": good[:len(good)-70],
+		"this node's release cannot read snapshot /data/snapshots/2-9-1/state.bin: record 0":            assemble(t, newer),
+	} {
+		err := newReplica().Restore(countedSnapshot{namedSnapshot{io.NopCloser(bytes.NewReader(b))}})
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(want, "damaged") == strings.Contains(err.Error(), "release") {
+			t.Errorf("Restore = %v, want %s", err, want)
+		}
 	}
 }
 
@@ -301,7 +349,10 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		"empty record":          {set(mark, func(m *logv1.Record) { m.Record = nil }), "record 1: empty"},
 		"no header":             {swap(header, mark), "record 0: mark: before the header"},
 		"two headers":           {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: a second one"},
-		"newer version":         {set(header, func(m *logv1.Record) { m.GetHeader().Version = 2 }), "record 0: header: snapshot version 2"},
+		"newer version":         {set(header, func(m *logv1.Record) { m.GetHeader().Version = 3 }), "record 0: header: snapshot version 3"},
+		"version 2 of nothing":  {set(header, func(m *logv1.Record) { m.GetHeader().Version = 2 }), "record 0: header: max_sessions"},
+		"capacity in version 1": {set(header, func(m *logv1.Record) { m.GetHeader().MaxSessions = 2 }), "header: a capacity, which version 1 does not have"},
+		"capacity of no bytes":  {set(header, func(m *logv1.Record) { m.GetHeader().Version, m.GetHeader().MaxSessions = 2, 1 }), "header: max_state_bytes"},
 		"bad key":               {set(header, func(m *logv1.Record) { m.GetHeader().ClusterKey = []byte{1} }), "header: cluster_key"},
 		"key changed":           {set(header, func(m *logv1.Record) { m.GetHeader().ClusterKey[0]++ }), "digest"},
 		"attachment changed":    {set(header, func(m *logv1.Record) { m.GetHeader().Attachment++ }), "digest"},
@@ -353,7 +404,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 			refuse(t, assemble(t, all), test.want)
 		})
 	}
-	refuse(t, []byte("not a snapshot, and longer than its magic"), "is not that of a snapshot")
+	refuse(t, []byte("not a snapshot, and longer than its magic"), "snapshot is damaged: not a snapshot: bad magic")
 	refuse(t, append([]byte(snapshotMagic), 0xff, 0xff, 0x7f), "length 2097151 is above 65536")
 	refuse(t, append([]byte(snapshotMagic), bytes.Repeat([]byte{0xff}, 20)...), "length")
 }

@@ -16,12 +16,17 @@ import (
 // digestRing is how many of the newest indices have their digest remembered.
 const digestRing = 1024
 
+// shownBytes is how many bytes of an entry that cannot be read are shown.
+const shownBytes = 32
+
 // Config is what a [State] needs.
 type Config struct {
 	Logger hclog.Logger
 	// Fatal is told, once and on Raft's FSM goroutine, that an entry or a snapshot cannot be understood. From then on the
 	// state applies nothing, takes no snapshot and restores none: the process must end. Fatal must not block.
 	Fatal func(error)
+	// LogFile is where the log is, for messages; empty: they do not say.
+	LogFile string
 }
 
 // Observer hears of every change of a state, on Raft's FSM goroutine: it must be quick and must not wait for anything
@@ -45,6 +50,7 @@ type Observer interface {
 type State struct {
 	fatal    func(error)
 	logger   hclog.Logger
+	logFile  string
 	progress progress
 	shown    atomic.Uint64 // what index is, for those who take no lock; moved with mu held
 
@@ -71,7 +77,7 @@ var (
 
 // New returns an empty state.
 func New(cfg Config) *State {
-	s := &State{fatal: cfg.Fatal, logger: cfg.Logger.Named("fsm"), tables: newTables()}
+	s := &State{fatal: cfg.Fatal, logger: cfg.Logger.Named("fsm"), logFile: cfg.LogFile, tables: newTables()}
 	s.remember(0)
 	return s
 }
@@ -81,9 +87,11 @@ func New(cfg Config) *State {
 func (s *State) Apply(l *raft.Log) any {
 	commands, err := DecodeEntry(l.Data)
 	if err != nil {
-		return s.halt(fmt.Errorf("log entry %d of term %d: this node's binary is older than the log's, or its log is corrupt: %w; "+
-			"run the version that the other nodes run, and if they read the entry, empty this node's data directory while "+
-			"the others run and have a leader, and let it fetch a copy", l.Index, l.Term, err))
+		what := fmt.Sprintf("log entry %d of term %d", l.Index, l.Term)
+		if s.logFile != "" {
+			what += " in " + s.logFile
+		}
+		return s.halt(&UnreadableError{What: what, Err: fmt.Errorf("%w (%d bytes, which begin with % x)", err, len(l.Data), l.Data[:min(len(l.Data), shownBytes)])})
 	}
 	s.mu.Lock()
 	if s.halted != nil {
@@ -225,6 +233,28 @@ func (s *State) Sessions() int {
 	return s.tables.sessions.Len()
 }
 
+// Usage returns how much there is of what the state's capacity bounds.
+func (s *State) Usage() session.Usage {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tables.usage()
+}
+
+// Requests returns how many request ids are remembered (O2).
+func (s *State) Requests() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.tables.requests.items)
+}
+
+// Room returns nil when the state as it is has room for what c would add, or c would add nothing: else a
+// [session.LimitError]. It spares a log entry that would be refused; what decides is the entry (O4).
+func (s *State) Room(c session.Command) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tables.room(c)
+}
+
 // Attachment returns the highest attachment that has been applied, observers included: h of R2. It takes no lock.
 func (s *State) Attachment() uint64 { return s.progress.attachment.Load() }
 
@@ -264,12 +294,14 @@ func (s *State) DigestAt(index uint64) ([16]byte, bool) {
 	return at.digest, true
 }
 
-// Snapshot returns a snapshot of the state as it is now, at once; it is written beside later Applies.
+// Snapshot returns a snapshot of the state as it is now, at once; it is written beside later Applies. One of a state that is damaged is
+// not written, and the state has the digest of what is in it from then on, see [State.Scrub].
 func (s *State) Snapshot() (raft.FSMSnapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.halted != nil {
 		return nil, fmt.Errorf("no snapshot of a halted state: %w", s.halted)
 	}
-	return &snapshot{view: s.frozen()}, nil
+	live, v := s.tables, s.frozen()
+	return &snapshot{view: v, verify: func() error { return s.verify(v, live, nil) }}, nil
 }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"unsafe"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
@@ -233,21 +235,43 @@ func TestDigestAt(t *testing.T) {
 	}
 }
 
+// An entry whose bytes have changed is named with its file, and the release is not blamed.
+func TestADamagedEntryIsNamed(t *testing.T) {
+	good, err := EncodeEntry([]session.Command{opening(2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)-1] ^= 1
+	for _, data := range [][]byte{flipped, good[:3], make([]byte, len(good)), nil} {
+		s := New(Config{Logger: hclog.NewNullLogger(), Fatal: func(error) {}, LogFile: "/data/raft.db"})
+		err, ok := s.Apply(&raft.Log{Index: 812, Term: 7, Data: data}).(error)
+		named := &UnreadableError{}
+		if !ok || !errors.As(err, &named) || !named.Damaged() || !strings.HasPrefix(err.Error(), "log entry 812 of term 7 in /data/raft.db is damaged: ") ||
+			strings.Contains(err.Error(), "release") || !strings.Contains(err.Error(), "empty this node's data directory") {
+			t.Errorf("%x: %v", data, err)
+		}
+	}
+}
+
 func TestEntryThatCannotBeUnderstoodHalts(t *testing.T) {
 	r := newReplica()
 	r.open(t, opening(1))
 	o := observe(r)
 	before := r.tables.digest()
 	for range 2 {
-		result := r.Apply(&raft.Log{Index: 2, Term: 7, Data: []byte{2, 0, 0, 0, 0}})
+		result := r.Apply(&raft.Log{Index: 2, Term: 7, Data: append([]byte{2, 0, 0, 0, 0xab}, make([]byte, 1<<20)...)})
 		err, ok := result.(error)
 		if !ok {
 			t.Fatalf("Apply = %v, want an error", result)
 		}
-		for _, want := range []string{"entry 2 of term 7", "older than the log's, or its log is corrupt", "version 2", "data directory"} {
+		for _, want := range []string{"entry 2 of term 7", "this node's release cannot read", "version 2", "data directory", "(1048581 bytes, which begin with 02 00 00 00 ab 00"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("error %q does not say %q", err, want)
 			}
+		}
+		if len(err.Error()) > 1000 {
+			t.Errorf("an error of %d bytes", len(err.Error()))
 		}
 	}
 	if len(r.fatal) != 1 {

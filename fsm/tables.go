@@ -24,7 +24,11 @@ type tables struct {
 	certificates journal[certificate]
 	// issued counts the certificates ever issued; it is the next one's number.
 	issued uint64
-	sum    setHash
+	// capacity bounds what opens and upgrades add (O4); bytes is what there is of what it counts. It follows from the
+	// rest.
+	capacity session.Capacity
+	bytes    uint64
+	sum      setHash
 	// scratch is where canonical bytes are put together. A frozen copy has none.
 	scratch []byte
 }
@@ -64,19 +68,54 @@ func (t *tables) expired(id session.ID) error {
 	return e
 }
 
-// The methods below are the only ones that change the tables; each keeps the sum up to date.
+func (t *tables) usage() session.Usage {
+	return session.Usage{Sessions: uint64(t.sessions.Len()), Bytes: t.bytes, Capacity: t.capacity}
+}
+
+// room returns why c adds nothing for want of room, a [session.LimitError]; nil when there is room, or c adds nothing
+// in any case: it repeats what was done (O2, L7), or is refused for something else.
+func (t *tables) room(c session.Command) error {
+	switch c := c.(type) {
+	case session.OpenSession:
+		if _, ok := t.requests.find(&request{id: c.RequestID}); ok {
+			return nil
+		}
+		return t.usage().Room(session.SessionBytes + c.Labels.Bytes() + session.RequestBytes)
+	case session.UpgradeSession:
+		_, global := t.session(c.ID)
+		if _, ended := t.certificate(c.ID); global || ended || t.forgot(c.Since) {
+			return nil
+		}
+		return t.usage().Room(session.SessionBytes + c.Labels.Bytes())
+	default:
+		return nil
+	}
+}
+
+// cost is what a session takes of the capacity.
+func (r *record) cost() uint64 {
+	if r.labels == nil {
+		return session.SessionBytes
+	}
+	return session.SessionBytes + r.labels.Bytes()
+}
+
+// The methods below are the only ones that change the tables; each keeps the sum and the bytes up to date.
 
 func (t *tables) putSession(r *record) {
 	old, replaced := t.sessions.Set(r.id, r)
 	if replaced {
 		t.remove(old.canonical(t.scratch))
+		t.bytes -= old.cost()
 	}
 	t.add(r.canonical(t.scratch))
+	t.bytes += r.cost()
 }
 
 func (t *tables) dropSession(r *record) {
 	t.sessions.Delete(r.id)
 	t.remove(r.canonical(t.scratch))
+	t.bytes -= r.cost()
 }
 
 func (t *tables) setMark(mark session.ID) {
@@ -91,12 +130,14 @@ func (t *tables) setMark(mark session.ID) {
 func (t *tables) addRequest(r *request) {
 	t.requests.add(r)
 	t.add(r.canonical(t.scratch))
+	t.bytes += session.RequestBytes
 }
 
 func (t *tables) forgetRequests(upTo uint64) {
 	for len(t.requests.items) > 0 && t.requests.items[0].index <= upTo {
 		t.remove(t.requests.items[0].canonical(t.scratch))
 		t.requests.dropOldest()
+		t.bytes -= session.RequestBytes
 	}
 }
 
@@ -105,8 +146,10 @@ func (t *tables) addCertificate(c *certificate) {
 	if len(t.certificates.items) == certificateLimit {
 		t.remove(t.certificates.items[0].canonical(t.scratch))
 		t.certificates.dropOldest()
+		t.bytes -= session.CertificateBytes
 	}
 	t.certificates.add(c)
+	t.bytes += session.CertificateBytes
 	t.issued++
 	t.add(c.canonical(t.scratch))
 }

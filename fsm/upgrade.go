@@ -20,6 +20,9 @@ func (s *step) upgrade(c session.UpgradeSession) (session.Session, error) {
 	if mark := s.marks[c.ID.Node()]; c.ID > mark {
 		return session.Session{}, outOfRange("session_id", fmt.Sprintf("an id that its node has claimed, at most %v", mark))
 	}
+	if err := s.room(c); err != nil {
+		return session.Session{}, err
+	}
 	s.attachment++
 	r := &record{
 		id: c.ID, attachment: s.attachment, owner: c.ID.Node(), timeoutMS: uint32(c.Timeout.Milliseconds()),

@@ -32,11 +32,34 @@ func TestL7AnUpgradeIsOnce(t *testing.T) {
 	if got := r.apply(t, 1, late)[0].Err; !errors.Is(got, session.ErrMoved) {
 		t.Errorf("a resume from before the newest local one: %v, want %v (M1)", got, session.ErrMoved)
 	}
-	moved := r.do(t, session.MoveSession{ID: up.ID, NewOwner: 2, Instance: 6, Attempt: 1}).Session
+	stranger := session.MoveSession{ID: up.ID, NewOwner: 2, Instance: 6, Attempt: 1, Named: s.Attachment, NamedLocal: true}
+	if told, ok := errors.AsType[*session.MovedError](r.apply(t, 1, stranger)[0].Err); !ok || told.Attachment != s.Attachment || told.Instance != 5 {
+		t.Errorf("another process that names a local attachment: %+v, want to be told of %+v (L5)", told, s)
+	}
+	stranger.NamedLocal = false
+	moved := r.do(t, stranger).Session
 	if got := r.do(t, up); !got.Repeated || got.Session.Owner != 2 || got.Session.Attachment != moved.Attachment {
 		t.Errorf("a repeat after a move: %+v, want %+v", got.Session, moved)
 	}
 	same(t, restored(t, r.snapshot(t)), r)
+}
+
+// The opener of a local session that nobody has resumed may hear of its upgrade from the answer to a resume
+// elsewhere: its local token names the only attachment that there was before.
+func TestL7ALocalTokenIsGoodForTheFirstResume(t *testing.T) {
+	r := newReplica()
+	id := r.do(t, session.ClaimIDs{Node: 3, Count: 10}).First
+	up := upgrading(id)
+	up.Instance, up.Attempt = 0, 0
+	r.do(t, up)
+	first := session.MoveSession{ID: id, NewOwner: 2, Instance: 5, Attempt: 1, Named: 1, NamedLocal: true}
+	if got := r.do(t, first).Session; got.Instance != 5 || got.Owner != 2 {
+		t.Errorf("resumed as %+v", got)
+	}
+	first.Instance = 6
+	if got := r.apply(t, 1, first)[0].Err; !errors.Is(got, session.ErrMoved) {
+		t.Errorf("another process with the same token: %v, want %v", got, session.ErrMoved)
+	}
 }
 
 // TestL7NothingComesBack holds that who repeats an upgrade because its outcome was unknown never gets a second session: not

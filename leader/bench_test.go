@@ -43,6 +43,8 @@ func (population) Verify(session.ID, session.Credential) bool { return true }
 func (population) Attachment() uint64                         { return 1 }
 func (population) Term() uint64                               { return 1 }
 func (population) CommitIndex() uint64                        { return 1 }
+func (population) LastIndex() uint64                          { return 1 }
+func (population) AppliedIndex() uint64                       { return 1 }
 func (population) Members() []session.Member                  { return []session.Member{{Node: 1, Voter: true}} }
 
 func (population) Propose(context.Context, session.Command) (session.Result, error) {
@@ -107,7 +109,21 @@ func liveHeap() uint64 {
 }
 
 // BenchmarkPoll finds 100,000 sessions due, and pops and marks them in entries, their owners lost.
-func BenchmarkPoll(b *testing.B) {
+func BenchmarkPoll(b *testing.B) { poll(b, nil) }
+
+// BenchmarkPollStalled does so when each owner has stalled as often as is remembered, since the sessions were touched.
+func BenchmarkPollStalled(b *testing.B) {
+	var stalls *session.Stalls
+	at := time.Minute
+	for range 64 {
+		at += 10 * time.Second
+		stalls = stalls.With(at, time.Second, time.Second)
+	}
+	poll(b, stalls)
+}
+
+func poll(b *testing.B, stalls *session.Stalls) {
+	b.Helper()
 	p := populate(99_999)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -115,6 +131,9 @@ func BenchmarkPoll(b *testing.B) {
 		t := tracking(p)
 		t.rounds.good = &round{n: 1, began: time.Hour}
 		words := t.rounds.words(time.Hour)
+		for i := range words {
+			words[i].stalls = stalls
+		}
 		x := expirer{t: t}
 		b.StartTimer()
 		popped := 0

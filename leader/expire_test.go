@@ -70,7 +70,7 @@ func TestE1Vouch(t *testing.T) {
 		w.join(3, func(b *session.Heartbeat) *session.Answer {
 			a := answer(b.Round)
 			if w.now() >= 3*time.Second {
-				a.VouchAge = w.now() - 3*time.Second
+				a.ProcessAge = w.now() - 3*time.Second
 			}
 			return a
 		})
@@ -94,7 +94,7 @@ func TestE1VouchKeepsCredit(t *testing.T) {
 		})
 		vouching := func(round uint64) *session.Answer {
 			a := answer(round)
-			a.VouchAge = max(w.now()-time.Second, 0)
+			a.ProcessAge = max(w.now()-time.Second, 0)
 			return a
 		}
 		owner := w.join(3, func(b *session.Heartbeat) *session.Answer {

@@ -37,6 +37,8 @@ type view struct {
 	term       uint64
 	commit     uint64
 	members    []session.Member
+	// full is why there is no room for more.
+	full error
 	// onAttachment runs, with mu held, before an attachment is read.
 	onAttachment func()
 	// onSession runs before a session is looked up. Set before the tracker runs.
@@ -70,8 +72,10 @@ func (v *view) Attachment() uint64 {
 	})
 }
 
-func (v *view) Term() uint64        { return locked(v, func() uint64 { return v.term }) }
-func (v *view) CommitIndex() uint64 { return locked(v, func() uint64 { return v.commit }) }
+func (v *view) Term() uint64         { return locked(v, func() uint64 { return v.term }) }
+func (v *view) CommitIndex() uint64  { return locked(v, func() uint64 { return v.commit }) }
+func (v *view) LastIndex() uint64    { return v.CommitIndex() }
+func (v *view) AppliedIndex() uint64 { return v.CommitIndex() }
 
 func (v *view) Members() []session.Member {
 	return locked(v, func() []session.Member { return slices.Clone(v.members) })
@@ -247,6 +251,7 @@ func newWorld(t *testing.T, members []session.Member) *world {
 	w.log = &log{w: w}
 	w.tracker = leader.New(leader.Config{
 		Node: 1, Term: term, Interval: beat, ExpiryInterval: width, Limits: session.Limits{Min: long, Max: 40 * time.Second},
+		Room: func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
 	}, w.log, w.view)
 	return w
 }

@@ -117,6 +117,26 @@ func TestFillRemaining(t *testing.T) {
 	})
 }
 
+// ... with what the stalls of its owner add.
+func TestFillRemainingAfterAStall(t *testing.T) {
+	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
+		m.replies(prompt)
+		m.says(answer(1))
+		w.at(time.Second)
+		m.replies(func(b *session.Heartbeat) *session.Answer {
+			a := answer(b.Round)
+			a.VouchAge, a.Credit = w.now()-600*ms, 200*ms
+			return a
+		})
+		w.at(1500 * ms)
+		reply := m.ask(session.Request{Read: &session.ReadRequest{Remaining: []session.ID{5}}})
+		if got, want := reply.Remaining[0], long-1500*ms+200*ms; got != want {
+			t.Errorf("remaining %v, want %v", got, want)
+		}
+		fill()
+	})
+}
+
 // A session that came due while it waited to be filled in expires when it is.
 func TestFillLate(t *testing.T) {
 	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {

@@ -23,6 +23,9 @@ func TestL5TokensOfLocalSessions(t *testing.T) {
 		if r.Err != nil || r.Session.Attachment <= s.Attachment {
 			t.Errorf("resume: %+v", r)
 		}
+		if moves, _ := proposed[session.MoveSession](w.log); len(moves) != 1 || !moves[0].NamedLocal || moves[0].Named != tok.Attachment {
+			t.Errorf("proposed %+v, want one that names a local attachment", moves)
+		}
 		w.alive(5)
 	})
 }

@@ -117,7 +117,7 @@ func prompt(b *session.Heartbeat) *session.Answer { return answer(b.Round) }
 // answer is a whole answer of a sound relay; h is above every attachment.
 func answer(round uint64, touches ...session.Touch) *session.Answer {
 	return &session.Answer{
-		Round: round, Term: term, Attachment: 1 << 40, VouchAge: forever,
+		Round: round, Term: term, Attachment: 1 << 40, VouchAge: forever, ProcessAge: forever,
 		Touches: session.AppendTouches(nil, touches), Last: true,
 	}
 }

@@ -31,6 +31,8 @@ type rules struct {
 	faults   []string
 }
 
+type gap struct{ end, credit time.Duration }
+
 type beginning struct {
 	reading time.Duration
 	event   int
@@ -40,7 +42,10 @@ type beginning struct {
 type node struct {
 	voter, open, opened bool
 	answered, affirmed  uint64
-	vouched             time.Duration
+	started             time.Duration
+	// stalls are what each answer told of, heard is when the last one was, and credit what it said.
+	stalls        []gap
+	heard, credit time.Duration
 	// sent is the heartbeat out, of round, on the open stream.
 	out    bool
 	round  uint64
@@ -86,11 +91,34 @@ func (r *rules) lost(n *node) bool {
 // due is E1.
 func (r *rules) due(s *rule) time.Duration {
 	n := r.nodes[s.owner]
-	v := max(0, n.vouched)
+	v := max(0, n.started)
 	if r.lost(n) && len(n.silent) > 0 {
 		v = max(v, n.silent[0])
 	}
-	return max(s.deadline, v+long)
+	due := max(s.deadline, v+long)
+	since, credit, end := due-touched, time.Duration(0), -time.Hour
+	for _, g := range n.stalls {
+		if g.end > since {
+			credit += g.credit
+		}
+		end = g.end
+	}
+	if end <= since {
+		return due
+	}
+	return max(due, min(max(due+credit, end+2*beat), end+long))
+}
+
+// stalled is what an answer tells of stalls.
+func (n *node) stalled(a *session.Answer, now time.Duration) {
+	if a.Credit > n.credit && now >= a.VouchAge {
+		end := now - a.VouchAge
+		if i := len(n.stalls); i > 0 {
+			end = max(end, n.stalls[i-1].end)
+		}
+		n.stalls = append(n.stalls, gap{end, min(a.Credit-n.credit, now-n.heard+2*beat)})
+	}
+	n.heard, n.credit = now, max(n.credit, a.Credit)
 }
 
 // horizon is E2: sessions of the node may expire that were due at it.
@@ -151,7 +179,8 @@ func (r *rules) answers(from session.Node, a *session.Answer, touches []session.
 	r.events++
 	n.processed = append(n.processed, beginning{event: r.events})
 	n.rounds = append(n.rounds, a.Round)
-	n.answered, n.out, n.silent, n.vouched = a.Round, false, nil, max(n.vouched, now-a.VouchAge)
+	n.answered, n.out, n.silent, n.started = a.Round, false, nil, max(n.started, now-a.ProcessAge)
+	n.stalled(a, now)
 	if a.Term <= term {
 		n.affirmed = a.Round
 	}
@@ -337,7 +366,13 @@ func (w *world) answers(t *rapid.T, r *rules, m *member) {
 	a.Attachment = w.view.Attachment() - uint64(rapid.IntRange(0, 2).Draw(t, "behind"))
 	a.Term = term + uint64(rapid.IntRange(0, 8).Draw(t, "term")/8)
 	if rapid.IntRange(0, 8).Draw(t, "restarted") == 0 {
-		a.VouchAge = time.Duration(rapid.IntRange(0, 3000).Draw(t, "vouch")) * ms
+		a.ProcessAge = time.Duration(rapid.IntRange(0, 3000).Draw(t, "process")) * ms
+	}
+	if n := r.nodes[m.hello.Node]; len(n.stalls) < 40 && rapid.IntRange(0, 6).Draw(t, "stalled") == 0 {
+		a.VouchAge = time.Duration(rapid.IntRange(0, 1500).Draw(t, "vouch")) * ms
+		a.Credit = n.credit + time.Duration(rapid.IntRange(1, 3000).Draw(t, "credit"))*ms
+	} else {
+		a.Credit = n.credit
 	}
 	r.answers(m.hello.Node, a, touches)
 	m.says(a)

@@ -17,18 +17,32 @@ type Log interface {
 
 // View is what the tracker reads of its node. Safe for concurrent use; its methods return at once.
 type View interface {
+	State
+	Consensus
+}
+
+// State is what this node has applied.
+type State interface {
 	// Session returns a session as this node has applied it.
 	Session(id session.ID) (session.Session, bool)
 	// Verify reports whether c is the credential of id.
 	Verify(id session.ID, c session.Credential) bool
 	// Attachment is the highest that this node has applied.
 	Attachment() uint64
+	// AppliedIndex is that of the newest entry that this node has applied.
+	AppliedIndex() uint64
+}
+
+// Consensus is what this node knows of Raft.
+type Consensus interface {
 	// Term is Raft's current term as this node reads it now (R2, R3).
 	Term() uint64
 	// CommitIndex is one to wait for with the state machine's own index (R4).
 	CommitIndex() uint64
 	// Members are those of the newest configuration, committed or not.
 	Members() []session.Member
+	// LastIndex is that of the newest entry of this node's log: read after Members, it is not below their configuration's.
+	LastIndex() uint64
 }
 
 // Sessions is a frozen copy of the state to fill the queue from.

@@ -10,16 +10,25 @@ import (
 	"holdfast/session"
 )
 
+// arrives reports whether a request adds to the state. Such requests have places of their own on a stream, as their
+// commands have in the log's queue: however many of them wait, a resume, a close and a read of the same node find a
+// place.
+func arrives(r *session.Request) bool { return r.Open != nil || r.Upgrade != nil || r.Claim != nil }
+
 // serve has a request handled beside the stream; its reply goes out on it.
 func (t *Tracker) serve(ctx context.Context, s *stream, r *session.Request) {
 	refuse := func(err error) { s.reply(&session.Reply{Seq: r.Seq, Err: err}) }
-	if s.requests.Add(1) > maxRequests {
-		s.requests.Add(-1)
-		refuse(&session.LimitError{Name: "requests_per_stream", Limit: strconv.Itoa(maxRequests), RetryAfter: session.BusyRetryAfter})
+	name, places := "requests_per_stream", &s.others
+	if arrives(r) {
+		name, places = "opens_per_stream", &s.arrivals
+	}
+	if places.Add(1) > maxRequests {
+		places.Add(-1)
+		refuse(&session.LimitError{Name: name, Limit: strconv.Itoa(maxRequests), RetryAfter: session.BusyRetryAfter})
 		return
 	}
 	started := t.handle(func() {
-		defer s.requests.Add(-1)
+		defer places.Add(-1)
 		reply, err := t.answer(ctx, s.hello.Node, r)
 		reply.Seq, reply.Err = r.Seq, err
 		if errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrMoved) {
@@ -29,7 +38,7 @@ func (t *Tracker) serve(ctx context.Context, s *stream, r *session.Request) {
 		s.reply(&reply)
 	})
 	if !started {
-		s.requests.Add(-1)
+		places.Add(-1)
 		refuse(&session.NotLeaderError{})
 	}
 }
@@ -67,7 +76,7 @@ func (t *Tracker) open(ctx context.Context, node session.Node, r *session.OpenRe
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return t.propose(ctx, session.OpenSession{
+	return t.add(ctx, session.OpenSession{
 		Node: node, MS: ms, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID,
 	})
 }
@@ -90,11 +99,12 @@ func (t *Tracker) upgrade(ctx context.Context, node session.Node, r *session.Upg
 	if r.ID.Node() != node {
 		return session.Reply{}, &session.FieldError{Field: "session_id", Limit: fmt.Sprintf("an id of node %d, which asks", node)}
 	}
-	return t.propose(ctx, session.UpgradeSession(*r))
+	return t.add(ctx, session.UpgradeSession(*r))
 }
 
-// resume proposes to move a session to the node that asks. The credential comes first: who has none learns nothing and
-// changes nothing (K-03). A closing session is not moved (M6).
+// resume proposes to move a session to the node that asks. The credential comes first: who has none learns nothing
+// and changes nothing (K-03). A closing session is not moved (M6). Which attachment it may name only the log can tell
+// (M1): what this node has not applied yet may be a resume by another process.
 func (t *Tracker) resume(ctx context.Context, node session.Node, r *session.ResumeRequest) (session.Reply, error) {
 	if _, err := t.authentic(ctx, &r.Token); err != nil {
 		return session.Reply{}, err
@@ -104,6 +114,7 @@ func (t *Tracker) resume(ctx context.Context, node session.Node, r *session.Resu
 	}
 	return t.propose(ctx, session.MoveSession{
 		ID: r.Token.ID, NewOwner: node, Instance: r.Instance, Attempt: r.Attempt,
+		Named: r.Token.Attachment, NamedLocal: r.Token.Local,
 	})
 }
 
@@ -150,6 +161,16 @@ func (t *Tracker) closing(id session.ID) bool {
 	return it != nil && it.Marked()
 }
 
+// add proposes a command that makes a session, if there is room. Where there is none a refusal costs neither an entry
+// nor memory: who is refused may come again and again (O4).
+func (t *Tracker) add(ctx context.Context, c session.Command) (session.Reply, error) {
+	if err := t.cfg.Room(c); err != nil {
+		t.stats.full.Add(1)
+		return session.Reply{}, err
+	}
+	return t.propose(ctx, c)
+}
+
 // propose proposes a command whose result is a session or a block of ids.
 func (t *Tracker) propose(ctx context.Context, c session.Command) (session.Reply, error) {
 	result, err := t.log.Propose(ctx, c)
@@ -181,11 +202,14 @@ func (t *Tracker) closeOne(ctx context.Context, token *session.Token) (session.R
 		return session.Reply{}, err
 	}
 	if token.Local {
-		return session.Reply{}, session.ErrMoved // an attachment of the time before the session was global (L5)
+		return session.Reply{}, session.MovedTo(one) // the token is of the time before the session was global (L5)
 	}
 	c, err := t.mark(token, &one)
-	if errors.Is(err, session.ErrExpired) {
+	switch {
+	case errors.Is(err, session.ErrExpired):
 		err = t.notFiled(token.ID)
+	case errors.Is(err, session.ErrMoved):
+		err = t.leftAlone(token)
 	}
 	if err != nil {
 		return session.Reply{}, err
@@ -250,12 +274,13 @@ func (t *Tracker) mark(token *session.Token, one *session.Session) (session.Clos
 	return closing(it, now), nil
 }
 
-// leftAlone says why the state machine did not end the session of a token: it ended or was moved before.
+// leftAlone says why the session of a token was not ended: it ended or was moved before.
 func (t *Tracker) leftAlone(token *session.Token) error {
-	if _, ok := t.view.Session(token.ID); !ok {
+	now, ok := t.view.Session(token.ID)
+	if !ok {
 		return &session.ExpiredError{ID: token.ID}
 	}
-	return session.ErrMoved
+	return session.MovedTo(now)
 }
 
 // readIndex answers a read: what to wait for so that it is linearizable, and how long sessions have (R4).
@@ -311,7 +336,7 @@ func (t *Tracker) due(id session.ID, now time.Duration, words *words) (time.Dura
 	s.mu.Unlock()
 	one, ok := t.view.Session(id)
 	if filling {
-		return words[one.Owner].vouches + one.Timeout, ok
+		return words[one.Owner].due(0, one.Timeout), ok
 	}
 	return now + one.Timeout, ok
 }

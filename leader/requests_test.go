@@ -55,7 +55,7 @@ func TestOpen(t *testing.T) {
 		} {
 			r := m.ask(session.Request{Open: &open})
 			if got, ok := errors.AsType[*session.FieldError](r.Err); !ok || got.Field != field {
-				t.Errorf("%s out of range: %v", field, r.Err)
+				t.Errorf("%s: %v", field, r.Err)
 			}
 		}
 		if opens, _ := proposed[session.OpenSession](w.log); len(opens) != 1 {
@@ -109,8 +109,8 @@ func TestO2Again(t *testing.T) {
 	})
 }
 
-// M1: every resume is proposed, to the same node too, with the client's instance and attempt, whatever attachment the
-// token has; its result is told as it is.
+// M1: every resume is proposed, to the same node too, with the client's instance and attempt and the attachment that
+// its token names; the log decides, and its result is told as it is.
 func TestM1Resume(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		s := w.has(5, 2)
@@ -121,19 +121,21 @@ func TestM1Resume(t *testing.T) {
 			t.Errorf("reply %+v", r)
 		}
 		moves, _ := proposed[session.MoveSession](w.log)
-		if want := (session.MoveSession{ID: 5, NewOwner: 2, Instance: 77, Attempt: 3}); len(moves) != 1 || moves[0] != want {
+		if want := (session.MoveSession{ID: 5, NewOwner: 2, Instance: 77, Attempt: 3, Named: 99}); len(moves) != 1 || moves[0] != want {
 			t.Errorf("proposed %+v, want %+v", moves, want)
 		}
 		w.log.decides(func(context.Context, session.Command) (session.Result, error, bool) {
 			return session.Result{Term: term, Session: r.Session, Repeated: true}, nil, true
 		})
-		if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 3}}); r.Err != nil || !r.Repeated {
-			t.Errorf("reply %+v to a repeat, want Repeated", r)
+		again := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 3}})
+		if again.Err != nil || !again.Repeated {
+			t.Errorf("reply %+v to a repeat, want Repeated", again)
 		}
 		w.log.decides(func(context.Context, session.Command) (session.Result, error, bool) {
-			return session.Result{Term: term, Err: session.ErrMoved}, nil, true
+			return session.Result{Term: term, Err: session.MovedTo(session.Session{Attachment: 8, Instance: 6})}, nil, true
 		})
-		if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 2}}); !errors.Is(r.Err, session.ErrMoved) {
+		r = m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 2}})
+		if told, ok := errors.AsType[*session.MovedError](r.Err); !ok || *told != (session.MovedError{Attachment: 8, Instance: 6}) {
 			t.Errorf("reply %+v to an older attempt, want ErrMoved", r)
 		} else if r.Index != w.view.CommitIndex() || r.Index == 0 {
 			t.Errorf("with index %d, want that of the newest commit, %d (N4)", r.Index, w.view.CommitIndex())
@@ -378,6 +380,47 @@ func TestRequestsBounded(t *testing.T) {
 		}
 		if r := m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}); r.Err != nil {
 			t.Errorf("after the others were done: %v", r.Err)
+		}
+	})
+}
+
+// Opens that wait take no place from a resume, a close or a read of the same node, nor these from an open.
+func TestOpensThatWaitHoldUpNothingElse(t *testing.T) {
+	bubble(t, voters(1), func(w *world) {
+		tok, other := token(w.has(5, 1)), token(w.has(6, 1))
+		release := make(chan struct{})
+		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+			if _, ok := c.(session.OpenSession); ok {
+				<-release
+			}
+			return session.Result{}, nil, false
+		})
+		m := w.join(1, prompt)
+		defer w.run()()
+		const waiting = 4097
+		for seq := range uint64(waiting) {
+			m.out <- session.LearnerMessage{Request: &session.Request{Seq: seq, Open: &session.OpenRequest{Timeout: long}}}
+		}
+		synctest.Wait()
+		limit, ok := errors.AsType[*session.LimitError](m.replied(waiting - 1).Err)
+		if !ok || limit.Name != "opens_per_stream" || limit.Limit != "4096" {
+			t.Errorf("the open beyond the bound: %+v, want a LimitError of opens_per_stream", m.replied(waiting-1))
+		}
+		for name, r := range map[string]session.Request{
+			"resume": {Resume: &session.ResumeRequest{Token: tok, Instance: 1, Attempt: 1}},
+			"close":  {Close: &other},
+			"read":   {Read: &session.ReadRequest{}},
+		} {
+			if r := m.ask(r); r == nil || r.Err != nil {
+				t.Errorf("%s: %+v, want it done beside %d opens that wait", name, r, waiting-1)
+			}
+		}
+		close(release)
+		synctest.Wait()
+		for seq := range uint64(waiting - 1) {
+			if r := m.replied(seq); r == nil || r.Err != nil {
+				t.Fatalf("open %d: %+v", seq, r)
+			}
 		}
 	})
 }

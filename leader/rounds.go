@@ -35,6 +35,8 @@ type member struct {
 	// stream is the newest one while it is open (T6), hello the newest ever.
 	stream *stream
 	hello  session.Hello
+	// doubted says that a hello was found to be none of the node's: each one is asked about from then on.
+	doubted bool
 	// sent is the round of the unanswered heartbeat on the stream, sentAt when it was sent.
 	sent   *round
 	sentAt time.Duration
@@ -44,9 +46,20 @@ type member struct {
 	// silent is the first moment after the last complete answer at which a heartbeat was sent or a stream ended; never
 	// when there was none. A node that has not answered in this term is silent from the term's start on (E1).
 	silent time.Duration
-	// vouched is since when the node can vouch: the latest by any of its answers, for an age also counts the time in which the
-	// accountable clock stood since (I8).
-	vouched time.Duration
+	// started is since when the node's process runs: the latest by any of its answers, for an age also counts the
+	// time in which the accountable clock stood since (I8).
+	started time.Duration
+	stalls  stalls
+	// votesFrom is an entry that comes no sooner than the configuration in which the member got its vote, 0 while it has none (R6).
+	votesFrom uint64
+	// told is what its node said of its state.
+	told applied
+}
+
+// applied is the newest entry that a node has applied (R6), and the newest digest of its state that it has reported (D1).
+type applied struct {
+	index  uint64
+	digest session.StateDigest
 }
 
 // rounds is the pure part of R1-R4, E1, E2, S1 and T6: who was sent and has answered what, and what follows from it.
@@ -59,6 +72,7 @@ type rounds struct {
 	// newest is the newest round begun, good the newest good one; nil before the first.
 	newest, good *round
 	members      map[session.Node]*member
+	comparison   comparison
 }
 
 func newRounds(term uint64, interval time.Duration, after uint64) *rounds {
@@ -81,8 +95,9 @@ func (r *round) moment() time.Duration {
 	return r.began
 }
 
-// configure takes the newest configuration, and returns the streams that ended because their nodes left it (T6, M6).
-func (r *rounds) configure(config []session.Member, now time.Duration) []*stream {
+// configure takes the newest configuration, which stands in the log at last or before, and returns the streams that ended because their nodes
+// left it (T6, M6).
+func (r *rounds) configure(config []session.Member, last uint64, now time.Duration) []*stream {
 	for _, m := range r.members {
 		m.present, m.voter = false, false
 	}
@@ -101,6 +116,7 @@ func (r *rounds) configure(config []session.Member, now time.Duration) []*stream
 			}
 			m.replace(c.Directory)
 		}
+		m.vote(last)
 	}
 	for _, m := range r.members {
 		if !m.present && m.stream != nil {
@@ -114,14 +130,28 @@ func (r *rounds) configure(config []session.Member, now time.Duration) []*stream
 // replace has the node run on another directory: its streams and answers begin anew, and none of the former's counts for a
 // round (R3, T6). Since when it is silent, and can vouch, is of the node, whose sessions stay: V never goes back (E1).
 func (m *member) replace(directory uint64) {
+	m.votesFrom, m.told = 0, applied{}
 	m.directory, m.hello = directory, session.Hello{}
+	m.doubted = false
 	m.answered, m.affirmed, m.processed = nil, nil, nil
 }
 
 // open makes s the newest stream of its node and returns the one it ends, if any. The error is [session.ErrWrongCluster]
 // for a node that is no member, [ErrDirectory] for one on another directory than the member's, and [ErrSuperseded] for a
-// stream that is not newer than the newest (T6).
+// stream that is not newer than the newest, or one of a node of which somebody else had opened a stream: reopen decides about it (T6).
 func (r *rounds) open(s *stream, now time.Duration) (*stream, error) {
+	m, err := r.member(s)
+	if err != nil {
+		return nil, err
+	}
+	if m.hello.Node != 0 && !s.hello.Newer(m.hello) || m.doubted {
+		return nil, ErrSuperseded
+	}
+	return m.begin(s, now), nil
+}
+
+// member returns the member that s says it is of.
+func (r *rounds) member(s *stream) (*member, error) {
 	m := r.members[s.hello.Node]
 	if m == nil || !m.present {
 		return nil, session.ErrWrongCluster
@@ -129,15 +159,36 @@ func (r *rounds) open(s *stream, now time.Duration) (*stream, error) {
 	if m.directory != s.hello.Directory {
 		return nil, ErrDirectory
 	}
-	if m.hello.Node != 0 && !s.hello.Newer(m.hello) {
-		return nil, ErrSuperseded
-	}
+	return m, nil
+}
+
+// begin makes s the newest stream of m, and returns the former one.
+func (m *member) begin(s *stream, now time.Duration) *stream {
 	old := m.stream
 	if old != nil {
 		m.end(now)
 	}
 	m.stream, m.hello = s, s.hello
-	return old, nil
+	m.told.digest = session.StateDigest{} // it may be another process, with another memory
+	return old
+}
+
+// reopen decides about a stream that open refused, by what its node says itself of its newest one. A stream that the node does not
+// know is refused. One that it knows takes the place of one that it does not know, whatever that said: nothing that anybody
+// says in a node's name shuts the node out (T6).
+func (r *rounds) reopen(s *stream, newest session.Hello, now time.Duration) (*stream, error) {
+	m, err := r.member(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case newest.Directory != m.directory || s.hello.Incarnation != newest.Incarnation || s.hello.Stream > newest.Stream:
+		return nil, ErrSuperseded
+	case m.hello.Newer(newest):
+		m.doubted = true
+	case m.hello.Node != 0 && !s.hello.Newer(m.hello):
+		return nil, ErrSuperseded
+	}
+	return m.begin(s, now), nil
 }
 
 // close notes the end of a stream; one that is not the newest any more changes nothing.
@@ -233,8 +284,13 @@ func (r *rounds) answer(s *stream, a *session.Answer, now time.Duration) {
 	if a.Term <= r.term {
 		m.affirmed = m.sent
 	}
+	m.told.index = max(m.told.index, a.Applied)
+	if a.Digest.Index != 0 && a.Digest.Index == r.comparison.index {
+		m.told.digest = a.Digest
+	}
 	m.sent, m.silent = nil, never
-	m.vouched = max(m.vouched, now-max(a.VouchAge, 0))
+	m.started = max(m.started, now-max(a.ProcessAge, 0))
+	m.stalls.hear(m.hello, a, now, session.GraceIntervals*r.interval)
 }
 
 // judge finds out whether a newer round has become good (R3), and reports it.
@@ -293,6 +349,8 @@ func (r *rounds) nextLoss(now time.Duration) (time.Duration, bool) {
 type word struct {
 	// vouches is V of E1: a session of the owner is not due before vouches + its timeout.
 	vouches time.Duration
+	// stalls are the owner's.
+	stalls *session.Stalls
 	// horizon is the begin of the newest round that lets sessions of the owner expire that were due by then (E2).
 	horizon time.Duration
 }
@@ -304,11 +362,11 @@ type words [1 << 8]word
 func (r *rounds) words(now time.Duration) *words {
 	var all words
 	for i := range all {
-		all[i] = word{0, r.good.moment()}
+		all[i] = word{horizon: r.good.moment()}
 	}
 	for node, m := range r.members {
 		w := &all[node]
-		w.vouches = max(w.vouches, m.vouched)
+		w.vouches, w.stalls = max(w.vouches, m.started), m.stalls.known
 		if r.lost(m, now) {
 			w.vouches = max(w.vouches, m.silent)
 		} else {
@@ -320,5 +378,15 @@ func (r *rounds) words(now time.Duration) *words {
 
 // due returns when a session comes due (E1).
 func (w *words) due(it *item) time.Duration {
-	return max(it.Deadline(), w[it.Value.owner].vouches+it.Value.timeout())
+	return w[it.Value.owner].due(it.Deadline(), it.Value.timeout())
+}
+
+// due returns when a session of the owner comes due that has a deadline, 0 before its first touch. Its silence began
+// a timeout and T/200 before: at a touch, see intake.touch and shard.applied, or at vouches.
+func (w *word) due(deadline, timeout time.Duration) time.Duration {
+	due := max(deadline, w.vouches+timeout)
+	if w.stalls == nil {
+		return due
+	}
+	return w.stalls.Due(due, due-extension(timeout), timeout)
 }

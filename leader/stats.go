@@ -10,7 +10,7 @@ type counters struct {
 	rounds, stands                     atomic.Uint64
 	taken, notTaken                    atomic.Uint64
 	expired, closed, returned, unknown atomic.Uint64
-	filled                             atomic.Uint64
+	filled, full                       atomic.Uint64
 	// fillTime is how long after the term's start the queue was filled, 0 while it is not.
 	fillTime atomic.Int64
 }
@@ -32,6 +32,8 @@ type Stats struct {
 	Expired, Closed uint64
 	// Returned is the number of closing marks taken back, Unknown of those whose outcome was unknown (E4).
 	Returned, Unknown uint64
+	// Full is the number of opens and upgrades that were not proposed for want of room (O4).
+	Full uint64
 	// Taken is the number of touches taken, NotTaken of those not (S1).
 	Taken, NotTaken uint64
 	// Members is the number of members with an open stream, Lost of those that are lost now (E1).
@@ -64,6 +66,7 @@ func (t *Tracker) Stats() Stats {
 		Closed:   t.stats.closed.Load(),
 		Returned: t.stats.returned.Load(),
 		Unknown:  t.stats.unknown.Load(),
+		Full:     t.stats.full.Load(),
 		Taken:    t.stats.taken.Load(),
 		NotTaken: t.stats.notTaken.Load(),
 		FillTime: time.Duration(t.stats.fillTime.Load()),

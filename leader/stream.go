@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,10 +13,10 @@ import (
 
 // Bounds of one stream.
 const (
-	// maxRequests is the number of requests under way; more are refused.
+	// maxRequests is the number of requests of one kind under way, see arrives; more are refused.
 	maxRequests = 4096
 	// maxReplies is the number of replies that wait to be sent; a learner that lets more wait loses its stream.
-	maxReplies = 2 * maxRequests
+	maxReplies = 2 * 2 * maxRequests
 	// maxNotTaken is the number of touches not taken that wait for their confirmation; more cost the learner its stream,
 	// and a new one starts complete (T3).
 	maxNotTaken = 1 << 16
@@ -27,8 +28,8 @@ type stream struct {
 	// beats says that a heartbeat may have to be sent.
 	beats   chan struct{}
 	replies chan *session.Reply
-	// requests counts those under way.
-	requests atomic.Int32
+	// arrivals counts the requests under way that make sessions, others the rest of them.
+	arrivals, others atomic.Int32
 	// done is closed when the stream has ended, after reason was set.
 	done   chan struct{}
 	once   sync.Once
@@ -134,9 +135,7 @@ func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) er
 	}
 	t.reconfigure()
 	s := newStream(hello)
-	t.mu.Lock()
-	old, err := t.rounds.open(s, t.clock.read(t.mono()))
-	t.mu.Unlock()
+	old, err := t.admit(ctx, s)
 	if err != nil {
 		return fmt.Errorf("follow by node %d: %w", hello.Node, err)
 	}
@@ -159,6 +158,24 @@ func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) er
 	t.wake()
 	t.logger.Debug("stream ended", "node", hello.Node, "stream", hello.Stream, "term", t.cfg.Term, "reason", s.reason)
 	return s.reason
+}
+
+// admit makes s the newest stream of its node, and returns the former one. A stream that is not newer is asked about: what opened the newest may have
+// been somebody else, in the node's name.
+func (t *Tracker) admit(ctx context.Context, s *stream) (*stream, error) {
+	t.mu.Lock()
+	old, err := t.rounds.open(s, t.clock.read(t.mono()))
+	t.mu.Unlock()
+	if !errors.Is(err, ErrSuperseded) || t.cfg.Ask == nil || s.hello.Node == t.cfg.Node {
+		return old, err
+	}
+	newest, ok := t.cfg.Ask(ctx, s.hello.Node)
+	if !ok {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rounds.reopen(s, newest, t.clock.read(t.mono()))
 }
 
 // write sends what there is to send, heartbeats first.
@@ -193,17 +210,20 @@ func (t *Tracker) heartbeat(s *stream) *session.Heartbeat {
 	}
 	t.mu.Lock()
 	mono := t.mono()
-	r := t.rounds.next(s, t.clock.read(mono))
+	now := t.clock.read(mono)
+	r := t.rounds.next(s, now)
 	if r != nil {
 		s.sentAt = mono
 	}
-	good, confirmed := t.rounds.good.number(), t.rounds.confirmed(s)
+	good, confirmed, votesFrom := t.rounds.good.number(), t.rounds.confirmed(s), t.rounds.votesFrom(s, now)
+	compare, compared := t.rounds.comparison.index, t.rounds.comparison.found
 	t.mu.Unlock()
 	if r == nil {
 		return nil
 	}
 	return &session.Heartbeat{
 		Round: r.n, Good: good, Confirmed: confirmed, NotTaken: s.confirm(confirmed), Attachment: attachment,
+		VotesFrom: votesFrom, Compare: compare, Compared: compared,
 	}
 }
 
@@ -254,6 +274,7 @@ func (t *Tracker) hear(s *stream, a *session.Answer) error {
 	t.mu.Lock()
 	if t.rounds.expects(s, a.Round) {
 		t.rounds.answer(s, a, now)
+		t.rounds.decide(now)
 	}
 	t.mu.Unlock()
 	t.wake()

@@ -28,10 +28,16 @@ type Config struct {
 	ExpiryInterval time.Duration
 	// Limits clamps the timeouts of sessions that are opened.
 	Limits session.Limits
+	// Room returns why there is no room for what a command would add, a [session.LimitError], as this node has applied it
+	// (O4). Safe for concurrent use; it returns at once. Nil: there is room.
+	Room func(session.Command) error
 	// Logger is told of what is rare. Nil: nothing is logged.
 	Logger hclog.Logger
 	// Clock is the wall clock that ids and certificates are dated by (O1); nil is time.Now. Deadlines do not depend on it.
 	Clock func() time.Time
+	// Ask, when set, asks a node itself, where this one dials it, for its directory and its newest stream: false when it cannot be asked. It
+	// is called while a stream waits, and returns when ctx ends (T6).
+	Ask func(ctx context.Context, node session.Node) (newest session.Hello, ok bool)
 	// Heard, when set, is told that the whole answer of a node to a heartbeat has been taken in, with the moment at which
 	// that heartbeat was sent: before the answer counts for anything but the touches in it. It must return soon.
 	Heard func(from session.Node, sent time.Time)
@@ -98,6 +104,9 @@ func New(cfg Config, log Log, view View) *Tracker {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
+	if cfg.Room == nil {
+		cfg.Room = func(session.Command) error { return nil }
+	}
 	t := &Tracker{
 		cfg: cfg, log: log, view: view, logger: cfg.Logger.Named("leader"),
 		start:  time.Now(),
@@ -115,7 +124,8 @@ func New(cfg Config, log Log, view View) *Tracker {
 		t.shards[i].queue, t.shards[i].ended = q, make(map[session.ID]struct{})
 	}
 	t.opens.width = max(cfg.Limits.Max/8, cfg.Interval)
-	t.rounds.configure(view.Members(), 0)
+	members := view.Members()
+	t.rounds.configure(members, view.LastIndex(), 0)
 	return t
 }
 
@@ -208,11 +218,12 @@ func (t *Tracker) lead(ctx context.Context) error {
 func (t *Tracker) reconfigure() {
 	look := t.looks.Add(1)
 	members := t.view.Members()
+	last := t.view.LastIndex()
 	t.mu.Lock()
 	var ended []*stream
 	if look > t.looked && len(members) > 0 {
 		t.looked = look
-		ended = t.rounds.configure(members, t.clock.read(t.mono()))
+		ended = t.rounds.configure(members, last, t.clock.read(t.mono()))
 	}
 	t.mu.Unlock()
 	for _, s := range ended {
@@ -242,6 +253,7 @@ func (t *Tracker) judge() {
 // for the next thing to do. It comes after judge, so that a heartbeat confirms what a new good round lets it. Only one round beyond the
 // regular ones is under way at a time, and it serves all who came to wait while the former one was (R4).
 func (t *Tracker) beat(x *expirer) time.Duration {
+	applied := t.view.AppliedIndex()
 	t.mu.Lock()
 	mono := t.mono()
 	now := t.clock.read(mono)
@@ -250,6 +262,8 @@ func (t *Tracker) beat(x *expirer) time.Duration {
 	begins := mono >= t.regular || wanted && newest == t.rounds.good
 	if begins {
 		t.rounds.begin(now)
+		t.rounds.decide(now)
+		t.rounds.compare(applied, now)
 		t.regular = mono + t.cfg.Interval
 	}
 	ready := t.rounds.ready()
@@ -310,6 +324,20 @@ func (t *Tracker) isOver() bool {
 	default:
 		return false
 	}
+}
+
+// LogVersion returns the newest form of log entries that every member reads ([session.LogVersion]); 0 while one has not
+// had a stream in this term.
+func (t *Tracker) LogVersion() uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	version := uint32(session.LogVersion)
+	for _, m := range t.rounds.members {
+		if m.present {
+			version = min(version, m.hello.LogVersion)
+		}
+	}
+	return version
 }
 
 // Follows reports whether a node has a stream open to this tracker.

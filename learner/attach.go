@@ -17,7 +17,7 @@ func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark,
 	switch {
 	case a == nil || a.attachment < s.Attachment:
 		if a != nil {
-			a.ended, a.over = true, session.ErrMoved
+			a.ended, a.over = true, session.MovedTo(s)
 		}
 		a = &attached{id: s.ID, attachment: s.Attachment, timeout: s.Timeout, shard: sh, conn: conn, last: now}
 		sh.serving[s.ID] = a

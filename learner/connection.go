@@ -113,7 +113,7 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 func (s *Server) attach(granted session.Session, c *connection, confirmed mark, now time.Duration) (*attached, error) {
 	a := s.table.attach(granted, c, confirmed, now)
 	if a == nil {
-		return nil, session.ErrMoved
+		return nil, s.moved(granted.ID)
 	}
 	current, ok := s.view.Session(granted.ID)
 	switch {
@@ -122,8 +122,9 @@ func (s *Server) attach(granted session.Session, c *connection, confirmed mark, 
 		s.table.end(granted.ID, 0, err)
 		return nil, err
 	case current.Attachment != granted.Attachment:
-		s.table.end(granted.ID, current.Attachment, session.ErrMoved)
-		return nil, session.ErrMoved
+		why := session.MovedTo(current)
+		s.table.end(granted.ID, current.Attachment, why)
+		return nil, why
 	}
 	return a, nil
 }
@@ -250,7 +251,7 @@ func (s *Server) notHere(id session.ID) error {
 	if certificate, ok := s.certificate(id); ok {
 		return expired(&certificate)
 	}
-	return session.ErrMoved
+	return s.moved(id)
 }
 
 // TouchToken touches a session that this node owns. A node that was restarted serves an attachment again as soon as the
@@ -273,7 +274,7 @@ func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Dura
 	}
 	switch {
 	case a.attachment > t.Attachment:
-		return -1, session.ErrMoved
+		return -1, s.moved(t.ID)
 	case a.attachment < t.Attachment:
 		return -1, session.ErrLagging
 	}
@@ -310,7 +311,7 @@ func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error)
 		return nil, s.gone(t.ID)
 	}
 	if current.Attachment != t.Attachment || current.Owner != s.cfg.Node {
-		return nil, session.ErrMoved
+		return nil, session.MovedTo(current)
 	}
 	if s.vouched() < t.Attachment {
 		return nil, session.ErrLagging

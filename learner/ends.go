@@ -20,9 +20,9 @@ func (s *Server) Applied(_, _ uint64, changes []session.Change) {
 				s.promote(c.Session)
 			}
 		case session.Moved:
-			s.end(ended, c.Session.ID, c.Session.Attachment, session.ErrMoved, nil)
+			s.moveOn(ended, c.Session)
 		case session.Ended:
-			s.end(ended, c.Session.ID, 0, expired(&c.Certificate), &c.Certificate)
+			s.end(ended, expired(&c.Certificate), c.Certificate)
 		}
 	}
 	ended.forget()
@@ -34,14 +34,14 @@ func (s *Server) Restored() {
 	ended := make(endings)
 	for _, id := range s.table.all() {
 		if now, ok := s.view.Session(id); ok {
-			s.end(ended, id, now.Attachment, session.ErrMoved, nil)
+			s.moveOn(ended, now)
 			continue
 		}
 		certificate, ok := s.view.Certificate(id)
 		if !ok {
 			certificate = session.Certificate{ID: id}
 		}
-		s.end(ended, id, 0, s.gone(id), &certificate)
+		s.end(ended, s.gone(id), certificate)
 	}
 	s.restoreLifted(ended)
 	ended.forget()
@@ -58,19 +58,30 @@ func (e endings) forget() {
 	}
 }
 
-// end stops serving a session whose attachment is not keep, and tells its connection: Gone with a certificate, Moved to keep
-// without.
-func (s *Server) end(ended endings, id session.ID, keep uint64, why error, certificate *session.Certificate) {
-	c, ok := s.table.end(id, keep, why)
-	if !ok || c == nil || c.events == nil {
-		return
+// end stops serving a session that has ended, for a reason, and tells its connection.
+func (s *Server) end(ended endings, why error, certificate session.Certificate) {
+	if c, ok := s.table.end(certificate.ID, 0, why); ok && c != nil && c.events != nil {
+		c.events.Gone(certificate)
+		ended[c] = append(ended[c], certificate.ID)
 	}
-	if certificate != nil {
-		c.events.Gone(*certificate)
-	} else {
-		c.events.Moved(id, keep)
+}
+
+// moveOn stops serving a session through another attachment than the present one, and tells its connection who has
+// resumed it.
+func (s *Server) moveOn(ended endings, now session.Session) {
+	if c, ok := s.table.end(now.ID, now.Attachment, session.MovedTo(now)); ok && c != nil && c.events != nil {
+		c.events.Moved(now.ID, now.Attachment, now.Instance)
+		ended[c] = append(ended[c], now.ID)
 	}
-	ended[c] = append(ended[c], id)
+}
+
+// moved is why a session is not served here, or not through the attachment that was named: who has it now, as far as
+// this node knows.
+func (s *Server) moved(id session.ID) error {
+	if now, ok := s.view.Session(id); ok {
+		return session.MovedTo(now)
+	}
+	return session.ErrMoved
 }
 
 // explain returns a leader's word that the session of a token has moved or ended once this node has applied that: the answer's index

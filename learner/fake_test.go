@@ -30,6 +30,8 @@ type fakeView struct {
 	// shown is ahead of applied while observers are told.
 	shown uint64
 	term  uint64
+	// digests are those by index.
+	digests map[uint64][16]byte
 	// onAttachment runs before Attachment answers.
 	onAttachment func()
 	// onSession runs once, before Session answers.
@@ -40,6 +42,7 @@ func newFakeView() *fakeView {
 	return &fakeView{
 		sessions:     make(map[session.ID]session.Session),
 		certificates: make(map[session.ID]session.Certificate),
+		digests:      make(map[uint64][16]byte),
 		term:         1,
 	}
 }
@@ -96,6 +99,13 @@ func (v *fakeView) AppliedIndex() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.applied
+}
+
+func (v *fakeView) DigestAt(index uint64) ([16]byte, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	d, ok := v.digests[index]
+	return d, ok
 }
 
 func (v *fakeView) ShownIndex() uint64 {
@@ -252,8 +262,8 @@ type events struct {
 	moved []session.ID
 	// local are those moved as local ones.
 	local []session.ID
-	// to are the attachments that those of either were moved to.
-	to []uint64
+	// to are the attachments that those of either were moved to, by the instances that did it.
+	to, by []uint64
 	// jeopardy holds true for each begin and false for each end.
 	jeopardy []bool
 	at       []time.Time
@@ -266,16 +276,16 @@ func (e *events) Gone(c session.Certificate) {
 	e.gone = append(e.gone, c)
 }
 
-func (e *events) Moved(id session.ID, attachment uint64) {
+func (e *events) Moved(id session.ID, attachment, instance uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.moved, e.to = append(e.moved, id), append(e.to, attachment)
+	e.moved, e.to, e.by = append(e.moved, id), append(e.to, attachment), append(e.by, instance)
 }
 
-func (e *events) MovedLocally(id session.ID, attachment uint64) {
+func (e *events) MovedLocally(id session.ID, attachment, instance uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.local, e.to = append(e.local, id), append(e.to, attachment)
+	e.local, e.to, e.by = append(e.local, id), append(e.to, attachment), append(e.by, instance)
 }
 
 func (e *events) Jeopardy(_ time.Time, try []string) {

@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -35,16 +36,18 @@ type Local struct {
 	oldest int
 	// blocks are the ids that were claimed and not given out yet, in their order. guarded by mu
 	blocks []block
+	// usage is what serving takes, and may take (O4). guarded by mu
+	usage session.Usage
 	// expired counts ends by expiry, upgraded sessions that became global. guarded by mu
 	expired, upgraded uint64
 }
 
 // local is one attachment of a local session.
 type local struct {
-	// facts, request, instance and attempt (M1) do not change.
-	facts             session.Session
-	request           session.RequestID
-	instance, attempt uint64
+	// facts, request and attempt (M1) do not change.
+	facts   session.Session
+	request session.RequestID
+	attempt uint64
 
 	// The rest is guarded by Local.mu.
 
@@ -100,13 +103,36 @@ type opening struct {
 // firstAttachment is the one that an open makes (L5).
 const firstAttachment = 1
 
-// open makes a session with an id that was claimed for it (L2), touched at now. A repeat is answered as repeated says. Without
-// ids it returns nil and no error.
+// cost is what s takes of the node's capacity: a local session has no tracker and no record in the log's state, and a
+// request id that is remembered as long as it is.
+func (s *local) cost() uint64 { return session.SessionBytes + s.facts.Labels.Bytes() }
+
+// room returns why there is none for one more session with labels (O4). Called with mu held.
+func (l *Local) room(labels session.Labels) error {
+	err := l.usage.Room(session.SessionBytes + labels.Bytes())
+	if limit, ok := errors.AsType[*session.LimitError](err); ok {
+		limit.Limit += ", for local sessions of this node"
+	}
+	return err
+}
+
+// used returns what the sessions take, and may take.
+func (l *Local) used() session.Usage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.usage
+}
+
+// open makes a session with an id that was claimed for it (L2), touched at now. A repeat is answered as repeated says.
+// Without ids it returns nil and no error. Without room the error is a [session.LimitError].
 func (l *Local) open(o opening, now time.Duration) (*local, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id, ok := l.requests[o.RequestID]; ok {
 		return l.repeated(id, o.conn, now)
+	}
+	if err := l.room(o.Labels); err != nil {
+		return nil, err
 	}
 	id, ok := l.nextID()
 	if !ok {
@@ -121,6 +147,8 @@ func (l *Local) open(o opening, now time.Duration) (*local, error) {
 	}
 	s.touch(now)
 	l.serving[id], l.requests[o.RequestID] = s, id
+	l.usage.Sessions++
+	l.usage.Bytes += s.cost()
 	l.order = append(l.order, id)
 	return s, nil
 }
@@ -137,7 +165,7 @@ func (l *Local) repeated(id session.ID, conn *connection, now time.Duration) (*l
 		return nil, &globalError{id}
 	}
 	if s.facts.Attachment != firstAttachment {
-		return nil, session.ErrMoved
+		return nil, session.MovedTo(s.facts)
 	}
 	s.conn = conn
 	s.touch(now)
@@ -220,7 +248,7 @@ func (l *Local) namedBy(t session.Token) (*local, error) {
 	case s != nil && !t.Local:
 		return nil, session.ErrLagging // it is global, and this node has not heard of that
 	case s != nil && t.Attachment != s.facts.Attachment:
-		return nil, session.ErrMoved
+		return nil, session.MovedTo(s.facts)
 	}
 	return s, nil
 }
@@ -251,10 +279,11 @@ func (l *Local) serves(s *local) bool {
 	return s.over == nil
 }
 
-// resume gives a session a new attachment that is served through conn, and returns it and the connection that is to hear
-// of the former one's end, nil for none (L5). The same attempt again is answered as the first time (M1). Nothing is
-// returned when the session is not here, or while it is upgraded: the attachment that the log gives it then is not to lose the
-// instance and attempt that go with it.
+// resume gives a session a new attachment that is served through conn, and returns it and the connection that is to
+// hear of the former one's end, nil for none (L5). The same attempt again is answered as the first time, and another
+// process than the one that resumed it last must name its attachment (M1). Nothing is returned when the session is
+// not here, or while it is upgraded: the attachment that the log gives it then is not to lose the instance and
+// attempt that go with it.
 func (l *Local) resume(r session.ResumeRequest, conn *connection, now time.Duration) (s *local, left *connection, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,21 +291,21 @@ func (l *Local) resume(r session.ResumeRequest, conn *connection, now time.Durat
 	if old == nil || old.flight != nil {
 		return nil, nil, nil
 	}
-	if r.Instance == old.instance {
-		switch {
-		case r.Attempt < old.attempt:
-			return nil, nil, session.ErrMoved
-		case r.Attempt == old.attempt:
-			old.conn = conn
-			old.touch(now)
-			return old, nil, nil
-		}
+	switch same := r.Instance == old.facts.Instance; {
+	case same && r.Attempt < old.attempt:
+		return nil, nil, session.MovedTo(old.facts)
+	case same && r.Attempt == old.attempt:
+		old.conn = conn
+		old.touch(now)
+		return old, nil, nil
+	case !same && old.facts.Instance != 0 && (!r.Token.Local || r.Token.Attachment != old.facts.Attachment):
+		return nil, nil, session.MovedTo(old.facts)
 	}
 	next := *old
 	next.facts.Attachment++
-	next.instance, next.attempt, next.conn = r.Instance, r.Attempt, conn
+	next.facts.Instance, next.attempt, next.conn = r.Instance, r.Attempt, conn
 	next.touch(now)
-	old.over = session.ErrMoved
+	old.over = session.MovedTo(next.facts)
 	l.serving[r.Token.ID] = &next
 	return &next, old.conn, nil
 }
@@ -301,12 +330,17 @@ func (l *Local) close(s *local, now time.Duration, wall time.Time) (localGone, e
 	return l.end(s, session.CauseClosed, now, wall), nil
 }
 
-// expire ends the sessions that are due at now: a timeout after their newest touch, and not before the node has run for a
-// timeout since its last stall (L3, I8).
-func (l *Local) expire(now, vouched time.Duration, wall time.Time) []localGone {
+// localDue returns when a session comes due on a node with these stalls: a timeout after its newest touch, and later
+// by what they are credited with (L3, I8).
+func localDue(it *session.Item[time.Duration], stalls *session.Stalls) time.Duration {
+	return stalls.Due(it.Deadline(), it.Deadline()-it.Value, it.Value)
+}
+
+// expire ends the sessions that are due at now.
+func (l *Local) expire(now time.Duration, stalls *session.Stalls, wall time.Time) []localGone {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	due := func(it *session.Item[time.Duration]) time.Duration { return max(it.Deadline(), vouched+it.Value) }
+	due := func(it *session.Item[time.Duration]) time.Duration { return localDue(it, stalls) }
 	if l.queue.Sift(now, due) == 0 && l.queue.Due() == 0 {
 		return nil
 	}
@@ -356,6 +390,8 @@ func (l *Local) drop(s *local) {
 	l.remember(s)
 	l.queue.Remove(s.facts.ID)
 	delete(l.serving, s.facts.ID)
+	l.usage.Sessions--
+	l.usage.Bytes -= s.cost()
 	if len(l.order) > 2*len(l.serving)+1024 {
 		l.order = slices.DeleteFunc(l.order, func(id session.ID) bool { return l.serving[id] == nil })
 	}

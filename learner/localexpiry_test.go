@@ -72,17 +72,78 @@ func TestL3AStallIsHeldAgainstNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	const woke = time.Minute
-	if gone := l.expire(woke, woke, time.Time{}); len(gone) > 0 {
+	stalls := stallsOf(stall{0, woke})
+	if gone := l.expire(woke, stalls, time.Time{}); len(gone) > 0 {
 		t.Fatal("expired for a time in which its node did not run")
 	}
-	if listed, ok := l.find(firstLocal, woke, woke); !ok || listed.Remaining != timeout {
+	if listed, ok := l.find(firstLocal, woke, stalls); !ok || listed.Remaining != timeout {
 		t.Errorf("has %v left after the stall, want %v", listed.Remaining, timeout)
 	}
-	if gone := l.expire(woke+timeout-1, woke, time.Time{}); len(gone) > 0 {
+	if gone := l.expire(woke+timeout-1, stalls, time.Time{}); len(gone) > 0 {
 		t.Error("expired early")
 	}
-	if gone := l.expire(woke+timeout+width, woke, time.Time{}); len(gone) != 1 {
+	if gone := l.expire(woke+timeout+width, stalls, time.Time{}); len(gone) != 1 {
 		t.Errorf("%d ended, want 1", len(gone))
+	}
+}
+
+// stall is a gap in which a process did not run.
+type stall struct{ from, till time.Duration }
+
+// stallsOf returns what a pulse makes of stalls.
+func stallsOf(all ...stall) *session.Stalls {
+	p := newPulse(interval, instant{}, func() {})
+	for _, s := range all {
+		for at := p.last; at < s.from; at += look {
+			p.look(instant{mono: at, wall: time.Time{}.Add(at)})
+		}
+		p.look(instant{mono: s.from, wall: time.Time{}.Add(s.from)})
+		p.look(instant{mono: s.till, wall: time.Time{}.Add(s.till)})
+	}
+	return p.stalled()
+}
+
+// L3, I2: a node that hiccups more often than a timeout holds a dead session for the hiccups and what they are
+// credited with, and no longer. A full timeout after each would hold it for ever.
+func TestL3HiccupsHoldNoDeadSession(t *testing.T) {
+	l := newLocal(1, width, awake)
+	l.supply(firstLocal, 10)
+	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	const hiccup, every = 3 * interval / 2, 5 * time.Second
+	var all []stall
+	for at := every; at <= timeout; at += every {
+		all = append(all, stall{at, at + hiccup})
+	}
+	stalls := stallsOf(all...)
+	due := timeout + 2*(hiccup+session.GraceIntervals*interval)
+	if listed, ok := l.find(firstLocal, timeout, stalls); !ok || listed.Remaining != due-timeout {
+		t.Errorf("has %v left after %v and %d hiccups, want %v", listed.Remaining, timeout, len(all), due-timeout)
+	}
+	if gone := l.expire(due-1, stalls, time.Time{}); len(gone) > 0 {
+		t.Error("expired before what the hiccups are credited with was over (I8)")
+	}
+	if gone := l.expire(due+width, stalls, time.Time{}); len(gone) != 1 {
+		t.Error("never expired (I2)")
+	}
+}
+
+// L3, I1: what waited in the sockets of a node that stalled just before a session was due is read before the session
+// ends.
+func TestL3NobodyComesDueRightAfterAStall(t *testing.T) {
+	l := newLocal(1, width, awake)
+	l.supply(firstLocal, 10)
+	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	woke := timeout + 2*time.Second // it was due before the stall, and nobody had looked
+	stalls := stallsOf(stall{woke - interval - 1, woke})
+	if gone := l.expire(woke+session.GraceIntervals*interval-1, stalls, time.Time{}); len(gone) > 0 {
+		t.Error("expired before its node had time to read what waited")
+	}
+	if gone := l.expire(woke+session.GraceIntervals*interval+width, stalls, time.Time{}); len(gone) != 1 {
+		t.Error("never expired")
 	}
 }
 
@@ -110,7 +171,7 @@ func TestL4PromisesHold(t *testing.T) {
 		l := newLocal(1, width, awake)
 		l.supply(firstLocal, 100)
 		all, safe := map[session.ID]*local{}, map[session.ID]time.Duration{}
-		now, vouched := time.Duration(0), time.Duration(0)
+		now, stalls := time.Duration(0), (*session.Stalls)(nil)
 		for request := range byte(20) {
 			s, err := l.open(opening{
 				OpenRequest: session.OpenRequest{RequestID: session.RequestID{request}}, timeout: time.Second * time.Duration(1+random.IntN(10)), conn: &connection{},
@@ -123,7 +184,7 @@ func TestL4PromisesHold(t *testing.T) {
 		for len(all) > 0 {
 			now += time.Duration(random.Int64N(int64(time.Second)))
 			if random.IntN(20) == 0 {
-				vouched = now
+				stalls = stalls.With(now, time.Duration(random.Int64N(int64(time.Second))), session.GraceIntervals*interval)
 			}
 			if now < 30*time.Second {
 				for id, s := range all {
@@ -134,7 +195,7 @@ func TestL4PromisesHold(t *testing.T) {
 					}
 				}
 			}
-			for _, gone := range l.expire(now, vouched, time.Time{}) {
+			for _, gone := range l.expire(now, stalls, time.Time{}) {
 				if id := gone.certificate.ID; now < safe[id] {
 					t.Fatalf("seed %d: %v ended at %v, was promised to be safe until %v", seed, id, now, safe[id])
 				}

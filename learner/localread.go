@@ -9,20 +9,19 @@ import (
 )
 
 // listed is s as it is shown at now. Called with mu held.
-func (s *local) listed(now, vouched time.Duration) session.Listed {
-	due := max(s.item.Deadline(), vouched+s.facts.Timeout)
-	return session.Listed{Session: s.facts, Remaining: max(due-now, 0)}
+func (s *local) listed(now time.Duration, stalls *session.Stalls) session.Listed {
+	return session.Listed{Session: s.facts, Remaining: max(localDue(s.item, stalls)-now, 0)}
 }
 
 // find shows a session, false when it is not here.
-func (l *Local) find(id session.ID, now, vouched time.Duration) (session.Listed, bool) {
+func (l *Local) find(id session.ID, now time.Duration, stalls *session.Stalls) (session.Listed, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.serving[id]
 	if s == nil {
 		return session.Listed{}, false
 	}
-	return s.listed(now, vouched), true
+	return s.listed(now, stalls), true
 }
 
 // maxHeld bounds the sessions of a list that touches, opens and expiries wait for; a list looks at up to maxScan.
@@ -30,8 +29,8 @@ const maxHeld = 256
 
 // list returns one page of the sessions that match a filter. It is of no one moment: whoever lives from before the call until
 // it ends is looked at once, in the order of ids; what is opened or ends meanwhile may be in it, and one that ended stays in it.
-func (l *Local) list(q session.Query, now, vouched time.Duration) session.Page {
-	look := localLook{query: q, now: now, vouched: vouched, upTo: q.After}
+func (l *Local) list(q session.Query, now time.Duration, stalls *session.Stalls) session.Page {
+	look := localLook{query: q, now: now, stalls: stalls, upTo: q.After}
 	if q.Filter.Scope != session.ScopeGlobal {
 		for l.lookOn(&look) {
 		}
@@ -41,8 +40,9 @@ func (l *Local) list(q session.Query, now, vouched time.Duration) session.Page {
 
 // localLook is a list under way.
 type localLook struct {
-	query        session.Query
-	now, vouched time.Duration
+	query  session.Query
+	now    time.Duration
+	stalls *session.Stalls
 	// upTo is the last id that was looked at, which may have ended since; the list goes on after it.
 	upTo session.ID
 	// looked is how many sessions were.
@@ -75,7 +75,7 @@ func (l *Local) lookOn(look *localLook) bool {
 // at looks at a session. Called with mu held.
 func (look *localLook) at(s *local) {
 	look.looked++
-	listed := s.listed(look.now, look.vouched)
+	listed := s.listed(look.now, look.stalls)
 	if look.query.Filter.Match(&s.facts) && look.query.Filter.MatchRemaining(listed.Remaining) {
 		look.page.Sessions = append(look.page.Sessions, listed)
 	}

@@ -40,8 +40,48 @@ func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
 		if _, err := w.conn.Resume(t.Context(), r); !errors.Is(err, session.ErrMoved) {
 			t.Errorf("an attempt that comes late: %v, want %v (M1)", err, session.ErrMoved)
 		}
+		if !slices.Equal(w.events.by, []uint64{9}) {
+			t.Errorf("told that %v has resumed it, want 9", w.events.by)
+		}
 		if err := other.Close(t.Context(), second.Token); err != nil || e.ends() != 1 {
 			t.Errorf("close by the present token: %v, told %v", err, e.gone)
+		}
+	})
+}
+
+// M1 for local sessions: a delayed resume of the process that lost one takes it from nobody, and a process that names
+// what it was told takes it over.
+func TestL5AnotherProcessNamesThePresentAttachment(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		opened := w.openLocal(w.conn, 1).Token
+		resume := func(c session.Connection, named uint64, local bool, instance, attempt uint64) (session.Grant, error) {
+			tok := opened
+			tok.Attachment, tok.Local = named, local
+			return c.Resume(t.Context(), session.ResumeRequest{Token: tok, Instance: instance, Attempt: attempt})
+		}
+		e, other := &events{}, &events{}
+		mine, theirs := w.connect(e), w.connect(other)
+		if _, err := resume(mine, 1, true, 5, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := resume(theirs, 2, true, 6, 1); err != nil {
+			t.Fatalf("naming the present attachment: %v", err)
+		}
+		for _, named := range []uint64{1, 2} {
+			_, err := resume(mine, named, true, 5, 2)
+			if told, ok := errors.AsType[*session.MovedError](err); !ok || *told != (session.MovedError{Attachment: 3, Local: true, Instance: 6}) {
+				t.Errorf("the delayed resume of the former process, which names %d: %v", named, err)
+			}
+		}
+		if _, err := resume(mine, 3, false, 5, 3); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("naming an attachment of the log with that number: %v, want %v", err, session.ErrMoved)
+		}
+		if len(other.local)+len(other.moved) != 0 {
+			t.Errorf("the holder was told %v", other.local)
+		}
+		if back, err := resume(mine, 3, true, 5, 4); err != nil || back.Token.Attachment != 4 || !slices.Equal(other.by, []uint64{5}) {
+			t.Errorf("taken back as %+v, %v; the other was told of %v", back, err, other.by)
 		}
 	})
 }

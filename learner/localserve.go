@@ -12,7 +12,7 @@ import (
 func (c *connection) openLocal(ctx context.Context, o session.OpenRequest) (session.Grant, error) {
 	s := c.server
 	if !s.cfg.Local {
-		return session.Grant{}, &session.FieldError{Field: "local", Limit: "only false while the cluster's setting local_sessions is off"}
+		return session.Grant{}, &session.FieldError{Field: "local", Limit: "false while the cluster's setting local_sessions is off"}
 	}
 	timeout, err := s.cfg.Limits.Negotiate(o.Timeout)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *connection) resumeLocal(ctx context.Context, r session.ResumeRequest) (
 	}
 	s.changedLocally(session.Change{Kind: session.Moved, Session: made.facts})
 	if left != nil && left.events != nil {
-		left.events.MovedLocally(r.Token.ID, made.facts.Attachment)
+		left.events.MovedLocally(r.Token.ID, made.facts.Attachment, made.facts.Instance)
 		left.forget([]session.ID{r.Token.ID})
 	}
 	grant, err = c.grantLocal(made)
@@ -188,7 +188,7 @@ func (s *Server) closeLocal(ctx context.Context, t session.Token) (here bool, er
 
 // expireLocal ends the local sessions that are due (L3).
 func (s *Server) expireLocal(now time.Duration) {
-	s.tellGone(s.local.expire(now, s.pulse.vouched(), s.cfg.Clock()))
+	s.tellGone(s.local.expire(now, s.pulse.stalled(), s.cfg.Clock()))
 }
 
 func (s *Server) changedLocally(c session.Change) {

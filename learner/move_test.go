@@ -111,11 +111,14 @@ func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
 		w.view.drop(ended)
 		w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 2}, Certificate: ended}})
 		// A snapshot brings a state in which 3 has moved and 4 has ended.
-		w.view.put(session.Session{ID: 3, Owner: 2, Attachment: 11})
+		w.view.put(session.Session{ID: 3, Owner: 2, Attachment: 11, Instance: 8})
 		w.view.drop(session.Certificate{ID: 4, Cause: session.CauseClosed})
 		w.server.Restored()
 		if got := w.events.moved; len(got) != 2 || got[0] != 1 || got[1] != 3 || !slices.Equal(w.events.to, []uint64{10, 11}) {
 			t.Errorf("told that %v moved to %v, want 1 and 3 to 10 and 11", got, w.events.to)
+		}
+		if got := w.events.by; len(got) != 2 || got[1] != 8 {
+			t.Errorf("told that %v have resumed them, want that 8 has resumed the second", got)
 		}
 		if got := w.events.gone; len(got) != 2 || got[0] != ended || got[1].Cause != session.CauseClosed {
 			t.Errorf("told that %v are gone, want 2, expired, and 4, closed", got)
@@ -136,10 +139,11 @@ func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
 			done <- err
 		}()
 		seq := l.request().Seq
-		w.view.put(session.Session{ID: 1, Owner: 2, Attachment: 6}) // already beyond the grant
+		w.view.put(session.Session{ID: 1, Owner: 2, Attachment: 6, Instance: 4}) // already beyond the grant
 		l.reply(session.Reply{Seq: seq, Session: session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 5}})
-		if err := <-done; !errors.Is(err, session.ErrMoved) {
-			t.Errorf("resume: %v, want ErrMoved", err)
+		err := <-done
+		if told, ok := errors.AsType[*session.MovedError](err); !ok || *told != (session.MovedError{Attachment: 6, Instance: 4}) {
+			t.Errorf("resume: %v, want ErrMoved with who has it", err)
 		}
 		if w.server.table.Len() != 0 {
 			t.Error("serves what has moved on")

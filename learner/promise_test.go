@@ -57,6 +57,55 @@ func TestS1NotTakenIsNotConfirmed(t *testing.T) {
 	})
 }
 
+// S1: the leader names each touch that it did not take once. The name counts when the relay remembers the answer no more, too:
+// the next confirmation covers that answer.
+func TestS1NotTakenOutlivesItsAnswer(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		l.beat(session.Heartbeat{})
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{}) // round 2 reports it
+		time.Sleep(time.Second)
+		w.conn.Touch([]session.ID{2})
+		for range maxUnconfirmed {
+			l.beat(session.Heartbeat{})
+		}
+		l.beat(session.Heartbeat{Confirmed: 2, NotTaken: []session.ID{1}})
+		l.beat(session.Heartbeat{Confirmed: l.round})
+		if got, want := w.conn.Touch([]session.ID{1}).SafeFor, promised(2*time.Second); got != want {
+			t.Errorf("promise of the session that was not taken: %v, want %v, from its open", got, want)
+		}
+		if got, want := w.conn.Touch([]session.ID{2}).SafeFor, promised(0); got != want {
+			t.Errorf("promise of the other: %v, want %v", got, want)
+		}
+	})
+}
+
+// A refusal of an answer that is remembered no more costs the later ones nothing.
+func TestS1ARefusalOfAForgottenAnswerLeavesLaterReports(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{})
+		for range maxUnconfirmed {
+			l.beat(session.Heartbeat{})
+		}
+		time.Sleep(time.Second)
+		w.conn.Touch(nil)
+		l.beat(session.Heartbeat{}) // reports it
+		l.beat(session.Heartbeat{Confirmed: 1, NotTaken: []session.ID{1}})
+		l.beat(session.Heartbeat{Confirmed: l.round})
+		if got, want := w.conn.Touch(nil).SafeFor, promised(0); got != want {
+			t.Errorf("promise: %v, want %v, from the later report", got, want)
+		}
+	})
+}
+
 func TestS1AnEndedStreamConfirmsNothing(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -217,6 +266,34 @@ func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
 			t.Errorf("promise from a touch after the suspension: %v, want %v", got, want)
 		}
 	})
+}
+
+// Suspensions too short to be noticed one by one add up, also after the wall clock was set back.
+func TestS5ShortSuspensionsAddUp(t *testing.T) {
+	wall := time.Unix(1000, 0)
+	found := 0
+	p := newPulse(interval, instant{wall: wall}, func() { found++ })
+	mono, ahead := time.Duration(0), time.Duration(0)
+	look := func(suspended time.Duration) bool {
+		mono += interval / 4
+		ahead += suspended
+		return p.look(instant{mono, wall.Add(mono + ahead)})
+	}
+	for n := range 60 {
+		if got, want := look(900*time.Millisecond), n%2 == 1; got != want {
+			t.Fatalf("suspension %d of 0.9 s: noticed %v, want %v", n+1, got, want)
+		}
+		if got := p.suspendedSince(mono); got != (n%2 == 1) {
+			t.Fatalf("suspension %d: suspended since now is %v", n+1, got)
+		}
+	}
+	look(-time.Hour)
+	if look(900*time.Millisecond) || !look(900*time.Millisecond) {
+		t.Error("after the clock was set back: want the second suspension of 0.9 s noticed, and not the first")
+	}
+	if found != 31 {
+		t.Errorf("promises were dropped %d times, want 31", found)
+	}
 }
 
 // Everyone touches at once when a machine wakes up: nobody may get past the drop.

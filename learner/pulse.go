@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"holdfast/session"
 )
 
 // instant is one moment on both clocks.
@@ -14,32 +16,41 @@ type instant struct {
 	wall time.Time
 }
 
-// pulse notices when this process did not run: for longer than limit a stall, and when wall time ran ahead of monotonic
-// time a suspended machine. The node vouches for what its clients said only since the end of the last such gap (E1, S5).
-// Safe for concurrent use.
+// pulse notices when this process did not run: for longer than limit a stall, and when wall time ran ahead of
+// monotonic time a suspended machine. The node vouches for what its clients said only since the end of the last such
+// gap (E1, S5), and the gaps are credited to its sessions. Safe for concurrent use.
 type pulse struct {
-	limit time.Duration
+	// limit is an interval, began when the process did.
+	limit, began time.Duration
 	// suspended is called, with mu held, when the machine is found to have been suspended: nobody who looks gets past
 	// before it has returned.
 	suspended func()
 
 	mu sync.Mutex
-	// last is when the pulse was last looked at. guarded by mu
-	last instant
-	// since is when the process began, or its last gap ended, and looked is last.mono: both are written with mu held, and read by those
+	// last is when the pulse was last looked at, on the monotonic clock. guarded by mu
+	last time.Duration
+	// base is when wall time was last put in relation to monotonic time: at the begin, after a suspension that was noticed,
+	// and whenever the wall clock was set back. Wall time is compared with this one relation, not from look to look, so that
+	// short suspensions add up. guarded by mu
+	base instant
+	// since is when the process began, or its last gap ended, and looked is last: both are written with mu held, and read by those
 	// who take no lock.
 	since, looked atomic.Int64
 	// suspension is when the machine was last found to have been suspended; negative: never. guarded by mu
 	suspension time.Duration
-	// stalls counts the gaps. guarded by mu
-	stalls uint64
+	// gaps counts the gaps. guarded by mu
+	gaps uint64
+	// stalls are the gaps. covered is the end of the newest credit: overlapping credits count once. guarded by mu
+	stalls  *session.Stalls
+	covered time.Duration
 }
 
-// aheadLimit is how far wall time may run ahead of monotonic time between two looks: more is a suspended machine (S5).
+// aheadLimit is how far wall time may run ahead of monotonic time, all suspensions since the last one that was noticed taken
+// together: more is a suspended machine (S5).
 const aheadLimit = time.Second
 
 func newPulse(limit time.Duration, now instant, suspended func()) *pulse {
-	p := &pulse{limit: limit, suspended: suspended, last: now, suspension: -1}
+	p := &pulse{limit: limit, began: now.mono, suspended: suspended, last: now.mono, base: now, suspension: -1}
 	p.since.Store(int64(now.mono))
 	p.looked.Store(int64(now.mono))
 	return p
@@ -50,27 +61,54 @@ func newPulse(limit time.Duration, now instant, suspended func()) *pulse {
 func (p *pulse) look(now instant) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ran := now.mono - p.last.mono
+	ran := now.mono - p.last
 	if ran < 0 {
 		return false // another goroutine has looked at a later moment
 	}
-	suspended := now.wall.Sub(p.last.wall)-ran > aheadLimit
+	ahead := now.wall.Sub(p.base.wall) - (now.mono - p.base.mono)
+	suspended := ahead > aheadLimit
 	if suspended {
 		p.suspension = now.mono
 		p.suspended()
 	}
+	if suspended || ahead < 0 {
+		p.base = now
+	}
 	if suspended || ran > p.limit {
 		p.since.Store(int64(now.mono))
-		p.stalls++
+		p.gaps++
+		p.credit(now.mono, ahead)
 	}
-	p.last = now
+	p.last = now.mono
 	p.looked.Store(int64(now.mono))
 	return suspended
 }
 
-// vouches returns for how long the process has run without a gap.
-func (p *pulse) vouches(now time.Duration) time.Duration {
-	return max(now-p.vouched(), 0)
+// credit credits the gap from the last look to now and the grace after it; after a suspension also the time that the
+// monotonic clock did not show, up to the largest timeout: more is of use to no session. Called with mu held.
+func (p *pulse) credit(now, ahead time.Duration) {
+	grace := session.GraceIntervals * p.limit
+	credit := now + grace - max(p.last, p.covered)
+	if ahead > aheadLimit {
+		credit += min(ahead, session.MaxTimeout)
+	}
+	p.covered = now + grace
+	p.stalls = p.stalls.With(now, credit, grace)
+}
+
+// vouches returns, as of now, how long ago the last gap ended, how long ago the process began, and the sum of all
+// credits. A gap that ended later has an age of 0.
+func (p *pulse) vouches(now time.Duration) (age, process, credit time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(now-p.vouched(), 0), max(now-p.began, 0), p.stalls.Total()
+}
+
+// stalled returns the gaps so far.
+func (p *pulse) stalled() *session.Stalls {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stalls
 }
 
 // vouched returns since when the process has run without a gap, as far as was noticed. It takes no lock.
@@ -92,8 +130,9 @@ func (p *pulse) suspendedSince(moment time.Duration) bool {
 	return p.suspension >= moment
 }
 
-func (p *pulse) stalled() uint64 {
+// count returns how many gaps there were.
+func (p *pulse) count() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stalls
+	return p.gaps
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ const (
 	// maxPending is how many requests may wait for a leader's reply; more are refused with a LimitError.
 	maxPending = 64 << 10
 	// maxUnconfirmed is how many answers are remembered while no round is good. The oldest are forgotten: a later
-	// confirmation covers them.
+	// confirmation covers them, and a refusal of a touch in one of them counts all the same, see confirmed.
 	maxUnconfirmed = 1024
 )
 
@@ -42,6 +43,8 @@ type relay struct {
 	pending map[uint64]chan session.Reply
 	// answers are the answers not known to be confirmed, oldest first. guarded by mu
 	answers []answered
+	// reported is the digest in the newest answer (D1). guarded by mu
+	reported session.StateDigest
 
 	// touches and packed are the writer's, kept for their room.
 	touches []taken
@@ -62,6 +65,11 @@ func newRelay(s *Server, link Link) (*relay, error) {
 	}
 	if m.Welcome == nil {
 		return nil, fmt.Errorf("%w: its first message is no welcome", errProtocol)
+	}
+	// Good rounds of a term count as newer than all of the terms before (S4): one that Raft has not come to would keep those of its
+	// own leader from counting for good. A leader's Raft is as far as its tracker, and this node's hears of it.
+	if own := s.view.Term(); m.Welcome.Term > own {
+		return nil, fmt.Errorf("%w: it leads term %d, and this node's Raft is in term %d", session.ErrNoLeader, m.Welcome.Term, own)
 	}
 	return &relay{
 		server:  s,
@@ -119,23 +127,40 @@ func (r *relay) read() error {
 // hear takes in what a heartbeat tells, before it is answered: what is confirmed (S1), that a round was good (S4), and
 // how far the leader has applied (M3).
 func (r *relay) hear(beat *session.Heartbeat) {
-	if tag := r.confirmed(beat.Confirmed); tag > 0 {
-		r.server.table.confirm(tag, beat.NotTaken)
+	if tag, last := r.confirmed(beat.Confirmed); tag > 0 || len(beat.NotTaken) > 0 {
+		r.server.table.confirm(tag, last, beat.NotTaken)
 	}
 	r.server.heard(r.term, beat)
+	if judge := r.server.cfg.Judge; judge != nil {
+		r.mu.Lock()
+		reported := r.reported
+		r.mu.Unlock()
+		judge(reported, beat.Compared)
+	}
 }
 
-// confirmed returns the tag of the newest answer up to a round, 0 for none, and forgets those up to it.
-func (r *relay) confirmed(round uint64) uint64 {
+// confirmed returns the tag of the newest remembered answer up to a round, 0 for none, and forgets the answers up to it.
+// No answer up to the round has a tag above last. When all of them were forgotten before, their tags are below that of
+// the oldest remembered one: the leader names a refused touch only once, and a later confirmation covers the answer that
+// reported it, so that the relay has to heed the name now (without: I3).
+func (r *relay) confirmed(round uint64) (tag, last uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	tag, n := uint64(0), 0
+	n := 0
 	for n < len(r.answers) && r.answers[n].round <= round {
 		tag = r.answers[n].tag
 		n++
 	}
+	switch {
+	case n > 0:
+		last = tag
+	case len(r.answers) > 0:
+		last = r.answers[0].tag - 1
+	default:
+		last = math.MaxUint64
+	}
 	r.answers = slices.Delete(r.answers, 0, n)
-	return tag
+	return tag, last
 }
 
 func (r *relay) reply(reply session.Reply) {
@@ -155,7 +180,7 @@ func (r *relay) write() error {
 	for {
 		select {
 		case beat := <-r.beats:
-			if err := r.answer(beat.Round, first); err != nil {
+			if err := r.answer(&beat, first); err != nil {
 				return fmt.Errorf("answering the leader: %w", err)
 			}
 			first = false
@@ -175,7 +200,7 @@ func (r *relay) write() error {
 // Ages are as of the taking of the table, however late they are sent (T4): what the answer does not say is that there was no touch
 // until then. Later touches are not in it, so that a longer age, taken in by a clock that stood meanwhile, would be of a silence
 // that nobody has vouched for.
-func (r *relay) answer(round uint64, all bool) error {
+func (r *relay) answer(beat *session.Heartbeat, all bool) error {
 	s := r.server
 	now := s.look()
 	touches, tag := s.table.take(r.touches[:0], all)
@@ -183,12 +208,14 @@ func (r *relay) answer(round uint64, all bool) error {
 	touches = s.table.keep(touches, h, tag)
 	r.touches = touches
 	slices.SortFunc(touches, func(a, b taken) int { return cmp.Compare(a.id, b.id) })
-	r.remember(answered{round, tag})
+	digest := r.digest(beat.Compare)
+	r.remember(answered{beat.Round, tag}, digest)
 	for {
 		n := min(len(touches), chunk)
 		a := r.pack(touches[:n], now)
 		touches = touches[n:]
-		a.Round, a.Attachment, a.Last = round, h, len(touches) == 0
+		a.Round, a.Attachment, a.Last = beat.Round, h, len(touches) == 0
+		a.Applied, a.Digest = s.view.AppliedIndex(), digest
 		if err := r.link.Send(session.LearnerMessage{Answer: a}); err != nil {
 			return err
 		}
@@ -210,20 +237,27 @@ func (r *relay) pack(touches []taken, now time.Duration) *session.Answer {
 	// The link may keep the bytes, so they are not the relay's to use again.
 	packed := session.AppendTouches(make([]byte, 0, len(r.packed)+len(r.packed)/8), r.sorted)
 	r.packed = packed
-	return &session.Answer{
-		Term:     r.server.view.Term(),
-		VouchAge: r.server.pulse.vouches(now),
-		Touches:  packed,
-	}
+	a := &session.Answer{Term: r.server.view.Term(), Touches: packed}
+	a.VouchAge, a.ProcessAge, a.Credit = r.server.pulse.vouches(now)
+	return a
 }
 
-func (r *relay) remember(a answered) {
+// digest is what the state has at an index, none when that is not known: it is behind, or has restored a snapshot, or applied so much since.
+func (r *relay) digest(index uint64) session.StateDigest {
+	if d, ok := r.server.view.DigestAt(index); ok && index > 0 {
+		return session.StateDigest{Index: index, Digest: d}
+	}
+	return session.StateDigest{}
+}
+
+func (r *relay) remember(a answered, digest session.StateDigest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.answers) == maxUnconfirmed {
 		r.answers = slices.Delete(r.answers, 0, 1)
 	}
 	r.answers = append(r.answers, a)
+	r.reported = digest
 }
 
 // do asks the leader and returns its reply. An error that is not ErrOutcomeUnknown says that nothing was asked, or that

@@ -3,6 +3,7 @@ package learner
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
 			w.view.mu.Unlock()
 			time.Sleep(time.Second)
 			a := l.beat(session.Heartbeat{})
-			if a.Term != term || a.Attachment != 10*term || a.Round != l.round || a.VouchAge != time.Since(w.server.table.base) {
+			if a.Term != term || a.Attachment != 10*term || a.Round != l.round || a.VouchAge != time.Since(w.server.table.base) || a.ProcessAge != a.VouchAge || a.Credit != 0 {
 				t.Errorf("answer to round %d: %+v, want term %d and h %d as they are now", l.round, a.Answer, term, 10*term)
 			}
 		}
@@ -181,19 +182,58 @@ func TestT4AgesCountToTheTakingOfTheTable(t *testing.T) {
 }
 
 func TestE1VouchesSinceTheLastStall(t *testing.T) {
-	p := newPulse(interval, instant{}, func() { t.Error("found a suspension") })
 	wall := time.Unix(0, 0)
-	p.last.wall = wall
+	p := newPulse(interval, instant{wall: wall}, func() { t.Error("found a suspension") })
 	at := func(mono, ahead time.Duration) instant { return instant{mono, wall.Add(mono + ahead)} }
-	if p.look(at(interval, 0)); p.vouches(interval) != interval {
+	if p.look(at(interval, 0)); vouches(p, interval) != interval {
 		t.Error("a gap of one interval counts as a stall")
 	}
 	p.look(at(2*interval+1, 0))
-	if got := p.vouches(2*interval + 1); got != 0 {
+	if got := vouches(p, 2*interval+1); got != 0 {
 		t.Errorf("after a gap of an interval and 1 ns the node vouches for %v, want 0", got)
 	}
-	if got := p.vouches(3 * interval); got != interval-1 {
+	if got := vouches(p, 3*interval); got != interval-1 {
 		t.Errorf("later it vouches for %v, want %v", got, interval-1)
+	}
+}
+
+func vouches(p *pulse, now time.Duration) time.Duration {
+	age, _, _ := p.vouches(now)
+	return age
+}
+
+// E1: a stall is credited with its length and the grace, a suspension with what the monotonic clock did not show as
+// well, and no moment twice. The process's age is that of its start, whatever it stalled.
+func TestE1CreditsStalls(t *testing.T) {
+	const begun, second, grace = time.Minute, time.Second, session.GraceIntervals * interval
+	for _, tt := range []struct {
+		name  string
+		looks []time.Duration
+		ahead time.Duration // of the last
+		want  time.Duration
+	}{
+		{"none", []time.Duration{interval, 2 * interval}, 0, 0},
+		{"one", []time.Duration{interval, interval + second}, 0, second + grace},
+		{"two apart", []time.Duration{second, second + interval, second + grace, second + grace + 100, 2*second + grace + 100}, 0, 2 * (second + grace)},
+		{"two close together", []time.Duration{second, second + 100, 2*second + 100}, 0, 2*second + 100 + grace},
+		{"a suspension", []time.Duration{interval}, 5 * second, interval + grace + 5*second},
+		{"a clock set forward", []time.Duration{interval}, 200 * 365 * 24 * time.Hour, interval + grace + session.MaxTimeout},
+		{"a suspension within the grace", []time.Duration{second, second + 100}, 5 * second, second + 100 + grace + 5*second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wall := time.Unix(0, 0)
+			p := newPulse(interval, instant{begun, wall}, func() {})
+			for i, at := range tt.looks {
+				ahead := time.Duration(0)
+				if i == len(tt.looks)-1 {
+					ahead = tt.ahead
+				}
+				p.look(instant{begun + at, wall.Add(at + ahead)})
+			}
+			if _, process, credit := p.vouches(begun + time.Hour); credit != tt.want || process != time.Hour {
+				t.Errorf("credited with %v after %v, want %v after 1h", credit, process, tt.want)
+			}
+		})
 	}
 }
 
@@ -206,10 +246,11 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 			t.Errorf("vouches for %v, want %v since the start", got, 20*interval)
 		}
 		w.server.pulse.mu.Lock() // as if nothing had looked for two intervals
-		w.server.pulse.last.mono -= 2 * interval
+		w.server.pulse.last -= 2 * interval
 		w.server.pulse.mu.Unlock()
-		if got := l.beat(session.Heartbeat{}).VouchAge; got != 0 {
-			t.Errorf("vouches for %v after a stall, want 0", got)
+		got := l.beat(session.Heartbeat{})
+		if got.VouchAge != 0 || got.ProcessAge != 20*interval || got.Credit != (2+session.GraceIntervals)*interval {
+			t.Errorf("after a stall it vouches for %v, runs for %v and is credited with %v", got.VouchAge, got.ProcessAge, got.Credit)
 		}
 	})
 }
@@ -274,6 +315,19 @@ func TestReadyOnceCaughtUp(t *testing.T) {
 		if err := w.server.Ready(); err == nil {
 			t.Error("ready, and behind by an interval")
 		}
+		w.view.put(session.Session{ID: 1, Attachment: 9})
+		l.beat(session.Heartbeat{Attachment: 8, Good: 4, Compare: 20})
+		time.Sleep(interval)
+		l.beat(session.Heartbeat{Attachment: 8, Good: 5, Compare: 20})
+		time.Sleep(interval)
+		l.beat(session.Heartbeat{Attachment: 8, Good: 6, Compare: 21})
+		if err := w.server.Ready(); err == nil {
+			t.Error("ready, and behind by entries that made no attachment")
+		}
+		w.view.apply(20)
+		if err := w.server.Ready(); err != nil {
+			t.Errorf("caught up with what the leader had an interval ago: %v", err)
+		}
 	})
 }
 
@@ -287,6 +341,34 @@ func TestStopRefuses(t *testing.T) {
 		}
 		if _, err := w.conn.Open(t.Context(), session.OpenRequest{}); !errors.Is(err, session.ErrStopping) {
 			t.Errorf("open: %v, want ErrStopping", err)
+		}
+	})
+}
+
+// S4: a leader of a term that this node's Raft has not come to is not followed: its good rounds would count as newer than all of the leader's own.
+func TestS4ALeaderOfATermThatIsToComeIsNotFollowed(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, term := range []uint64{2, math.MaxUint64} {
+			l := newFakeLeader(t)
+			<-l.toRelay
+			l.toRelay <- session.LeaderMessage{Welcome: &session.Welcome{Term: term, Leader: 2}}
+			followed := make(chan error, 1)
+			go func() { followed <- w.server.Follow(l) }()
+			select {
+			case l.toRelay <- session.LeaderMessage{Heartbeat: &session.Heartbeat{Round: 1, Good: 1}}:
+			case <-time.After(time.Second):
+			}
+			time.Sleep(time.Second)
+			l.end()
+			if err := <-followed; !errors.Is(err, session.ErrNoLeader) {
+				t.Errorf("term %d: %v, want ErrNoLeader", term, err)
+			}
+		}
+		w.follow().beat(session.Heartbeat{Good: 1})
+		time.Sleep(interval)
+		if err := w.server.Ready(); err != nil {
+			t.Errorf("after a good round of the leader's own: %v", err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package learner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,6 +22,8 @@ type Config struct {
 	ExpiryInterval time.Duration
 	// Limits clamps the timeouts of local sessions; those of others are the leader's business.
 	Limits session.Limits
+	// Capacity bounds the local sessions of this node (O4); those of the cluster are the log's business.
+	Capacity session.Capacity
 	// Local allows local sessions (L1). It is the same on every node of a cluster.
 	Local bool
 	// Upgrade allows to make local sessions global (L7). It is the same on every node of a cluster.
@@ -35,15 +38,24 @@ type Config struct {
 	// LocalChanged, when set, is told of each local session that opens, gets a new attachment or ends here, before its client is;
 	// of an open or a resume once more when it is repeated. It must return soon, and is called by several goroutines.
 	LocalChanged func(session.Change)
+	// Runs, when set, is called before the clocks are looked at, by several goroutines. A test has it not return for
+	// a while: then the process did not run, as far as this package can tell.
+	Runs func()
 	// Clock is the wall clock that ids and certificates of local sessions are dated by; nil is time.Now.
 	Clock func() time.Time
 	// LaggingWait is how long a request waits for this node to catch up before it is told LAGGING (M5).
 	LaggingWait time.Duration
 	// Try returns the client addresses of the other nodes, for clients in jeopardy. Safe for concurrent use.
 	Try func() []string
+	// Judge, when set, is told with each heartbeat what the newest comparison of digests has found, and which digest this node had reported
+	// when that was found (D2). It must return soon.
+	Judge func(reported session.StateDigest, found session.Comparison)
 	// Logger is for changes of state, never for a touch.
 	Logger hclog.Logger
 }
+
+// reached is how far a node's state has come: its highest attachment, and an index. A leader of a release that does not name one has 0.
+type reached struct{ attachment, index uint64 }
 
 // Server serves a node's clients for as long as the node runs. It implements session.Service, and is told of applied
 // entries (Applied, Restored). Safe for concurrent use.
@@ -72,13 +84,17 @@ type Server struct {
 	relay *relay
 	// leaderAttachment is the highest attachment that the leader followed now has applied; 0 without one (M3). guarded by mu
 	leaderAttachment uint64
-	// catchUp is what it was at the stream's first heartbeat, and later an interval or more ago; next is what catchUp will
+	// catchUp is what the leader had applied at the stream's first heartbeat, and later an interval or more ago; next is what catchUp will
 	// be, noted at nextAt: heartbeats may follow each other at once, and a node is always behind by a commit. guarded by mu
-	catchUp, next uint64
+	catchUp, next reached
 	nextAt        time.Time
 	// goodTerm and goodRound name the newest good round learnt of, and goodAt is when that was. guarded by mu
 	goodTerm, goodRound uint64
 	goodAt              time.Time
+	// votesFrom is what the leader said of this node's vote last; votes is set once the node has applied that, and stays: a leader that
+	// has just begun does not know yet. guarded by mu
+	votesFrom uint64
+	votes     bool
 	// noIDs is why no ids can be claimed for local sessions, when a person has to mend it. guarded by mu
 	noIDs error
 	// plight is what clients are told of. guarded by mu
@@ -110,6 +126,7 @@ func NewServer(cfg Config, view View) *Server {
 	}
 	s.pulse = newPulse(cfg.Interval, instant{wall: now.Round(0)}, s.table.dropPromises)
 	s.local = newLocal(cfg.Node, cfg.ExpiryInterval, s.pulse.suspendedSince)
+	s.local.usage.Capacity = cfg.Capacity
 	return s
 }
 
@@ -139,6 +156,9 @@ func (s *Server) Run(ctx context.Context) error {
 
 // look keeps the pulse: before every promise, and while answering (E1, S5). It returns the moment, on the table's clock.
 func (s *Server) look() time.Duration {
+	if s.cfg.Runs != nil {
+		s.cfg.Runs()
+	}
 	now := time.Now()
 	moment := now.Sub(s.table.base)
 	if s.pulse.look(instant{mono: moment, wall: now.Round(0)}) {
@@ -151,10 +171,12 @@ func (s *Server) look() time.Duration {
 func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 	s.mu.Lock()
 	s.leaderAttachment = max(s.leaderAttachment, beat.Attachment)
+	s.votesFrom = beat.VotesFrom
+	leads := reached{s.leaderAttachment, beat.Compare}
 	if now := time.Now(); s.nextAt.IsZero() {
-		s.catchUp, s.next, s.nextAt = s.leaderAttachment, s.leaderAttachment, now
+		s.catchUp, s.next, s.nextAt = leads, leads, now
 	} else if now.Sub(s.nextAt) >= s.cfg.Interval {
-		s.catchUp, s.next, s.nextAt = s.next, s.leaderAttachment, now
+		s.catchUp, s.next, s.nextAt = s.next, leads, now
 	}
 	if beat.Good == 0 || term < s.goodTerm || term == s.goodTerm && beat.Good <= s.goodRound {
 		s.mu.Unlock()
@@ -186,7 +208,7 @@ func (s *Server) setRelay(r *relay) {
 	defer s.mu.Unlock()
 	s.relay = r
 	s.standing.follows.Store(r != nil)
-	s.leaderAttachment, s.catchUp, s.next, s.nextAt = 0, 0, 0, time.Time{}
+	s.leaderAttachment, s.catchUp, s.next, s.nextAt = 0, reached{}, reached{}, time.Time{}
 	if r != nil {
 		notify(s.low)
 	}
@@ -217,6 +239,22 @@ func (s *Server) Stop() {
 	s.standing.stopping.Store(true)
 }
 
+// StepOut is Stop for a node whose state is not to be trusted: nothing that was ever confirmed counts for a promise any more, and the
+// link to the leader ends.
+func (s *Server) StepOut() {
+	s.Stop()
+	s.table.dropPromises()
+	s.mu.Lock()
+	r := s.relay
+	s.mu.Unlock()
+	if r == nil {
+		return
+	}
+	if err := r.link.Close(); err != nil {
+		s.cfg.Logger.Debug("ending the link to the leader", "error", err)
+	}
+}
+
 // Connect begins a connection. Its error is ErrStopping.
 func (s *Server) Connect(events session.Events) (session.Connection, error) {
 	c := &connection{server: s, events: events, sessions: make(map[session.ID]*attached), locals: make(map[session.ID]*local)}
@@ -243,7 +281,7 @@ func (s *Server) disconnect(c *connection) {
 }
 
 // Ready returns nil when the node serves: it follows a leader, heard of a good round lately, and has applied what the
-// leader had an interval ago. The error says why not.
+// leader had an interval ago, and votes (R6). The error says why not; the last of these is [ErrNoVote].
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,10 +292,23 @@ func (s *Server) Ready() error {
 		return session.ErrNoLeader
 	case s.goodRound == 0 || s.plight != plightNone:
 		return fmt.Errorf("no good round since %s", s.goodAt.Format(time.RFC3339Nano))
-	case s.view.Attachment() < s.catchUp:
-		return fmt.Errorf("catching up: has applied attachment %d of %d", s.view.Attachment(), s.catchUp)
+	case s.view.Attachment() < s.catchUp.attachment:
+		return fmt.Errorf("catching up: has applied attachment %d of %d", s.view.Attachment(), s.catchUp.attachment)
+	case s.view.AppliedIndex() < s.catchUp.index:
+		return fmt.Errorf("catching up: has applied index %d of %d", s.view.AppliedIndex(), s.catchUp.index)
+	case !s.hasVote():
+		return ErrNoVote
 	}
 	return nil
+}
+
+// ErrNoVote says that the node would be none of a quorum yet.
+var ErrNoVote = errors.New("this node has no vote yet, or not every other voter knows of it: until then no other node may be taken away")
+
+// hasVote reports whether this node votes, and every other voter knows that, as far as the leader says (R6). Called with mu held.
+func (s *Server) hasVote() bool {
+	s.votes = s.votes || s.votesFrom != session.NoVote && s.view.AppliedIndex() >= s.votesFrom
+	return s.votes
 }
 
 // Stats are figures of a [Server].
@@ -274,6 +325,9 @@ type Stats struct {
 	Jeopardy bool
 }
 
+// LocalUsage returns how much there is of what the capacity bounds for local sessions.
+func (s *Server) LocalUsage() session.Usage { return s.local.used() }
+
 // Stats returns the present figures.
 func (s *Server) Stats() Stats {
 	sessions, expired, upgraded := s.local.count()
@@ -287,7 +341,7 @@ func (s *Server) Stats() Stats {
 		LocalUpgraded: upgraded,
 		LocalIDs:      ids,
 		Connections:   len(s.connections),
-		Stalls:        s.pulse.stalled(),
+		Stalls:        s.pulse.count(),
 		Jeopardy:      s.plight != plightNone,
 	}
 }

@@ -291,10 +291,10 @@ func (t *TouchTable) beginStream() {
 	t.window.Store(&window{first: t.tag + 1, oldFirst: w.first, oldUpTo: w.upTo, floor: w.floor})
 }
 
-// confirm makes the touches reported up to tag confirmed, less those of notTaken (S1).
-func (t *TouchTable) confirm(tag uint64, notTaken []session.ID) {
+// confirm makes the touches reported up to tag confirmed, less those of notTaken, which were reported up to the tag last (S1).
+func (t *TouchTable) confirm(tag, last uint64, notTaken []session.ID) {
 	for _, id := range notTaken {
-		t.shardOf(id).discard(id, tag)
+		t.shardOf(id).discard(id, last)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

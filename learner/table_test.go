@@ -128,7 +128,7 @@ func TestTableAgainstModel(t *testing.T) {
 				if tag < table.window.Load().first {
 					return // a relay confirms only what its own stream reported
 				}
-				table.confirm(tag, notTaken)
+				table.confirm(tag, tag, notTaken)
 				for i := range m.reports {
 					r := &m.reports[i]
 					if r.tag > tag || r.stream != stream {
@@ -140,6 +140,15 @@ func TestTableAgainstModel(t *testing.T) {
 					if !r.lost {
 						m.confirmed[r.id] = max(m.confirmed[r.id], r.at)
 					}
+				}
+			},
+			"refusal of forgotten answers": func(rt *rapid.T) {
+				last := rapid.Uint64Range(0, newestTag).Draw(rt, "last")
+				one := id.Draw(rt, "id")
+				table.confirm(0, last, []session.ID{one})
+				for i := range m.reports {
+					r := &m.reports[i]
+					r.lost = r.lost || r.tag <= last && r.id == one
 				}
 			},
 			"new stream": func(*rapid.T) {
@@ -167,11 +176,11 @@ func TestDiscardLeavesLaterReports(t *testing.T) {
 		_, tag := table.take(nil, false)
 		tags = append(tags, tag)
 	}
-	table.confirm(tags[0], []session.ID{1})
+	table.confirm(tags[0], tags[0], []session.ID{1})
 	if got, _ := table.touch(a, 3); got >= 0 {
 		t.Errorf("promise after a refusal: %v, want none", got)
 	}
-	table.confirm(tags[1], nil)
+	table.confirm(tags[1], tags[1], nil)
 	if got, want := table.find(1).promise(table.window.Load(), 3), promised(1); got != want {
 		t.Errorf("promise from the later report: %v, want %v", got, want)
 	}

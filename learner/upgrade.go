@@ -39,7 +39,7 @@ func (l *Local) lift(t session.Token, now time.Duration, since uint64) (f *fligh
 	}
 	s.flight = &flight{begun: now, landed: make(chan struct{}), request: session.UpgradeRequest{
 		ID: s.facts.ID, Timeout: s.facts.Timeout, Labels: s.facts.Labels, MS: session.MS(s.facts.OpenedAt),
-		Instance: s.instance, Attempt: s.attempt, Since: since,
+		Instance: s.facts.Instance, Attempt: s.attempt, Since: since,
 	}}
 	l.queue.Mark(s.item)
 	return s.flight, true, nil
@@ -151,7 +151,7 @@ func (c *connection) Upgrade(ctx context.Context, t session.Token) (session.Gran
 // upgrade returns once the session of a local token is global, or is not here at all.
 func (s *Server) upgrade(ctx context.Context, t session.Token) error {
 	if !s.cfg.Upgrade && s.local.has(t.ID) {
-		return &session.FieldError{Field: "token", Limit: "only of a global session while the cluster's setting local_session_upgrade is off"}
+		return &session.FieldError{Field: "token", Limit: "that of a global session while the cluster's setting local_session_upgrade is off"}
 	}
 	f, begun, err := s.local.lift(t, s.look(), s.view.AppliedIndex())
 	if f == nil {
@@ -252,7 +252,7 @@ func (s *Server) fell(ctx context.Context, f *flight, index uint64) error {
 		certificate = session.Certificate{ID: id, Owner: s.cfg.Node}
 	}
 	ended := make(endings)
-	s.leave(ended, id, 0, s.gone(id), &certificate)
+	s.leave(ended, id, s.gone(id), func(e session.Events) { e.Gone(certificate) })
 	ended.forget()
 	return nil
 }
@@ -302,16 +302,15 @@ func (s *Server) restoreLifted(ended endings) {
 			// Nobody but this node's own clients can have brought it back here, and they wait for the flight.
 			s.promote(now)
 		case global:
-			s.leave(ended, id, now.Attachment, session.ErrMoved, nil)
+			s.leave(ended, id, session.MovedTo(now), func(e session.Events) { e.Moved(id, now.Attachment, now.Instance) })
 		case over:
-			s.leave(ended, id, 0, expired(&certificate), &certificate)
+			s.leave(ended, id, expired(&certificate), func(e session.Events) { e.Gone(certificate) })
 		}
 	}
 }
 
-// leave stops serving a local session, and tells its connection as end does: Gone with a certificate, Moved to an attachment of the log
-// without.
-func (s *Server) leave(ended endings, id session.ID, attachment uint64, why error, certificate *session.Certificate) {
+// leave stops serving a local session, for a reason, and tells its connection.
+func (s *Server) leave(ended endings, id session.ID, why error, tell func(session.Events)) {
 	for {
 		c := s.local.connOf(id)
 		if c == nil {
@@ -323,11 +322,7 @@ func (s *Server) leave(ended endings, id session.ID, attachment uint64, why erro
 		if c.events == nil {
 			return
 		}
-		if certificate != nil {
-			c.events.Gone(*certificate)
-		} else {
-			c.events.Moved(id, attachment)
-		}
+		tell(c.events)
 		ended[c] = append(ended[c], id)
 		return
 	}

@@ -43,6 +43,8 @@ type Progress interface {
 	// ShownIndex is that of the newest entry that reads show, which may be one that observers are being told of. Read after a
 	// read, it is not below what that showed (N4).
 	ShownIndex() uint64
+	// DigestAt returns the digest that the state had at an index, false when it is not known (D1).
+	DigestAt(index uint64) ([16]byte, bool)
 	// Term is Raft's, as this node reads it now.
 	Term() uint64
 	// WaitApplied returns when the entry at index has been applied.

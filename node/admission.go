@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,8 +42,7 @@ type admission struct {
 	self   session.Node
 	mine   raftnet.Directory
 	others []session.Node
-	// names returns the directory of a node in Raft's newest configuration, 0 when it names none.
-	names func(session.Node) raftnet.Directory
+	about
 
 	// in is set with founders, for those who take no lock.
 	in atomic.Bool
@@ -61,8 +61,24 @@ type admission struct {
 	settling bool
 	// waits is why a node does not let this one in. guarded by mu
 	waits map[session.Node]string
+	// former is the directory of this node that another one knows; 0: none does. guarded by mu
+	former raftnet.Directory
 	// asked are the nodes that met this one since it was admitted and are not, or have no vote. guarded by mu
 	asked map[session.Node]asking
+	// told is the highest Raft term that a node said it has when this one met it. guarded by mu
+	told uint64
+}
+
+// about is what the node says of itself and of what it knows.
+type about struct {
+	// names returns the directory of a node in Raft's newest configuration, 0 when it names none.
+	names func(session.Node) raftnet.Directory
+	// term returns the Raft term of this node.
+	term func() uint64
+	// stream returns the newest stream that this node has opened to a leader (T6).
+	stream func() session.Hello
+	// agreement has the settings of this node, and compares those of others.
+	agreement *agreement
 }
 
 // asking is a node that asks to be taken in.
@@ -80,16 +96,31 @@ type meeting struct {
 	Names    directories `json:"names"`
 	// Member says, in an answer, that the newest configuration names who asked, with its directory.
 	Member bool `json:"member,omitempty"`
-	// Stranger says, in an answer, that who asked is not among the peers of who answers. A release that does not know it says nothing.
+	// Stranger says, in an answer, that the node that asked is a member of Raft's configuration, and not among the peers of the node that
+	// answers. Releases that greet any number say so of every node that is not among their peers.
 	Stranger bool `json:"stranger,omitempty"`
 	// Applied is the newest entry that who asks has applied.
 	Applied uint64 `json:"applied,omitempty"`
+	// Term is the Raft term of the node that answers. A release that does not know it says nothing.
+	Term uint64 `json:"term,omitempty"`
+	// Settings are those of the node that speaks which should be the same on every node. A release that does not know them says nothing.
+	Settings map[string]string `json:"settings,omitempty"`
+	// Incarnation and Stream are those of the newest stream that the node that answers has opened to a leader (T6). A release that does
+	// not know them says nothing.
+	Incarnation uint64 `json:"incarnation,omitempty"`
+	Stream      uint64 `json:"stream,omitempty"`
 }
 
 func newAdmission(self session.Node, mine raftnet.Directory, founders directories, others []session.Node) *admission {
 	a := &admission{
 		self: self, mine: mine, others: others, founders: founders,
-		names:   func(session.Node) raftnet.Directory { return 0 },
+		about: about{
+			names:  func(session.Node) raftnet.Directory { return 0 },
+			term:   func() uint64 { return 0 },
+			stream: func() session.Hello { return session.Hello{} },
+
+			agreement: newAgreement(self, nil),
+		},
 		changed: make(chan struct{}),
 		met:     directories{self: mine},
 		agreed:  map[session.Node]bool{},
@@ -119,7 +150,8 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	if from == a.self || json.Unmarshal(request, &m) != nil {
 		return nil
 	}
-	named := a.names(from)
+	named, term, newest := a.names(from), a.term(), a.stream()
+	a.agreement.heard(from, m.Settings)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.founders == nil {
@@ -127,7 +159,10 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	} else {
 		a.asked[from] = asking{directory, m.Applied, time.Now()}
 	}
-	return a.say(meeting{Member: named == directory && directory != 0, Stranger: !slices.Contains(a.others, from)})
+	return a.say(meeting{
+		Member: named == directory && directory != 0, Stranger: !slices.Contains(a.others, from),
+		Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream,
+	})
 }
 
 // ask is what this node says when it meets another, and the view that it says it from.
@@ -139,7 +174,7 @@ func (a *admission) ask(applied uint64) (request []byte, view uint64) {
 
 // say completes m. Called with mu held.
 func (a *admission) say(m meeting) []byte {
-	m.Admitted = a.founders != nil
+	m.Admitted, m.Settings = a.founders != nil, a.agreement.own
 	if m.Names = a.founders; m.Names == nil {
 		m.Names = a.met
 	}
@@ -179,7 +214,12 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.founders != nil || a.settling || !slices.Contains(a.others, from) {
+	if !slices.Contains(a.others, from) {
+		return nil
+	}
+	a.told = max(a.told, min(m.Term, raftnet.FarTerm))
+	a.agreement.heard(from, m.Settings)
+	if a.founders != nil || a.settling {
 		return nil
 	}
 	a.meet(from, met.Directory)
@@ -199,6 +239,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	case m.Admitted && m.Names[a.self] == 0:
 		a.waits[from] = fmt.Sprintf("node %d is in a cluster that was founded without node %d: this node takes part once the leader has taken it in", from, a.self)
 	case m.Admitted:
+		a.former = m.Names[a.self]
 		a.waits[from] = fmt.Sprintf("node %d knows node %d on another data directory (%v): this node takes part again once the leader has taken it in anew", from, a.self, m.Names[a.self])
 	case maps.Equal(m.Names, a.met):
 		a.agreed[from] = true
@@ -207,6 +248,15 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 		}
 	}
 	return nil
+}
+
+// knownTerm is the newest Raft term that this node knows of: its own, or one that it was told where it dialled itself. A node without a vote, or
+// without a leader, meets the others, and so learns of a term that it would not believe a request (raftnet.TermLeap).
+func (a *admission) knownTerm() uint64 {
+	a.mu.Lock()
+	told := a.told
+	a.mu.Unlock()
+	return max(told, a.term())
 }
 
 // knows reports whether founders are this node and its peers, no more and no less.
@@ -254,14 +304,41 @@ func (a *admission) asks(since time.Time) map[session.Node]asking {
 }
 
 // waitsError says that the node waits for its admission.
-type waitsError struct{ why []string }
+type waitsError struct {
+	// nodes are those that have not agreed with this one on who founds the cluster, why is what keeps them, as far as is known.
+	nodes []session.Node
+	why   []string
+	// mine is the node's directory, former the one that the cluster knows of it; 0: none.
+	mine, former raftnet.Directory
+}
 
 func (e *waitsError) Error() string {
-	text := "this node's data directory is new: it takes part once all nodes have met"
+	text := "waiting for " + e.awaited() + ": this node's data directory is new, and it takes part once all nodes have met"
+	if e.former != 0 {
+		text = fmt.Sprintf("this node's data directory was emptied, lost or replaced: it is a new one (%v), and the cluster knows the node on %v; the node "+
+			"comes back by itself, as a new one, while a majority of the other nodes runs and has a leader; to go on with the former directory instead, "+
+			"stop the node and put it back, if it is not an older copy", e.mine, e.former)
+	}
 	if len(e.why) > 0 {
 		text += ": " + strings.Join(e.why, "; ")
 	}
 	return text
+}
+
+// awaited names the nodes that are waited for, as in "nodes 2, 3".
+func (e *waitsError) awaited() string {
+	var names []string
+	for _, node := range e.nodes {
+		names = append(names, strconv.Itoa(int(node)))
+	}
+	switch len(names) {
+	case 0:
+		return "the leader"
+	case 1:
+		return "node " + names[0]
+	default:
+		return "nodes " + strings.Join(names, ", ")
+	}
 }
 
 // check returns nil when the node has been admitted, or a [waitsError].
@@ -271,9 +348,14 @@ func (a *admission) check() error {
 	if a.founders != nil {
 		return nil
 	}
-	var why []string
+	e := &waitsError{mine: a.mine, former: a.former}
 	for _, node := range slices.Sorted(maps.Keys(a.waits)) {
-		why = append(why, a.waits[node])
+		e.why = append(e.why, a.waits[node])
 	}
-	return &waitsError{why}
+	for _, node := range slices.Sorted(slices.Values(a.others)) {
+		if !a.agreed[node] {
+			e.nodes = append(e.nodes, node)
+		}
+	}
+	return e
 }

@@ -8,9 +8,47 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"holdfast/session"
 	"holdfast/transport/raftnet"
 )
+
+// A node that waits says for whom, in the words of an operator.
+func TestWaitsErrorNamesTheNodes(t *testing.T) {
+	a := newAdmission(1, 11, nil, []session.Node{3, 2})
+	if got := a.check().Error(); !strings.HasPrefix(got, "waiting for nodes 2, 3: this node's data directory is new") {
+		t.Errorf("got %q", got)
+	}
+	a.agreed[3] = true
+	if got := a.check().Error(); !strings.HasPrefix(got, "waiting for node 2: ") {
+		t.Errorf("after node 3 agreed: got %q", got)
+	}
+	a.agreed[2] = true
+	if got := a.check().Error(); !strings.HasPrefix(got, "waiting for the leader: ") {
+		t.Errorf("after all agreed: got %q", got)
+	}
+}
+
+// Raft's word about a server that waits for its admission is left out, and nothing else that it warns of.
+func TestRaftLoggerLeavesOutTheMissingPeers(t *testing.T) {
+	var out strings.Builder
+	over := false
+	l := raftLogger{hclog.New(&hclog.LoggerOptions{Output: &out}), func() bool { return over }}
+	l.Warn("no known peers, aborting election")
+	l.Warn("not part of stable configuration, aborting election", "why", "test")
+	if got := out.String(); strings.Contains(got, "no known peers") || !strings.Contains(got, "not part of stable configuration, aborting election: why=test") {
+		t.Errorf("got %q", got)
+	}
+	over = true
+	before := out.Len()
+	l.Info("once the disk has failed")
+	l.Warn("nothing")
+	l.Error("more is said")
+	if out.Len() != before {
+		t.Errorf("after the node's end was decided: %q", out.String()[before:])
+	}
+}
 
 // hall is where nodes meet without a network.
 type hall struct {

@@ -113,8 +113,15 @@ func (c *testCluster) start(n *testNode) {
 	if err != nil {
 		c.t.Fatalf("start of %s: %v", n.name, err)
 	}
+	n.Node = made
+	c.run(n)
+}
+
+// run runs what was made of n.
+func (c *testCluster) run(n *testNode) {
 	ctx, cancel := context.WithCancel(context.Background())
-	n.Node, n.cancel, n.ended = made, cancel, make(chan struct{})
+	made := n.Node
+	n.cancel, n.ended = cancel, make(chan struct{})
 	go func() {
 		defer close(n.ended)
 		n.err = made.Run(ctx)
@@ -213,13 +220,18 @@ func (c *testCluster) mustOpen(n *testNode, within time.Duration) session.Grant 
 	return g
 }
 
-// agree waits until all nodes have the leader's digest.
+// agree waits until all nodes have applied what the foremost of them has, and have its digest.
 func (c *testCluster) agree(within time.Duration) {
 	c.t.Helper()
 	c.eventually("one digest", within, func() bool {
-		index, digest := c.nodes[0].state.Digest()
+		newest, digest := c.nodes[0].state.Digest()
 		for _, n := range c.nodes[1:] {
-			if got, ok := n.Digest(index); !ok || got != digest {
+			if index, d := n.state.Digest(); index > newest {
+				newest, digest = index, d
+			}
+		}
+		for _, n := range c.nodes {
+			if got, ok := n.Digest(newest); !ok || got != digest {
 				return false
 			}
 		}

@@ -31,6 +31,10 @@ type Config struct {
 	// ExpiryInterval is the width of a bucket of the expiry queue.
 	ExpiryInterval time.Duration
 
+	// MaxSessions and MaxStateBytes bound what the cluster keeps (O4): the values of the node that leads. Sessions of this
+	// node alone are bounded by its own.
+	MaxSessions, MaxStateBytes uint64
+
 	// LocalSessions and LocalSessionUpgrade are on or off, the same on every node: whether clients may open sessions that one
 	// node alone knows, and whether those may be made global (L1, L7).
 	LocalSessions, LocalSessionUpgrade string
@@ -55,6 +59,10 @@ type Config struct {
 	// MaxStreamsPerConnection, MaxConnections, MaxSessionsPerConnection and MaxRequestsPerConnection bound what clients
 	// can hold of this node.
 	MaxStreamsPerConnection, MaxConnections, MaxSessionsPerConnection, MaxRequestsPerConnection int
+	// MaxStreams bounds the calls under way on all connections.
+	MaxStreams int
+	// MaxWaitingBytes bounds what waits for clients on this node, in all.
+	MaxWaitingBytes int
 	// MaxOpensPerSecond, MaxResumesPerSecond and MaxTouchesPerSecond are budgets of this node, MaxArrivalsPerSecondPerAddress and
 	// MaxArrivalsPerSecondPerPrincipal those of opens and resumes together of one address or client, and MaxConnectionsPerAddress is how
 	// many connections one address may have. 0 is no limit.
@@ -132,6 +140,11 @@ const leastForAnElection = 2 * time.Second
 // It is no bound: votes may split, and each time costs an election timeout.
 func (c Config) readOnlyAfter() time.Duration {
 	return 3*c.HeartbeatInterval + 2*c.RaftHeartbeatTimeout + max(c.Tick, leastForAnElection)
+}
+
+// Capacity returns the bounds of what the cluster keeps.
+func (c Config) Capacity() session.Capacity {
+	return session.Capacity{MaxSessions: c.MaxSessions, MaxBytes: c.MaxStateBytes}
 }
 
 // Limits returns the bounds of timeouts of sessions.

@@ -31,7 +31,7 @@ func gateSettings() []setting {
 			helps("opens and resumes together of one client certificate, or of one name that clients give themselves, in a second; those without one share one; 0 is no limit"),
 		number("max_connections_per_address", "0", span[int]{0, 10_000_000},
 			func(c *Config) *int { return &c.MaxConnectionsPerAddress }).
-			helps("network connections of one IP address (IPv6: one /64) to this node; 0 is no limit"),
+			helps("network connections of one IP address (IPv6: one /64) to this node; 0 is no limit but its share of max_connections"),
 	}
 }
 

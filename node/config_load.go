@@ -199,6 +199,9 @@ func parseYAML(b []byte) (*yaml.Node, error) {
 	case errors.Is(err, io.EOF):
 		return nil, nil //nolint:nilnil // an empty file is fine and has no mapping
 	case err != nil:
+		if line := tabbed(b); line > 0 {
+			return nil, fmt.Errorf("is no YAML: line %d is indented with a tab, and YAML wants spaces", line)
+		}
 		return nil, fmt.Errorf("is no YAML: %w", err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
@@ -212,6 +215,19 @@ func parseYAML(b []byte) (*yaml.Node, error) {
 		return nil, errors.New("must be a YAML mapping of settings")
 	}
 	return root, nil
+}
+
+// tabbed returns the number of the first line whose indentation holds a tab, 0 when there is none.
+func tabbed(b []byte) int {
+	n := 0
+	for line := range bytes.Lines(b) {
+		n++
+		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+		if bytes.IndexByte(indent, '\t') >= 0 {
+			return n
+		}
+	}
+	return 0
 }
 
 // Variables returns the names of the variables of environ that [Load] would read or refuse and that are not empty, sorted.

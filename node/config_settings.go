@@ -94,6 +94,13 @@ func sessionSettings() []setting {
 		duration("expiry_interval", "250ms", span[time.Duration]{50 * time.Millisecond, time.Minute},
 			func(c *Config) *time.Duration { return &c.ExpiryInterval }).
 			helps("how finely due times are told apart: a session ends at most this much later; at most min_timeout"),
+		number("max_sessions", "2000000", span[uint64]{1, session.MaxCapacitySessions},
+			func(c *Config) *uint64 { return &c.MaxSessions }).
+			helps("sessions of the cluster, and local ones of each node beside them; opens beyond are refused; the value of the node that leads counts"),
+		number("max_state_bytes", "2147483648", span[uint64]{session.MinCapacityBytes, session.MaxCapacityBytes},
+			func(c *Config) *uint64 { return &c.MaxStateBytes }).
+			helps("memory of each node that sessions with their labels, certificates and remembered request ids may take, as the cluster counts, " +
+				"and local sessions beside them; opens beyond are refused; the value of the node that leads counts"),
 	}
 }
 
@@ -162,18 +169,28 @@ const minLaggingWait = 10 * commitTimeout
 // minMessageBytes is above what session.MaxTouchBatch tokens take, some 420 KB.
 const minMessageBytes = 512 << 10
 
+// minWaitingBytes leaves room for what a few connections may have waiting.
+const minWaitingBytes = 64 << 20
+
 func clientSettings() []setting {
 	return []setting{
 		number("max_message_bytes", "1048576", span[int]{minMessageBytes, 64 << 20},
 			func(c *Config) *int { return &c.MaxMessageBytes }).helps("size of one message of a client"),
 		number("max_streams_per_connection", "64", span[int]{1, 1 << 16},
 			func(c *Config) *int { return &c.MaxStreamsPerConnection }).helps("open calls of one network connection"),
+		number("max_streams", "25000", span[int]{1, 10_000_000},
+			func(c *Config) *int { return &c.MaxStreams }).
+			helps("open calls of all network connections; above it idle connections make room, and calls are refused"),
 		number("max_connections", "20000", span[int]{1, 10_000_000},
-			func(c *Config) *int { return &c.MaxConnections }).helps("network connections of clients to this node"),
+			func(c *Config) *int { return &c.MaxConnections }).
+			helps("network connections of clients to this node; above it idle ones make room, and others are refused; file descriptors may allow less"),
 		number("max_sessions_per_connection", "100000", span[int]{1, 10_000_000},
 			func(c *Config) *int { return &c.MaxSessionsPerConnection }).helps("sessions served through one connection"),
 		number("max_requests_per_connection", "1024", span[int]{1, 1 << 14},
 			func(c *Config) *int { return &c.MaxRequestsPerConnection }).helps("requests of one connection that wait for an answer"),
+		number("max_waiting_bytes", "268435456", span[int]{minWaitingBytes, 1 << 40},
+			func(c *Config) *int { return &c.MaxWaitingBytes }).
+			helps("answers that clients have not read, requests under way and incomplete messages, on all connections; above it those that hold most end"),
 		duration("lagging_wait", "1s", span[time.Duration]{minLaggingWait, time.Minute},
 			func(c *Config) *time.Duration { return &c.LaggingWait }).
 			helps("how long a request waits for this node to catch up with its token; at most min_timeout"),

@@ -83,12 +83,13 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"node": "2", "cluster_id": "c", "data_dir": "d", "peers": "1=a:1:2@c:3,2=b:4:5@d:6",
 		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
 		"tick": "3s", "heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s", "expiry_interval": "50ms",
+		"max_sessions": "18", "max_state_bytes": "67108865",
 		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms", "raft_apply_timeout": "3s",
 		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
 		"stall_limit":       "2s",
 		"snapshot_interval": "1m", "snapshot_threshold": "7", "trailing_logs": "8",
-		"max_message_bytes": "524288", "max_streams_per_connection": "9", "max_connections": "10",
-		"max_sessions_per_connection": "11", "max_requests_per_connection": "12", "lagging_wait": "2s",
+		"max_message_bytes": "524288", "max_streams_per_connection": "9", "max_connections": "10", "max_streams": "18",
+		"max_sessions_per_connection": "11", "max_requests_per_connection": "12", "max_waiting_bytes": "67108864", "lagging_wait": "2s",
 		"max_opens_per_second": "13", "max_resumes_per_second": "10001", "max_touches_per_second": "20001",
 		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16", "max_connections_per_address": "17",
 		"shutdown_timeout": "4s", "log_level": "debug", "log_format": "json",
@@ -229,6 +230,7 @@ func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
 func TestLoadRefusesFiles(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
 		{"not YAML", "a: [", "config node.yaml (environment HOLDFAST_CONFIG): is no YAML: "},
+		{"a tab", "node: 1\npeers:\n \t1: n1\n", "config node.yaml (environment HOLDFAST_CONFIG): is no YAML: line 3 is indented with a tab, and YAML wants spaces"},
 		{"not a mapping", "- 1", "config node.yaml (environment HOLDFAST_CONFIG): must be a YAML mapping of settings"},
 		{"two documents", "node: 1\n---\nnode: 2\n", "config node.yaml (environment HOLDFAST_CONFIG): must be one YAML document"},
 		{"a list for one value", "node: [1]", "node (file node.yaml, line 1): must be a single value"},

@@ -13,15 +13,18 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/fsm"
 	"holdfast/transport/raftnet"
 )
 
 const (
 	// commitTimeout is how soon a quiet leader tells followers of a commit.
 	commitTimeout = 10 * time.Millisecond
-	// maxAppendEntries bounds one append request, as [fsm.DefaultEntryBytes] does an entry of it: together they stay below
-	// what raftnet lets through to Raft.
-	maxAppendEntries = 512
+	// maxAppendEntries bounds the entries that Raft takes out of the log for one request, of which raftnet sends as
+	// many as fit into [raftnet.MaxRequest]. With [fsm.DefaultEntryBytes] it bounds the memory for one: 32 MiB for
+	// each follower that is behind. The proposer has one entry on its way at a time, so a follower that is behind is
+	// sent entries many times faster than they come.
+	maxAppendEntries = 64
 	// raftTimeout bounds one request between nodes, and the handshake before the first.
 	raftTimeout = 1500 * time.Millisecond
 )
@@ -31,7 +34,7 @@ type consensus struct {
 	raft      *raft.Raft
 	stores    *stores
 	layer     *raftnet.Layer
-	transport *raft.NetworkTransport
+	transport *raftnet.Checked
 	// watch says when leadership may have changed.
 	watch *leadership
 	// release lets what is held at a failed write end.
@@ -53,8 +56,8 @@ func (n *Node) amongPeers(d raftnet.Directory) string {
 // already has it.
 func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	self, _ := n.cfg.Self()
-	logger := n.logger.Named("raft")
-	stores, err := openStores(n.dir.Path, n.admission.admitted(), logger, &guardedStore{fatal: n.fail, released: n.released, dog: n.dog}, n.options.Disk)
+	logger := raftLogger{n.logger.Named("raft"), n.failed}
+	stores, err := openStores(n.dir, logger, &guardedStore{fatal: n.fail, released: n.released, dog: n.dog}, n.options.Disk)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +68,11 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		ClusterID:        n.cfg.ClusterID,
 		Settings:         n.cfg.clusterSettings(),
 		Node:             n.cfg.Node,
+		Member:           n.greets,
 		Advertise:        string(advertised),
 		Listener:         listener,
 		Dial:             n.network.Dial,
+		MaxHandshakes:    n.listeners.parts.handshakes,
 		HandshakeTimeout: raftTimeout,
 		Directory:        n.admission.mine,
 		Elsewhere:        n.amongPeers,
@@ -75,22 +80,34 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		Meet:             n.admission.answer,
 		Logger:           logger,
 	})
-	trans := raftnet.Transport(layer, raftTimeout)
+	trans := raftnet.NewChecked(raftnet.NewTransport(layer, raftTimeout), raftnet.Checks{
+		Term: n.admission.knownTerm, Command: fsm.CheckEntry, Logger: logger,
+	})
 	c := &consensus{stores: stores, layer: layer, transport: trans, watch: newLeadership(), release: n.release}
 	defer func() { // also when this goroutine ends at a write that failed
 		if c.raft == nil {
 			err = errors.Join(err, c.close())
 		}
 	}()
+	if err = stores.begin(n.dir); err != nil {
+		return nil, err
+	}
+	if err = stores.finish(); err != nil {
+		return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, err)
+	}
 	first, err := n.first()
 	if begun, _ := raft.HasExistingState(stores.logs, stores.stable, stores.snapshots); err != nil && !begun {
 		return nil, err
 	}
-	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first, &watchedFSM{n.state, n.dog})
+	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first, &watchedFSM{n.state, n.dog, stores.anchor, n.fail})
 	if err != nil {
+		if why := stores.origins.refusal(); why != nil { // Raft says only that none could be loaded
+			return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, why)
+		}
 		return nil, fmt.Errorf("starting Raft from %s: %w: if its snapshots or its log are corrupt or missing, %s",
 			n.dir.Path, err, recovery)
 	}
+	stores.origins.started()
 	c.watch.observe(c.raft)
 	n.raft.Store(c.raft)
 	return c, nil
@@ -163,6 +180,8 @@ func (c *consensus) stop(ctx context.Context) error {
 	down := make(chan error, 1)
 	go func() {
 		ended := c.raft.Shutdown()
+		// What it waits for may take as long as a follower needs for a snapshot.
+		c.layer.Suspend()
 		c.release()
 		down <- errors.Join(ended.Error(), c.close())
 	}()

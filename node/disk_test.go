@@ -82,6 +82,10 @@ func TestADiskThatFails(t *testing.T) {
 				if got := time.Since(begun); got > victim.cfg.ShutdownTimeout {
 					t.Errorf("the node took %v to end", got)
 				}
+				_, after, said := strings.Cut(victim.log.String(), "the node cannot go on")
+				if !said || strings.Contains(after, ".raft: ") {
+					t.Errorf("the log says why the node ends: %v; after that it has words of Raft's in\n%s", said, after)
+				}
 				if got := victim.consensus.raft.State(); got != raft.Shutdown {
 					t.Errorf("Raft is %v, want that it was shut down", got)
 				}

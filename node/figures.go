@@ -12,7 +12,7 @@ type (
 
 // figures reads everything once. A node that does not lead has the zero figures of a leader.
 func (n *Node) figures() *figures {
-	f := &figures{node: n, client: n.client.Stats(), stalls: n.dog.stats()}
+	f := &figures{node: n, client: n.client.Stats(), stalls: n.dog.stats(), replica: n.replica.stats()}
 	if t := n.tracker.Load(); t != nil {
 		f.leader = t.Stats()
 	}
@@ -28,6 +28,13 @@ func nodeMetrics() []metric {
 			when("below raft_commit_index of the leader for 30 s: the node is behind"),
 		gauge("sessions", "Replicated sessions this node knows.", func(f *figures) float64 { return float64(f.node.state.Sessions()) }).
 			when("nodes differ for 30 s: one is behind"),
+		gauge("sessions_limit", "Replicated sessions there may be (max_sessions of the node that led last); 0 while nothing bounds them.", func(f *figures) float64 { return float64(f.node.state.Usage().Capacity.MaxSessions) }).
+			when("sessions is above 80 % of it: the log has a warning"),
+		gauge("state_bytes", "Memory of a node that replicated sessions, certificates and remembered request ids take, as the cluster counts.", func(f *figures) float64 { return float64(f.node.state.Usage().Bytes) }),
+		gauge("state_limit_bytes", "What state_bytes may be (max_state_bytes of the node that led last); 0 while nothing bounds it.", func(f *figures) float64 { return float64(f.node.state.Usage().Capacity.MaxBytes) }).
+			when("state_bytes is above 80 % of it: the log has a warning"),
+		gauge("requests_remembered", "Request ids of opens that are remembered (O2).", func(f *figures) float64 { return float64(f.node.state.Requests()) }),
+		gauge("sessions_local_bytes", "Memory that sessions of this node alone take, counted as state_bytes.", func(f *figures) float64 { return float64(f.node.server.LocalUsage().Bytes) }),
 		gauge("sessions_attached", "Sessions whose touches this node takes.", func(f *figures) float64 { return float64(f.node.server.Stats().Attached) }),
 		gauge("sessions_local", "Sessions that this node alone knows.", func(f *figures) float64 { return float64(f.node.server.Stats().Local) }),
 		counter("sessions_local_expired", "Sessions of this node alone that expired.", func(f *figures) float64 { return float64(f.node.server.Stats().LocalExpired) }),
@@ -38,6 +45,8 @@ func nodeMetrics() []metric {
 			when("0 for 30 s"),
 		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 { return truth(f.node.server.Stats().Jeopardy) }).
 			when("1 for 10 s: its clients go elsewhere"),
+		gauge("settings_differ", "Settings that other nodes have other values of, as they said when this one last met them.", func(f *figures) float64 { return float64(len(f.node.admission.agreement.differences())) }).
+			when("above 0 when no setting is being changed: the log names them"),
 		gauge("mode", "What the node can do: 1 reads and writes, 2 reads of the state it has applied, 3 neither, for want of a leader (N1).", func(f *figures) float64 { return float64(f.node.server.State().Mode) }).
 			when("not 1 for 30 s"),
 		counter("stalls", "Times the process, or its machine, did not run for longer than a heartbeat interval.", func(f *figures) float64 { return float64(f.node.server.Stats().Stalls) }).
@@ -53,14 +62,15 @@ func nodeMetrics() []metric {
 
 // stallMetrics are the watchdog's.
 func stallMetrics() []metric {
-	const stalls = "Times the node stepped out because a write (disk) or an entry (apply) took longer than stall_limit, and times " +
-		"the process did not run for that long (scheduler)."
+	const stalls = "Times the node stepped out because a write (disk) or an entry (apply) took longer than stall_limit, or because its data " +
+		"directory was removed, moved or replaced (directory), and times the process did not run for stall_limit (scheduler)."
 	var all []metric
 	for r := range reasons {
 		all = append(all,
-			gauge("node_stalled", "1 while the node has stepped out because a write (disk) or an entry (apply) takes longer than stall_limit.",
+			gauge("node_stalled", "1 while the node has stepped out because a write (disk) or an entry (apply) takes longer than stall_limit, or because its data "+
+				"directory was removed, moved or replaced (directory).",
 				func(f *figures) float64 { return truth(f.stalls.stalls[r]) }).of(r.String()).
-				when("1: its disk, or its machine, is at fault"),
+				when("1: its disk, its machine or its directory is at fault; /healthz says what to do"),
 			counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.stalled[r]) }).of(r.String()).
 				when("it rises"))
 	}
@@ -68,14 +78,41 @@ func stallMetrics() []metric {
 		when("it rises"))
 }
 
+// replicaMetrics are of the comparison of the nodes' states.
+func replicaMetrics() []metric {
+	return []metric{
+		gauge("state_differs", "1 once this node has stepped out for good because its state is not that of a quorum.", func(f *figures) float64 { return truth(f.replica.differs) }).
+			when("1: see \"A node whose state differs\""),
+		gauge("states_apart", "1 while nodes have different states and no quorum has the same.", func(f *figures) float64 { return truth(f.replica.apart) }).
+			when("1: see \"A node whose state differs\""),
+		counter("state_damages", "Times the node found its state in memory damaged.", func(f *figures) float64 { return float64(f.replica.damages) }).
+			when("above 0: its memory, or the program, is at fault"),
+		gauge("state_compared_index", "Newest Raft index at which this node's state was compared, and was that of a quorum.", func(f *figures) float64 { return float64(f.replica.equal) }),
+	}
+}
+
 func portMetrics() []metric {
+	const ended = "Connections that the node ended, by the limit that they, or all together, were over."
 	return append([]metric{
 		gauge("client_connections", "Open connections on the client port.", func(f *figures) float64 { return float64(f.client.Connections) }).
 			when("close to max_connections"),
 		gauge("client_streams", "Open Connect streams.", func(f *figures) float64 { return float64(f.client.Streams) }),
-		counter("client_connections_refused", "Connections closed because there were too many.", func(f *figures) float64 { return float64(f.client.Refused) }).
+		gauge("client_calls", "Calls under way, Connect streams among them.", func(f *figures) float64 { return float64(f.client.Calls) }).
+			when("close to max_streams"),
+		counter("client_calls_refused", "Calls refused because there were too many.", func(f *figures) float64 { return float64(f.client.RefusedCalls) }).
 			when("it rises"),
-		counter("client_connections_refused_per_address", "Those of them that were closed because their address had too many.", func(f *figures) float64 { return float64(f.client.Crowded) }),
+		counter("client_connections_evicted", "Connections that served nothing, closed to make room for others.", func(f *figures) float64 { return float64(f.client.Evicted) }).
+			when("it rises: too many idle clients, or strangers"),
+		counter("client_connections_refused", "Connections refused because there were too many.", func(f *figures) float64 { return float64(f.client.Refused) }).
+			when("it rises"),
+		counter("client_connections_refused_per_address", "Those of them that were refused because their address had max_connections_per_address.", func(f *figures) float64 { return float64(f.client.Crowded) }),
+		gauge("client_waiting_bytes", "What waits for clients: answers that they have not read, requests under way, incomplete messages.",
+			func(f *figures) float64 { return float64(f.client.Waiting) }).
+			when("close to max_waiting_bytes"),
+		counter("client_connections_ended", ended, func(f *figures) float64 { return float64(f.client.Overfull) }).of("waiting_bytes_per_connection").
+			when("it rises"),
+		counter("client_connections_ended", ended, func(f *figures) float64 { return float64(f.client.Relieved) }).of("max_waiting_bytes").
+			when("it rises"),
 		counter("client_slow_readers", "Connect streams ended because their client did not read.", func(f *figures) float64 { return float64(f.client.SlowReaders) }).
 			when("it rises"),
 		counter("client_requests_failed", "Requests on Connect streams that were refused.", func(f *figures) float64 { return float64(f.client.Failed) }),
@@ -101,6 +138,8 @@ func leaderMetrics() []metric {
 		gauge("term_sessions_closing", "Sessions marked as closing.", func(f *figures) float64 { return float64(f.leader.Closing) }),
 		gauge("term_sessions_expired", "Sessions that expired in the term.", func(f *figures) float64 { return float64(f.leader.Expired) }),
 		gauge("term_sessions_closed", "Sessions closed by their clients in the term.", func(f *figures) float64 { return float64(f.leader.Closed) }),
+		gauge("term_opens_full", "Opens and upgrades refused for want of room (max_sessions, max_state_bytes).", func(f *figures) float64 { return float64(f.leader.Full) }).
+			when("it rises: clients are shut out"),
 		gauge("term_marks_returned", "Closing marks taken back (E4).", func(f *figures) float64 { return float64(f.leader.Returned) }),
 		gauge("term_closes_unknown", "Closes whose outcome was unknown (E4).", func(f *figures) float64 { return float64(f.leader.Unknown) }).
 			when("it rises"),

@@ -141,6 +141,8 @@ func FuzzParsePeers(f *testing.F) {
 func FuzzIdentity(f *testing.F) {
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"}}`))
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"new":{}}`))
+	f.Add([]byte(`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"},"log":7}`))
+	f.Add([]byte(`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","log":8}`))
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":257,"incarnation":18446744073709551615}`))
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":18446744073709551615}`))
 	f.Add([]byte(``))
@@ -155,7 +157,7 @@ func FuzzIdentity(f *testing.F) {
 		var after identityRecord
 		var err error
 		want := identityRecord{Format: identityFormat, ClusterID: "c", Node: 1}
-		ofText().Hold(t, len(b), func() { after, err = begin(dir, want, time.Unix(1_800_000_000, 0)) })
+		ofText().Hold(t, len(b), func() { after, _, err = begin(dir, want, time.Unix(1_800_000_000, 0)) })
 		if err != nil {
 			if now, readErr := os.ReadFile(path); readErr != nil || !slices.Equal(now, b) {
 				t.Errorf("refused with %v and changed to %q, %v", err, now, readErr)

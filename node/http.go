@@ -39,7 +39,7 @@ func (n *Node) newHTTP() *http.Server {
 	}
 }
 
-// healthz answers 200 when the node serves, 503 with the reason when it does not.
+// healthz answers 200 when the node serves, 503 with the reason when it does not. A warning comes on a second line.
 func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if err := n.serves(); err != nil {
@@ -48,6 +48,9 @@ func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok") //nolint:errcheck // the asker has gone away
+	if err := n.replica.warning(); err != nil {
+		fmt.Fprintf(w, "warning: %v\n", err) //nolint:errcheck // the asker has gone away
+	}
 }
 
 func serveHTTP(s *http.Server, l net.Listener) error {

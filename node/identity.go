@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,8 +25,10 @@ const (
 	identityFile = "identity"
 	lockFile     = "lock"
 	// identityFormat is the version of the identity file, and of what else a data directory holds. Before 2, directories had no
-	// identities, and Raft's servers did not name them.
-	identityFormat = 2
+	// identities, and Raft's servers did not name them. Before 3, the log and the snapshots did not say which directory they belong to.
+	identityFormat = 3
+	// oldestFormat is the oldest version that this one reads: the first start writes it anew.
+	oldestFormat = 2
 )
 
 // identityRecord is the identity file: one line of JSON, replaced as a whole at every start.
@@ -41,7 +44,14 @@ type identityRecord struct {
 	// Founders are the directories that the cluster began with, by node, this one's own included if it is one of them. Nil
 	// until this node may take part in Raft: see admission.
 	Founders directories `json:"founders,omitempty"`
+	// Log is the start that the log was last stamped with (stamp), 0 while the log has not begun. It is on disk before
+	// Raft writes anything, or says anything to anybody: from then on, a log that is missing or empty is one that was lost.
+	Log uint64 `json:"log,omitempty"`
 }
+
+// begun reports whether the directory must have a log. The older format does not say so, and had one before its node
+// was admitted.
+func (r identityRecord) begun() bool { return r.Log != 0 || r.Founders != nil }
 
 // dir is a node's data directory, held by this process alone until Close.
 type dir struct {
@@ -50,8 +60,12 @@ type dir struct {
 	Path        string
 	Incarnation uint64
 	lock        *os.File
-	// record is what the identity file holds. Only admit changes it.
+	// former is the incarnation of the start before, 0 for none.
+	former uint64
+	// record is what the identity file holds. Only stamped and admit change it.
 	record identityRecord
+	// presence watches that path still leads to what this process has open.
+	presence *presence
 }
 
 // openDir opens or makes the data directory at path, checks that it belongs to this node of this cluster, locks it
@@ -65,7 +79,7 @@ func openDir(path, clusterID string, node session.Node, now time.Time) (*dir, er
 }
 
 // Close lets other processes have the directory.
-func (d *dir) Close() error { return d.lock.Close() }
+func (d *dir) Close() error { return errors.Join(d.presence.close(), d.lock.Close()) }
 
 func holdDir(path string, want identityRecord, now time.Time) (*dir, error) {
 	if err := makeDir(path); err != nil {
@@ -75,18 +89,34 @@ func holdDir(path string, want identityRecord, now time.Time) (*dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	record, err := begin(path, want, now)
+	record, former, err := begin(path, want, now)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &dir{Path: path, Incarnation: record.Incarnation, lock: lock, record: record}, nil
+	d := &dir{Path: path, Incarnation: record.Incarnation, lock: lock, former: former, record: record, presence: &presence{}}
+	if err := d.presence.hold(path, filepath.Join(path, identityFile)); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
 // admit writes down that the node may take part in Raft, and the directories of the cluster's founders.
 func (d *dir) admit(founders directories) error {
 	record := d.record
 	record.Founders = founders
-	if err := remedy(writeIdentity(d.Path, record)); err != nil {
+	return d.write(record)
+}
+
+// stamped writes down that the log is stamped with this start. Raft may begin.
+func (d *dir) stamped() error {
+	record := d.record
+	record.Log = d.Incarnation
+	return d.write(record)
+}
+
+func (d *dir) write(record identityRecord) error {
+	err := d.presence.replace(filepath.Join(d.Path, identityFile), func() error { return remedy(writeIdentity(d.Path, record)) })
+	if err != nil {
 		return fmt.Errorf("data directory %s: %w", d.Path, err)
 	}
 	d.record = record
@@ -104,6 +134,9 @@ func makeDir(path string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
+	if to, err := os.Readlink(path); err == nil {
+		return danglingLink(path, to, "a directory")
+	}
 	parent := filepath.Dir(path)
 	if err := makeDir(parent); err != nil {
 		return err
@@ -112,6 +145,14 @@ func makeDir(path string) error {
 		return err
 	}
 	return syncDir(parent)
+}
+
+// danglingLink says that a path is a link to nothing, where a thing of some kind is wanted.
+func danglingLink(path, to, kind string) error {
+	return &unusableError{
+		file: path, wrong: fmt.Sprintf("is a link to %s, where there is nothing", to),
+		todo: fmt.Sprintf("mount or make what the link leads to, or put %s in its place", kind),
+	}
 }
 
 // lockDir takes the directory's lock. The kernel drops it with the process, however that ends.
@@ -130,8 +171,8 @@ func lockDir(path string) (*os.File, error) {
 	return f, nil
 }
 
-// begin checks who the directory belongs to, and counts one more start.
-func begin(path string, want identityRecord, now time.Time) (identityRecord, error) {
+// begin checks who the directory belongs to, and counts one more start. former is the incarnation of the one before.
+func begin(path string, want identityRecord, now time.Time) (record identityRecord, former uint64, err error) {
 	found, err := readIdentity(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -141,11 +182,12 @@ func begin(path string, want identityRecord, now time.Time) (identityRecord, err
 		err = found.check(want)
 	}
 	if err != nil {
-		return identityRecord{}, err
+		return identityRecord{}, 0, err
 	}
+	former, found.Format = found.Incarnation, identityFormat
 	// Wall-clock time keeps a node whose directory was emptied from being taken for an older process of itself.
 	found.Incarnation = max(found.Incarnation+1, uint64(max(now.UnixMilli(), 1)))
-	return found, remedy(writeIdentity(path, found))
+	return found, former, remedy(writeIdentity(path, found))
 }
 
 func readIdentity(path string) (identityRecord, error) {
@@ -154,9 +196,7 @@ func readIdentity(path string) (identityRecord, error) {
 		return identityRecord{}, remedy(err)
 	}
 	var r identityRecord
-	// Above the largest incarnation there is no next one.
-	err = json.Unmarshal(b, &r)
-	if err != nil || r.Format < 1 || r.Incarnation < 1 || r.Incarnation == math.MaxUint64 || r.Format == identityFormat && r.Directory == 0 {
+	if err := json.Unmarshal(b, &r); err != nil || !r.sound() {
 		return identityRecord{}, errDamaged(path)
 	}
 	if len(r.Founders) == 0 {
@@ -165,18 +205,32 @@ func readIdentity(path string) (identityRecord, error) {
 	return r, nil
 }
 
-// errDamaged tells how to mend the identity file: the rest of the directory may be sound, and a node that came back
-// without it would forget its votes.
+// sound reports whether a node has written r. Above the largest incarnation there is no next one.
+func (r identityRecord) sound() bool {
+	ours := r.Format >= oldestFormat && r.Format <= identityFormat
+	return r.Format >= 1 && r.Incarnation >= 1 && r.Incarnation < math.MaxUint64 && r.Log <= r.Incarnation && (!ours || r.Directory != 0)
+}
+
+// errDamaged tells how to go on without the identity file. To write it by hand is the last resort: whoever takes the
+// wrong directory's identity makes a node vote twice.
 func errDamaged(path string) error {
-	return fmt.Errorf("%s is damaged: write it again as "+
-		`{"format":%d,"cluster_id":"...","node":...,"incarnation":1,"directory":"...","founders":{...}} `+
-		"with this node's own cluster_id and node, the directory that the other nodes know of it (their logs name it), and the "+
-		"founders of another node's file; the start counts on from there", filepath.Join(path, identityFile), identityFormat)
+	line := fmt.Sprintf(`{"format":%d,"cluster_id":"...","node":...,"incarnation":1,"directory":"...","founders":{...}}`, oldestFormat)
+	where := "the directory that the other nodes know of it (their logs name it)"
+	if s, ok := stampIn(filepath.Join(path, logFile)); ok { // what the log says of itself
+		line = fmt.Sprintf(`{"format":%d,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v","founders":{...},"log":%d}`,
+			identityFormat, s.Start, s.Directory, s.Start)
+		where = "the values of its raft.db that are shown here"
+	}
+	return &unusableError{
+		file: filepath.Join(path, identityFile), wrong: "is damaged",
+		todo: recovery + "; only where no majority is left to take the node in, and the rest of the directory is sound, write the file again as " +
+			line + " with this node's own cluster_id and node, " + where + ", and the founders of another node's file",
+	}
 }
 
 func (r identityRecord) check(want identityRecord) error {
 	switch {
-	case r.Format < identityFormat:
+	case r.Format < oldestFormat:
 		return fmt.Errorf("it was written by an older version (format %d, this version knows %d): use that version, or begin a new cluster "+
 			"with empty directories on all nodes", r.Format, identityFormat)
 	case r.Format > identityFormat:
@@ -189,21 +243,36 @@ func (r identityRecord) check(want identityRecord) error {
 	return nil
 }
 
-// checkEmpty keeps a new node out of a directory that has other uses. What a start that was cut short leaves, and what
-// file systems put into their root, is not counted.
+// checkEmpty keeps a new node out of a directory that has other uses, and a node out of one that was emptied in part. What a start
+// that was cut short leaves, and what file systems put into their root, is not counted.
 func checkEmpty(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return remedy(err)
 	}
+	var ours []string
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case name == lockFile, name == "lost+found", strings.HasPrefix(name, "."+identityFile):
+		case name == identityFile: // and yet it could not be found
+			to, _ := os.Readlink(filepath.Join(path, name))
+			return danglingLink(filepath.Join(path, name), to, "the file")
+		case name == logFile, name == snapshotDir:
+			ours = append(ours, name)
 		default:
 			return fmt.Errorf("it holds other things (%s) and no identity file: give data_dir an empty directory, or the node's former one", name)
 		}
 	}
-	return nil
+	identity := filepath.Join(path, identityFile)
+	switch {
+	case len(ours) == 0:
+		return nil
+	case slices.Contains(ours, logFile):
+		return unusable(identity, "is missing, and the node's log is there: the file was lost, or removed", nil)
+	default: // a node that runs makes the folder again, and nothing else
+		return unusable(identity, "and the node's log are missing, and only its folder of snapshots is there: the directory was emptied while "+
+			"its node ran, or in part", nil)
+	}
 }
 
 // writeIdentity replaces the identity file so that a crash leaves either the old or the new one, and returns when the

@@ -36,13 +36,13 @@ func (l *listener) Gone(c session.Certificate) {
 	l.gone = append(l.gone, c)
 }
 
-func (l *listener) Moved(id session.ID, _ uint64) {
+func (l *listener) Moved(id session.ID, _, _ uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.moved = append(l.moved, id)
 }
 
-func (l *listener) MovedLocally(id session.ID, attachment uint64) { l.Moved(id, attachment) }
+func (l *listener) MovedLocally(id session.ID, attachment, by uint64) { l.Moved(id, attachment, by) }
 
 func (l *listener) Jeopardy(time.Time, []string) {}
 func (l *listener) JeopardyEnded()               {}

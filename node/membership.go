@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -50,6 +52,15 @@ func (n *Node) named(node session.Node) raftnet.Directory {
 	return d
 }
 
+// term is Raft's term of this node, 0 before Raft runs.
+func (n *Node) term() uint64 {
+	r := n.raft.Load()
+	if r == nil {
+		return 0
+	}
+	return r.CurrentTerm()
+}
+
 // belongs reports whether this node is admitted, and a member as far as it knows: a cluster that has removed it goes on without it, so
 // that what it has is not shown (N1). It takes no lock.
 func (n *Node) belongs() bool { return n.admission.admitted() && n.member.Load() }
@@ -75,14 +86,17 @@ func (n *Node) meet(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(complaintInterval)
 	defer ticker.Stop()
-	told := n.tellDifferences("")
+	if w, ok := errors.AsType[*waitsError](n.admission.check()); ok {
+		n.logger.Info("waiting for " + w.awaited())
+	}
+	told, settings := n.tellDifferences(""), ""
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil
 		}
-		told = n.tellDifferences(told)
+		told, settings = n.tellDifferences(told), n.tellSettings(settings)
 		if err := n.admission.check(); err != nil {
 			n.logger.Warn("takes no part yet", "reason", err)
 		}
@@ -95,7 +109,7 @@ func (n *Node) meetOne(ctx context.Context, p Peer) {
 	defer ticker.Stop()
 	for {
 		news := n.admission.news()
-		if _, leads := n.consensus.raft.LeaderWithID(); leads == "" || !n.votes() {
+		if _, leads := n.consensus.raft.LeaderWithID(); leads == "" || !n.votes() || n.admission.agreement.asks(p.Node, time.Now()) {
 			request, view := n.admission.ask(n.state.AppliedIndex())
 			met, err := n.consensus.layer.Meet(ctx, p.Raft, request)
 			if err != nil {
@@ -228,6 +242,25 @@ func (m *membership) next(ctx context.Context, p Peer, asked asking) func() {
 		m.node.logger.Warn("a node on a new data directory has caught up, and gets its vote", "node", p.Node, "directory", asked.directory, "applied", asked.applied)
 		r.AddVoter(id, address, 0, timeout)
 	}
+}
+
+// askStream asks a node itself for the newest stream that it has opened to a leader, where this node dials it (T6). It does not know
+// where a node of no peer's is, nor does a release before this one answer that.
+func (n *Node) askStream(ctx context.Context, node session.Node) (session.Hello, bool) {
+	p := n.peerOf(node)
+	if p.Node != node {
+		return session.Hello{}, false
+	}
+	request, _ := n.admission.ask(n.state.AppliedIndex())
+	met, err := n.consensus.layer.Meet(ctx, p.Raft, request)
+	if err != nil || met.Node != node {
+		return session.Hello{}, false
+	}
+	var m meeting
+	if err := json.Unmarshal(met.Answer, &m); err != nil || m.Incarnation == 0 {
+		return session.Hello{}, false
+	}
+	return session.Hello{Node: node, Directory: uint64(met.Directory), Incarnation: m.Incarnation, Stream: m.Stream}, true
 }
 
 // runs reports whether it is the node at p's address that runs on a directory. Whoever asks may be a stray process elsewhere that was given

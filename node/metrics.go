@@ -19,10 +19,11 @@ type metric struct {
 
 // figures are everything a scrape reads, read once.
 type figures struct {
-	node   *Node
-	leader leaderFigures
-	client clientFigures
-	stalls stallStats
+	node    *Node
+	leader  leaderFigures
+	client  clientFigures
+	stalls  stallStats
+	replica replicaStats
 }
 
 // collector gives the node's figures to Prometheus when it asks.
@@ -62,6 +63,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 func allMetrics() []metric {
 	metrics := nodeMetrics()
 	metrics = append(metrics, stallMetrics()...)
+	metrics = append(metrics, replicaMetrics()...)
 	metrics = append(metrics, portMetrics()...)
 	return append(metrics, leaderMetrics()...)
 }

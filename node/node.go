@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,9 @@ type Options struct {
 	// Local, when set, is told of each local session that opens, gets a new attachment or ends on this node, before its client is; of
 	// an open or a resume once more when it is repeated. It must return soon, and is called by several goroutines.
 	Local func(session.Change)
+	// Runs, when set, is called before this node looks at its clocks for what it promises and reports, by several
+	// goroutines. A simulation has it not return while the process is to stand.
+	Runs func()
 	// CommitTimeout is how soon a quiet leader tells followers of a commit; 0 is the usual. A simulation's time goes there.
 	CommitTimeout time.Duration
 
@@ -68,6 +72,7 @@ type Node struct {
 	consensus *consensus
 	proposer  *fsm.Proposer
 	dog       *watchdog
+	replica   *replica
 	admission *admission
 	// raft is set once Raft runs: what comes over its port looks at it.
 	raft   atomic.Pointer[raft.Raft]
@@ -126,6 +131,7 @@ func New(cfg Config, o Options) (*Node, error) {
 		o.monotonic = time.Now
 	}
 	n.dog = newWatchdog(cfg.StallLimit, o.monotonic)
+	n.replica = &replica{complaints: rate.Sometimes{Interval: complaintInterval}}
 	if n.options.Clock == nil {
 		n.options.Clock = time.Now
 	}
@@ -149,7 +155,7 @@ func (n *Node) open() (err error) {
 		}
 	}()
 	n.admission = newAdmission(n.cfg.Node, n.dir.record.Directory, n.dir.record.Founders, n.otherNodes())
-	n.admission.names = n.named
+	n.admission.about = about{names: n.named, term: n.term, stream: n.newestStream, agreement: newAgreement(n.cfg.Node, n.cfg.compared())}
 	if n.listeners, err = n.listen(); err != nil {
 		return err
 	}
@@ -158,7 +164,7 @@ func (n *Node) open() (err error) {
 			n.listeners.close()
 		}
 	}()
-	n.state = fsm.New(fsm.Config{Logger: n.logger, Fatal: n.fail})
+	n.state = fsm.New(fsm.Config{Logger: n.logger, Fatal: n.fail, LogFile: filepath.Join(n.dir.Path, logFile)})
 	n.view = &view{State: n.state}
 	n.server = learner.NewServer(learner.Config{
 		Node:           n.cfg.Node,
@@ -166,14 +172,17 @@ func (n *Node) open() (err error) {
 		ExpiryInterval: n.cfg.ExpiryInterval,
 		Limits:         n.cfg.Limits(),
 		Local:          n.cfg.local(),
+		Capacity:       n.cfg.Capacity(),
 		Upgrade:        n.cfg.LocalSessionUpgrade == on,
 		ReadOnly:       n.cfg.ReadOnly == on,
 		ReadOnlyAfter:  n.cfg.readOnlyAfter(),
 		Admitted:       n.belongs,
 		LocalChanged:   n.options.Local,
+		Runs:           n.options.Runs,
 		Clock:          n.options.Clock,
 		LaggingWait:    n.cfg.LaggingWait,
 		Try:            n.others,
+		Judge:          n.judge,
 		Logger:         n.logger.Named("learner"),
 	}, n.view)
 	n.state.Observe(n.server)
@@ -314,7 +323,11 @@ func (n *Node) watchReady(ctx context.Context) error {
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
 	first := true
+	gauges := []fullness{{of: "cluster", read: n.state.Usage}, {of: "node's local sessions", read: n.server.LocalUsage}}
 	for {
+		for i := range gauges {
+			gauges[i].look(n.logger)
+		}
 		n.member.Store(n.named(n.cfg.Node) == n.admission.mine)
 		ok := n.serves() == nil
 		n.client.SetServing("", ok)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+	"time"
 
 	"holdfast/transport"
 )
@@ -14,9 +15,11 @@ func (n *Node) newClientServer() *transport.ClientServer {
 		Logger:          n.logger.Named("client-port"),
 		MaxMessageBytes: n.cfg.MaxMessageBytes,
 		MaxStreams:      n.cfg.MaxStreamsPerConnection,
-		MaxConnections:  n.cfg.MaxConnections,
+		MaxConnections:  n.listeners.parts.clients,
+		MaxCalls:        n.cfg.MaxStreams,
 		MaxSessions:     n.cfg.MaxSessionsPerConnection,
 		MaxRequests:     n.cfg.MaxRequestsPerConnection,
+		MaxWaiting:      n.cfg.MaxWaitingBytes,
 		Gate:            n.cfg.gate(),
 		TouchWait:       n.cfg.LaggingWait,
 		Clock:           n.options.Clock,
@@ -27,7 +30,8 @@ func (n *Node) newPeerServer() *transport.PeerServer {
 	return transport.NewPeerServer(transport.PeerConfig{
 		Logger:    n.logger.Named("peer-port"),
 		ClusterID: n.cfg.ClusterID,
-		Member:    n.isMember,
+		Member:    n.mayFollow,
+		Silence:   max(time.Minute, 4*n.cfg.HeartbeatInterval),
 	}, n)
 }
 
@@ -35,11 +39,18 @@ func (n *Node) peerDial(address string) transport.PeerDialConfig {
 	return transport.PeerDialConfig{Address: address, ClusterID: n.cfg.ClusterID, Dial: n.network.Dial}
 }
 
-// listeners are the node's bound ports.
-type listeners struct{ client, raft, peer, http net.Listener }
+// listeners are the node's bound ports, and how many connections each may have.
+type listeners struct {
+	client, raft, peer, http net.Listener
+	parts                    parts
+}
 
 func (n *Node) listen() (listeners, error) {
 	var l listeners
+	var err error
+	if l.parts, err = n.share(); err != nil {
+		return listeners{}, err
+	}
 	for _, bind := range []struct {
 		setting, address string
 		to               *net.Listener
@@ -56,6 +67,7 @@ func (n *Node) listen() (listeners, error) {
 		}
 		*bind.to = bound
 	}
+	l.http = transport.LimitConnections(l.http, l.parts.http)
 	return l, nil
 }
 

@@ -75,8 +75,10 @@ func (n *Node) lead(ctx context.Context) error {
 		Interval:       n.cfg.HeartbeatInterval,
 		ExpiryInterval: n.cfg.ExpiryInterval,
 		Limits:         n.cfg.Limits(),
+		Room:           n.state.Room,
 		Logger:         n.logger,
 		Clock:          n.options.Clock,
+		Ask:            n.askStream,
 	}
 	if heard := n.options.Heard; heard != nil {
 		cfg.Heard = func(from session.Node, sent time.Time) { heard(begun.Term, from, sent) }
@@ -97,6 +99,7 @@ func (n *Node) lead(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { n.followSelf(ctx, tracker) })
 	wg.Go(func() { n.takeIn(ctx, tracker) })
+	wg.Go(func() { n.setCapacity(ctx, tracker) })
 	wg.Go(func() { n.yieldUnanswered(ctx, tracker) })
 	wg.Go(func() {
 		n.watchLeadership(ctx)
@@ -223,9 +226,15 @@ func (n *Node) watchLeader(ctx context.Context, id raft.ServerID) {
 }
 
 // hello names the next stream of this process (T6).
-func (n *Node) hello() session.Hello {
+func (n *Node) hello() session.Hello { return n.helloOf(n.streams.Add(1)) }
+
+// newestStream names the newest stream of this process.
+func (n *Node) newestStream() session.Hello { return n.helloOf(n.streams.Load()) }
+
+func (n *Node) helloOf(stream uint64) session.Hello {
 	return session.Hello{
-		Node: n.cfg.Node, Directory: uint64(n.admission.mine), Incarnation: n.dir.Incarnation, Stream: n.streams.Add(1),
+		Node: n.cfg.Node, Directory: uint64(n.admission.mine), Incarnation: n.dir.Incarnation, Stream: stream,
+		LogVersion: session.LogVersion,
 	}
 }
 

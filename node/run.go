@@ -35,7 +35,9 @@ func (n *Node) Run(ctx context.Context) error {
 	start("http port", func() error { return serveHTTP(web, n.listeners.http) })
 	start("health", func() error { return n.watchReady(running) })
 	start("admission", func() error { return n.meet(running) })
+	start("directory", func() error { return n.watchDirectory(running) })
 	start("watchdog", func() error { return n.watch(running) })
+	start("scrub", func() error { return n.scrub(running) })
 	start("roles", func() error { return n.roles(running) })
 
 	select {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
+	"holdfast/learner"
 	"holdfast/session"
 )
 
@@ -55,9 +56,17 @@ func (n *Node) watch(ctx context.Context) error {
 // obey steps out and comes back.
 func (n *Node) obey(f finding) {
 	for _, s := range f.ended {
+		if s.reason == onDirectory {
+			n.logger.Warn("the data directory is back", "was", s.doing, "lasted", s.lasted)
+			continue
+		}
 		n.logger.Warn("stall is over", "reason", s.reason, "doing", s.doing, "lasted", s.lasted)
 	}
 	for _, s := range f.began {
+		if s.reason == onDirectory {
+			n.logger.Error("the data directory is not what it was, and the node steps out", "error", s.doing)
+			continue
+		}
 		n.logger.Error("the node stalls and steps out until this ends", "reason", s.reason, "doing", s.doing,
 			"lasted", s.lasted, "limit", n.dog.limit)
 	}
@@ -101,13 +110,22 @@ func (n *Node) serves() error {
 	if err := n.admission.check(); err != nil {
 		return err
 	}
-	return n.explained(n.server.Ready())
+	if err := n.server.Ready(); err != nil {
+		return n.explained(err)
+	}
+	if !n.votes() { // a leader of an older release does not say
+		return learner.ErrNoVote
+	}
+	return nil
 }
 
 // watchedFSM tells the watchdog of each entry that is applied. A snapshot's restoring takes as long as its size wants.
 type watchedFSM struct {
 	*fsm.State
 	dog *watchdog
+	// anchor has the log go on from the snapshot that was restored; fatal ends the node when it does not.
+	anchor func() error
+	fatal  func(error)
 }
 
 var _ raft.ConfigurationStore = (*watchedFSM)(nil)

@@ -16,6 +16,7 @@ func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
 	r := n.consensus.raft
 	index, digest := n.state.Digest()
 	served := n.server.Stats()
+	used := n.state.Usage()
 	s := transport.NodeStatus{
 		Node:             n.cfg.Node,
 		ClusterID:        n.cfg.ClusterID,
@@ -23,12 +24,15 @@ func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
 		Term:             r.CurrentTerm(),
 		CommitIndex:      r.CommitIndex(),
 		AppliedIndex:     index,
-		SessionsGlobal:   uint64(n.state.Sessions()),
+		SessionsGlobal:   used.Sessions,
 		SessionsLocal:    uint64(served.Local),
 		SessionsAttached: uint64(served.Attached),
 		StateDigest:      hex.EncodeToString(digest[:]),
 		Version:          n.options.Version,
 		Mode:             n.server.State().Mode,
+		MaxSessions:      used.Capacity.MaxSessions,
+		StateBytes:       used.Bytes,
+		MaxStateBytes:    used.Capacity.MaxBytes,
 	}
 	if _, id := r.LeaderWithID(); id != "" {
 		if leads, ok := n.peer(id); ok {
@@ -39,6 +43,9 @@ func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
 		s.NotReadyBecause = err.Error()
 	} else {
 		s.Ready = true
+	}
+	if err := n.replica.warning(); err != nil {
+		s.Warning = err.Error()
 	}
 	return s, nil
 }
@@ -81,8 +88,23 @@ func (n *Node) Members() []transport.Member {
 	return members
 }
 
-// isMember reports whether a node may follow.
-func (n *Node) isMember(node session.Node) bool {
+// greets reports whether a node may greet this one on Raft's port: it is among the peers, or a member. A node on a new directory is
+// neither by its directory, but is by its number. A node that this one's configuration does not name yet may be a leader
+// that it lags behind; peers name it then.
+func (n *Node) greets(node session.Node) bool {
+	if node == n.cfg.Node {
+		return false
+	}
+	_, _, member := n.directoryOf(node)
+	return member || n.peerOf(node).Node == node
+}
+
+// mayFollow reports whether a node may follow over the peer port. This node's own relay does not come over it: a stream that names
+// this node is a stranger's, which would end the own relay's, and with an answer of a newer term the tracker.
+func (n *Node) mayFollow(node session.Node) bool {
+	if node == n.cfg.Node {
+		return false
+	}
 	for _, m := range n.view.Members() {
 		if m.Node == node {
 			return true

@@ -15,58 +15,62 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bberrors "go.etcd.io/bbolt/errors"
 )
 
 const (
-	// logCache is how many entries stay in memory for followers.
-	logCache = 512
+	// logCache is how many entries stay in memory for followers: at most 64 MiB of them.
+	logCache = 2 * maxAppendEntries
 	// keptSnapshots are on disk at a time.
 	keptSnapshots = 2
 	// storeLockWait bounds the wait for the log file's lock.
 	storeLockWait = time.Second
+	// logFile is the name of the log.
+	logFile = "raft.db"
+	// newLogPages are what bbolt writes at once when it makes a file.
+	newLogPages = 4
 )
 
 // stores are what Raft keeps in the data directory.
 type stores struct {
 	bolt      *raftboltdb.BoltStore
 	guard     *guardedStore
-	logs      raft.LogStore
+	logs      *anchoredLogs
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
+	// origins is what snapshots stands on.
+	origins *snapshotStore
 }
-
-// recovery is what to do about a data directory that cannot be used.
-const recovery = "restore the data directory as it was; or, while a majority of the other nodes runs and has a leader, empty it: the " +
-	"leader takes the node in as a new one, and it fetches a copy; never empty so many that no majority is left"
-
-var errNoLog = errors.New("the file is missing, and this node has voted with it")
 
 // diskOption is [Options.Disk].
 type diskOption = func(raft.LogStore, raft.StableStore) (raft.LogStore, raft.StableStore)
 
-// openStores opens the Raft log and the snapshots in a data directory; begun says that it must have a log. Raft writes through guard.
-func openStores(path string, begun bool, logger hclog.Logger, guard *guardedStore, disk diskOption) (*stores, error) { //nolint:revive // flag-parameter: it is what the identity file says
-	file := filepath.Join(path, "raft.db")
-	if missing(file) && (begun || !missing(filepath.Join(path, "snapshots"))) { // which are made after it
-		return nil, fmt.Errorf("opening the Raft log %s: %w: %s", file, errNoLog, recovery)
+// openStores opens the Raft log and the snapshots in a data directory. Raft writes through guard.
+func openStores(d *dir, logger hclog.Logger, guard *guardedStore, disk diskOption) (*stores, error) {
+	file := filepath.Join(d.Path, logFile)
+	if err := checkLogFile(file, d.record.begun()); err != nil {
+		return nil, err
 	}
 	bolt, err := openBolt(file)
 	if err != nil {
 		return nil, fmt.Errorf("opening the Raft log %s: %w: if the file is corrupt, %s", file, err, recovery)
 	}
 	// The file's name must outlive a power cut before anything rests on what is in it.
-	if err = syncDir(path); err != nil {
-		return nil, errors.Join(fmt.Errorf("syncing %s: %w", path, err), bolt.Close())
+	if err = syncDir(d.Path); err != nil {
+		return nil, errors.Join(fmt.Errorf("syncing %s: %w", d.Path, err), bolt.Close())
 	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(path, keptSnapshots, logger.Named("snapshot"))
+	origins, err := openSnapshots(d, logger)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", path, err), bolt.Close())
+		return nil, errors.Join(err, bolt.Close())
 	}
 	// So must that of the directory of snapshots, before the log is cut after one of them.
-	if err = syncDir(path); err != nil {
-		return nil, errors.Join(fmt.Errorf("syncing %s: %w", path, err), bolt.Close())
+	if err = syncDir(d.Path); err != nil {
+		return nil, errors.Join(fmt.Errorf("syncing %s: %w", d.Path, err), bolt.Close())
 	}
-	guard.logs, guard.stable, guard.path = bolt, bolt, path
+	if err = d.presence.hold(file, origins.folder); err != nil {
+		return nil, errors.Join(err, bolt.Close())
+	}
+	guard.logs, guard.stable, guard.path = bolt, bolt, d.Path
 	if disk != nil {
 		guard.logs, guard.stable = disk(bolt, bolt)
 	}
@@ -74,7 +78,51 @@ func openStores(path string, begun bool, logger hclog.Logger, guard *guardedStor
 	if err != nil {
 		return nil, errors.Join(err, bolt.Close())
 	}
-	return &stores{bolt: bolt, guard: guard, logs: cached, stable: guard, snapshots: snapshots}, nil
+	logs := &anchoredLogs{LogStore: cached}
+	return &stores{bolt: bolt, guard: guard, logs: logs, stable: guard, snapshots: checkedSnapshots{origins}, origins: origins}, nil
+}
+
+// checkLogFile refuses a log file that was lost: bbolt takes a file that is missing or empty for a new one. begun says
+// that there must be one. What the first start left when it was cut short while it made the file is removed: nothing
+// was written to it.
+func checkLogFile(file string, begun bool) error { //nolint:revive // flag-parameter: it is what the identity file says
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if to, linkErr := os.Readlink(file); linkErr == nil {
+			return danglingLink(file, to, "the file")
+		}
+		if begun || !missing(filepath.Join(filepath.Dir(file), snapshotDir)) { // which is made after it
+			return unusable(file, "is missing, and this node has voted and stored entries with it", nil)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("opening the Raft log: %w", remedy(err))
+	case !begun && info.Size() == 0:
+		return nil // it is made now
+	case !begun && info.Size() <= int64(newLogPages*os.Getpagesize()):
+		return removeUnmade(file)
+	case begun && info.Size() == 0:
+		return unusable(file, "is empty, and this node has voted and stored entries with it", nil)
+	}
+	size, err := boltSize(file)
+	if err == nil && info.Size() < size {
+		return unusable(file, fmt.Sprintf("is cut short: it has %d bytes, and says that it has %d", info.Size(), size), nil)
+	}
+	return nil // what else is wrong with it, its opening shows
+}
+
+// removeUnmade removes a log file that its making was cut short of.
+func removeUnmade(file string) error {
+	store, err := readBolt(file)
+	unread := &fs.PathError{}
+	switch {
+	case err == nil:
+		return store.Close()
+	case errors.As(err, &unread), errors.Is(err, bberrors.ErrTimeout):
+		return fmt.Errorf("opening the Raft log: %w", remedy(err))
+	}
+	return os.Remove(file)
 }
 
 func missing(path string) bool {
@@ -85,12 +133,7 @@ func missing(path string) bool {
 // openBolt turns the panics of bbolt on a torn file into errors, and the faults on one that was cut off: it is mapped. bbolt reads
 // all of the tree to find its free pages.
 func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the file is corrupt: %v", r)
-		}
-	}()
+	defer asError(&err)()
 	return raftboltdb.New(raftboltdb.Options{
 		Path: file,
 		BoltOptions: &bbolt.Options{
@@ -99,6 +142,37 @@ func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
 			FreelistType:   bbolt.FreelistMapType,
 		},
 	})
+}
+
+// readBolt is openBolt of a file that is there and is not changed.
+func readBolt(file string) (store *raftboltdb.BoltStore, err error) {
+	defer asError(&err)()
+	return raftboltdb.New(raftboltdb.Options{Path: file, BoltOptions: &bbolt.Options{Timeout: storeLockWait, ReadOnly: true}})
+}
+
+// boltSize is how long a file is by what it says itself.
+func boltSize(file string) (size int64, err error) {
+	defer asError(&err)()
+	db, err := bbolt.Open(file, 0, &bbolt.Options{Timeout: storeLockWait, ReadOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		size = tx.Size()
+		return nil
+	})
+	return size, errors.Join(err, db.Close())
+}
+
+// asError has panics and faults of the goroutine end in err, when what it returns is deferred.
+func asError(err *error) func() {
+	former := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(former)
+		if r := recover(); r != nil {
+			*err = fmt.Errorf("the file is corrupt: %v", r)
+		}
+	}
 }
 
 func (s *stores) close() error { return s.bolt.Close() }
@@ -135,11 +209,28 @@ func (g *guardedStore) guard(doing string, write func() error) error {
 	return err
 }
 
-func (g *guardedStore) FirstIndex() (uint64, error)              { return g.logs.FirstIndex() }
-func (g *guardedStore) LastIndex() (uint64, error)               { return g.logs.LastIndex() }
-func (g *guardedStore) GetLog(index uint64, log *raft.Log) error { return g.logs.GetLog(index, log) }
-func (g *guardedStore) Get(key []byte) ([]byte, error)           { return g.stable.Get(key) }
-func (g *guardedStore) GetUint64(key []byte) (uint64, error)     { return g.stable.GetUint64(key) }
+func (g *guardedStore) FirstIndex() (uint64, error)          { return g.logs.FirstIndex() }
+func (g *guardedStore) LastIndex() (uint64, error)           { return g.logs.LastIndex() }
+func (g *guardedStore) Get(key []byte) ([]byte, error)       { return g.stable.Get(key) }
+func (g *guardedStore) GetUint64(key []byte) (uint64, error) { return g.stable.GetUint64(key) }
+
+// GetLog ends the node when the file does not hold the entry that it should: Raft would panic, or leave a follower
+// without it for ever.
+func (g *guardedStore) GetLog(index uint64, log *raft.Log) error {
+	err := g.logs.GetLog(index, log)
+	switch {
+	case errors.Is(err, raft.ErrLogNotFound), errors.Is(err, bberrors.ErrDatabaseNotOpen):
+		return err
+	case err == nil && log.Index == index:
+		return nil
+	case err == nil:
+		err = fmt.Errorf("it says that it is entry %d", log.Index)
+	}
+	g.fatal(unusable(filepath.Join(g.path, logFile), fmt.Sprintf("is damaged at entry %d", index), err))
+	<-g.released
+	runtime.Goexit()
+	return err
+}
 
 func (g *guardedStore) StoreLog(log *raft.Log) error {
 	g.writes.Add(1)

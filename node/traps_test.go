@@ -19,8 +19,11 @@ func TestWhatTheLeaderSendsIsLetThrough(t *testing.T) {
 	if got := 2 * maxAppendEntries; got > raftnet.MaxItems {
 		t.Errorf("twice the entries of a request are %d, a list has at most %d", got, raftnet.MaxItems)
 	}
-	if got := 2 * maxAppendEntries * fsm.DefaultEntryBytes; got > raftnet.MaxMessage {
+	if got := 2 * (raftnet.MaxRequest + fsm.DefaultEntryBytes); got > raftnet.MaxMessage {
 		t.Errorf("twice the entries of a request are %d bytes, a message at most %d", got, raftnet.MaxMessage)
+	}
+	if got := maxAppendEntries * fsm.DefaultEntryBytes; got > 32<<20 {
+		t.Errorf("Raft sets %d bytes of entries aside for a request, want at most 32 MiB", got)
 	}
 }
 
@@ -71,6 +74,28 @@ func TestAnOrderedStopHandsOver(t *testing.T) {
 		c.stop()
 		if n := c.Conns(); n != 0 {
 			t.Errorf("%d ends of connections are open after all nodes have stopped", n)
+		}
+	})
+}
+
+// Raft's Shutdown waits for the requests that are under way, and one to a follower that is behind may take long: the
+// stop of a leader does not wait for it.
+func TestAStopDoesNotWaitForALaggard(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, func(cfg *Config) { cfg.StallLimit = time.Hour })
+		defer c.stop()
+		former := c.leader(10 * time.Second)
+		behind := c.others(former)[0]
+		behind.disk.hang()
+		defer behind.disk.release()
+		c.mustOpen(former, 5*time.Second)
+		time.Sleep(10 * time.Second)
+		if behind.disk.hanging() == 0 {
+			t.Fatal("nothing hangs: the fault did not hit")
+		}
+		begun := time.Now()
+		if err := c.end(former); err != nil || time.Since(begun) > time.Second {
+			t.Errorf("the stop took %v: %v", time.Since(begun), err)
 		}
 	})
 }

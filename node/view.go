@@ -24,6 +24,9 @@ func (v *view) Term() uint64 { return v.raft.CurrentTerm() }
 // state machine sees. The leader's own applied index would not do: a learner may already show more.
 func (v *view) CommitIndex() uint64 { return v.raft.CommitIndex() }
 
+// LastIndex is that of the newest entry in this node's log.
+func (v *view) LastIndex() uint64 { return v.raft.LastIndex() }
+
 // Ascend goes through a copy of the state that is frozen at the call.
 func (v *view) Ascend(after session.ID, yield func(session.Session) bool) {
 	v.Frozen().Ascend(after, yield)

@@ -24,7 +24,7 @@ func (c *testCluster) askForVote(candidate, of *testNode, term uint64) (bool, er
 	layer := raftnet.New(raftnet.Config{
 		ClusterID: cfg.ClusterID, Node: cfg.Node, Advertise: self.Raft, Listener: listener, Dial: c.Host("ghost").Dial,
 	})
-	trans := raftnet.Transport(layer, time.Second)
+	trans := raftnet.NewTransport(layer, time.Second)
 	defer func() {
 		trans.CloseStreams()
 		_ = trans.Close()

@@ -14,10 +14,12 @@ const (
 	onDisk reason = iota
 	// onApply is the state machine's applying of an entry.
 	onApply
+	// onDirectory is a data directory that is not what it was: no operation, and it lasts until the directory is back.
+	onDirectory
 	reasons
 )
 
-func (r reason) String() string { return [reasons]string{"disk", "apply"}[r] }
+func (r reason) String() string { return [reasons]string{"disk", "apply", "directory"}[r] }
 
 // looksPerLimit is how often the watchdog looks while one limit passes.
 const looksPerLimit = 8
@@ -71,12 +73,16 @@ type watchdog struct {
 	under []operation
 	// number is of the newest operation. guarded by mu
 	number uint64
+	// lost says what is wrong with the data directory; zero: nothing. guarded by mu
+	lost operation
 	// stalls is the operation of each reason that has lasted longer than the limit, as of the latest look; zero: none.
 	// guarded by mu
 	stalls [reasons]operation
 	// stalled counts the stalls, pauses the late looks. guarded by mu
 	stalled [reasons]uint64
 	pauses  uint64
+	// gone is why the node has stepped out for good, nil while it has not. guarded by mu
+	gone error
 }
 
 // newWatchdog returns a watchdog that reads the time from now, whose moments must have a monotonic reading.
@@ -120,6 +126,20 @@ func (w *watchdog) end(number uint64) {
 			w.under = append(w.under[:i], w.under[i+1:]...)
 			return
 		}
+	}
+}
+
+// directory notes what is wrong with the data directory, nil for nothing.
+func (w *watchdog) directory(wrong error) {
+	moment := w.moment()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case wrong == nil:
+		w.lost = operation{}
+	case w.lost.number == 0:
+		w.number++
+		w.lost = operation{number: w.number, reason: onDirectory, doing: wrong.Error(), began: moment, late: w.late}
 	}
 }
 
@@ -178,6 +198,9 @@ func (w *watchdog) look() finding {
 // stalling returns the oldest operation of a reason if it has lasted longer than the limit at the latest look. Called with mu
 // held.
 func (w *watchdog) stalling(r reason) operation {
+	if r == onDirectory {
+		return w.lost
+	}
 	for _, o := range w.under {
 		if o.reason == r {
 			if w.lasted(o, w.looked, w.late) > w.limit {
@@ -197,13 +220,28 @@ type stallError struct {
 }
 
 func (e *stallError) Error() string {
+	if e.reason == onDirectory {
+		return e.doing
+	}
 	return fmt.Sprintf("stalled: %s has lasted %v", e.doing, e.lasted.Round(time.Millisecond))
 }
 
-// check returns a [stallError] while the node stalls, as of the latest look.
+// leave notes that the node steps out for good; the first reason stays.
+func (w *watchdog) leave(why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone == nil {
+		w.gone = why
+	}
+}
+
+// check returns a [stallError] while the node stalls, as of the latest look, and why it has stepped out once it has for good.
 func (w *watchdog) check() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.gone != nil {
+		return w.gone
+	}
 	for _, o := range w.stalls {
 		if o.number != 0 {
 			return &stallError{o.reason, o.doing, w.lasted(o, w.looked, w.late)}

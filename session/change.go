@@ -13,7 +13,7 @@ type Result struct {
 	First ID
 	// Closed says for each session of a [CloseSessions] whether it ended; false: the state machine left it alone.
 	Closed []bool
-	// Err is the state machine's refusal: [ErrExpired], [ErrMoved], [ErrIDsUsedUp] or a [FieldError].
+	// Err is the state machine's refusal: an [ExpiredError], a [MovedError], [ErrIDsUsedUp] or a [FieldError].
 	Err error
 }
 

@@ -3,7 +3,8 @@ package session
 import "time"
 
 // Command is a change of the replicated state: [OpenSession], [MoveSession], [CloseSessions], [ForgetRequests],
-// [Configure], [ClaimIDs] or [UpgradeSession]. The state machine has no clock and no randomness: a command carries what it needs of either.
+// [Configure], [SetCapacity], [ClaimIDs] or [UpgradeSession]. The state machine has no clock and no randomness: a
+// command carries what it needs of either.
 type Command interface{ command() }
 
 // OpenSession makes a session; the state machine assigns its id and attachment. A request id that is remembered answers
@@ -17,14 +18,18 @@ type OpenSession struct {
 	RequestID RequestID
 }
 
-// MoveSession sets a session's owner and gives it a new attachment. It is refused with [ErrMoved] when Attempt is below
-// the newest of the session's present Instance; the newest attempt again, for the same owner, is answered as the first
-// time (M1).
+// MoveSession sets a session's owner and gives it a new attachment. It is refused with a [MovedError] when Attempt is
+// below the newest of the session's present Instance, and when Instance is another than that and Named is not the
+// session's present attachment. The newest attempt again, for the same owner, is answered as the first time (M1).
 type MoveSession struct {
 	ID       ID
 	NewOwner Node
 	Instance uint64
 	Attempt  uint64
+	// Named is the attachment of the resume's token; 0 in entries that versions before this rule wrote: any will do.
+	Named uint64
+	// NamedLocal says that Named is one of a local session: equal to no attachment of the log (L5).
+	NamedLocal bool
 }
 
 // CloseSessions ends the sessions that are still as named, if the entry's own term is Term (E3).

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -12,7 +13,7 @@ var (
 	ErrExpired = errors.New("session is unknown, closed or expired")
 	// ErrBadCredential: a client stops.
 	ErrBadCredential = errors.New("credential does not belong to the session")
-	// ErrMoved: the session was resumed through another connection. A client drops this one.
+	// ErrMoved: the session was resumed through another connection. A client drops this one. See [MovedError].
 	ErrMoved = errors.New("session was resumed through another connection")
 	// ErrClosing: the session's end is under way and not decided. A client retries the same call a little later.
 	ErrClosing = errors.New("session is being closed")
@@ -62,6 +63,27 @@ func (e *ExpiredError) Error() string {
 // Is makes e an [ErrExpired].
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
+// MovedError is [ErrMoved] with what the session has now, when that is known.
+type MovedError struct {
+	// Attachment is the session's present one. A resume by another process than Instance takes the session over when
+	// it names this attachment, and is refused when it names another (M1).
+	Attachment uint64
+	// Local says that Attachment is one of a local session (L5).
+	Local bool
+	// Instance is the client process whose resume made Attachment; 0 when none has resumed the session.
+	Instance uint64
+}
+
+// MovedTo returns the error for whoever names another attachment of a session than the present one.
+func MovedTo(now Session) error {
+	return &MovedError{Attachment: now.Attachment, Local: now.Local, Instance: now.Instance}
+}
+
+func (*MovedError) Error() string { return ErrMoved.Error() }
+
+// Is makes e an [ErrMoved].
+func (*MovedError) Is(target error) bool { return target == ErrMoved }
+
 // NotLeaderError is [ErrNotLeader] with the leader, when one is known.
 type NotLeaderError struct {
 	// Leader is 0 when unknown.
@@ -108,15 +130,33 @@ func (e *AppliedError) Error() string { return e.Err.Error() }
 // Unwrap returns what the state says.
 func (e *AppliedError) Unwrap() error { return e.Err }
 
+// Missing is the limit of a field that must be there.
+const Missing = "set"
+
 // FieldError is [ErrInvalid] with the field of the request and its range.
 type FieldError struct {
 	// Field is its name in the request message.
 	Field string
-	// Limit is the range, in words a person can act on.
+	// Limit is what the field must be, in words a person can act on: a range such as "1 to 254", [Missing], something that
+	// begins with "not" or "no", or a whole predicate that begins with "must".
 	Limit string
 }
 
-func (e *FieldError) Error() string { return e.Field + " out of range: " + e.Limit }
+func (e *FieldError) Error() string {
+	rest, not := strings.CutPrefix(e.Limit, "not ")
+	switch {
+	case e.Limit == Missing:
+		return e.Field + " is missing"
+	case strings.HasPrefix(e.Limit, "must "):
+		return e.Field + " " + e.Limit
+	case strings.HasPrefix(e.Limit, "no "):
+		return e.Field + " must have " + e.Limit
+	case not:
+		return e.Field + " must not be " + rest
+	default:
+		return e.Field + " must be " + e.Limit
+	}
+}
 
 // Is makes e an [ErrInvalid].
 func (e *FieldError) Is(target error) bool { return target == ErrInvalid }

@@ -80,18 +80,18 @@ func (l Labels) Check() error {
 	for i, label := range l {
 		switch {
 		case label.Key == "" || len(label.Key) > MaxLabelKey || !utf8.ValidString(label.Key):
-			return &FieldError{Field: "labels", Limit: fmt.Sprintf("keys of 1 to %d bytes of UTF-8", MaxLabelKey)}
+			return &FieldError{Field: "labels", Limit: fmt.Sprintf("must have keys of 1 to %d bytes of UTF-8", MaxLabelKey)}
 		case len(label.Value) > MaxLabelValue || !utf8.ValidString(label.Value):
-			return &FieldError{Field: "labels", Limit: fmt.Sprintf("values of at most %d bytes of UTF-8", MaxLabelValue)}
+			return &FieldError{Field: "labels", Limit: fmt.Sprintf("must have values of at most %d bytes of UTF-8", MaxLabelValue)}
 		case i > 0 && l[i-1].Key >= label.Key:
-			return &FieldError{Field: "labels", Limit: "sorted, distinct keys"}
+			return &FieldError{Field: "labels", Limit: "must have sorted, distinct keys"}
 		}
 	}
 	return nil
 }
 
 func tooManyLabels() error {
-	return &FieldError{Field: "labels", Limit: fmt.Sprintf("at most %d", MaxLabels)}
+	return &FieldError{Field: "labels", Limit: fmt.Sprintf("at most %d of them", MaxLabels)}
 }
 
 // Value returns the value of key.

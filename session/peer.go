@@ -1,6 +1,9 @@
 package session
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Hello opens a stream from a learner to the leader (T6).
 type Hello struct {
@@ -10,7 +13,13 @@ type Hello struct {
 	// Incarnation counts the starts of the node's process on its data directory, Stream the streams of the process.
 	// Together, in this order, they say which of two streams is newer.
 	Incarnation, Stream uint64
+	// LogVersion is the node's [LogVersion], 0 of a release before there was one.
+	LogVersion uint32
 }
+
+// LogVersion is the newest form of log entries that this release reads: 1 has [SetCapacity]. A leader proposes by
+// itself what the releases of all members read, so that a rolling update stops nobody.
+const LogVersion = 1
 
 // Newer reports whether h is a newer stream of its node than o.
 func (h Hello) Newer(o Hello) bool {
@@ -31,7 +40,17 @@ type Heartbeat struct {
 	NotTaken []ID
 	// Attachment is the highest that the leader has applied (M3).
 	Attachment uint64
+	// VotesFrom is the entry as of which the node that gets the heartbeat votes, once it has applied it: every other voter that is not
+	// lost has (R6). [NoVote]: it does not vote yet. 0: a leader of a release that does not say.
+	VotesFrom uint64
+	// Compare is an index that the leader has applied: the digest there is reported (D1). 0: none.
+	Compare uint64
+	// Compared is what the newest comparison has found (D2). It counts every answer on this stream that came before the heartbeat.
+	Compared Comparison
 }
+
+// NoVote is the [Heartbeat.VotesFrom] of a node that does not vote yet.
+const NoVote = math.MaxUint64
 
 // Answer is one chunk of a learner's part of a round (R2, T3).
 type Answer struct {
@@ -40,12 +59,18 @@ type Answer struct {
 	Term uint64
 	// Attachment is h of R2: the highest that the learner has applied, read after its touch table was taken.
 	Attachment uint64
-	// VouchAge is how long the learner can vouch for already (E1).
-	VouchAge time.Duration
+	// VouchAge is how long the learner's process has run without a stall (E1), ProcessAge how long it has run at all.
+	VouchAge, ProcessAge time.Duration
+	// Credit is what the process's stalls are credited with in total, see [Stalls].
+	Credit time.Duration
 	// Touches are packed by [AppendTouches].
 	Touches []byte
 	// Last is set on the answer's last chunk.
 	Last bool
+	// Applied is the newest entry that the learner's node has applied (R6).
+	Applied uint64
+	// Digest is what the learner's state has at the index that is compared (D1); its Index is 0 while it has nothing there.
+	Digest StateDigest
 }
 
 // LeaderMessage is what a leader says on a stream: one of its fields.

@@ -153,7 +153,7 @@ func (q *ExpiryQueue[V]) Add(id ID, from, timeout time.Duration, value V) (*Item
 		return nil, &FieldError{Field: "timeout", Limit: "positive"}
 	}
 	if q.Find(id) != nil {
-		return nil, &FieldError{Field: "session_id", Limit: "not in the queue yet"}
+		return nil, &FieldError{Field: "session_id", Limit: "an id that is not in the queue yet"}
 	}
 	n := q.slab.alloc()
 	it := q.slab.at(n)

@@ -30,6 +30,7 @@ type OpenRequest struct {
 
 // ResumeRequest moves a session to the node that asks (M1).
 type ResumeRequest struct {
+	// Token names an attachment: the present one, unless Instance is the process that resumed the session last.
 	Token Token
 	// Instance is 64 random bits of the client process, Attempt counts its resumes of the session from 1.
 	Instance, Attempt uint64

@@ -29,11 +29,11 @@ type Events interface {
 	// Gone says that a session has ended.
 	Gone(c Certificate)
 	// Moved says that a session was resumed with a newer attachment: through another connection, or once more through this one, which then learns
-	// of the attachment from the answer to its resume.
-	Moved(id ID, attachment uint64)
+	// of the attachment from the answer to its resume. Instance is the client process that resumed it.
+	Moved(id ID, attachment, instance uint64)
 	// MovedLocally is Moved for a session that was and stays a local one: the attachment is its node's (L5). Every attachment of the log is
 	// newer than those.
-	MovedLocally(id ID, attachment uint64)
+	MovedLocally(id ID, attachment, instance uint64)
 	// Jeopardy says that touches may not count since a moment, and which client addresses to try instead. It is said again when the
 	// node becomes read-only meanwhile, or is no longer and still hears of no leader: [Service.State] then says so.
 	Jeopardy(since time.Time, try []string)

@@ -11,6 +11,9 @@ type Session struct {
 	Owner Node
 	// Attachment fences the owner and the connection: new at each open and each move (M1).
 	Attachment uint64
+	// Instance is the client process whose resume made Attachment, 0 before the first resume (M1). Nodes tell it to
+	// those who held the session and to those whose resume is refused; no read shows it.
+	Instance uint64
 	// Labels are shared and must not be changed.
 	Labels Labels
 	// OpenedIndex is the Raft index of the entry that opened the session.

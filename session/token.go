@@ -28,19 +28,19 @@ func ParseToken(s string) (Token, error) {
 	parts := strings.Split(strings.TrimSpace(s), ".")
 	local := len(parts) == 4 && parts[3] == localWord
 	if len(parts) != 3 && !local {
-		return invalid("ID.CREDENTIAL.ATTACHMENT or ID.CREDENTIAL.ATTACHMENT." + localWord)
+		return invalid("of the form ID.CREDENTIAL.ATTACHMENT or ID.CREDENTIAL.ATTACHMENT." + localWord)
 	}
 	id, err := ParseID(parts[0])
 	if err != nil {
-		return invalid("an id in hexadecimal that is not zero, before the first dot")
+		return invalid("must begin with an id in hexadecimal that is not zero, before the first dot")
 	}
 	credential, err := hex.DecodeString(parts[1])
 	if err != nil || len(credential) != len(Credential{}) {
-		return invalid(fmt.Sprintf("a credential of %d hexadecimal digits", 2*len(Credential{})))
+		return invalid(fmt.Sprintf("must have a credential of %d hexadecimal digits between its dots", 2*len(Credential{})))
 	}
 	attachment, err := strconv.ParseUint(parts[2], 10, 64)
 	if err != nil || attachment == 0 {
-		return invalid("an attachment that is a number above 0")
+		return invalid("must have an attachment, a number above 0, after its second dot")
 	}
 	return Token{ID: id, Credential: Credential(credential), Attachment: attachment, Local: local}, nil
 }

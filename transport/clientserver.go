@@ -34,8 +34,10 @@ type ClientConfig struct {
 	MaxMessageBytes int
 	// MaxStreams is the number of calls under way on one connection; default 64.
 	MaxStreams int
-	// MaxConnections is the number of connections; default 20,000. More are closed as they come.
+	// MaxConnections is the number of connections; default 20,000. When one more comes, one makes room that serves nothing, or it is refused.
 	MaxConnections int
+	// MaxCalls is the number of calls under way on all connections; default 25,000. As with MaxConnections.
+	MaxCalls int
 	// MaxSessions is the number of sessions that one Connect stream serves; default 100,000.
 	MaxSessions int
 	// MaxRequests is the number of opens, resumes, upgrades and closes under way on one Connect stream; default 1,024.
@@ -43,6 +45,11 @@ type ClientConfig struct {
 	// MaxOutgoing is the number of messages that wait for a client that does not read; default 4,096, or twice MaxRequests if that is more:
 	// all of them may be answered at once. One more ends its stream with RESOURCE_EXHAUSTED.
 	MaxOutgoing int
+	// MaxWaiting is how many bytes of answers that are not read, requests under way and incomplete messages the port holds, beyond what the
+	// sessions of connections account for; default 256 MiB. Above it the connections that hold most end.
+	MaxWaiting int
+	// Patience is how long a client may read nothing of what waits for it; default 30 s.
+	Patience time.Duration
 	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may take;
 	// default 30 s and 10 s.
 	KeepaliveTime, KeepaliveTimeout time.Duration
@@ -61,9 +68,12 @@ func (c ClientConfig) withDefaults() ClientConfig {
 	c.MaxMessageBytes = or(c.MaxMessageBytes, DefaultMessageBytes)
 	c.MaxStreams = or(c.MaxStreams, 64)
 	c.MaxConnections = or(c.MaxConnections, 20_000)
+	c.MaxCalls = or(c.MaxCalls, 25_000)
 	c.MaxSessions = or(c.MaxSessions, 100_000)
 	c.MaxRequests = or(c.MaxRequests, 1024)
 	c.MaxOutgoing = or(c.MaxOutgoing, max(4096, 2*c.MaxRequests))
+	c.MaxWaiting = or(c.MaxWaiting, 256<<20)
+	c.Patience = or(c.Patience, readPatience)
 	c.KeepaliveTime = or(c.KeepaliveTime, 30*time.Second)
 	c.KeepaliveTimeout = or(c.KeepaliveTimeout, 10*time.Second)
 	c.KeepaliveMinTime = or(c.KeepaliveMinTime, 5*time.Second)
@@ -90,16 +100,22 @@ type clientCounters struct {
 
 // ClientStats are gauges and counters of the client port.
 type ClientStats struct {
-	// Connections that are open now.
-	Connections int64
-	// Refused counts connections closed because there were too many.
-	Refused uint64
-	// Crowded counts those of them that were closed because there were too many of their address.
+	// Connections are open now, Calls under way on them.
+	Connections, Calls int64
+	// Refused counts connections refused because there were too many, RefusedCalls calls.
+	Refused, RefusedCalls uint64
+	// Evicted counts connections that served nothing, and made room for others.
+	Evicted uint64
+	// Crowded counts refused connections of addresses that had as many as they may have.
 	Crowded uint64
 	// Refusals counts opens, resumes and touches that the gate refused.
 	Refusals Refusals
 	// Streams are the Connect streams open now, Sessions what was opened or resumed through them and has not ended or moved.
 	Streams, Sessions int64
+	// Waiting is how many bytes wait, as [ClientConfig.MaxWaiting] counts them.
+	Waiting int64
+	// Overfull counts connections ended because too much waited on them, Relieved those ended because too much waited on the node.
+	Overfull, Relieved uint64
 	// SlowReaders counts Connect streams ended because the client did not read.
 	SlowReaders uint64
 	// Failed counts requests on Connect streams that were answered by Failed.
@@ -118,7 +134,11 @@ func NewClientServer(cfg ClientConfig, service session.Service, cluster Cluster)
 		maxMessageBytes:  cfg.MaxMessageBytes,
 		maxStreams:       cfg.MaxStreams,
 		maxConnections:   cfg.MaxConnections,
+		maxCalls:         cfg.MaxCalls,
 		maxPerAddress:    cfg.Gate.ConnectionsPerAddress,
+		maxWaiting:       cfg.MaxWaiting,
+		maxRequests:      cfg.MaxRequests,
+		patience:         cfg.Patience,
 		keepaliveTime:    cfg.KeepaliveTime,
 		keepaliveTimeout: cfg.KeepaliveTimeout,
 		ping:             cfg.KeepaliveMinTime,
@@ -145,6 +165,9 @@ func (s *ClientServer) Stop(ctx context.Context) error {
 	return s.port.halt(ctx)
 }
 
+// EndStreams ends Connect streams, those that begin later too, as Stop does. Calls are served still.
+func (s *ClientServer) EndStreams() { s.port.endOnce.Do(func() { close(s.port.ended) }) }
+
 // SetServing sets what the health service says of a service: [HealthNode] or [HealthLeader]. After Stop it has no effect.
 func (s *ClientServer) SetServing(service string, ok bool) { //nolint:revive // flag-parameter: health has two states, and callers have a bool
 	state := healthpb.HealthCheckResponse_NOT_SERVING
@@ -156,13 +179,18 @@ func (s *ClientServer) SetServing(service string, ok bool) { //nolint:revive // 
 
 // Stats returns the gauges and counters of now.
 func (s *ClientServer) Stats() ClientStats {
+	connections, calls := s.port.crowd.open()
 	return ClientStats{
-		Connections: s.port.connections.Load(),
-		Refused:     s.port.refused.Load(),
+		Connections: int64(connections), Calls: int64(calls),
+		Refused: s.port.refused.Load(), RefusedCalls: s.port.callsRefused.Load(),
+		Evicted:     s.port.evicted.Load(),
 		Crowded:     s.port.crowded.Load(),
 		Refusals:    s.gate.Refused(),
 		Streams:     s.stats.streams.Load(),
 		Sessions:    s.stats.sessions.Load(),
+		Waiting:     s.port.ledger.total.Load(),
+		Overfull:    s.port.ledger.ended[ofConnection].Load(),
+		Relieved:    s.port.ledger.ended[ofNode].Load(),
 		SlowReaders: s.stats.slowReaders.Load(),
 		Failed:      s.stats.failedOnConn.Load(),
 		Panics:      s.port.panics.Load(),

@@ -44,6 +44,11 @@ type NodeStatus struct {
 	StateDigest      string
 	Version          string
 	Mode             session.Mode
+	MaxSessions      uint64
+	StateBytes       uint64
+	MaxStateBytes    uint64
+	// Warning is what a person should look into although the node serves.
+	Warning string
 }
 
 // Member describes one node of the configuration.
@@ -84,9 +89,13 @@ func (c *clusterServer) GetStatus(ctx context.Context, _ *holdfastv1.GetStatusRe
 		SessionsAttached: s.SessionsAttached,
 		Ready:            s.Ready,
 		NotReadyBecause:  s.NotReadyBecause,
+		Warning:          s.Warning,
 		StateDigest:      s.StateDigest,
 		Version:          s.Version,
 		Mode:             modeProto(s.Mode),
+		MaxSessions:      s.MaxSessions,
+		StateBytes:       s.StateBytes,
+		MaxStateBytes:    s.MaxStateBytes,
 	}, nil
 }
 

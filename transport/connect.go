@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
+
+// idleStreamWait is how long a stream may serve no session and say nothing, unless it is all that its connection is for: a client without
+// sessions keeps a stream for its next one, and needs no second.
+const idleStreamWait = time.Minute
 
 const connectMethod = holdfastv1.SessionService_Connect_FullMethodName
 
@@ -23,8 +28,9 @@ type connectStream interface {
 //
 // Three goroutines: the handler, which waits for the first reason to end; a reader, which serves touches itself, in
 // their order, because they are cheap, and starts a goroutine for each other request, at most MaxRequests; and a writer.
-// Nothing waits for the client but the writer: what the client does not read is queued, at most MaxOutgoing messages, and
-// one more ends the stream with RESOURCE_EXHAUSTED, "outgoing_messages". Its sessions live on.
+// Nothing waits for the client but the writer. What the client does not read is queued, up to a number of messages, of bytes, and of seconds in
+// which it reads nothing; beyond that the stream ends with RESOURCE_EXHAUSTED and the name of the limit: "outgoing_messages",
+// "outgoing_bytes", "outgoing_wait". So it does when too much waits on its connection or its node. Its sessions live on.
 func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) error {
 	return s.connect(stream)
 }
@@ -36,11 +42,19 @@ func (s *sessionServer) connect(stream connectStream) error {
 	if err != nil {
 		return err
 	}
+	wire := wireOf(ctx)
 	c := &connection{
 		server: s,
+		wire:   wire,
 		places: s.gate.Places(visitor, s.cfg.MaxRequests),
-		out:    newOutbox(s.cfg.MaxOutgoing, s.state),
-		roster: newRoster(s.cfg.MaxSessions, s.cfg.MaxRequests),
+		out:    newOutbox(s.cfg.MaxOutgoing, wire.account, s.cfg.Patience, s.state),
+		roster: newRoster(s.cfg.MaxSessions, s.cfg.MaxRequests, func(begins bool) {
+			if begins {
+				s.port.crowd.engage(&wire.seat)
+			} else {
+				s.port.crowd.disengage(&wire.seat)
+			}
+		}),
 	}
 	conn, err := s.service.Connect(c)
 	if err != nil {
@@ -55,17 +69,30 @@ func (s *sessionServer) connect(stream connectStream) error {
 	<-c.roster.drain() // requests end because their context has
 	conn.Disconnect()
 	s.stats.streams.Add(-1)
-	s.stats.sessions.Add(-int64(c.roster.clear()))
+	c.count(-c.roster.clear())
 	return err
 }
 
 // connection is one Connect stream. It is the session.Events of the connection behind it.
 type connection struct {
 	server *sessionServer
+	wire   *wire
 	places *Places
 	conn   session.Connection
 	out    *outbox
 	roster *roster
+	// sessions is how many it has.
+	sessions atomic.Int64
+	// heard counts messages.
+	heard atomic.Uint64
+}
+
+// count notes how many sessions the stream has more, or fewer.
+func (c *connection) count(change int) {
+	c.server.stats.sessions.Add(int64(change))
+	if now := c.sessions.Add(int64(change)); change > 0 {
+		c.out.allow(int(now))
+	}
 }
 
 // serve runs the stream's reader and writer and returns why the stream ends; nil when the client has said all it had to
@@ -74,19 +101,9 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	read, written := make(chan error, 1), make(chan error, 1)
 	c.server.port.pumps.Go(func() { read <- c.read(ctx, stream) })
 	c.server.port.pumps.Go(func() { written <- c.out.run(ctx, stream.Send) })
-	var why error
-	select {
-	case why = <-read:
-		if !errors.Is(why, io.EOF) {
-			return why
-		}
-		why = nil
-	case why = <-written:
+	ended, why := c.until(read, written)
+	if ended {
 		return why
-	case <-c.out.overflow:
-		return c.overflown()
-	case <-c.server.port.stopping:
-		why = session.ErrStopping
 	}
 	// The client or the node wants no more requests: those under way are answered first.
 	for idle := c.roster.drain(); ; {
@@ -100,16 +117,71 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 			}
 			return err
 		case <-c.out.overflow:
-			return c.overflown()
+			return c.overflown(c.out.err())
+		case <-c.wire.condemned:
+			return c.overflown(c.wire.err())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-func (c *connection) overflown() error {
+// until waits for the first reason to end, and reports whether the stream ends at once; otherwise requests under way are answered first.
+func (c *connection) until(read, written <-chan error) (atOnce bool, why error) {
+	first, idle := time.NewTimer(firstMessageWait), time.NewTicker(idleStreamWait)
+	defer first.Stop()
+	defer idle.Stop()
+	heard := uint64(0)
+	for {
+		select {
+		case why = <-read:
+			if errors.Is(why, io.EOF) {
+				return false, nil
+			}
+			return true, why
+		case why = <-written:
+			return true, why
+		case <-c.out.overflow:
+			return true, c.overflown(c.out.err())
+		case <-c.wire.condemned:
+			return true, c.overflown(c.wire.err())
+		case <-c.server.port.stopping:
+			return false, session.ErrStopping
+		case <-c.server.port.ended:
+			return false, session.ErrStopping
+		case <-first.C:
+			why = c.silent()
+		case <-idle.C:
+			why = c.idle(heard)
+			heard = c.heard.Load()
+		}
+		if why != nil {
+			return true, why
+		}
+	}
+}
+
+// silent returns why the stream ends if it has said nothing yet.
+func (c *connection) silent() error {
+	if c.heard.Load() > 0 {
+		return nil
+	}
+	return &session.LimitError{Name: "first_message_wait", Limit: firstMessageWait.String() + " without a message"}
+}
+
+// idle returns why the stream ends if it serves nothing, has said no more than it had, and is not all that its connection is for.
+func (c *connection) idle(heard uint64) error {
+	if c.heard.Load() > heard || !c.roster.idles() || !c.server.port.crowd.shared(&c.wire.seat) {
+		return nil
+	}
+	return &session.LimitError{
+		Name: "idle_stream_wait", Limit: idleStreamWait.String() + " without a session or a message, beside another call on the connection",
+	}
+}
+
+func (c *connection) overflown(why error) error {
 	c.server.stats.slowReaders.Add(1)
-	return c.out.err()
+	return why
 }
 
 // read serves the client's messages until the stream ends.
@@ -122,6 +194,7 @@ func (c *connection) read(ctx context.Context, stream connectStream) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		c.heard.Add(1)
 		c.take(ctx, m)
 	}
 }
@@ -171,15 +244,15 @@ func (c *connection) Gone(certificate session.Certificate) {
 }
 
 // Moved is told by the node; it does not block.
-func (c *connection) Moved(id session.ID, attachment uint64) {
-	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment})}); c.roster.happened(e) {
+func (c *connection) Moved(id session.ID, attachment, instance uint64) {
+	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment}), instance: instance}); c.roster.happened(e) {
 		c.tell(e)
 	}
 }
 
 // MovedLocally is told by the node; it does not block.
-func (c *connection) MovedLocally(id session.ID, attachment uint64) {
-	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment, Local: true})}); c.roster.happened(e) {
+func (c *connection) MovedLocally(id session.ID, attachment, instance uint64) {
+	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment, Local: true}), instance: instance}); c.roster.happened(e) {
 		c.tell(e)
 	}
 }
@@ -195,9 +268,9 @@ func (c *connection) tell(e event) {
 	if e.certificate != nil {
 		c.out.gone(*e.certificate)
 	} else {
-		c.out.moved(e.id)
+		c.out.moved(e.id, e.instance)
 	}
 	if c.roster.forget(e.id) {
-		c.server.stats.sessions.Add(-1)
+		c.count(-1)
 	}
 }

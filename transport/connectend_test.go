@@ -91,7 +91,7 @@ func TestAnEndedStreamKeepsNothing(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		c.Moved(7, 10)
+		c.Moved(7, 10, 1)
 		c.Gone(certificate(8))
 		c.Jeopardy(time.Now(), nil)
 		if len(c.out.queue) != 0 || c.out.bytes != 0 || len(c.roster.sessions) != 0 || service.ended() != 1 {
@@ -101,7 +101,7 @@ func TestAnEndedStreamKeepsNothing(t *testing.T) {
 }
 
 func TestOutgoingBytesAreBounded(t *testing.T) {
-	o := newOutbox(1<<20, noState)
+	o := newOutbox(1<<20, new(account), readPatience, noState)
 	for n := 0; o.err() == nil; n++ {
 		if n > maxOutgoingBytes>>20 {
 			t.Fatal("no bound")
@@ -112,12 +112,12 @@ func TestOutgoingBytesAreBounded(t *testing.T) {
 		t.Errorf("got %v", o.err())
 	}
 	o.gone(certificate(1))
-	o.moved(1)
+	o.moved(1, 1)
 	o.jeopardyEnded()
 	if len(o.queue) != 0 {
 		t.Error("an outbox that overflowed takes more")
 	}
-	o = newOutbox(1<<20, noState)
+	o = newOutbox(1<<20, new(account), readPatience, noState)
 	o.bytes = maxOutgoingBytes - messageOverhead - 100
 	o.gone(certificate(1))
 	if o.err() != nil {
@@ -188,7 +188,7 @@ func TestGarbageMessagesEndTheStream(t *testing.T) {
 			code  codes.Code
 			text  string
 		}{
-			"garbage":   {[]byte{0xff, 0xff, 0xff}, codes.Internal, "unmarshal"},
+			"garbage":   {[]byte{0xff, 0xff, 0xff}, codes.InvalidArgument, "message must be valid protobuf of holdfast.v1.ClientMessage"},
 			"oversized": {oversized, codes.ResourceExhausted, "over the limit max_message_bytes (1000 bytes a message)"},
 			"huge":      {make([]byte, 2001), codes.ResourceExhausted, "larger than max (2001 vs. 2000)"},
 		} {
@@ -242,6 +242,24 @@ func TestStopEndsStreams(t *testing.T) {
 		}
 		if err := <-stopped; err != nil || time.Since(begun) != 300*time.Millisecond {
 			t.Errorf("Stop: %v after %v, want it to take as long as the request", err, time.Since(begun))
+		}
+	})
+}
+
+// A node that has stepped out ends streams, and is still asked for its status.
+func TestEndedStreamsLeaveCalls(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
+		defer stop()
+		stream := connected(t, network)
+		synctest.Wait()
+		s.EndStreams()
+		s.EndStreams()
+		if _, err := stream.Recv(); !errors.Is(Domain(err), session.ErrStopping) {
+			t.Errorf("the stream ended with %v, want %v", err, session.ErrStopping)
+		}
+		if _, err := holdfastv1.NewClusterServiceClient(dialPipes(t, network)).GetStatus(t.Context(), &holdfastv1.GetStatusRequest{}); err != nil {
+			t.Errorf("status: %v", err)
 		}
 	})
 }

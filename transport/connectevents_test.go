@@ -37,8 +37,8 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 		closed := certificate(9001)
 		closed.Cause = session.CauseClosed
 		events.Gone(closed)
-		events.Moved(9002, 10)
-		events.Moved(9003, 10)
+		events.Moved(9002, 10, 5)
+		events.Moved(9003, 10, 6)
 		events.JeopardyEnded()
 		stalled.release()
 		for range 2000 {
@@ -62,8 +62,8 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 		if gone := receive(t, stream).GetGone(); gone.GetCause() != holdfastv1.Cause_CAUSE_CLOSED || !slices.Equal(gone.GetIds(), []uint64{9001}) {
 			t.Errorf("got %v, want the closed one by itself", gone)
 		}
-		if moved := receive(t, stream).GetMoved(); !slices.Equal(moved.GetIds(), []uint64{9002, 9003}) {
-			t.Errorf("got %v, want both moves in one message", moved)
+		if moved := receive(t, stream).GetMoved(); !slices.Equal(moved.GetIds(), []uint64{9002, 9003}) || !slices.Equal(moved.GetInstances(), []uint64{5, 6}) {
+			t.Errorf("got %v, want both moves in one message, with who has the sessions", moved)
 		}
 		if receive(t, stream).GetJeopardyEnded() == nil {
 			t.Error("want the end of jeopardy last")
@@ -84,7 +84,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 		events := service.newest()
 
 		service.open = func(context.Context, session.OpenRequest) (session.Grant, error) {
-			events.Moved(7, 10)
+			events.Moved(7, 10, 5)
 			events.Gone(certificate(7)) // the end counts, not the move before it
 			return grant(7), nil
 		}
@@ -95,7 +95,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 
 		attachment := uint64(10) // of another connection, which resumed it after this one
 		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
-			events.Moved(8, attachment)
+			events.Moved(8, attachment, 5)
 			return grant(8), nil
 		}
 		send(t, stream, resumeMessage(3, 8))
@@ -112,7 +112,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 			t.Errorf("%d sessions, want the one that came back", got)
 		}
 		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
-			events.Moved(8, 10)
+			events.Moved(8, 10, 5)
 			return session.Grant{}, session.ErrClosing
 		}
 		send(t, stream, resumeMessage(5, 8))
@@ -148,7 +148,7 @@ func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
 			send(t, stream, m)
 		}
 		synctest.Wait()
-		service.newest().Moved(8, 7) // by the first of the three, which are 7, 8 and 9
+		service.newest().Moved(8, 7, 5) // by the first of the three, which are 7, 8 and 9
 		answer[3] <- nil
 		if receive(t, stream).GetResumed() == nil {
 			t.Error("want the newest answered")
@@ -187,7 +187,7 @@ func TestAnEventWaitsForNoLaterOpen(t *testing.T) {
 		stream := connected(t, network)
 		send(t, stream, openMessage(1))
 		synctest.Wait()
-		service.newest().Moved(66, 10)
+		service.newest().Moved(66, 10, 5)
 		send(t, stream, openMessage(2))
 		if receive(t, stream).GetOpened() == nil || receive(t, stream).GetMoved() == nil {
 			t.Error("want the first open's answer, then the move")

@@ -65,7 +65,7 @@ func TestConnectLimits(t *testing.T) {
 				t.Error("resuming a session of the connection was refused")
 			}
 			receive(t, stream) // the open
-			service.newest().Moved(5, 10)
+			service.newest().Moved(5, 10, 5)
 			receive(t, stream)
 			send(t, stream, resumeMessage(6, 6))
 			if receive(t, stream).GetResumed().GetSeq() != 6 {

@@ -37,7 +37,7 @@ func SessionProto(s session.Session) *holdfastv1.Session {
 // SessionFrom returns the session that p is. The error is a [session.FieldError] of "session".
 func SessionFrom(p *holdfastv1.Session) (session.Session, error) {
 	if p == nil {
-		return session.Session{}, &session.FieldError{Field: "session", Limit: "set"}
+		return session.Session{}, &session.FieldError{Field: "session", Limit: session.Missing}
 	}
 	owner, err := nodeFrom("session.owner", p.GetOwner())
 	if err != nil {
@@ -81,7 +81,7 @@ func TokenFrom(p *holdfastv1.Token) (session.Token, error) { return tokenFrom("t
 func tokenFrom(field string, p *holdfastv1.Token) (session.Token, error) {
 	switch {
 	case p == nil:
-		return session.Token{}, &session.FieldError{Field: field, Limit: "set"}
+		return session.Token{}, &session.FieldError{Field: field, Limit: session.Missing}
 	case p.GetSessionId() == 0:
 		return session.Token{}, &session.FieldError{Field: field + ".session_id", Limit: notZero}
 	case len(p.GetCredential()) != len(session.Credential{}):

@@ -136,11 +136,14 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 	d := &holdfastv1.ErrorDetail{Reason: reason}
 	var (
 		expired *session.ExpiredError
+		moved   *session.MovedError
 		leader  *session.NotLeaderError
 		limit   *session.LimitError
 		field   *session.FieldError
 	)
 	switch {
+	case reason == holdfastv1.Reason_REASON_SESSION_MOVED && errors.As(err, &moved):
+		d.Attachment, d.Local, d.Instance = moved.Attachment, moved.Local, moved.Instance
 	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED && errors.As(err, &expired) && expired.Certificate != nil:
 		d.Certificate = CertificateProto(*expired.Certificate)
 	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED && errors.As(err, &expired):
@@ -215,6 +218,8 @@ func typed(d *holdfastv1.ErrorDetail) error {
 			e.LocalTo = n
 		}
 		return e
+	case reason == holdfastv1.Reason_REASON_SESSION_MOVED && d.GetAttachment() != 0:
+		return &session.MovedError{Attachment: d.GetAttachment(), Local: d.GetLocal(), Instance: d.GetInstance()}
 	case reason == holdfastv1.Reason_REASON_NOT_LEADER:
 		e := &session.NotLeaderError{}
 		if n, err := nodeFrom("leader", d.GetLeader()); err == nil {

@@ -32,6 +32,11 @@ func TestErrorsRoundTrip(t *testing.T) {
 		{&session.ExpiredError{ID: 5, LocalTo: 7}, session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
 		{session.ErrBadCredential, session.ErrBadCredential, codes.Unauthenticated, holdfastv1.Reason_REASON_BAD_CREDENTIAL},
 		{session.ErrMoved, session.ErrMoved, codes.FailedPrecondition, holdfastv1.Reason_REASON_SESSION_MOVED},
+		{
+			&session.MovedError{Attachment: 7, Instance: 1 << 63}, session.ErrMoved, codes.FailedPrecondition,
+			holdfastv1.Reason_REASON_SESSION_MOVED,
+		},
+		{&session.MovedError{Attachment: 7, Local: true}, session.ErrMoved, codes.FailedPrecondition, holdfastv1.Reason_REASON_SESSION_MOVED},
 		{session.ErrClosing, session.ErrClosing, codes.Unavailable, holdfastv1.Reason_REASON_CLOSING},
 		{session.ErrLagging, session.ErrLagging, codes.Unavailable, holdfastv1.Reason_REASON_LAGGING},
 		{session.ErrNotLeader, session.ErrNotLeader, codes.FailedPrecondition, holdfastv1.Reason_REASON_NOT_LEADER},
@@ -99,6 +104,10 @@ func sameTyped(t *testing.T, got, want error) {
 		return
 	case *session.NotLeaderError:
 		e := new(session.NotLeaderError)
+		errors.As(got, &e)
+		target = e
+	case *session.MovedError:
+		e := new(session.MovedError)
 		errors.As(got, &e)
 		target = e
 	case *session.LimitError:

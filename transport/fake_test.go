@@ -132,7 +132,7 @@ type fakeCluster struct{ err error }
 func (c fakeCluster) Status(context.Context) (NodeStatus, error) {
 	return NodeStatus{
 		Node: 1, ClusterID: "c", Role: RoleLeader, Term: 2, Leader: 3, LeaderAddress: "n3:7400", CommitIndex: 4, AppliedIndex: 5,
-		SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", StateDigest: "ab", Version: "v",
+		SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w", StateDigest: "ab", Version: "v",
 		Mode: session.ModeReadOnly,
 	}, c.err
 }

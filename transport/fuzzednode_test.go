@@ -168,6 +168,7 @@ type unaryCall struct {
 func newUnaryCalls(node *answering) map[string]unaryCall {
 	cfg := ClientConfig{}.withDefaults()
 	p := &port{
+		codec:    newCodec(),
 		logger:   hclog.New(&hclog.LoggerOptions{Output: &node.log, Level: hclog.Error}),
 		stopping: make(chan struct{}), maxMessageBytes: maxFuzzedBytes,
 		state: func() *holdfastv1.NodeState { return StateProto(node.State()) },

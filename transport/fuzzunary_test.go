@@ -104,7 +104,7 @@ func (u *unaryTry) call(tb testing.TB, name string, b []byte) {
 	answer, err := c.Handler(c.server, tb.Context(), decode, c.port.unary)
 	u.err, u.panicked = err, c.port.panics.Load() != 0
 	if err == nil {
-		u.answer = answer.(proto.Message)
+		u.answer = answer.(parcel).message
 	}
 }
 

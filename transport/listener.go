@@ -2,18 +2,24 @@ package transport
 
 import (
 	"net"
-	"net/netip"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"holdfast/session"
 )
 
-// refusalLogInterval keeps a flood of connections from becoming a flood of log lines.
-const refusalLogInterval = time.Second
+const (
+	// refusalLogInterval keeps a flood of connections from becoming a flood of log lines.
+	refusalLogInterval = time.Second
+	// maxTold is how many connections above a limit are served at once for as long as it takes to say so, toldWait how long that may take. The
+	// others are closed as they come.
+	maxTold  = 16
+	toldWait = 2 * time.Second
+)
 
-// limited is a listener that closes connections above a limit as soon as it has accepted them. gRPC has no way to say why
-// before HTTP/2 is spoken; a connection that waits in the backlog instead would look to its client like a dead node.
+// limited is a listener that gives connections their places. Of those that find none, some are served, and each of their calls is told why; the rest
+// is closed at once: a connection that waits in the backlog instead would look to its client like a dead node.
 type limited struct {
 	net.Listener
 	port *port
@@ -24,53 +30,90 @@ func (p *port) limit(l net.Listener) net.Listener {
 	return &limited{Listener: l, port: p, log: rate.Sometimes{Interval: refusalLogInterval}}
 }
 
-// Accept returns the next connection below the limit.
+// Accept returns the next connection that is to be served.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if l.port.connections.Add(1) > int64(l.port.maxConnections) {
-			l.port.connections.Add(-1)
-			l.refuse(conn, "max_connections", l.port.maxConnections)
-			continue
+		w := l.port.newWire(conn)
+		evicted, refused := l.port.crowd.enter(&w.seat, addressOf(conn.RemoteAddr()))
+		if evicted != nil {
+			l.port.evict(evicted)
 		}
-		address := addressOf(conn.RemoteAddr())
-		if !l.port.crowd.enter(address) {
-			l.port.connections.Add(-1)
-			l.port.crowded.Add(1)
-			l.refuse(conn, "max_connections_per_address", l.port.crowd.most)
-			continue
+		if refused == nil || l.refuse(w, refused) {
+			return w, nil
 		}
-		return &counted{Conn: conn, port: l.port, address: address}, nil
 	}
 }
 
-func (l *limited) refuse(conn net.Conn, limit string, value int) {
-	l.port.refused.Add(1)
+// refuse reports whether a connection without a place is served nevertheless, to be told why it has none.
+func (l *limited) refuse(w *wire, why *session.LimitError) (told bool) {
+	p := l.port
+	p.refused.Add(1)
+	if why.Name == "max_connections_per_address" {
+		p.crowded.Add(1)
+	}
 	l.log.Do(func() {
-		l.port.logger.Warn("connection refused: over a limit", "limit", limit, "value", value,
-			"remote", conn.RemoteAddr().String(), "refused", l.port.refused.Load())
+		p.logger.Warn("connection refused: over a limit", "limit", why.Name, "value", why.Limit,
+			"remote", w.Conn.RemoteAddr().String(), "refused", p.refused.Load())
 	})
-	if err := conn.Close(); err != nil {
-		l.port.logger.Debug("closing a refused connection", "error", err)
+	if p.told.Add(1) > maxTold {
+		p.told.Add(-1)
+		w.hangUp()
+		return false
+	}
+	w.refused = why
+	time.AfterFunc(toldWait, w.hangUp)
+	return true
+}
+
+// evict ends a connection that makes room for another. It does not wait.
+func (p *port) evict(s *seat) {
+	p.evicted.Add(1)
+	go s.end()
+}
+
+// LimitConnections returns a listener that keeps at most so many connections of l open: when one more comes, the oldest of the address that has
+// most is closed.
+func LimitConnections(l net.Listener, most int) net.Listener {
+	return &bounded{Listener: l, crowd: crowd{limits: crowdLimits{connections: most}}}
+}
+
+type bounded struct {
+	net.Listener
+	crowd crowd
+}
+
+// Accept returns the next connection.
+func (b *bounded) Accept() (net.Conn, error) {
+	for {
+		conn, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &boundedConn{Conn: conn, crowd: &b.crowd}
+		c.seat.end = func() { _ = conn.Close() } // whose end nobody waits for
+		evicted, refused := b.crowd.enter(&c.seat, addressOf(conn.RemoteAddr()))
+		if evicted != nil {
+			evicted.end()
+		}
+		if refused == nil {
+			return c, nil
+		}
+		c.seat.end()
 	}
 }
 
-// counted gives its place back when it is closed.
-type counted struct {
+type boundedConn struct {
 	net.Conn
-	port    *port
-	address netip.Addr
-	once    sync.Once
+	crowd *crowd
+	seat  seat
 }
 
-// Close closes the connection.
-func (c *counted) Close() error {
-	c.once.Do(func() {
-		c.port.crowd.leave(c.address)
-		c.port.connections.Add(-1)
-	})
+// Close closes the connection and gives its place back.
+func (c *boundedConn) Close() error {
+	c.crowd.leave(&c.seat)
 	return c.Conn.Close()
 }

@@ -16,9 +16,9 @@ import (
 const (
 	// maxEventBatch is the number of sessions that one Gone or Moved names.
 	maxEventBatch = 4096
-	// maxOutgoingBytes bounds what waits for a client in bytes, as MaxOutgoing does in messages: 100,000 certificates,
-	// those of all sessions a stream may have, fit.
-	maxOutgoingBytes = 16 << 20
+	// maxOutgoingBytes bounds what waits on a stream in bytes, as MaxOutgoing does in messages, beyond what its sessions account for: the answer
+	// to the largest touch fits, with a certificate for each session that it names.
+	maxOutgoingBytes = 8 << 20
 	// messageOverhead is about what a queued message costs beside its fields.
 	messageOverhead = 128
 	// failureOverhead is that of each session that a touch was refused for, detailOverhead that of each reason that the answer holds, with a
@@ -30,6 +30,10 @@ const (
 // asks for, the queue overflows once, takes no more, and its stream ends. Safe for concurrent use.
 type outbox struct {
 	limit int
+	// account is that of the connection.
+	account *account
+	// patience is how long the client may read nothing while something waits.
+	patience time.Duration
 	// state is that of the node, as each message tells it.
 	state func() *holdfastv1.NodeState
 	// wake has room for one: there is something new for the writer.
@@ -41,6 +45,10 @@ type outbox struct {
 	// queue is in the order of sending; bytes is its size. guarded by mu
 	queue []outgoing
 	bytes int
+	// taken is the size of what the writer has taken to send. guarded by mu
+	taken int
+	// sessions is the largest number of sessions that the stream has had at once. guarded by mu
+	sessions int
 	// closed takes no more. full says why it was closed. guarded by mu
 	closed bool
 	full   *session.LimitError
@@ -51,9 +59,22 @@ type outgoing struct {
 	bytes   int
 }
 
-// newOutbox returns one of at most limit messages, each of which tells state as it is sent.
-func newOutbox(limit int, state func() *holdfastv1.NodeState) *outbox {
-	return &outbox{limit: limit, state: state, wake: make(chan struct{}, 1), overflow: make(chan struct{})}
+// newOutbox returns one of at most limit messages, each of which tells state as it is sent. They count on account, and end the stream when the
+// client reads none for as long as patience.
+func newOutbox(limit int, account *account, patience time.Duration, state func() *holdfastv1.NodeState) *outbox {
+	return &outbox{
+		limit: limit, account: account, patience: patience, state: state, wake: make(chan struct{}, 1), overflow: make(chan struct{}),
+	}
+}
+
+// allow notes how many sessions the stream has: what waits may be larger by what they account for, for as long as the stream lasts.
+func (o *outbox) allow(sessions int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if sessions > o.sessions && !o.closed {
+		o.account.allow(sessions - o.sessions)
+		o.sessions = sessions
+	}
 }
 
 // weight is about what a message costs while it waits. Refused touches are counted one by one: in memory they are several times as large as
@@ -101,8 +122,8 @@ func (o *outbox) gone(c session.Certificate) {
 	o.grow(last, bytes)
 }
 
-// moved queues the loss of a session to another connection, batched as by gone.
-func (o *outbox) moved(id session.ID) {
+// moved queues the loss of a session to another connection, of the client process with an instance, batched as by gone.
+func (o *outbox) moved(id session.ID, instance uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := o.last()
@@ -116,7 +137,8 @@ func (o *outbox) moved(id session.ID) {
 		last = o.last()
 	}
 	batch.Ids = append(batch.Ids, uint64(id))
-	o.grow(last, 8)
+	batch.Instances = append(batch.Instances, instance)
+	o.grow(last, 16)
 }
 
 func (o *outbox) jeopardy(since time.Time, try []string) {
@@ -157,8 +179,9 @@ func (o *outbox) push(m outgoing) bool {
 func (o *outbox) grow(m *outgoing, bytes int) {
 	m.bytes += bytes
 	o.bytes += bytes
-	if o.bytes > maxOutgoingBytes {
-		o.overflown("outgoing_bytes", fmt.Sprintf("%d bytes that the client has not read", maxOutgoingBytes))
+	o.account.add(bytes)
+	if most := maxOutgoingBytes + o.sessions*sessionBytes; o.bytes > most {
+		o.overflown("outgoing_bytes", fmt.Sprintf("%d bytes that the client has not read", most))
 		return
 	}
 	select {
@@ -172,9 +195,22 @@ func (o *outbox) overflown(name, limit string) {
 	if o.closed {
 		return
 	}
-	o.closed, o.full = true, &session.LimitError{Name: name, Limit: limit}
-	o.queue = nil
+	o.full = &session.LimitError{Name: name, Limit: limit}
+	o.empty()
 	close(o.overflow)
+}
+
+// stuck ends the stream of a client that has read nothing for too long.
+func (o *outbox) stuck() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.overflown("outgoing_wait", o.patience.String()+" in which the client has read nothing")
+}
+
+// empty takes no more, and gives up what is queued. Called with mu held.
+func (o *outbox) empty() {
+	o.account.add(-o.bytes)
+	o.closed, o.queue, o.bytes = true, nil, 0
 }
 
 // close takes no more; run returns when what is queued has been sent.
@@ -192,7 +228,10 @@ func (o *outbox) close() {
 func (o *outbox) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed, o.queue, o.bytes = true, nil, 0
+	o.empty()
+	o.account.add(-o.taken)
+	o.account.allow(-o.sessions)
+	o.taken, o.sessions = 0, 0
 }
 
 // err returns why the queue overflowed.
@@ -208,10 +247,12 @@ func (o *outbox) err() error {
 // run sends what is queued until the queue is closed and empty, ctx ends, or send fails.
 func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) error) error {
 	var buffer [takeBatch]*holdfastv1.ServerMessage
+	late := time.AfterFunc(o.patience, o.stuck)
+	late.Stop()
 	for {
 		n, closed := o.take(&buffer)
 		if n > 0 {
-			if err := o.send(ctx, buffer[:n], send); err != nil {
+			if err := o.send(ctx, buffer[:n], late, send); err != nil {
 				return err
 			}
 			continue
@@ -227,8 +268,10 @@ func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) e
 	}
 }
 
-// send sends messages that are no longer queued, with the node's state: once for all, for all of it was made before (N4). It keeps none of them.
-func (o *outbox) send(ctx context.Context, batch []*holdfastv1.ServerMessage, send func(*holdfastv1.ServerMessage) error) error {
+// send sends messages that are no longer queued, with the node's state: once for all, for all of it was made before (N4). It keeps none of
+// them. late fires when one is not taken in time.
+func (o *outbox) send(ctx context.Context, batch []*holdfastv1.ServerMessage, late *time.Timer, send func(*holdfastv1.ServerMessage) error) error {
+	defer late.Stop()
 	state := o.state()
 	for i, m := range batch {
 		if err := ctx.Err(); err != nil {
@@ -236,6 +279,7 @@ func (o *outbox) send(ctx context.Context, batch []*holdfastv1.ServerMessage, se
 		}
 		batch[i] = nil
 		m.State = state
+		late.Reset(o.patience)
 		if err := send(m); err != nil {
 			return err
 		}
@@ -244,8 +288,8 @@ func (o *outbox) send(ctx context.Context, batch []*holdfastv1.ServerMessage, se
 }
 
 const (
-	// takeBatch is how many messages the writer takes at once, takeBytes how many bytes but for the last of them. What it has taken is no
-	// longer counted, so it is little.
+	// takeBatch is how many messages the writer takes at once, takeBytes how many bytes but for the last of them. What it has taken counts on the
+	// connection and no longer on the stream, so it is little.
 	takeBatch = 16
 	takeBytes = 64 << 10
 )
@@ -254,11 +298,13 @@ const (
 func (o *outbox) take(batch *[takeBatch]*holdfastv1.ServerMessage) (n int, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for taken := 0; n < min(len(o.queue), takeBatch) && taken < takeBytes; n++ {
+	o.account.add(-o.taken) // which has been sent
+	o.taken = 0
+	for ; n < min(len(o.queue), takeBatch) && o.taken < takeBytes; n++ {
 		batch[n] = o.queue[n].message
-		taken += o.queue[n].bytes
-		o.bytes -= o.queue[n].bytes
+		o.taken += o.queue[n].bytes
 	}
+	o.bytes -= o.taken
 	clear(o.queue[:n]) // its array lives on while there is a queue
 	o.queue = o.queue[n:]
 	if len(o.queue) == 0 {

@@ -35,7 +35,7 @@ func TestTheTouchAfterACrowdHasEnded(t *testing.T) {
 			failures[i] = session.TouchFailure{ID: id, Err: &session.ExpiredError{ID: id, Certificate: &c}}
 		}
 		answer := &holdfastv1.Touched{Failures: failuresProto(failures)}
-		o := newOutbox(4096, noState)
+		o := newOutbox(4096, new(account), readPatience, noState)
 		o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
 		if size := proto.Size(answer); o.err() != nil || size > 4*DefaultMessageBytes {
 			t.Errorf("%d failures: %v, %d bytes; a client takes %d", n, o.err(), size, 4*DefaultMessageBytes)
@@ -63,16 +63,16 @@ func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
 			return &session.ExpiredError{ID: id, Certificate: &c}
 		},
 	} {
-		o := newOutbox(4096, noState)
+		o := newOutbox(4096, new(account), readPatience, noState)
 		before := heap()
-		for o.bytes < maxOutgoingBytes*3/4 {
+		for o.bytes < maxOutgoingBytes/2 {
 			failures := make([]session.TouchFailure, len(ids))
 			for i, id := range ids {
 				failures[i] = session.TouchFailure{ID: id, Err: refusal(id)}
 			}
 			o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Failures: failuresProto(failures)}}})
 			if o.err() != nil {
-				t.Fatalf("%s: one answer is more than a quarter of what may wait", name)
+				t.Fatalf("%s: one answer is more than half of what may wait", name)
 			}
 		}
 		if cost := heap() - before; cost < o.bytes/2 || cost > o.bytes*5/4 {
@@ -84,14 +84,14 @@ func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
 
 // A queue that never becomes empty keeps what waits, and nothing of what was sent.
 func TestSentMessagesAreGivenBack(t *testing.T) {
-	o := newOutbox(4096, noState)
+	o := newOutbox(4096, new(account), readPatience, noState)
 	var batch [takeBatch]*holdfastv1.ServerMessage
 	for range 2000 {
 		o.jeopardyEnded()
 	}
 	before := heap()
 	const large = 500_000
-	for range 20 {
+	for range 10 {
 		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
 	}
 	for len(o.queue) > 1 {
@@ -108,9 +108,9 @@ func TestSentMessagesAreGivenBack(t *testing.T) {
 
 // What the writer has taken is not counted: it takes few bytes at once, and keeps none of what it has sent.
 func TestTheWriterHoldsLittle(t *testing.T) {
-	o := newOutbox(4096, noState)
+	o := newOutbox(4096, new(account), readPatience, noState)
 	const large = 500_000
-	for range 20 {
+	for range 10 {
 		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
 	}
 	all := o.bytes
@@ -124,7 +124,7 @@ func TestTheWriterHoldsLittle(t *testing.T) {
 // A writer that waits keeps nothing of what it has sent.
 func TestAnIdleWriterKeepsNothing(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		o := newOutbox(4096, noState)
+		o := newOutbox(4096, new(account), readPatience, noState)
 		ended := make(chan error, 1)
 		go func() { ended <- o.run(t.Context(), func(*holdfastv1.ServerMessage) error { return nil }) }()
 		before := heap()

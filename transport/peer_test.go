@@ -11,7 +11,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -52,7 +54,7 @@ func (p *peerRig) stop(t *testing.T) {
 	if err := <-p.served; err != nil {
 		t.Errorf("Serve: %v", err)
 	}
-	if got := p.server.port.connections.Load(); got != 0 {
+	if got, _ := p.server.port.crowd.open(); got != 0 {
 		t.Errorf("%d connections left", got)
 	}
 }
@@ -63,7 +65,7 @@ func peerConfig(network *pipes) PeerDialConfig {
 
 func dialPeer(t *testing.T, network *pipes) *PeerLink {
 	t.Helper()
-	link, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4})
+	link, err := DialPeer(t.Context(), peerConfig(network), session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4, LogVersion: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func learnerMessages() []session.LearnerMessage {
 	r, tok := session.RequestID{5}, grant(9).Token
 	labels := session.Labels{{Key: "a", Value: "b"}, {Key: "c"}}
 	return []session.LearnerMessage{
-		{Answer: &session.Answer{Round: 1, Term: 2, Attachment: 3, VouchAge: time.Second, Touches: []byte{1, 2}, Last: true}},
+		{Answer: &session.Answer{Round: 1, Term: 2, Attachment: 3, VouchAge: time.Second, ProcessAge: time.Minute, Credit: 3 * time.Second, Touches: []byte{1, 2}, Last: true, Applied: 4, Digest: session.StateDigest{Index: 5, Digest: [16]byte{6}}}},
 		{Answer: &session.Answer{Round: 1}},
 		{Request: &session.Request{Seq: 1, Open: &session.OpenRequest{RequestID: r, Timeout: time.Second, Labels: labels, MS: 77}}},
 		{Request: &session.Request{Seq: 2, Resume: &session.ResumeRequest{Token: tok, Instance: 1 << 63, Attempt: 2}}},
@@ -93,8 +95,9 @@ func learnerMessages() []session.LearnerMessage {
 
 func leaderMessages() []session.LeaderMessage {
 	return []session.LeaderMessage{
-		{Heartbeat: &session.Heartbeat{Round: 5, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7}},
-		{Heartbeat: &session.Heartbeat{Round: 6}},
+		{Heartbeat: &session.Heartbeat{Round: 5, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7, VotesFrom: 9, Compare: 8, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6, Digest: [16]byte{5}}, Agreed: true}}},
+		{Heartbeat: &session.Heartbeat{Round: 6, VotesFrom: session.NoVote}},
+		{Heartbeat: &session.Heartbeat{Round: 7, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6}}}},
 		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, Session: grant(9).Session, Repeated: true}},
 		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, First: 1<<56 | 9}},
 		{Reply: &session.Reply{Seq: 1, Index: 3, Remaining: []time.Duration{unknown, 0, 5 * time.Second}}},
@@ -154,7 +157,7 @@ func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
 			t.Errorf("the stream ended with %v, want where the leader is", err)
 		}
 	})
-	if want := (session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4}); hello != want {
+	if want := (session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4, LogVersion: 6}); hello != want {
 		t.Errorf("hello %+v, want %+v", hello, want)
 	}
 }
@@ -211,5 +214,13 @@ func TestRepliesOfEndedContextsAreUnknown(t *testing.T) {
 	r, err := replyFrom(replyProto(&session.Reply{Err: errors.New("disk on fire")}))
 	if err != nil || r.Err == nil || r.Err.Error() != "disk on fire" || Code(r.Err) != codes.Internal {
 		t.Errorf("an error of ours became %v, %v", r.Err, err)
+	}
+}
+
+// E1: a node of a former release says no age of its process: each of its stalls counts as a restart, as it did then.
+func TestAnAnswerOfAFormerRelease(t *testing.T) {
+	got, err := answerFrom(&peerv1.Answer{Round: 1, VouchAge: durationpb.New(time.Second)})
+	if err != nil || got.VouchAge != time.Second || got.ProcessAge != time.Second || got.Credit != 0 {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

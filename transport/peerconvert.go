@@ -20,6 +20,7 @@ const maxClusterID = 255
 func helloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
 	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
 		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream, Directory: h.Directory,
+		LogVersion: h.LogVersion,
 	}}}
 }
 
@@ -27,7 +28,7 @@ func helloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
 func helloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	h := m.GetHello()
 	if h == nil {
-		return "", session.Hello{}, &session.FieldError{Field: "message", Limit: "hello first"}
+		return "", session.Hello{}, &session.FieldError{Field: "message", Limit: "a hello first"}
 	}
 	node, err := nodeFrom("hello.node", h.GetNode())
 	if err != nil {
@@ -37,7 +38,7 @@ func helloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 		return "", session.Hello{}, &session.FieldError{Field: "hello.cluster_id", Limit: fmt.Sprintf("1 to %d bytes", maxClusterID)}
 	}
 	return h.GetClusterId(), session.Hello{
-		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(),
+		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(), LogVersion: h.GetLogVersion(),
 	}, nil
 }
 
@@ -49,8 +50,14 @@ func learnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 			Term:       m.Answer.Term,
 			Attachment: m.Answer.Attachment,
 			VouchAge:   durationpb.New(max(m.Answer.VouchAge, 0)),
+			ProcessAge: durationpb.New(max(m.Answer.ProcessAge, 0)),
+			Credit:     durationpb.New(max(m.Answer.Credit, 0)),
 			Touches:    m.Answer.Touches,
 			Last:       m.Answer.Last,
+			Applied:    m.Answer.Applied,
+
+			DigestIndex: m.Answer.Digest.Index,
+			Digest:      digestBytes(m.Answer.Digest),
 		}}}, nil
 	case m.Request != nil:
 		r, err := requestProto(m.Request)
@@ -64,16 +71,11 @@ func learnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 func learnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
 	switch m := m.GetMessage().(type) {
 	case *peerv1.LearnerMessage_Answer:
-		a := m.Answer
-		age, err := durationFrom("answer.vouch_age", a.GetVouchAge(), notNegative)
-		return session.LearnerMessage{Answer: &session.Answer{
-			Round:      a.GetRound(),
-			Term:       a.GetTerm(),
-			Attachment: a.GetAttachment(),
-			VouchAge:   age,
-			Touches:    a.GetTouches(),
-			Last:       a.GetLast(),
-		}}, err
+		a, err := answerFrom(m.Answer)
+		if err != nil {
+			return session.LearnerMessage{}, within("answer", err)
+		}
+		return session.LearnerMessage{Answer: a}, nil
 	case *peerv1.LearnerMessage_Request:
 		r, err := requestFrom(m.Request)
 		if err != nil {
@@ -83,6 +85,39 @@ func learnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
 	default:
 		return session.LearnerMessage{}, &session.FieldError{Field: "message", Limit: "answer or request, after one hello"}
 	}
+}
+
+func answerFrom(p *peerv1.Answer) (*session.Answer, error) {
+	vouches, err := durationFrom("vouch_age", p.GetVouchAge(), notNegative)
+	if err != nil {
+		return nil, err
+	}
+	process := vouches // as far as a node of a former release says
+	if p.GetProcessAge() != nil {
+		if process, err = durationFrom("process_age", p.GetProcessAge(), notNegative); err != nil {
+			return nil, err
+		}
+	}
+	credit, err := durationFrom("credit", p.GetCredit(), notNegative)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := digestFrom("digest", p.GetDigestIndex(), p.GetDigest())
+	if err != nil {
+		return nil, err
+	}
+	return &session.Answer{
+		Round:      p.GetRound(),
+		Term:       p.GetTerm(),
+		Attachment: p.GetAttachment(),
+		VouchAge:   vouches,
+		ProcessAge: process,
+		Credit:     credit,
+		Touches:    p.GetTouches(),
+		Last:       p.GetLast(),
+		Applied:    p.GetApplied(),
+		Digest:     digest,
+	}, nil
 }
 
 func requestProto(r *session.Request) (*peerv1.Request, error) {
@@ -189,6 +224,9 @@ func leaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 			Good:       m.Heartbeat.Good,
 			Confirmed:  m.Heartbeat.Confirmed,
 			Attachment: m.Heartbeat.Attachment,
+			VotesFrom:  m.Heartbeat.VotesFrom,
+			Compare:    m.Heartbeat.Compare,
+			Compared:   comparisonProto(m.Heartbeat.Compared),
 		}
 		for _, id := range m.Heartbeat.NotTaken {
 			h.NotTaken = append(h.NotTaken, uint64(id))
@@ -209,12 +247,19 @@ func leaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	case *peerv1.LeaderMessage_Heartbeat:
 		h := m.Heartbeat
 		notTaken, err := idsFrom("heartbeat.not_taken", h.GetNotTaken(), math.MaxInt)
+		if err != nil {
+			return session.LeaderMessage{}, err
+		}
+		compared, err := comparisonFrom(h.GetCompared())
 		return session.LeaderMessage{Heartbeat: &session.Heartbeat{
 			Round:      h.GetRound(),
 			Good:       h.GetGood(),
 			Confirmed:  h.GetConfirmed(),
 			NotTaken:   notTaken,
 			Attachment: h.GetAttachment(),
+			VotesFrom:  h.GetVotesFrom(),
+			Compare:    h.GetCompare(),
+			Compared:   compared,
 		}}, err
 	case *peerv1.LeaderMessage_Reply:
 		r, err := replyFrom(m.Reply)

@@ -231,7 +231,7 @@ func TestTheLastMessageIsWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubbles.Test(t, func(t *testing.T) {
 				h := &peerHandler{
-					cfg:  PeerConfig{ClusterID: "c", HelloTimeout: time.Second},
+					cfg:  PeerConfig{ClusterID: "c", HelloTimeout: time.Second, Silence: time.Minute},
 					port: &port{logger: hclog.NewNullLogger(), stopping: make(chan struct{})},
 					follower: followFunc(func(_ context.Context, _ session.Hello, l LeaderLink) error {
 						return welcome(l)

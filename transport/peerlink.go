@@ -103,7 +103,7 @@ func (l *PeerLink) begin(ctx context.Context, clusterID string, hello session.He
 		return err
 	}
 	if first.Welcome == nil {
-		return &session.FieldError{Field: "message", Limit: "welcome first"}
+		return &session.FieldError{Field: "message", Limit: "a welcome first"}
 	}
 	l.first = &first
 	return nil

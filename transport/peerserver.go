@@ -24,9 +24,15 @@ const (
 	helloTimeout = 5 * time.Second
 	// flushWait is how long a stream that ends may take to write its last message.
 	flushWait = 500 * time.Millisecond
+	// peerIdle is how long a connection may have no stream: a learner opens one at once, and closes the connection with it.
+	peerIdle = 10 * time.Second
+	// learnerSilence is how long a learner may say nothing. It answers each heartbeat, and there is one every interval.
+	learnerSilence = time.Minute
 	// peerLogInterval keeps a peer that tries again and again from filling the log.
 	peerLogInterval = 10 * time.Second
 )
+
+const followMethod = peerv1.PeerService_Follow_FullMethodName
 
 // Follower takes the streams of learners. Follow serves one until it ends, ctx ends or the node leads no more; the link
 // ends when Follow has returned. The error becomes the stream's status: [session.NotLeaderError] where nobody leads.
@@ -52,6 +58,8 @@ type PeerConfig struct {
 	Member func(session.Node) bool
 	// HelloTimeout is how long a stream may wait with its first message; default 5 s.
 	HelloTimeout time.Duration
+	// Silence is how long a stream may be silent after it; default 1 min. It should be well above the interval of heartbeats.
+	Silence time.Duration
 	// MaxMessageBytes is the largest message a peer may send; default 4 MiB.
 	MaxMessageBytes int
 	// MaxConnections is the number of connections; default 256.
@@ -70,6 +78,7 @@ type PeerServer struct {
 func NewPeerServer(cfg PeerConfig, follower Follower) *PeerServer {
 	cfg.Logger = or(cfg.Logger, hclog.NewNullLogger())
 	cfg.HelloTimeout = or(cfg.HelloTimeout, helloTimeout)
+	cfg.Silence = or(cfg.Silence, learnerSilence)
 	p := newPort(portConfig{
 		logger:           cfg.Logger,
 		credentials:      cfg.Credentials,
@@ -79,6 +88,7 @@ func NewPeerServer(cfg PeerConfig, follower Follower) *PeerServer {
 		keepaliveTime:    or(cfg.KeepaliveTime, 2*time.Second),
 		keepaliveTimeout: or(cfg.KeepaliveTimeout, 2*time.Second),
 		ping:             time.Second,
+		maxIdle:          peerIdle,
 	})
 	peerv1.RegisterPeerServiceServer(p.grpc, &peerHandler{
 		cfg: cfg, follower: follower, port: p, refusals: rate.Sometimes{Interval: peerLogInterval},
@@ -123,12 +133,16 @@ func (h *peerHandler) follow(stream peerStream) error {
 		}
 	})
 	link := newLeaderLink(ctx, cancel)
-	h.port.pumps.Go(func() { link.read(stream.Recv) })
+	h.port.pumps.Go(func() { link.read(stream.Recv, h.cfg.Silence) })
 	hello, err := h.hello(ctx, link)
 	if err != nil {
 		h.refused(hello.Node, err)
 		return err
 	}
+	// Until it has said which member it is, a connection makes room for others when places are short.
+	wire := wireOf(stream.Context())
+	h.port.crowd.engage(&wire.seat)
+	defer h.port.crowd.disengage(&wire.seat)
 	h.port.pumps.Go(func() { link.write(stream.Send) })
 	err = h.follower.Follow(ctx, hello, link)
 	link.flush()
@@ -185,7 +199,7 @@ type leaderLink struct {
 	ended, written chan struct{}
 
 	mu sync.Mutex
-	// bad says why a message of the peer was not valid. guarded by mu
+	// bad says why a message of the peer was not valid, or that none came. guarded by mu
 	bad error
 }
 
@@ -197,19 +211,33 @@ func newLeaderLink(ctx context.Context, cancel context.CancelCauseFunc) *leaderL
 	}
 }
 
-func (l *leaderLink) read(recv func() (*peerv1.LearnerMessage, error)) {
+// read reads what the learner says, until it has been silent for too long.
+func (l *leaderLink) read(recv func() (*peerv1.LearnerMessage, error), silence time.Duration) {
+	timer := time.AfterFunc(silence, func() {
+		l.refuse(fmt.Errorf("hearing nothing for %s: %w", silence, context.DeadlineExceeded))
+	})
+	defer timer.Stop()
 	for {
 		m, err := recv()
 		if err != nil {
 			l.cancel(fmt.Errorf("reading from the peer: %w", Domain(err)))
 			return
 		}
+		timer.Reset(silence)
 		select {
 		case l.in <- m:
 		case <-l.ctx.Done():
 			return
 		}
 	}
+}
+
+// refuse ends the stream for what the peer said, or did not say.
+func (l *leaderLink) refuse(err error) {
+	l.mu.Lock()
+	l.bad = err
+	l.mu.Unlock()
+	l.cancel(err)
 }
 
 func (l *leaderLink) write(send func(*peerv1.LeaderMessage) error) {
@@ -248,10 +276,7 @@ func (l *leaderLink) Recv() (session.LearnerMessage, error) {
 		m, err := learnerFrom(p)
 		if err != nil {
 			err = fmt.Errorf("message of the peer: %w", err)
-			l.mu.Lock()
-			l.bad = err
-			l.mu.Unlock()
-			l.cancel(err)
+			l.refuse(err)
 			return session.LearnerMessage{}, err
 		}
 		return m, nil

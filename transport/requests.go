@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
@@ -47,9 +49,10 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 	return nil
 }
 
-// failuresProto returns nil for none. Those in a row that failed with the same error value share its detail, of which each would be larger than
-// all else that is said of a session. Of more ends than a client can name in one request, all at once when a crowd of sessions has ended, the
-// certificates are left out: the news of each end has one.
+// failuresProto returns nil for none. Those in a row that failed with the same error value share its detail, of which
+// each would be larger than all else that is said of a session. Of more ends and moves than a client can name in one
+// request, all at once when a crowd of sessions has ended, the certificates and the holders are left out: the news of
+// each end has one, and so has that of each move.
 func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
 	if len(failures) == 0 {
 		return nil
@@ -60,8 +63,11 @@ func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
 	var detail *holdfastv1.ErrorDetail
 	for i, f := range failures {
 		err := f.Err
-		if crowd && errors.Is(err, session.ErrExpired) {
+		switch {
+		case crowd && errors.Is(err, session.ErrExpired):
 			err = session.ErrExpired
+		case crowd && errors.Is(err, session.ErrMoved):
+			err = session.ErrMoved
 		}
 		if err != former { //nolint:errorlint // the same value is meant: errors that are alike may say different things
 			former, detail = err, Detail(err)
@@ -79,7 +85,7 @@ func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
 	if err = c.places.Admit(time.Now(), Arrival{Kind: Opens, Open: r.RequestID}); err != nil {
 		return err
 	}
-	err = c.run(ctx, o.GetSeq(), request{open: true}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+	err = c.run(ctx, o.GetSeq(), request{open: true, bytes: proto.Size(o)}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
 		g, failed := c.conn.Open(ctx, r)
 		if failed != nil {
 			c.places.Unserved(time.Now(), Opens, failed)
@@ -103,7 +109,7 @@ func (c *connection) resume(ctx context.Context, p *holdfastv1.Resume) error {
 	if err = c.places.Admit(time.Now(), Arrival{Kind: Resumes, Session: r.Token.ID}); err != nil {
 		return err
 	}
-	err = c.run(ctx, p.GetSeq(), request{resume: r.Token.ID}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+	err = c.run(ctx, p.GetSeq(), request{resume: r.Token.ID, bytes: proto.Size(p)}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
 		g, failed := c.conn.Resume(ctx, r)
 		if failed != nil {
 			c.places.Unserved(time.Now(), Resumes, failed)
@@ -124,12 +130,12 @@ func (c *connection) close(ctx context.Context, p *holdfastv1.Close) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, p.GetSeq(), request{}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+	return c.run(ctx, p.GetSeq(), request{bytes: proto.Size(p)}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
 		if err := c.conn.Close(ctx, token); err != nil {
 			return nil, session.Token{}, err
 		}
 		if c.roster.forget(token.ID) {
-			c.server.stats.sessions.Add(-1)
+			c.count(-1)
 		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: p.GetSeq()}}}, session.Token{}, nil
 	})
@@ -140,12 +146,18 @@ type work func(context.Context) (*holdfastv1.ServerMessage, session.Token, error
 
 // run does work in a goroutine of its own, which connect waits for. The error says why it was not started.
 func (c *connection) run(ctx context.Context, seq uint64, q request, do work) error {
+	q.bytes += requestBytes
+	if err := c.wire.reserve(q.bytes); err != nil {
+		return err
+	}
 	q, err := c.roster.begin(q)
 	if err != nil {
+		c.wire.add(-q.bytes)
 		return err
 	}
 	go func() {
 		defer c.roster.done()
+		defer c.wire.add(-q.bytes)
 		answer, token, err := c.guarded(ctx, do)
 		c.roster.release()
 		if err != nil {
@@ -154,7 +166,7 @@ func (c *connection) run(ctx context.Context, seq uint64, q request, do work) er
 			c.out.add(answer)
 		}
 		waited, change := c.roster.answered(q, token)
-		c.server.stats.sessions.Add(int64(change))
+		c.count(change)
 		for _, e := range waited {
 			c.tell(e)
 		}

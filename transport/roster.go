@@ -15,6 +15,8 @@ import (
 // to an older one, is not told at all: the client would give up a session that it holds. Safe for concurrent use.
 type roster struct {
 	maxSessions, maxRequests int
+	// engage is told, with mu held, when the stream begins or ceases to serve something: a session, or a request under way.
+	engage func(begins bool)
 
 	mu sync.Mutex
 	// sessions were opened or resumed through this stream and have not ended or moved, with the standing of the newest attachment that the client was granted. guarded by mu
@@ -29,6 +31,8 @@ type roster struct {
 	upgrades map[session.ID]int
 	// held are events that wait for an answer. guarded by mu
 	held map[session.ID]event
+	// engaged: the stream serves something. guarded by mu
+	engaged bool
 	// draining takes no more requests; idle is closed when draining and none is running. guarded by mu
 	draining bool
 	idle     chan struct{}
@@ -46,8 +50,8 @@ func standing(t session.Token) uint64 {
 type event struct {
 	id          session.ID
 	certificate *session.Certificate
-	// moved is the standing of the attachment that the session was moved to.
-	moved uint64
+	// moved is the standing of the attachment that the session was moved to, instance the client process that moved it.
+	moved, instance uint64
 	// newest is the number of the newest open when it happened: a session it is about was not opened by a later one.
 	newest uint64
 }
@@ -61,11 +65,13 @@ type request struct {
 	upgrade session.ID
 	// number is that of an open under way.
 	number uint64
+	// bytes is about what it costs while it is under way.
+	bytes int
 }
 
-func newRoster(maxSessions, maxRequests int) *roster {
+func newRoster(maxSessions, maxRequests int, engage func(begins bool)) *roster {
 	return &roster{
-		maxSessions: maxSessions, maxRequests: maxRequests,
+		maxSessions: maxSessions, maxRequests: maxRequests, engage: engage,
 		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{}, upgrades: map[session.ID]int{},
 		held: map[session.ID]event{}, idle: make(chan struct{}),
 	}
@@ -86,6 +92,7 @@ func (r *roster) begin(q request) (request, error) {
 	}
 	r.running++
 	r.requests++
+	r.weigh()
 	if q.open {
 		r.newest++
 		q.number = r.newest
@@ -127,6 +134,7 @@ func (r *roster) answered(q request, granted session.Token) (waited []event, cha
 		r.sessions[granted.ID] = max(r.sessions[granted.ID], standing(granted))
 	}
 	change += len(r.sessions)
+	r.weigh()
 	if len(r.held) == 0 {
 		return nil, change
 	}
@@ -155,6 +163,7 @@ func (r *roster) done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
+	r.weigh()
 	r.ifIdle()
 }
 
@@ -201,7 +210,23 @@ func (r *roster) forget(id session.ID) bool {
 	defer r.mu.Unlock()
 	_, here := r.sessions[id]
 	delete(r.sessions, id)
+	r.weigh()
 	return here
+}
+
+// idles reports whether the stream serves nothing.
+func (r *roster) idles() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.engaged
+}
+
+// weigh is called with mu held.
+func (r *roster) weigh() {
+	if now := len(r.sessions)+r.running > 0; now != r.engaged {
+		r.engaged = now
+		r.engage(now)
+	}
 }
 
 // drain refuses requests from now on. The channel is closed when none is running.
@@ -228,5 +253,6 @@ func (r *roster) clear() int {
 	defer r.mu.Unlock()
 	n := len(r.sessions)
 	r.sessions = map[session.ID]uint64{} // a map that is cleared keeps its memory
+	r.weigh()
 	return n
 }

@@ -30,6 +30,11 @@ const (
 	hardStopWait = 2 * time.Second
 	// maxHeaderBytes bounds the headers of a call.
 	maxHeaderBytes = 16 << 10
+	// streamWindowBytes and connectionWindowBytes are how much of what a client sends may be under way. gRPC's own windows grow with the
+	// speed of the link, up to 16 MiB a stream that may wait unread.
+	streamWindowBytes, connectionWindowBytes = 256 << 10, 1 << 20
+	// readPatience is how long a client may take nothing of what is written to it.
+	readPatience = 30 * time.Second
 )
 
 // ErrHandlersLeft says that requests were still being served a while after their connections were closed.
@@ -37,11 +42,15 @@ var ErrHandlersLeft = errors.New("requests did not end after their connections w
 
 // port is what the client port and the peer port have in common: a gRPC server with bounds, and its end.
 type port struct {
-	logger         hclog.Logger
-	grpc           *grpc.Server
-	maxConnections int
-	// crowd bounds those of each address.
+	logger hclog.Logger
+	grpc   *grpc.Server
+	codec  codec
+	// crowd gives connections and calls their places.
 	crowd crowd
+	// ledger bounds what waits on connections; nil: nothing does.
+	ledger *ledger
+	// patience is how long a client may take nothing of what is written to it.
+	patience time.Duration
 	// maxMessageBytes bounds a message from the other side.
 	maxMessageBytes int
 	// state is told by refusals of unary calls that tell it; nil: none does.
@@ -49,14 +58,24 @@ type port struct {
 
 	// stopping is closed when Stop begins: streams end.
 	stopping chan struct{}
-	stop     sync.Once
+	// ended is closed when streams are to end, and calls are served still.
+	ended   chan struct{}
+	endOnce sync.Once
+	stop    sync.Once
 	// pumps are the goroutines that read and write streams. They end a moment after the handler of their stream.
 	pumps sync.WaitGroup
 
-	connections atomic.Int64
-	refused     atomic.Uint64 // connections, crowded those of them for their address
-	crowded     atomic.Uint64
-	panics      atomic.Uint64
+	portCounters
+}
+
+// portCounters count connections and calls.
+type portCounters struct {
+	// told are connections that are served to be told why they have no place.
+	told atomic.Int64
+	// refused are connections, crowded those of them for their address; evicted made room for others.
+	refused, crowded, evicted atomic.Uint64
+	callsRefused              atomic.Uint64
+	panics                    atomic.Uint64
 }
 
 // portConfig is what New*Server make a port of.
@@ -67,38 +86,54 @@ type portConfig struct {
 	maxStreams                            int
 	maxConnections                        int
 	maxPerAddress                         int // connections; 0 is no limit
+	maxCalls                              int // under way on all connections; 0 is no limit
+	maxWaiting, maxRequests               int // bytes of all, 0 is no limit; requests under way on a stream
+	patience                              time.Duration
 	keepaliveTime, keepaliveTimeout, ping time.Duration
+	maxIdle                               time.Duration // how long a connection may have no stream; 0 is for ever
 	state                                 func() *holdfastv1.NodeState
 }
 
 func newPort(c portConfig) *port {
 	p := &port{
 		logger:          c.logger,
-		maxConnections:  c.maxConnections,
-		crowd:           crowd{most: c.maxPerAddress},
+		codec:           newCodec(),
+		crowd:           crowd{limits: crowdLimits{connections: c.maxConnections, perAddress: c.maxPerAddress, calls: c.maxCalls}},
 		maxMessageBytes: c.maxMessageBytes,
+		patience:        or(c.patience, readPatience),
 		state:           c.state,
 		stopping:        make(chan struct{}),
+		ended:           make(chan struct{}),
+	}
+	if c.maxWaiting > 0 {
+		p.ledger = newLedger(int64(c.maxWaiting), c.maxRequests)
 	}
 	if c.credentials == nil {
 		c.credentials = insecure.NewCredentials()
 	}
-	p.grpc = grpc.NewServer(
+	options := []grpc.ServerOption{
 		grpc.Creds(c.credentials),
 		grpc.ConnectionTimeout(connectionTimeout),
 		// Twice the limit, so that a message a little above it is refused by name: gRPC's own refusal has no detail.
-		grpc.MaxRecvMsgSize(2*c.maxMessageBytes),
+		grpc.MaxRecvMsgSize(2 * c.maxMessageBytes),
 		grpc.MaxConcurrentStreams(uint32(c.maxStreams)),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ReadBufferSize(readBufferBytes),
 		grpc.WriteBufferSize(writeBufferBytes),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.keepaliveTime, Timeout: c.keepaliveTimeout}),
+		grpc.StaticStreamWindowSize(streamWindowBytes),
+		grpc.StaticConnWindowSize(connectionWindowBytes),
+		grpc.ForceServerCodecV2(p.codec),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.keepaliveTime, Timeout: c.keepaliveTimeout, MaxConnectionIdle: c.maxIdle}),
 		// gRPC's own default closes the connection of a client that pings more often than every 5 minutes.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.ping, PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(p.unary),
 		grpc.StreamInterceptor(p.stream),
-	)
+	}
+	if c.maxCalls > 0 {
+		options = append(options, grpc.InTapHandle(p.tap))
+	}
+	p.grpc = grpc.NewServer(options...)
 	return p
 }
 
@@ -150,24 +185,44 @@ func (p *port) unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, n
 		}
 	}()
 	defer p.recovered(call.FullMethod, &err)
-	if err := p.measure(req); err != nil {
+	c, bytes := callOf(ctx), proto.Size(messageOf(req))
+	c.speaks()
+	wire := c.wire
+	wire.complete(bytes)
+	if err = c.err(); err != nil {
 		return nil, err
 	}
-	return next(ctx, req)
+	p.crowd.engage(&wire.seat)
+	defer p.crowd.disengage(&wire.seat)
+	if err = p.inspect(messageOf(req), bytes); err != nil {
+		return nil, err
+	}
+	if err = wire.reserve(bytes); err != nil {
+		return nil, err
+	}
+	defer wire.add(-bytes)
+	if answer, err = next(ctx, req); err != nil {
+		return nil, err
+	}
+	return parcel{message: messageOf(answer), account: wire.account}, nil
 }
 
-// measure refuses a message that is larger than the limit.
-func (p *port) measure(m any) error {
-	if message, ok := m.(proto.Message); ok && proto.Size(message) > p.maxMessageBytes {
+// inspect refuses a message that could not be read, or is larger than the limit.
+func (p *port) inspect(m proto.Message, bytes int) error {
+	if err := p.codec.unreadable(m); err != nil {
+		return err
+	}
+	if bytes > p.maxMessageBytes {
 		return &session.LimitError{Name: "max_message_bytes", Limit: strconv.Itoa(p.maxMessageBytes) + " bytes a message"}
 	}
 	return nil
 }
 
-// measured is a stream whose messages are measured.
+// measured is a stream whose messages are measured, both ways.
 type measured struct {
 	grpc.ServerStream
 	port *port
+	call *inbound
 }
 
 // RecvMsg receives the next message, or a LimitError for one that is too large.
@@ -175,15 +230,31 @@ func (m measured) RecvMsg(msg any) error {
 	if err := m.ServerStream.RecvMsg(msg); err != nil {
 		return err
 	}
-	return m.port.measure(msg)
+	bytes := proto.Size(messageOf(msg))
+	m.call.speaks()
+	m.call.wire.complete(bytes)
+	return m.port.inspect(messageOf(msg), bytes)
+}
+
+// SendMsg sends a message, which counts on the connection until it is written.
+func (m measured) SendMsg(msg any) error {
+	return m.ServerStream.SendMsg(parcel{message: messageOf(msg), account: m.call.wire.account})
 }
 
 // stream maps the errors of streams, recovers, and ends streams of others, such as a health watch, when the port stops.
 func (p *port) stream(srv any, s grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer func() { err = p.answer(call.FullMethod, err) }()
 	defer p.recovered(call.FullMethod, &err)
-	s = measured{ServerStream: s, port: p}
+	c := callOf(s.Context())
+	if err = c.err(); err != nil {
+		return err
+	}
+	s = measured{ServerStream: s, port: p, call: c}
 	if ours(call.FullMethod) {
+		if call.FullMethod != connectMethod && call.FullMethod != followMethod { // which say themselves when they serve something
+			p.crowd.engage(&c.wire.seat)
+			defer p.crowd.disengage(&c.wire.seat)
+		}
 		return next(srv, s) // ends by itself, after the requests that are under way
 	}
 	ctx, cancel := context.WithCancel(s.Context())

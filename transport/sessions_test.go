@@ -227,7 +227,7 @@ func TestClusterHealthAndReflection(t *testing.T) {
 		st, err := cluster.GetStatus(t.Context(), &holdfastv1.GetStatusRequest{})
 		want := &holdfastv1.GetStatusResponse{
 			Id: 1, ClusterId: "c", Role: holdfastv1.Role_ROLE_LEADER, Term: 2, Leader: 3, LeaderAddress: "n3:7400", CommitIndex: 4, AppliedIndex: 5,
-			SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", StateDigest: "ab", Version: "v",
+			SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w", StateDigest: "ab", Version: "v",
 			Mode: holdfastv1.Mode_MODE_READ_ONLY,
 		}
 		if err != nil || !proto.Equal(st, want) {

@@ -188,7 +188,7 @@ func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
 func TestAStateIsMadeOnceABatch(t *testing.T) {
 	made := 0
 	state := &holdfastv1.NodeState{}
-	o := newOutbox(100, func() *holdfastv1.NodeState { made++; return state })
+	o := newOutbox(100, new(account), readPatience, func() *holdfastv1.NodeState { made++; return state })
 	for range 2*takeBatch + 1 {
 		o.jeopardyEnded()
 	}

@@ -44,7 +44,7 @@ func idsFrom(field string, ids []uint64, limit int) ([]session.ID, error) {
 	out := make([]session.ID, len(ids))
 	for i, id := range ids {
 		if id == 0 {
-			return nil, &session.FieldError{Field: field, Limit: "ids that are not 0"}
+			return nil, &session.FieldError{Field: field, Limit: "must hold no 0"}
 		}
 		out[i] = session.ID(id)
 	}
@@ -96,7 +96,7 @@ func resumeFrom(r resuming) (session.ResumeRequest, error) {
 		return session.ResumeRequest{}, err
 	}
 	if r.GetInstance() == 0 {
-		return session.ResumeRequest{}, &session.FieldError{Field: "instance", Limit: "64 random bits, " + notZero}
+		return session.ResumeRequest{}, &session.FieldError{Field: "instance", Limit: "64 random bits that are not all zero"}
 	}
 	if r.GetAttempt() == 0 {
 		return session.ResumeRequest{}, &session.FieldError{Field: "attempt", Limit: "1 or more"}

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
@@ -45,7 +44,7 @@ func visitorOf(ctx context.Context) (Visitor, error) {
 	switch names := md[principalKey]; {
 	case len(names) == 0:
 	case len(names) > 1 || !ValidPrincipal(names[0]):
-		return Visitor{}, &session.FieldError{Field: principalKey, Limit: "once, " + PrincipalLimit()}
+		return Visitor{}, &session.FieldError{Field: principalKey, Limit: "must be given once, and be " + PrincipalLimit()}
 	default:
 		v.Principal = names[0]
 	}
@@ -74,41 +73,4 @@ func addressOf(a net.Addr) netip.Addr {
 		ip = netip.PrefixFrom(ip, 64).Masked().Addr()
 	}
 	return ip
-}
-
-// crowd counts the open connections of each address. Those are no more than the port's own limit lets in. Safe for concurrent use.
-type crowd struct {
-	most int // 0 is no limit
-
-	mu   sync.Mutex
-	open map[netip.Addr]int // guarded by mu
-}
-
-// enter takes a place for a connection from an address, or reports that there is none.
-func (c *crowd) enter(a netip.Addr) bool {
-	if c.most <= 0 {
-		return true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open[a] >= c.most {
-		return false
-	}
-	if c.open == nil {
-		c.open = map[netip.Addr]int{}
-	}
-	c.open[a]++
-	return true
-}
-
-// leave gives the place back.
-func (c *crowd) leave(a netip.Addr) {
-	if c.most <= 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open[a]--; c.open[a] <= 0 {
-		delete(c.open, a)
-	}
 }

@@ -9,14 +9,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
-	"io"
 	"math/big"
 	"net"
 	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -323,56 +321,6 @@ func TestNameThatIsNoneIsRefused(t *testing.T) {
 		}
 		if field, ok := errors.AsType[*session.FieldError](Domain(err)); !ok || field.Field != principalKey {
 			t.Errorf("got %v, want the field %s", err, principalKey)
-		}
-	})
-}
-
-func TestConnectionsPerAddress(t *testing.T) {
-	c := crowd{most: 2}
-	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	for i, want := range []bool{true, true, false} {
-		if got := c.enter(one); got != want {
-			t.Errorf("connection %d of an address: let in %t, want %t", i+1, got, want)
-		}
-	}
-	if !c.enter(two) {
-		t.Error("another address was not let in")
-	}
-	c.leave(one)
-	if !c.enter(one) || c.enter(one) {
-		t.Error("a place that was given back is one")
-	}
-	for range 2 {
-		c.leave(one)
-	}
-	if c.leave(two); len(c.open) != 0 {
-		t.Errorf("%d addresses are kept that have no connection", len(c.open))
-	}
-
-	bubbles.Test(t, func(t *testing.T) {
-		s, network, stop := clientPort(t, ClientConfig{Gate: GateConfig{ConnectionsPerAddress: 1}}, &fakeService{})
-		defer stop()
-		first, err := network.dial(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() { _, _ = io.Copy(io.Discard, first) }()
-		second, err := network.dial(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := second.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("a second connection of the address read %v, want io.EOF at once", err)
-		}
-		first.Close()
-		synctest.Wait()
-		stream := connected(t, network)
-		send(t, stream, touchMessage(1))
-		if receive(t, stream).GetTouched() == nil {
-			t.Error("the place of a connection that has ended is taken")
-		}
-		if got := s.Stats(); got.Crowded != 1 || got.Refused != 1 || got.Connections != 1 {
-			t.Errorf("stats %+v", got)
 		}
 	})
 }

@@ -45,6 +45,12 @@ func foreign(err error) bool {
 		strings.Contains(said, "unknown service "+holdfastv1.ClusterService_ServiceDesc.ServiceName)
 }
 
+// hungUp reports whether what answered ended the connection before it said anything. gRPC tells that in words alone.
+func hungUp(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "connection reset by peer") || strings.Contains(said, "error reading server preface: EOF")
+}
+
 // brief is the cause at the end of what an error about an endpoint says, for a cell of the endpoint's row.
 func brief(endpoint, said string) string {
 	if i := strings.LastIndex(said, ": "); i >= 0 {
@@ -53,15 +59,18 @@ func brief(endpoint, said string) string {
 	return strings.TrimPrefix(strings.Trim(said, `"`), endpoint+" is ") // gRPC quotes what a connection failed of
 }
 
-// advice says what can be done about a failure; empty when it says enough itself.
-func advice(err error) string {
+// advice says what can be done about a failure of what was asked at endpoints; empty when it says enough itself.
+func advice(err error, endpoints []string) string {
 	switch {
 	case errors.Is(err, session.ErrMoved):
 		return `Take the newest token of the session, or take it over from who has that: "holdfast session hold --token-file FILE" resumes it with an older one too.`
 	case errors.Is(err, session.ErrLagging):
 		return "Ask again a little later, or other nodes with --endpoints. If it stays so, the token was not given by this cluster: take the newest token as it was printed."
 	case foreign(err):
-		return "What answers at --endpoints is not the client port of a Holdfast node, which is 7400 unless set otherwise."
+		return strings.Join(endpoints, ",") + " is not a client port; clients use 7400 unless set otherwise."
+	case errors.Is(err, client.ErrUnreachable) && hungUp(err):
+		return "A node that hangs up before it says anything may have no place for another connection: its log and holdfast_client_connections_refused_total tell, " +
+			"and max_connections is the limit."
 	case errors.Is(err, client.ErrUnreachable):
 		return "Is the cluster running? Its nodes are named by --endpoints or " + endpointsVariable + "."
 	case status.Code(err) == codes.Unimplemented:

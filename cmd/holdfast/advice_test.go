@@ -147,19 +147,19 @@ func foreignServers(t *testing.T) map[string]string {
 
 func TestWhatAnswersIsNoNode(t *testing.T) {
 	for kind, address := range foreignServers(t) {
-		says := "not the client port of a Holdfast node"
+		says := address + " is not a client port; clients use 7400"
 		for _, command := range []string{"cluster status", "ping"} {
 			code, stdout, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "2s", "--endpoints", address)...)
-			if code != exitUnreachable || !strings.Contains(stdout, says) || !strings.Contains(stderr, says) || strings.Contains(stdout+stderr, "rpc error") {
+			if code != exitUnreachable || !strings.Contains(stdout, "not a client port; clients use 7400") || !strings.Contains(stderr, says) || strings.Contains(stdout+stderr, "rpc error") {
 				t.Errorf("%s, %s: exit code %d, %q, %s, want %s", kind, command, code, stderr, stdout, says)
 			}
-			if command == "cluster status" && !strings.Contains(stdout, "  no: not the client port of a Holdfast node  ") {
+			if command == "cluster status" && !strings.Contains(stdout, "  no: not a client port; clients use 7400 unless set otherwise  ") {
 				t.Errorf("%s: no cause in the line of\n%s", kind, stdout)
 			}
 		}
 		for _, command := range []string{"session ls", "session open", "session touch --token " + tokenText, "cluster members"} {
 			code, _, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "1s", "--endpoints", address)...)
-			if code != exitUnreachable || !strings.HasSuffix(stderr, "\nWhat answers at --endpoints is not the client port of a Holdfast node, which is 7400 unless set otherwise.\n") {
+			if code != exitUnreachable || !strings.HasSuffix(stderr, "\n"+address+" is not a client port; clients use 7400 unless set otherwise.\n") {
 				t.Errorf("%s, %s: exit code %d, %q", kind, command, code, stderr)
 			}
 		}
@@ -177,7 +177,7 @@ func TestStatusSaysWhyANodeDoesNotAnswer(t *testing.T) {
 	for said, want := range map[string]string{
 		`ask h:1 for its status: no node of the cluster can be reached: h:1: connection error: desc = "transport: Error while dialing: dial tcp: lookup h: no such host"`: "no such host",
 		"ask h:1 for its status: no node of the cluster can be reached: h:1: no answer in time":                                                                           "no answer in time",
-		"no node of the cluster can be reached: h:1 is not the client port of a Holdfast node":                                                                            "not the client port of a Holdfast node",
+		"no node of the cluster can be reached: h:1 is not a client port; clients use 7400 unless set otherwise":                                                          "not a client port; clients use 7400 unless set otherwise",
 		"no answer": "no answer",
 	} {
 		if got := brief("h:1", said); got != want {
@@ -199,6 +199,17 @@ func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
 	}
 	if late := error(lateError{time.Second}); !errors.Is(late, context.DeadlineExceeded) {
 		t.Errorf("%v is no deadline that passed", late)
+	}
+}
+
+// A node that hangs up says nothing: the advice names the limit that it may have reached.
+func TestAdviceWhenANodeHangsUp(t *testing.T) {
+	for said, want := range map[string]bool{
+		"error reading server preface: connection reset by peer": true, "error reading server preface: EOF": true, "connection refused": false,
+	} {
+		if got := advice(fmt.Errorf("%w: %s", client.ErrUnreachable, said), nil); strings.Contains(got, "max_connections") != want {
+			t.Errorf("%s: %q", said, got)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -28,8 +29,12 @@ type statusView struct {
 	SessionsGlobal   uint64       `json:"sessions_global"`
 	SessionsLocal    uint64       `json:"sessions_local"`
 	SessionsAttached uint64       `json:"sessions_attached"`
+	MaxSessions      uint64       `json:"max_sessions,omitempty"`
+	StateBytes       uint64       `json:"state_bytes"`
+	MaxStateBytes    uint64       `json:"max_state_bytes,omitempty"`
 	Ready            bool         `json:"ready"`
 	NotReadyBecause  string       `json:"not_ready_because,omitempty"`
+	Warning          string       `json:"warning,omitempty"`
 	StateDigest      string       `json:"state_digest,omitempty"`
 	Version          string       `json:"version,omitempty"`
 	Error            string       `json:"error,omitempty"`
@@ -39,7 +44,8 @@ func (c *cli) clusterStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Ask every endpoint for its status", Args: noArgs,
 		Long: `Ask every node named by --endpoints for its status. MODE is read-write while the node hears of a leader with a quorum; read-only
-or no leader while it does not, as its setting read_only is. A node that does not answer has a line that says why; then the
+or no leader while it does not, as its setting read_only is. SESSIONS and STATE, the memory that the replicated state takes, show what
+there is of what max_sessions and max_state_bytes allow. A node that does not answer has a line that says why; then the
 exit code is 1, or 3 when no node answers.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.withClient(cmd.Context(), c.status) },
 	}
@@ -60,7 +66,7 @@ func (c *cli) status(ctx context.Context, cl *client.Client) error {
 	for i := range views {
 		rows = append(rows, statusRow(&views[i]))
 	}
-	headers := []string{"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "ATTACHED", "READY", "VERSION"}
+	headers := []string{"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "STATE", "ATTACHED", "READY", "VERSION"}
 	if err := c.print(views, func() string { return columns(headers, rows) }); err != nil {
 		return err
 	}
@@ -88,7 +94,7 @@ func silentNodes(errs []error) error {
 func statusOf(ctx context.Context, cl *client.Client, endpoint string) (client.Status, error) {
 	st, err := cl.Status(ctx, endpoint)
 	if foreign(err) {
-		err = fmt.Errorf("%w: %s is not the client port of a Holdfast node", client.ErrUnreachable, endpoint)
+		err = fmt.Errorf("%w: %s is not a client port; clients use 7400 unless set otherwise", client.ErrUnreachable, endpoint)
 	}
 	return st, err
 }
@@ -101,7 +107,8 @@ func viewStatus(endpoint string, st client.Status, err error) statusView {
 		Endpoint: endpoint, Node: st.Node, ClusterID: st.ClusterID, Role: st.Role, Mode: modeText(st.Mode), Term: st.Term, Leader: st.Leader,
 		LeaderAddress: st.LeaderAddress, CommitIndex: st.CommitIndex, AppliedIndex: st.AppliedIndex,
 		SessionsGlobal: st.Global, SessionsLocal: st.Local, SessionsAttached: st.Attached,
-		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, StateDigest: st.StateDigest, Version: st.Version,
+		MaxSessions: st.MaxSessions, StateBytes: st.StateBytes, MaxStateBytes: st.MaxStateBytes,
+		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, Warning: st.Warning, StateDigest: st.StateDigest, Version: st.Version,
 	}
 }
 
@@ -115,11 +122,14 @@ func modeText(m session.Mode) string {
 
 func statusRow(v *statusView) []string {
 	if v.Error != "" {
-		return []string{v.Endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " + brief(v.Endpoint, v.Error), "-"}
+		return []string{v.Endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " + brief(v.Endpoint, v.Error), "-"}
 	}
 	ready := yes(v.Ready)
 	if v.NotReadyBecause != "" {
 		ready += ": " + v.NotReadyBecause
+	}
+	if v.Warning != "" {
+		ready += ", warning: " + v.Warning
 	}
 	leader := "-"
 	if v.Leader != 0 {
@@ -127,8 +137,32 @@ func statusRow(v *statusView) []string {
 	}
 	return []string{
 		v.Endpoint, number(v.Node), v.Role, orDash(v.Mode), number(v.Term), leader, number(v.CommitIndex), number(v.AppliedIndex),
-		number(v.SessionsGlobal), number(v.SessionsAttached), ready, orDash(v.Version),
+		share(v.SessionsGlobal, v.MaxSessions, number), share(v.StateBytes, v.MaxStateBytes, bytesText), number(v.SessionsAttached),
+		ready, orDash(v.Version),
 	}
+}
+
+// share shows how much there is of how much there may be, which is 0 while nothing bounds it.
+func share(n, of uint64, text func(uint64) string) string {
+	if of == 0 {
+		return text(n)
+	}
+	return text(n) + "/" + text(of)
+}
+
+// bytesText shows a number of bytes in the largest unit that leaves at least 1, cut to one digit after the point.
+func bytesText(n uint64) string {
+	const units = "KMGT"
+	if n < 1<<10 {
+		return number(n) + "B"
+	}
+	at := (bits.Len64(n) - 1) / 10
+	at = min(at, len(units))
+	tenths := n * 10 >> (10 * at)
+	if tenths%10 == 0 {
+		return number(tenths/10) + units[at-1:at]
+	}
+	return fmt.Sprintf("%d.%d%s", tenths/10, tenths%10, units[at-1:at])
 }
 
 type memberView struct {

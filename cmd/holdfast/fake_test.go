@@ -215,7 +215,7 @@ func (n *fakeNode) moved() {
 	n.mu.Lock()
 	stream := n.stream
 	n.mu.Unlock()
-	_ = stream.Send(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: &holdfastv1.Moved{Ids: []uint64{uint64(livingID)}}}})
+	_ = stream.Send(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: &holdfastv1.Moved{Ids: []uint64{uint64(livingID)}, Instances: []uint64{9}}}})
 }
 
 func certificate() session.Certificate {
@@ -295,7 +295,7 @@ func (n *fakeNode) AllocateIds(_ context.Context, m *holdfastv1.AllocateIdsReque
 func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
 	return &holdfastv1.GetStatusResponse{
 		Id: n.number, ClusterId: "holdfast", Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 3, Leader: 2, LeaderAddress: "n2:7400", CommitIndex: 99,
-		Mode: holdfastv1.Mode_MODE_READ_ONLY, AppliedIndex: 98, SessionsGlobal: 5, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab", Version: "v1",
+		Mode: holdfastv1.Mode_MODE_READ_ONLY, AppliedIndex: 98, SessionsGlobal: 5, MaxSessions: 100, StateBytes: 1600, MaxStateBytes: 2_200_000_000, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab", Version: "v1",
 	}, n.called("status")
 }
 

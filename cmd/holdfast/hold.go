@@ -22,6 +22,9 @@ goes: what happened, the state after it and the one before where that is another
 cluster promises not to expire the session; with -o json one object on each line. States are connecting, connected,
 jeopardy (a node serves the session, and touches may not count), connected read-only, expired, closed and auth failed.
 
+With a token the session is taken over from whoever holds it, with an old token too. It ends here when another process takes
+it over, and is not taken back.
+
 With --read-only the connection stays at a node that is read-only, because it hears of no leader, for want of a better one, which
 is looked for meanwhile. No session is opened or resumed before one is found: until then a line says which read-only node the
 connection is to, and there is no bound on the wait once there has been such a node, also when it is lost.

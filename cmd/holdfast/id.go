@@ -116,7 +116,7 @@ func (l layout) read(text string) (uint64, error) {
 func (c *cli) idDecode() *cobra.Command {
 	var flags layoutFlags
 	cmd := &cobra.Command{
-		Use: "decode ID...", Short: "Show what is in ids: who made them, when, and which of many", Args: cobra.MinimumNArgs(1),
+		Use: "decode ID...", Short: "Show what is in ids: who made them, when, and which of many", Args: arg.Some("ID"),
 		Example: `  holdfast id decode 0x0100000000010000
   holdfast id decode --layout zookeeper 0x10000295bb80000
   holdfast id decode --layout snowflake 1541815603606036480`,

@@ -97,7 +97,7 @@ func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 
 func (c *cli) sessionShow() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show a session, or the certificate of its end", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show a session, or the certificate of its end", Args: arg.One("ID"),
 		Long: `Show a session, or the certificate of its end. The exit code is 1 when the cluster knows neither: ids that never were,
 and sessions that ended long ago.
 

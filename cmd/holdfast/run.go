@@ -61,6 +61,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	arg.Completion(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
@@ -71,7 +72,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		complain(stderr, "See %q.\n", cmd.CommandPath()+" --help")
 		return exitUsage
 	}
-	if next := advice(err); next != "" {
+	if next := advice(err, c.endpoints); next != "" {
 		complain(stderr, "%s\n", next)
 	}
 	if foreign(err) || errors.Is(err, client.ErrUnreachable) {

@@ -160,8 +160,8 @@ func TestClusterStatus(t *testing.T) {
 	}
 	wide := len(n.address)
 	wantOutput(t, strings.Replace(stdout, n.address, strings.Repeat("x", wide), 1),
-		"ENDPOINT"+strings.Repeat(" ", wide-8)+"  NODE  ROLE      MODE       TERM  LEADER  COMMIT  APPLIED  SESSIONS  ATTACHED  READY              VERSION\n"+
-			strings.Repeat("x", wide)+"  1     follower  read-only  3     2       99      98       5         2         no: no good round  v1")
+		"ENDPOINT"+strings.Repeat(" ", wide-8)+"  NODE  ROLE      MODE       TERM  LEADER  COMMIT  APPLIED  SESSIONS  STATE    ATTACHED  READY              VERSION\n"+
+			strings.Repeat("x", wide)+"  1     follower  read-only  3     2       99      98       5/100     1.5K/2G  2         no: no good round  v1")
 	closed := closedPort(t)
 	code, stdout, _ = execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed, "-o", "json")
 	var views []statusView
@@ -206,7 +206,13 @@ func TestExitCodes(t *testing.T) {
 		{"session ls --call-timeout 0s", nil, exitUsage, "positive"},
 		{"session ls --owner 255", nil, exitUsage, "0 to 254"},
 		{"session ls --endpoints localhost", nil, exitUsage, "host:port"},
-		{"session show", nil, exitUsage, "arg"},
+		{"session show", nil, exitUsage, `"holdfast session show" takes one ID, not 0 arguments`},
+		{"session show 0x1 0x2", nil, exitUsage, `"holdfast session show" takes one ID, not 2 arguments`},
+		{"id decode", nil, exitUsage, `"holdfast id decode" takes one ID or more, and was given none`},
+		{"completion nope", nil, exitUsage, `"holdfast completion" takes the name of a shell, bash, fish, powershell, zsh: not "nope"`},
+		{"completion", nil, exitUsage, "none was given"},
+		{"session touch --token-file /", nil, exitUsage, "--token-file: read /: is a directory"},
+		{"session touch --token " + tokenText + ".local", session.ErrMoved, exitFailed, "a local session's, which node 1 alone can touch"},
 		{"session show zz", nil, exitUsage, "hexadecimal"},
 		{"session open --timeout -1s", nil, exitUsage, "positive"},
 		{"session open --label =x", nil, exitUsage, "label"},
@@ -217,8 +223,8 @@ func TestExitCodes(t *testing.T) {
 		{"session upgrade", nil, exitUsage, "--token"},
 		{"session upgrade --token " + tokenText, nil, exitUnreachable, "resumed"},
 		{
-			"session open --local", &session.FieldError{Field: "local", Limit: "only false while the cluster's setting local_sessions is off"}, exitFailed,
-			"local out of range: only false while the cluster's setting local_sessions is off",
+			"session open --local", &session.FieldError{Field: "local", Limit: "false while the cluster's setting local_sessions is off"}, exitFailed,
+			"local must be false while the cluster's setting local_sessions is off",
 		},
 		{"session touch", nil, exitUsage, "--token"},
 		{"session touch --token x", nil, exitUsage, "ID.CREDENTIAL.ATTACHMENT"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -159,7 +160,11 @@ when it can promise nothing now. A session that has been resumed since the token
 					return err
 				}
 				r := results[0]
-				if r.Err != nil {
+				switch {
+				case r.Err != nil && token.Local && errors.Is(r.Err, session.ErrMoved):
+					return fmt.Errorf("touch session %v: its token is a local session's, which node %d alone can touch: name that node with --endpoints, "+
+						"or the session was resumed there since: %w", r.ID, r.ID.Node(), r.Err)
+				case r.Err != nil:
 					return fmt.Errorf("touch session %v: %w", r.ID, r.Err)
 				}
 				return c.print(touchView{idText(r.ID), moment(r.SafeUntil)}, func() string {

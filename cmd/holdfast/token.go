@@ -73,7 +73,7 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 	case f.file != "":
 		file, err := os.Open(f.file)
 		if err != nil {
-			return session.Token{}, usage("token: %w", err)
+			return session.Token{}, usage("--token-file: %w", err)
 		}
 		defer func() { _ = file.Close() }() // it was only read
 		stdin = file
@@ -83,8 +83,11 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 		return parseToken(f.text)
 	}
 	b, err := io.ReadAll(io.LimitReader(stdin, tokenBytes))
-	if err != nil {
-		return session.Token{}, fmt.Errorf("read token: %w", err)
+	switch {
+	case err != nil && f.file != "":
+		return session.Token{}, usage("--token-file: %w", err) // a directory, for one
+	case err != nil:
+		return session.Token{}, fmt.Errorf("read token from standard input: %w", err)
 	}
 	return parseToken(tokenIn(string(b)))
 }

@@ -46,6 +46,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	arg.Completion(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitDone

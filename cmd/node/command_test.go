@@ -180,6 +180,26 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// An address without a port is refused before anything is asked of port 80.
+func TestHealthWantsAPort(t *testing.T) {
+	for _, address := range []string{"127.0.0.1", "localhost:", ""} {
+		want := "node: --address \"" + address + "\": must be host:port, such as 127.0.0.1:7403\n"
+		if code, _, stderr := try(t, nil, "health", "--address", address); code != exitUsage || stderr != want {
+			t.Errorf("%q: got %d, %q, want %d, %q", address, code, stderr, exitUsage, want)
+		}
+	}
+}
+
+func TestCompletionWantsAShell(t *testing.T) {
+	if code, stdout, stderr := try(t, nil, "completion", "nope"); code != exitUsage || stdout != "" ||
+		!strings.Contains(stderr, `takes the name of a shell, bash, fish, powershell, zsh: not "nope"`) {
+		t.Errorf("got %d, %q, %q, want %d and the names of shells", code, stdout, stderr, exitUsage)
+	}
+	if code, stdout, _ := try(t, nil, "completion", "bash"); code != exitDone || !strings.Contains(stdout, "complete ") {
+		t.Errorf("for bash: got %d, and %d bytes", code, len(stdout))
+	}
+}
+
 // At another port of a node health says that it is one, and shows nobody the bytes of another protocol.
 func TestHealthAtAnotherPort(t *testing.T) {
 	server := grpc.NewServer()

@@ -99,13 +99,16 @@ func (d dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 func (d dev) serve(ctx context.Context, stdout, stderr io.Writer) error {
-	group, running := errgroup.WithContext(ctx)
+	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	running, cancel := context.WithCancel(running)
 	defer cancel()
 	logger := newLogger(stderr, d.logLevel, "text")
-	if !logger.IsInfo() { // who asked for no details need not read what nodes say of each other when all go at once
-		defer context.AfterFunc(ctx, func() { logger.SetLevel(hclog.Off) })()
-	}
+	defer context.AfterFunc(ctx, func() {
+		if !logger.IsInfo() { // first: what nodes say of each other while all of them stop is of no use
+			logger.SetLevel(hclog.Off)
+		}
+		cancel()
+	})()
 	nodes, err := d.start(running, group, logger)
 	if err == nil {
 		err = waitReady(running, nodes)

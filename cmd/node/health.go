@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/internal/arg"
+	"holdfast/node"
 )
 
 // maxHealthAnswer bounds what is read of an answer, in bytes.
@@ -27,6 +29,9 @@ func healthCommand() *cobra.Command {
 		Short: "Ask a node whether it serves: exit 0 if it does, 1 if not",
 		Args:  arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !hostPort(address) {
+				return &node.SettingError{Setting: "--address", Value: strconv.Quote(address), Limit: "must be host:port, such as 127.0.0.1:7403"}
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			answer, err := health(ctx, address)
@@ -40,6 +45,12 @@ func healthCommand() *cobra.Command {
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1:7403", "HTTP address of the node, its http_listen")
 	cmd.Flags().Var(arg.Positive(&timeout, 2*time.Second, 0), "timeout", "how long to wait for the answer")
 	return cmd
+}
+
+// hostPort reports whether an address names a port, as every node's own does.
+func hostPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && port != ""
 }
 
 // health returns what the node at an HTTP address says of itself; a node that does not serve is an error.

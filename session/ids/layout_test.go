@@ -214,7 +214,7 @@ func TestLayoutsRefuse(t *testing.T) {
 	} {
 		id, err := tt.layout.Encode(tt.values)
 		wantField(t, err, tt.field)
-		if id != 0 || err == nil || !strings.HasSuffix(err.Error(), ": "+tt.limit) {
+		if id != 0 || err == nil || !strings.HasSuffix(err.Error(), " must be "+tt.limit) {
 			t.Errorf("%s of %v: %#x, %v, want the limit %s", tt.layout.Name(), tt.values, id, err, tt.limit)
 		}
 	}

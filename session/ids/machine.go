@@ -45,7 +45,7 @@ func machineLimit() string { return fmt.Sprintf("0 to %d", MaxMachine) }
 // A mac of less than 2 bytes is a [session.FieldError] of mac, a negative pid one of pid.
 func DeriveMachine(mac net.HardwareAddr, pid int) (Machine, error) {
 	if len(mac) < 2 {
-		return Machine{}, &session.FieldError{Field: "mac", Limit: "2 bytes at least"}
+		return Machine{}, &session.FieldError{Field: "mac", Limit: "at least 2 bytes"}
 	}
 	if pid < 0 {
 		return Machine{}, &session.FieldError{Field: "pid", Limit: "not negative"}
@@ -77,7 +77,7 @@ func HardwareAddress(interfaces []net.Interface) (net.HardwareAddr, error) {
 		}
 	}
 	if found == nil {
-		return nil, &session.FieldError{Field: "mac", Limit: "a network interface that is up and has one"}
+		return nil, &session.FieldError{Field: "mac", Limit: "must come from a network interface that is up and has one"}
 	}
 	return found.HardwareAddr, nil
 }

@@ -172,7 +172,7 @@ func (c SnowflakeConfig) check() error {
 	}
 	switch {
 	case c.Policy != SwitchWorker && len(c.Spares) > 0:
-		return &session.FieldError{Field: "spares", Limit: "none unless the policy is " + SwitchWorker.String()}
+		return &session.FieldError{Field: "spares", Limit: "must be empty unless the policy is " + SwitchWorker.String()}
 	case c.Policy == SwitchWorker && !c.sparesAreDistinct():
 		return &session.FieldError{Field: "spares", Limit: fmt.Sprintf("1 to %d workers, %s, each once and not the machine's own", MaxMachine, machineLimit())}
 	case (c.Policy == RollbackBits) != (c.RollbackBits > 0):

@@ -110,7 +110,7 @@ func TestTokenStolen(t *testing.T) {
 				<-first.session.Done()
 			}
 			for ctx.Err() == nil {
-				s, err := x.Resume(ctx, token) // the token of the open is as good as the newest
+				s, err := x.Resume(ctx, token) // the token of the open: the refusal tells the present attachment (M1)
 				switch {
 				case ctx.Err() != nil && err != nil:
 					return

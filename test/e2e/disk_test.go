@@ -162,8 +162,11 @@ func (c *cluster) refusesOrServes(n int) (refused int) {
 			return true, ""
 		}
 		logs := tail(c.logs(n), 3)
-		if c.restarts(n) > 0 && strings.Contains(logs, "opening the Raft log /data/raft.db: the file is corrupt") &&
-			strings.Contains(logs, "empty it: the leader takes the node in as a new one") {
+		said := false // by bbolt, by the file's own length, or by an entry
+		for _, one := range []string{"opening the Raft log /data/raft.db: the file is corrupt", "/data/raft.db is cut short", "/data/raft.db is damaged"} {
+			said = said || strings.Contains(logs, one)
+		}
+		if c.restarts(n) > 0 && said && strings.Contains(logs, "empty the whole directory: the leader takes the node in as a new one") {
 			refused = 1
 		}
 		return refused > 0, logs

@@ -153,11 +153,11 @@ func asks(t *testing.T, w *world, server session.Service, n byte, credential ses
 // nothingHeard ignores what a connection is told.
 type nothingHeard struct{}
 
-func (nothingHeard) Gone(session.Certificate)        {}
-func (nothingHeard) Moved(session.ID, uint64)        {}
-func (nothingHeard) MovedLocally(session.ID, uint64) {}
-func (nothingHeard) Jeopardy(time.Time, []string)    {}
-func (nothingHeard) JeopardyEnded()                  {}
+func (nothingHeard) Gone(session.Certificate)                {}
+func (nothingHeard) Moved(session.ID, uint64, uint64)        {}
+func (nothingHeard) MovedLocally(session.ID, uint64, uint64) {}
+func (nothingHeard) Jeopardy(time.Time, []string)            {}
+func (nothingHeard) JeopardyEnded()                          {}
 
 // liar is a leader's peer port that says the script.
 type liar struct {

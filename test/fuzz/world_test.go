@@ -130,7 +130,10 @@ func (v view) ShownIndex() uint64        { return v.w.state.ShownIndex() }
 func (v view) Attachment() uint64        { return v.w.state.Attachment() }
 func (v view) Term() uint64              { return term }
 func (v view) CommitIndex() uint64       { return v.w.state.AppliedIndex() }
+func (v view) LastIndex() uint64         { return v.w.state.AppliedIndex() }
 func (v view) Members() []session.Member { return v.w.members }
+
+func (v view) DigestAt(index uint64) ([16]byte, bool) { return v.w.state.DigestAt(index) }
 
 func (v view) Ascend(after session.ID, yield func(session.Session) bool) {
 	v.w.state.Frozen().Ascend(after, yield)

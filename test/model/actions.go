@@ -68,10 +68,24 @@ var actions = []action{
 	{"$a receives a touch of s$n, which it alone knows (L4)", eachNodeAndSession, 15, (*step).touchLocal},
 	{"$a ends s$n, which it alone knows (L3)", eachNodeAndSession, 40, (*step).expireLocal},
 	{"$a asks $b to make $s global (L7)", eachPairAndSession, 5, (*step).upgrade},
+
+	// Of scopes with take-overs only.
+	{"the other process asks $a to take s$n over (M1)", eachNodeAndSession, 5, (*step).takeOver},
 }
 
-// locals is how many of the actions are about local sessions.
-const locals = 3
+// locals and takeOvers are how many of the actions are about local sessions and about take-overs.
+const locals, takeOvers = 3, 1
+
+// offered reports whether a scope has the action with this number.
+func (s *Scope) offered(action int) bool {
+	switch fromEnd := len(actions) - action; {
+	case fromEnd <= takeOvers:
+		return s.TakeOvers > 0
+	case fromEnd <= takeOvers+locals:
+		return s.Local
+	}
+	return true
+}
 
 // counts returns how many values each argument of the action takes in a scope.
 func (p params) counts(scope *Scope) [3]int {
@@ -86,7 +100,7 @@ func (p params) counts(scope *Scope) [3]int {
 	case eachPairAndSession:
 		return [3]int{n, n, s}
 	case eachConnection:
-		return [3]int{n, int(scope.Moves+scope.Upgrades) + 2, s} // attachments count from 1
+		return [3]int{n, int(scope.Moves+scope.TakeOvers+scope.Upgrades) + 2, s} // attachments count from 1
 	case once:
 	}
 	return [3]int{1, 1, 1}
@@ -99,8 +113,8 @@ type event struct{ action, a, b, c uint8 }
 func possible(scope *Scope) []event {
 	var all []event
 	for i, act := range actions {
-		if i >= len(actions)-locals && !scope.Local {
-			break
+		if !scope.offered(i) {
+			continue
 		}
 		counts := act.over.counts(scope)
 		for a := range counts[0] {

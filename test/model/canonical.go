@@ -7,6 +7,9 @@ func (x *step) canonical() {
 	x.forgetVotes()
 	for l := range x.scope.nodes() {
 		x.forgetRounds(l)
+		if x.forInv&I8 == 0 {
+			x.Node[l].Stood = [3]uint8{}
+		}
 		for m := range x.scope.nodes() {
 			k := &x.Link[l][m]
 			if x.forInv&I3 == 0 {
@@ -29,6 +32,9 @@ func (x *step) canonical() {
 
 // old is a moment that is a timeout ago or more, as 0: silence since then is long enough for everything.
 func (x *step) old(t uint8) uint8 {
+	if x.forInv&I8 != 0 && x.scope.Pauses+x.scope.Suspends > 0 {
+		return t // what an owner stalled for since is no silence
+	}
 	if t+x.scope.Timeout <= x.Now {
 		return 0
 	}
@@ -45,7 +51,7 @@ func (x *step) forgetFate(s int) {
 		f.Safe = 0
 	}
 	if x.forInv&I4 == 0 {
-		f.Served, f.ServedAttempt, f.ServedTerm = 0, 0, 0
+		f.Served, f.ServedInstance, f.ServedAttempt, f.ServedTerm = 0, 0, 0, 0
 	}
 }
 
@@ -117,7 +123,7 @@ func (x *step) forgetRounds(l int) {
 // forgetPromises is for searches that look for no broken promise: nobody need know what is confirmed.
 func (k *link) forgetPromises() {
 	k.In, k.Sure, k.Told, k.Refused, k.InAtB = 0, 0, 0, [maxAnswers]uint8{}, [maxRounds]uint8{}
-	k.Answered, k.Heard, k.Sent = 0, 0, [maxAnswers][maxSessions]heard{}
+	k.Answered, k.Heard, k.Sent, k.Left = 0, 0, [maxAnswers][maxSessions]heard{}, [maxSessions]heard{}
 	k.Wire.Sure, k.Wire.List = 0, 0
 }
 
@@ -144,9 +150,18 @@ func (k *link) forgetAnswers() {
 	}
 }
 
+// forgetStalls is for when no stall of the member can matter.
+func (k *link) forgetStalls() {
+	k.Started, k.Stalls, k.Process, k.Credit, k.HeardAt = 0, stalls{}, 0, 0, 0
+	k.Wire.VouchAge, k.Wire.ProcessAge, k.Wire.Credit, k.Wire.Process = 0, 0, 0, 0
+}
+
 func (x *step) forgetGhosts(k *link) {
 	k.Took, k.Wire.Took, k.Old.Took = x.old(k.Took), x.old(k.Wire.Took), x.old(k.Old.Took)
 	k.Idle = min(k.Idle, x.scope.Timeout)
+	if x.scope.Pauses+x.scope.Suspends == 0 {
+		k.HeardAt = 0 // read only when there is something to credit
+	}
 	if x.forInv&I8 == 0 {
 		k.Idle = 0
 	}
@@ -172,12 +187,14 @@ func (x *step) forgetIdleMembers() {
 		if owners&(1<<m) != 0 {
 			continue
 		}
-		x.Node[m].Vouch = 0
+		n := &x.Node[m]
+		n.Vouch, n.Started, n.Incarnation, n.Stalls, n.Covered = 0, 0, 0, stalls{}, 0
 		for l := range x.scope.nodes() {
 			k := &x.Link[l][m]
 			k.forgetPromises()
-			k.OutB, k.OutAt, k.WordB, k.Vouch, k.Silent, k.Took, k.Idle, k.Quiet, k.Complete = 0, 0, 0, 0, 0, 0, 0, 0, 0
-			k.Wire.B, k.Wire.H, k.Wire.VouchAge, k.Wire.Took, k.Wire.Quiet = 0, 0, 0, 0, 0
+			k.OutB, k.OutAt, k.WordB, k.Silent, k.Took, k.Idle, k.Quiet, k.Complete = 0, 0, 0, 0, 0, 0, 0, 0
+			k.forgetStalls()
+			k.Wire.B, k.Wire.H, k.Wire.Took, k.Wire.Quiet = 0, 0, 0, 0
 		}
 	}
 }

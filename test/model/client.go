@@ -1,7 +1,15 @@
 package model
 
-// Clients: one process per session that touches, resumes at any node, and writes. It may do so through connections that a newer one has
-// replaced: a request under way does not know that.
+// Clients: one process per session that touches, resumes at any node, and writes. It may do so through connections
+// that a newer one has replaced: a request under way does not know that. In scopes with take-overs a second process
+// was given the session's token. It takes the session over, the first one takes it back, and so on; resumes of the
+// one that lost it are still under way.
+
+// The processes of a session's clients: the numbers of their instances (M1).
+const (
+	firstProcess uint8 = iota + 1
+	secondProcess
+)
 
 // touch is a request of a session that a node receives through the connection with this attachment (T2).
 func (x *step) touch(i, attachment, s int) bool {
@@ -51,7 +59,28 @@ func (x *step) resume(i, s, _ int) bool {
 	}
 	f.Attempts++
 	n.Request[s] = request{Attempt: f.Attempts, At: n.Mono, Real: x.Now}
+	if x.scope.TakeOvers > 0 {
+		r := &n.Request[s]
+		r.Instance, r.Named, r.Present = firstProcess, f.Named, x.Truth.FSM.Session[s].Attachment
+	}
 	x.say("attempt %d", f.Attempts)
+	return true
+}
+
+// takeOver is the process that does not have the session, and takes it on purpose: it names the attachment that the
+// session has now, which stands in the token that it was given, or in the refusal of its resume (M1).
+func (x *step) takeOver(i, s, _ int) bool {
+	n, f, now := &x.Node[i], &x.Truth.Session[s], x.Truth.FSM.Session[s]
+	if !x.runs(i) || f.Ended != 0 || n.Request[s].Attempt != 0 || now.Alive == 0 || n.FSM.Session[s].Alive == 0 || !x.spend(takenOver, x.scope.TakeOvers) {
+		return false
+	}
+	by := firstProcess
+	if now.Instance != secondProcess {
+		by = secondProcess
+	}
+	f.Attempts++
+	n.Request[s] = request{Attempt: f.Attempts, At: n.Mono, Real: x.Now, Instance: by, Named: now.Attachment, Present: now.Attachment}
+	x.say("process %d, attempt %d, names attachment %d", by, f.Attempts, now.Attachment)
 	return true
 }
 
@@ -66,7 +95,9 @@ func (x *step) forward(i, l, s int) bool {
 		return false
 	}
 	n.Request[s].Sent = 1
-	x.append(l, entry{Kind: moves, Session: uint8(s), Node: uint8(i), Attempt: r.Attempt, Ghost: r.Real})
+	x.append(l, entry{
+		Kind: moves, Session: uint8(s), Node: uint8(i), Attempt: r.Attempt, Instance: r.Instance, Attachment: r.Named, Ghost: r.Real, Present: r.Present,
+	})
 	return true
 }
 
@@ -75,14 +106,17 @@ func (x *step) forward(i, l, s int) bool {
 func (x *step) serve(i, s, _ int) bool {
 	n, r := &x.Node[i], x.Node[i].Request[s]
 	mine := n.FSM.Session[s]
-	if !x.runs(i) || r.Sent == 0 || mine.Alive == 0 || int(mine.Owner) != i || mine.Attempt != r.Attempt || !x.vouched(mine, s) {
+	if !x.runs(i) || r.Sent == 0 || mine.Alive == 0 || int(mine.Owner) != i || mine.Instance != r.Instance || mine.Attempt != r.Attempt || !x.vouched(mine, s) {
 		return false
 	}
 	n.Request[s] = request{}
 	n.Conns[s] |= 1 << mine.Attachment
 	n.Table[s] = touch{Attachment: mine.Attachment, At: n.Mono, Made: mine.Attachment, Void: r.Void} // T4
 	if f := &x.Truth.Session[s]; f.Served < mine.Attachment {
-		f.Served, f.ServedAttempt, f.ServedTerm = mine.Attachment, mine.Attempt, mine.Term
+		f.Served, f.ServedInstance, f.ServedAttempt, f.ServedTerm = mine.Attachment, mine.Instance, mine.Attempt, mine.Term
+	}
+	if f := &x.Truth.Session[s]; mine.Instance == firstProcess {
+		f.Named = max(f.Named, mine.Attachment)
 	}
 	x.say("attachment %d", mine.Attachment)
 	if r.Void == 0 {

@@ -18,12 +18,16 @@ func (x *step) due(l, s int) uint8 {
 		v = epoch
 	}
 	if x.obeys(E1Vouch) {
-		v = max(v, k.Vouch)
+		v = max(v, k.Started)
 	}
 	if x.obeys(E1Lost) && x.lost(l, owner) {
 		v = max(v, k.Silent)
 	}
-	return max(n.Tracker.Deadline[s], v+x.scope.Timeout)
+	due := max(n.Tracker.Deadline[s], v+x.scope.Timeout)
+	if x.obeys(E1Vouch) {
+		due = x.credited(&k.Stalls, due)
+	}
+	return due
 }
 
 // expire decides that a session has expired (E2), pops it from the queue and marks it (E3).
@@ -58,22 +62,28 @@ func (x *step) mark(l, s, _ int) bool {
 	return true
 }
 
-// early says which invariants a decision breaks, once it takes effect. An onlooker knows the newest touch that the owner received
-// and when it took the table of the last answer that the tracker has processed. I1: the owner had been silent about the session
-// for a full timeout when it last spoke, or is it now; what it heard after it last spoke counts only if it has
-// not fallen silent altogether for a full timeout. I8: time in which the tracker's clock stood is no silence of an owner.
+// early says which invariants a decision breaks, once it takes effect. An onlooker knows the newest touch that the
+// owner received and when it took the table of the last answer that the tracker has processed. I1: the owner had been
+// silent about the session for a full timeout when it last spoke, or is it now; what it heard after it last spoke
+// counts only if it has not fallen silent altogether for a full timeout. I8: time in which the tracker's clock stood
+// is no silence of an owner, and time in which the owner did not run is none of its session's, while it is not lost.
 func (x *step) early(l, s int) Invariants {
 	mine, f := x.Node[l].FSM.Session[s], &x.Truth.Session[s]
 	if now := x.Truth.FSM.Session[s]; now.Attachment != mine.Attachment {
 		return 0 // it was moved, or has ended: the FSM will see to that (E3)
 	}
 	k := &x.Link[l][mine.Owner]
-	if f.Known <= k.Took && k.Quiet&(1<<s) != 0 {
-		return 0
-	}
+	quiet := f.Known <= k.Took && k.Quiet&(1<<s) != 0
 	silence := x.Now - max(min(f.Touched, k.Took), f.Known)
-	if silence < x.scope.Timeout {
+	if silence < x.scope.Timeout && !quiet {
 		return I1
+	}
+	stood := x.Node[mine.Owner].stood(max(f.Touched, f.Known), k.Took)
+	if stood > 0 && silence < x.scope.Timeout+stood && !x.lost(l, int(mine.Owner)) {
+		return I8
+	}
+	if quiet {
+		return 0
 	}
 	if f.Touched > k.Took && f.Known <= k.Took && silence-min(silence, k.Idle) < x.scope.Timeout {
 		return I8

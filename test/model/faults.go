@@ -78,7 +78,7 @@ func (x *step) wake(i, _, _ int) bool {
 		return false
 	}
 	if x.stalled(n) {
-		n.Vouch = n.Mono
+		x.stall(n)
 		x.say("it stalled for %d", x.Now-n.RestedAt)
 	}
 	if n.Rest == suspended && x.stalled(n) {
@@ -109,7 +109,7 @@ func (x *step) voidPromises(i int) {
 	}
 	for l := range x.scope.nodes() {
 		k := &x.Link[l][i]
-		k.Sent = [maxAnswers][maxSessions]heard{}
+		k.Sent, k.Left = [maxAnswers][maxSessions]heard{}, [maxSessions]heard{}
 		for s := range k.Wire.Touch {
 			k.Wire.Touch[s].Void |= k.Wire.Touch[s].Has
 		}
@@ -169,6 +169,8 @@ func (x *step) restart(i, _, _ int) bool {
 	if n.Rest == suspended {
 		n.Mono = x.Now
 	}
-	*n = node{Term: n.Term, Voted: n.Voted, Mono: n.Mono, Vouch: n.Mono, Len: n.Len, Log: n.Log}
+	*n = node{
+		Term: n.Term, Voted: n.Voted, Mono: n.Mono, Vouch: n.Mono, Started: n.Mono, Incarnation: n.Incarnation + 1, Len: n.Len, Log: n.Log,
+	}
 	return true
 }

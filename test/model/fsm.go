@@ -13,11 +13,11 @@ func (x *step) apply1(f *fsm, e entry) bool {
 		x.openAll(f, e)
 		return true
 	case moves:
-		if s.Alive == 0 || x.obeys(M1Attempt) && e.Attempt < s.Attempt {
-			return false // M1: an attempt below the newest
+		if s.Alive == 0 || !x.mayMove(s, e) {
+			return false
 		}
 		f.Counter++
-		*s = session{Alive: 1, Owner: e.Node, Attachment: f.Counter, Attempt: e.Attempt, Term: e.Term}
+		*s = session{Alive: 1, Owner: e.Node, Attachment: f.Counter, Instance: e.Instance, Attempt: e.Attempt, Term: e.Term}
 		return true
 	case closes:
 		if s.Alive == 0 || x.obeys(E3Attachment) && e.Attachment != s.Attachment || x.obeys(E3Term) && e.Decided != e.Term {
@@ -32,6 +32,15 @@ func (x *step) apply1(f *fsm, e entry) bool {
 		return s.Alive == 1 && (!x.obeys(M2) || e.Attachment == s.Attachment)
 	}
 	return true
+}
+
+// mayMove says whether a move takes a living session (M1): not by an attempt below the newest of its process, and not
+// for another process that has not heard of the present one.
+func (x *step) mayMove(s *session, e entry) bool {
+	if e.Instance == s.Instance {
+		return e.Attempt >= s.Attempt || !x.obeys(M1Attempt)
+	}
+	return s.Instance == 0 || e.Attachment == s.Attachment || !x.obeys(M1Named)
 }
 
 // openAll is the first entry of every history.
@@ -54,7 +63,7 @@ func (x *step) committed(e entry) {
 	f := &x.Truth.Session[e.Session]
 	switch e.Kind {
 	case moves:
-		x.moved(f, e)
+		x.moved(f, e, before)
 	case upgrades:
 		x.becameGlobal(f, e)
 	case closes:
@@ -66,9 +75,12 @@ func (x *step) committed(e entry) {
 	}
 }
 
-func (x *step) moved(f *fate, e entry) {
-	if e.Attempt < f.ServedAttempt {
+func (x *step) moved(f *fate, e entry, before session) {
+	if e.Instance == f.ServedInstance && e.Attempt < f.ServedAttempt {
 		x.breaks(I4, "attempt %d takes the session from the connection of attempt %d", e.Attempt, f.ServedAttempt)
+	}
+	if e.Instance != before.Instance && e.Present < before.Attachment {
+		x.breaks(I4, "process %d takes the session from process %d, whose attachment %d is newer than its request", e.Instance, before.Instance, before.Attachment)
 	}
 	f.Touched, f.Known = max(f.Touched, e.Ghost), max(f.Known, e.Ghost)
 	x.unquiet(e.Session)

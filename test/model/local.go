@@ -56,11 +56,14 @@ func (x *step) expireLocal(i, s, _ int) bool {
 	if !x.runs(i) || one.On == 0 || one.Flight == 1 && x.obeys(L8Stays) || n.Mono-one.Last < x.scope.Timeout {
 		return false
 	}
-	if x.obeys(L3) && n.Mono-n.Vouch < x.scope.Timeout && n.Vouch != 0 {
+	if x.obeys(L3) && n.Mono < x.credited(&n.Stalls, one.Last+x.scope.Timeout) {
 		return false
 	}
 	if x.Now-one.Real < x.scope.Timeout {
 		x.breaks(I1, "a touch was received at %d", one.Real)
+	}
+	if stood := n.stood(one.Real, x.Now); stood > 0 && x.Now-one.Real < x.scope.Timeout+stood {
+		x.breaks(I8, "its node did not run for %d since", stood)
 	}
 	if x.Now < f.Safe {
 		x.breaks(I3, "the client was promised to be safe until %d", f.Safe)

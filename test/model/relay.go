@@ -25,7 +25,8 @@ func (x *step) connect(m, l, _ int) bool {
 		k.hush(t.Clock)
 	}
 	fresh := link{
-		Match: k.Match, Open: 1, Up: 1, Complete: 1, Voted: k.Voted, WordB: k.WordB, Vouch: k.Vouch, Silent: k.Silent,
+		Match: k.Match, Open: 1, Up: 1, Complete: 1, Voted: k.Voted, WordB: k.WordB, Silent: k.Silent,
+		Started: k.Started, Stalls: k.Stalls, Process: k.Process, Credit: k.Credit, HeardAt: k.HeardAt,
 		Took: k.Took, Idle: k.Idle, Quiet: k.Quiet, Old: k.Old,
 	}
 	if k.Wire.Kind == answer && !x.obeys(T6) {
@@ -38,7 +39,7 @@ func (x *step) connect(m, l, _ int) bool {
 
 // endAtRelay is the end of a stream as the relay does or sees it. An answer that it sent may still arrive.
 func (k *link) endAtRelay() {
-	k.Up, k.Complete, k.Answered, k.Heard, k.Sent = 0, 0, 0, 0, [maxAnswers][maxSessions]heard{}
+	k.Up, k.Complete, k.Answered, k.Heard, k.Sent, k.Left = 0, 0, 0, 0, [maxAnswers][maxSessions]heard{}, [maxSessions]heard{}
 	if k.Wire.Kind != answer {
 		k.Wire = message{}
 	}
@@ -110,13 +111,16 @@ func (x *step) swap(m, l int) {
 	}
 }
 
-// vouchAge is for how long the relay had been able to vouch when it took the table (E1); not at all if it stalled since. A process that
-// started before the history began always was.
-func (n *node) vouchAge(taken uint8) uint8 {
-	if n.Vouch == 0 {
-		return forever
+// ages are for how long the relay had been able to vouch, and its process had run, when it took the table (E1); not
+// at all if that began since. A process that started before the history began always was.
+func (n *node) ages(taken uint8) (vouch, process uint8) {
+	age := func(since uint8) uint8 {
+		if since == 0 {
+			return forever
+		}
+		return max(taken, since) - since
 	}
-	return max(taken, n.Vouch) - n.Vouch
+	return age(n.Vouch), age(n.Started)
 }
 
 // answer ends it: h is read after the table was taken, touches of other attachments are left out, ages are made.
@@ -135,17 +139,33 @@ func (x *step) answer(m, l, _ int) bool {
 	if !x.obeys(T4) {
 		w.At = n.Mono
 	}
-	w.VouchAge = n.vouchAge(w.At)
+	w.VouchAge, w.ProcessAge = n.ages(w.At)
+	w.Credit, w.Process = n.Stalls.total(), n.Incarnation
 	k.Complete = 0
 	k.Answered++
 	for s := range x.scope.sessions() {
 		k.Sent[k.Answered%maxAnswers][s] = x.report(m, l, s)
 	}
+	k.outgrow(x.scope.Remembers)
 	w.At = 0
 	if m == l {
 		return x.receive(l, m, 0) // the leader's own is a call
 	}
 	return true
+}
+
+// outgrow forgets the oldest answer when there are more than so many, 0 for all. A later confirmation covers it.
+func (k *link) outgrow(most uint8) {
+	if most == 0 || k.Answered <= k.Heard+most {
+		return
+	}
+	oldest := &k.Sent[(k.Answered-most)%maxAnswers]
+	for s, h := range oldest {
+		if h.Attachment != 0 {
+			k.Left[s] = h
+		}
+	}
+	*oldest = [maxSessions]heard{}
 }
 
 // report makes a touch ready to be sent, unless it is left out, and returns what can be confirmed of it.
@@ -171,20 +191,35 @@ func (x *step) report(m, l, s int) (confirmable heard) {
 
 // confirm takes from a heartbeat which answers are confirmed, less the touches that were not taken (S1), and promises on it.
 func (x *step) confirm(m, l int) {
-	n, k := &x.Node[m], &x.Link[l][m]
-	for c := newest(k.Heard, k.Answered); c <= k.Wire.Sure; c++ {
-		for s, h := range k.Sent[c%maxAnswers] {
-			if h.Attachment == 0 || k.Wire.List&(1<<s) != 0 {
-				continue
-			}
-			if had := n.Confirmed[s]; had.Attachment < h.Attachment || had.Attachment == h.Attachment && had.At < h.At {
-				n.Confirmed[s] = h
-				x.promise(m, s)
-			}
+	k := &x.Link[l][m]
+	covered := x.scope.Remembers == 0 || k.Wire.Sure+x.scope.Remembers > k.Answered // an answer that is remembered, so all before it
+	for s := range k.Left {
+		if k.Wire.List&(1<<s) != 0 && (covered || x.obeys(S1Forgotten)) {
+			k.Left[s] = heard{}
 		}
-		k.Sent[c%maxAnswers] = [maxSessions]heard{}
+	}
+	if covered {
+		x.confirmed1(m, &k.Left, 0)
+	}
+	for c := newest(k.Heard, k.Answered); c <= k.Wire.Sure; c++ {
+		x.confirmed1(m, &k.Sent[c%maxAnswers], k.Wire.List)
 	}
 	k.Heard = max(k.Heard, k.Wire.Sure)
+}
+
+// confirmed1 takes the touches of an answer as confirmed, less those of a list, and forgets them.
+func (x *step) confirmed1(m int, touches *[maxSessions]heard, list uint8) {
+	n := &x.Node[m]
+	for s, h := range touches {
+		if h.Attachment == 0 || list&(1<<s) != 0 {
+			continue
+		}
+		if had := n.Confirmed[s]; had.Attachment < h.Attachment || had.Attachment == h.Attachment && had.At < h.At {
+			n.Confirmed[s] = h
+			x.promise(m, s)
+		}
+	}
+	*touches = [maxSessions]heard{}
 }
 
 // promise answers a keep-alive (S3). A client may send one whenever it likes, so one comes as soon as there is something to promise;

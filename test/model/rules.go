@@ -26,6 +26,9 @@ const (
 	T6
 	E1Term
 	E1Vouch
+	E1Credit
+	E1Grace
+	E1GraceOfOne
 	E1Lost
 	E2Word
 	E2Round
@@ -35,12 +38,14 @@ const (
 	E4Unknown
 	E4Deadline
 	S1List
+	S1Forgotten
 	S1Round
 	S1Order
 	S2Move
 	S5
 	S5Pending
 	M1Attempt
+	M1Named
 	M2
 	M3Leader
 	M3Term
@@ -78,6 +83,9 @@ var rules = [ruleCount]struct{ name, without string }{
 	T6:           {"T6", "an answer on an older stream counts"},
 	E1Term:       {"E1 term", "V leaves out the term's start"},
 	E1Vouch:      {"E1 vouch", "V leaves out since when the owner can vouch"},
+	E1Credit:     {"E1 credit", "a stall of the owner is not credited, only the grace after it"},
+	E1Grace:      {"E1 grace", "a stall is credited, without a grace after it"},
+	E1GraceOfOne: {"E1 grace of one", "the grace is one interval, not two"},
 	E1Lost:       {"E1 lost", "V leaves out since when the owner is silent"},
 	E2Word:       {"E2 word", "a good round is enough, the owner need not have answered"},
 	E2Round:      {"E2 round", "the owner's word is enough, the round need not be good"},
@@ -87,12 +95,14 @@ var rules = [ruleCount]struct{ name, without string }{
 	E4Unknown:    {"E4 unknown", "a mark is taken back while the outcome of the close is unknown"},
 	E4Deadline:   {"E4 deadline", "touches of a closing session do not move its deadline"},
 	S1List:       {"S1 list", "the relay does not hear which touches were not taken"},
+	S1Forgotten:  {"S1 forgotten", "the list is dropped when its answer is remembered no more"},
 	S1Round:      {"S1 good round", "touches are confirmed as soon as the leader has taken them"},
 	S1Order:      {"S1 order", "a good round confirms answers that came after its begin"},
 	S2Move:       {"S2 move", "a move sets no deadline"},
 	S5:           {"S5", "a suspended machine keeps its confirmations"},
 	S5Pending:    {"S5 under way", "it keeps the touches that are not confirmed yet as a ground for promises"},
 	M1Attempt:    {"M1 attempt", "the FSM takes an attempt older than the newest"},
+	M1Named:      {"M1 named", "the FSM moves a session to another process, whatever attachment its resume names"},
 	M2:           {"M2", "the FSM takes commands of a former attachment"},
 	M3Leader:     {"M3 leader", "a node serves a move as soon as it has applied it"},
 	M3Term:       {"M3 term", "any tracker's node that has applied the move may say so"},

@@ -29,6 +29,10 @@ type Scope struct {
 	// Local has all sessions begin as local ones of their owners; Upgrades is how many upgrades are appended, of all together.
 	Local    bool
 	Upgrades uint8
+	// Remembers is how many answers that are not confirmed a relay remembers, 0 for all.
+	Remembers uint8
+	// TakeOvers is how many resumes a process asks for that does not have the session, of all together.
+	TakeOvers uint8
 	// SlowApply lets nodes apply what is committed later than they learn it; otherwise they apply it at once.
 	SlowApply bool
 	// SlowAnswer lets anything happen between the steps in which a relay answers a heartbeat (R2, T1).
@@ -56,6 +60,7 @@ func (s *Scope) String() string {
 		{s.Writes, "writes"},
 		{s.Refusals, "refusals"},
 		{s.Upgrades, "upgrades"},
+		{s.TakeOvers, "take-overs"},
 	}
 	for _, f := range faults {
 		if f.most > 0 {
@@ -64,6 +69,9 @@ func (s *Scope) String() string {
 	}
 	if s.Local {
 		b.WriteString(", local at first")
+	}
+	if s.Remembers > 0 {
+		fmt.Fprintf(&b, ", %d answers remembered", s.Remembers)
 	}
 	if s.SlowApply {
 		b.WriteString(", slow apply")

@@ -29,6 +29,21 @@ var (
 		"an interval passes", "n4 receives a touch of s1 through attachment 1 (T2)", "n1's tracker begins a round (R1)",
 		"n4's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n4 (R3, T5)",
 	}
+	// The owner has been silent about its session for two intervals.
+	quietFor2 = []string{
+		"an interval passes", "n1's tracker begins a round (R1)", "n1's relay takes its table for n1's heartbeat (T1)",
+		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
+		"an interval passes", "n1's tracker begins a round (R1)", "n1's relay takes its table for n1's heartbeat (T1)",
+		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
+	}
+	// ... and when its session had come due it did not run for two intervals, in which a keep-alive came.
+	hasStalled = slices.Concat(quietFor2, []string{
+		"an interval passes", "n2 is paused", "an interval passes", "n1's tracker begins a round (R1)",
+		"n3's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n3 (R3, T5)",
+		"n3's relay takes its table for n1's heartbeat (T1)", "n1's relay takes its table for n1's heartbeat (T1)",
+		"n1's tracker processes the answer of n3 (R3, T5)", "an interval passes",
+		"n2 goes on, its clients' keep-alives wait in its sockets",
+	})
 	// n3 has been elected with the vote of n1 itself, whose tracker has not looked since.
 	votedItself = []string{
 		"n3 stands for election", "n1 votes for n3", "n3 counts a quorum of votes and leads", "n3 replicates its log to n1",
@@ -40,6 +55,16 @@ var (
 		"n1's relay takes its table for n1's heartbeat (T1)", "n2's relay takes its table for n1's heartbeat (T1)",
 		"n1's tracker processes the answer of n2 (R3, T5)", "n1's tracker decides that s1 expires (E2)",
 	}
+	// ... and has refused a touch since, in the first of three answers of n2, when the round begun after that one is about to be good.
+	refusedAndForgotten = slices.Concat(decided, []string{
+		"n2 receives a touch of s1 through attachment 1 (T2)", "n1's tracker begins a round (R1)",
+		"n1's relay takes its table for n1's heartbeat (T1)",
+		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
+		"n1's tracker begins a round (R1)",
+		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
+		"n1's tracker begins a round (R1)",
+		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
+	})
 	// ... and lost its term before the close was appended.
 	lostTerm = slices.Concat(decided, []string{"n3 stands for election", "n1 replicates its log to n3", "n1 ends its tracker"})
 	// ... and has appended the close, when n3 is elected without having received it.
@@ -50,11 +75,18 @@ var (
 
 // Scopes, each with what can go wrong in one way.
 var (
-	calm       = small("calm", func(*Scope) {})
-	slow       = small("slow", func(s *Scope) { s.SlowAnswer = true })
-	refusing   = small("refusing", func(s *Scope) { s.Refusals = 1 })
-	losing     = small("losing", func(s *Scope) { s.Losses = 1 })
-	pausing    = small("pausing", func(s *Scope) { s.Pauses = 1 })
+	calm      = small("calm", func(*Scope) {})
+	forgetful = small("forgetful", func(s *Scope) { s.Prelude, s.Rounds, s.Remembers = refusedAndForgotten, 5, 2 })
+	slow      = small("slow", func(s *Scope) { s.SlowAnswer = true })
+	refusing  = small("refusing", func(s *Scope) { s.Refusals = 1 })
+	losing    = small("losing", func(s *Scope) { s.Losses = 1 })
+	pausing   = small("pausing", func(s *Scope) { s.Pauses = 1 })
+	stalling  = small("stalling", func(s *Scope) {
+		s.Prelude, s.Pauses, s.Ticks, s.Timeout, s.LostAfter = quietFor2, 2, 7, 3, 3
+	})
+	stalled = small("stalled", func(s *Scope) {
+		s.Prelude, s.Pauses, s.Ticks, s.Timeout, s.LostAfter = hasStalled, 1, 7, 3, 3
+	})
 	suspending = small("suspending", func(s *Scope) { s.Suspends = 1 })
 	restarting = small("restarting", func(s *Scope) { s.Restarts = 1 })
 	restarts2  = small("restarting, losing", func(s *Scope) { s.Restarts, s.Losses = 1, 1 })
@@ -63,6 +95,7 @@ var (
 	movingBack = small("moving back", func(s *Scope) { s.Moves = 2 })
 	movingSlow = small("moving, slow answers", func(s *Scope) { s.Moves, s.SlowAnswer = 1, true })
 	writes1    = small("writing", func(s *Scope) { s.Moves, s.Writes = 1, 1 })
+	handedOver = small("handed over", func(s *Scope) { s.Moves, s.TakeOvers = 1, 2 })
 	lagging    = small("lagging", func(s *Scope) { s.Moves, s.Restarts = 1, 1 })
 	applySlow  = small("moving, slow apply", func(s *Scope) { s.Moves, s.SlowApply = 1, true })
 	electMove  = small("electing, moving", func(s *Scope) { s.Elections, s.Moves = 1, 1 })
@@ -129,6 +162,9 @@ var leftOuts = []leftOut{
 	{E1Term, electing, I1, 143},
 	{E1Vouch, restarting, I1, 61},
 	{E1Vouch, pausing, I1, 279},
+	{E1Credit, stalling, I8, 7300},
+	{E1Grace, stalled, I1, 0},
+	{E1GraceOfOne, stalled, I1, 1400},
 	{E1Lost, calm, I1, 184},
 	{E2Word, calm, I1, 61},
 	{E2Round, twoLeaders, 0, 0},
@@ -139,12 +175,14 @@ var leftOuts = []leftOut{
 	{E4Unknown, outcome, I3, 9149},
 	{E4Deadline, refusing, I1, 63},
 	{S1List, calm, I3, 240},
+	{S1Forgotten, forgetful, I3, 230},
 	{S1Round, twoLeaders, I3, 2756},
 	{S1Order, answered, I3, 2591},
 	{S2Move, moving, I1, 60},
 	{S5, suspending, I3, 168},
 	{S5Pending, suspending, I3, 141},
 	{M1Attempt, movingBack, I4, 26},
+	{M1Named, handedOver, I4, 0},
 	{M2, writes1, I4, 2},
 	{M3Leader, applySlow, I4, 435},
 	{M3Term, deposedMove, I4, 5029},
@@ -188,6 +226,10 @@ var wides = []*Scope{
 		Elections: 2, Losses: 2, Pauses: 2, Restarts: 1, Moves: 2, Writes: 1, Refusals: 1,
 	},
 	{
+		Name: "handed to and fro", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3, Rounds: 2,
+		Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 2, TakeOvers: 3, SlowApply: true,
+	},
+	{
 		Name: "everything, slowly", Voters: 3, Owners: []uint8{1}, Ticks: 14, Timeout: 4, RunFor: 2, LostAfter: 3, Rounds: 2,
 		Elections: 2, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 2, Refusals: 1, SlowApply: true, SlowAnswer: true,
 	},
@@ -209,7 +251,7 @@ var wides = []*Scope{
 	},
 	{
 		Name: "local sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 2, Rounds: 2, Local: true, Upgrades: 3,
-		Elections: 1, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 1, SlowApply: true,
+		Elections: 1, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 1, TakeOvers: 1, SlowApply: true,
 	},
 }
 
@@ -218,9 +260,13 @@ var completes = slices.Concat(
 	each(whole("losing", func(s *Scope) { s.Losses = 1 }), true, I1, I3, I4),
 	each(whole("pausing", func(s *Scope) { s.Pauses = 1 }), true, I1, I3, I4),
 	each(small("whole, the clock stands", func(s *Scope) { s.Ticks, s.Rounds, s.RunFor = 3, 1, 1 }), true, I1, I3, I8),
+	each(small("whole, stalled", func(s *Scope) {
+		s.Prelude, s.Pauses, s.Ticks, s.Timeout, s.LostAfter, s.Rounds = hasStalled, 1, 7, 3, 3, 1
+	}), true, I1, I3, I8),
 	each(whole("restarting", func(s *Scope) { s.Restarts = 1 }), true, I1, I3, I4),
 	each(whole("suspending", func(s *Scope) { s.Suspends = 1 }), true, I1, I3),
 	each(short("moving", func(s *Scope) { s.Moves = 1 }), true, I1, I3, I4),
+	each(short("handed over", func(s *Scope) { s.Moves, s.TakeOvers = 1, 1 }), true, I4),
 	each(short("electing", func(s *Scope) { s.Elections = 1 }), true, I1, I3, I4, Raft),
 	each(short("two leaders", func(s *Scope) { s.Prelude = deposed }), true, I1, I3, I4),
 	each(short("own vote", func(s *Scope) { s.Prelude = votedItself }), true, I1, I3),

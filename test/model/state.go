@@ -29,7 +29,11 @@ type node struct {
 	Rest, RestedAt           uint8 // whether the process runs, and since when it does not
 	Backlog                  uint8 // sessions whose keep-alives wait in sockets since the process did not run
 	Mono                     uint8 // monotonic clock
-	Vouch                    uint8 // since when the relay can vouch, on Mono (E1)
+	Vouch, Started           uint8 // since when the relay can vouch, and since when its process runs, on Mono (E1); 0: since before the history
+	Incarnation              uint8 // how often the process was started again (T6)
+	Stalls                   stalls
+	Covered                  uint8    // until when stalls are credited, on Mono
+	Stood                    [3]uint8 // ghost: the set of ticks, in Now, in which the process did not run and noticed that
 	Len, Commit, Applied     uint8
 	Log                      [maxLog]entry
 	FSM                      fsm
@@ -60,7 +64,9 @@ const (
 type entry struct {
 	Term, Kind, Session uint8
 	Node, Attempt       uint8 // a move: to which node, by which attempt; an upgrade: of which node, and since
-	Attachment, Decided uint8 // a close: of which attachment, and the term that decided (E3); a write: of which attachment
+	Attachment, Decided uint8 // a close: of which attachment, and the term that decided (E3); a write: of which attachment; a move: which one it names (M1)
+	Instance            uint8 // a move: of which process; 0 in scopes without take-overs
+	Present             uint8 // ghost; a move: the session's newest attachment when the client sent the request
 	Ghost               uint8 // a move: when its node received the request; an upgrade: when it was appended; a close: the invariants that its decision broke
 }
 
@@ -84,8 +90,9 @@ type fsm struct {
 
 // session as the FSM has it.
 type session struct {
-	Alive, Owner, Attachment, Attempt uint8
-	Term                              uint8 // of the entry that gave the attachment (M3)
+	Alive, Owner, Attachment uint8
+	Instance, Attempt        uint8 // of the newest move (M1)
+	Term                     uint8 // of the entry that gave the attachment (M3)
 }
 
 // tracker is what the leader keeps for one term.
@@ -125,7 +132,12 @@ type touch struct {
 type heard struct{ Attachment, At uint8 }
 
 // request is a client's resume at a node.
-type request struct{ Attempt, At, Void, Sent, Real uint8 } // At on Mono, Real (ghost) in Now; Sent: proposed
+type request struct {
+	Attempt, At, Void, Sent, Real uint8 // At on Mono, Real (ghost) in Now; Sent: proposed
+	// In scopes with take-overs: which process asks, which attachment it names, and (ghost) which was the session's
+	// newest then.
+	Instance, Named, Present uint8
+}
 
 // link is the stream between the tracker of one node and the relay of another, and what both keep for it.
 type link struct {
@@ -138,7 +150,11 @@ type link struct {
 	Last        uint8 // the newest round that it was sent a heartbeat of, on this stream
 	Voted       uint8 // the newest round that the member counts for (R3)
 	WordB       uint8 // b of the newest round that it answered (E2)
-	Vouch       uint8 // since when it can vouch, on the tracker's clock
+	Started     uint8 // since when its process runs, on the tracker's clock (E1)
+	Stalls      stalls
+	Process     uint8 // the incarnation that spoke last,
+	Credit      uint8 // what it said that its stalls are credited with,
+	HeardAt     uint8 // and when
 	Silent      uint8 // since when it is silent, 0 if it is not (E1)
 	In          uint8 // answers processed on this stream
 	Sure, Told  uint8 // answers that are confirmed, and up to which the relay was told so (S1)
@@ -153,6 +169,7 @@ type link struct {
 	Answered uint8 // answers sent on this stream
 	Heard    uint8 // answers known to be confirmed
 	Sent     [maxAnswers][maxSessions]heard
+	Left     [maxSessions]heard // the newest touches in answers that it remembers no more, and that are not confirmed
 
 	Wire message
 	Old  message // an answer still under way on an older stream: kept only without T6
@@ -165,6 +182,9 @@ type message struct {
 	Sure, List uint8 // a heartbeat: c and the list (S1)
 	Term, H    uint8 // an answer: R2
 	VouchAge   uint8
+	ProcessAge uint8 // an answer: E1
+	Credit     uint8
+	Process    uint8
 	At         uint8 // when the table was taken, on the relay's Mono (T4)
 	Took       uint8 // ghost
 	Quiet      uint8 // ghost
@@ -196,9 +216,10 @@ type fate struct {
 	Safe    uint8 // until when its client was promised to be safe
 	Ended   uint8 // 1 + when it was expired
 	Served  uint8 // the newest attachment that was served,
-	// the attempt that brought it, and the term of its entry.
-	ServedAttempt, ServedTerm uint8
-	Attempts                  uint8 // made so far
+	// the process and the attempt that brought it, and the term of its entry.
+	ServedInstance, ServedAttempt, ServedTerm uint8
+	Attempts                                  uint8 // made so far, by both processes: one's numbers rise as well
+	Named                                     uint8 // in scopes with take-overs: the attachment of the first process's token
 }
 
 // Kinds of faults and requests that a scope counts.
@@ -212,5 +233,6 @@ const (
 	written
 	refusals
 	upgradeds
+	takenOver
 	faultKinds
 )

@@ -102,6 +102,9 @@ func initial(scope *Scope) *step {
 		x.Node[owner].Conns[s] = 1 << 1
 		x.Node[owner].Table[s] = touch{Attachment: 1, Made: 1, At: x.Now}
 		x.Truth.Session[s] = fate{Touched: x.Now, Known: x.Now, Served: 1}
+		if scope.TakeOvers > 0 {
+			x.Truth.Session[s].Named = 1
+		}
 	}
 	return x
 }

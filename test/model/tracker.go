@@ -18,6 +18,7 @@ func (x *step) startTracker(l, _, _ int) bool {
 	n.Tracker = tracker{On: 1, Term: n.Term, Clock: epoch, Begun: 1, Good: 1, Run: x.scope.RunFor, Book: x.scope.RunFor}
 	for m := range x.scope.nodes() {
 		k := &x.Link[l][m]
+		k.HeardAt = epoch
 		k.Silent, k.Took = epoch, x.Now // a node that has not answered in the term is silent from its start on (E1)
 		if !x.obeys(E1Term) {
 			k.Silent = 0
@@ -127,7 +128,8 @@ func (x *step) process(l, m int, w *message) {
 			k.Voted = t.Begun
 		}
 	}
-	k.WordB, k.Vouch, k.Silent = max(k.WordB, w.B), max(k.Vouch, max(t.Clock, w.VouchAge)-w.VouchAge), 0
+	k.WordB, k.Started, k.Silent = max(k.WordB, w.B), max(k.Started, max(t.Clock, w.ProcessAge)-w.ProcessAge), 0
+	x.hearStalls(k, w, t.Clock)
 	k.Out, k.OutB, k.OutAt = 0, 0, 0
 	k.Took, k.Idle, k.Quiet = w.Took, 0, w.Quiet
 	k.In++

@@ -74,11 +74,11 @@ func TestTestingNamesWhatIsThere(t *testing.T) {
 		if len(cells) != 5 {
 			continue
 		}
-		bug := strings.Contains(cells[3], "planted bug ")
-		for i, name := range quoted(cells[3]) {
+		bug := strings.Contains(cells[3], "planted bug")
+		for _, name := range quoted(cells[3]) {
 			_, missing := os.Stat(filepath.Join("bugs", name+".patch"))
 			_, noPackage := os.Stat(filepath.Join("..", "..", name))
-			if named++; !slices.Contains(tests, name) && (i > 0 || !bug || missing != nil) && noPackage != nil {
+			if named++; !slices.Contains(tests, name) && (!bug || missing != nil) && noPackage != nil {
 				t.Errorf("%s is neither a test, nor a planted bug, nor a package", name)
 			}
 		}

@@ -23,7 +23,7 @@ func TestAFollowerThatAnsweredFalseCatchesUp(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		var pipelines openPipelines // none, or the end would hang instead of failing
 		c := start(t, options{peers: 3, transport: func(l *raftnet.Layer) wire {
-			return &pipelining{raftnet.Transport(l, transportTimeout), &pipelines}
+			return &pipelining{raftnet.NewTransport(l, transportTimeout).NetworkTransport, &pipelines}
 		}})
 		defer c.stop()
 		defer pipelines.close()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -62,6 +63,8 @@ type options struct {
 	peers, voters int
 	// transport makes Raft's transport over a layer; nil is production's.
 	transport func(*raftnet.Layer) wire
+	// bare has Raft's own transport on bare connections, with a timeout of this.
+	bare time.Duration
 	// prepare, when set, is called before a server starts.
 	prepare func(*peer, *raft.Config)
 	// machine, when set, makes what Raft has for a state machine.
@@ -99,14 +102,7 @@ func (p *peer) start(first raft.Configuration, o options) error {
 	if err != nil {
 		return err
 	}
-	p.layer = raftnet.New(raftnet.Config{
-		ClusterID: "c", Node: p.node, Advertise: string(p.address()), Listener: listener, Dial: p.host.Dial,
-	})
-	if o.transport != nil {
-		p.transport = o.transport(p.layer)
-	} else {
-		p.transport = raftnet.Transport(p.layer, transportTimeout)
-	}
+	p.connect(listener, o)
 	p.state = fsm.New(fsm.Config{Logger: hclog.NewNullLogger(), Fatal: func(error) {}})
 	p.logs = &logs{InmemStore: raft.NewInmemStore()}
 	p.snapshots = &snapshots{InmemSnapshotStore: raft.NewInmemSnapshotStore()}
@@ -131,10 +127,32 @@ func (p *peer) start(first raft.Configuration, o options) error {
 	return p.BootstrapCluster(first).Error()
 }
 
+// connect makes a server's transport.
+func (p *peer) connect(listener net.Listener, o options) {
+	if o.bare > 0 {
+		p.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			Stream: plain{listener, p.host.Dial}, MaxPool: 3, MaxRPCsInFlight: 1, Timeout: o.bare, Logger: hclog.NewNullLogger(),
+		})
+		return
+	}
+	p.layer = raftnet.New(raftnet.Config{
+		ClusterID: "c", Node: p.node, Advertise: string(p.address()), Listener: listener, Dial: p.host.Dial,
+	})
+	if o.transport != nil {
+		p.transport = o.transport(p.layer)
+	} else {
+		p.transport = raftnet.NewTransport(p.layer, transportTimeout)
+	}
+}
+
 func (p *peer) stop() error {
 	down := p.Shutdown().Error()
 	p.transport.CloseStreams()
-	return errors.Join(down, p.transport.Close(), p.layer.Close())
+	err := errors.Join(down, p.transport.Close())
+	if p.layer != nil {
+		err = errors.Join(err, p.layer.Close())
+	}
+	return err
 }
 
 func (c *cluster) stop() {
@@ -142,6 +160,9 @@ func (c *cluster) stop() {
 	for _, p := range c.peers {
 		if err := p.stop(); err != nil {
 			c.t.Errorf("stop of %s: %v", p.name, err)
+		}
+		if p.layer == nil {
+			c.Kill(p.name) // nobody else closes what a bare transport has accepted
 		}
 	}
 	if n := c.Conns(); n != 0 {
@@ -257,25 +278,52 @@ type snapshots struct {
 	*raft.InmemSnapshotStore
 	// write, when set, is called before each write of a snapshot. Set before the server starts.
 	write func()
+	// size, when set, is what each snapshot has of zeros, which take no memory. Set before the server starts.
+	size int64
 }
+
+// Open is as raft.SnapshotStore has it.
+func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, from, err := s.InmemSnapshotStore.Open(id)
+	if err != nil || s.size == 0 {
+		return meta, from, err
+	}
+	sized := *meta
+	sized.Size = s.size
+	return &sized, io.NopCloser(io.LimitReader(endless{}, s.size)), from.Close()
+}
+
+// endless reads zeros.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // Create is as raft.SnapshotStore has it.
 //
 //nolint:revive // argument-limit: the library's
 func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration, configurationIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
 	sink, err := s.InmemSnapshotStore.Create(version, index, term, configuration, configurationIndex, trans)
-	if err != nil || s.write == nil {
+	switch {
+	case err != nil:
 		return sink, err
+	case s.size > 0:
+		return &slowSink{sink, nil}, nil
+	case s.write != nil:
+		return &slowSink{sink, s.write}, nil
 	}
-	return &slowSink{sink, s.write}, nil
+	return sink, nil
 }
 
+// slowSink calls write before each write; without one it keeps nothing of what is written.
 type slowSink struct {
 	raft.SnapshotSink
 	write func()
 }
 
 func (s *slowSink) Write(b []byte) (int, error) {
+	if s.write == nil {
+		return len(b), nil
+	}
 	s.write()
 	return s.SnapshotSink.Write(b)
 }

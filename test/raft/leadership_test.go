@@ -84,7 +84,7 @@ func TestAcceptedConnectionsAreClosed(t *testing.T) {
 			t.Errorf("after Close of Raft's own layer reading says %v: the trap is gone", err)
 		}
 
-		ours := raftnet.Transport(raftnet.New(raftnet.Config{
+		ours := raftnet.NewTransport(raftnet.New(raftnet.Config{
 			ClusterID: "c", Node: 1, Advertise: "n1:2", Listener: listen(":2"), Dial: server.Dial,
 		}), 0)
 		theirs := raftnet.New(raftnet.Config{ClusterID: "c", Node: 2, Advertise: "n2:2", Listener: listen(":3"), Dial: client.Dial})
@@ -92,7 +92,7 @@ func TestAcceptedConnectionsAreClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err = closed(t, ours, conn); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		if err = closed(t, ours.NetworkTransport, conn); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("after Close of ours reading says %v, want the connection's end", err)
 		}
 		if err = theirs.Close(); err != nil || network.Conns() != 0 {

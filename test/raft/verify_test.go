@@ -166,6 +166,8 @@ func (v view) Credential(id session.ID) (session.Credential, bool) { return v.st
 func (v view) Verify(id session.ID, c session.Credential) bool { return v.state.Verify(id, c) }
 func (v view) Attachment() uint64                              { return v.state.Attachment() }
 func (v view) ShownIndex() uint64                              { return v.state.ShownIndex() }
+func (v view) AppliedIndex() uint64                            { return v.state.AppliedIndex() }
+func (v view) DigestAt(index uint64) ([16]byte, bool)          { return v.state.DigestAt(index) }
 func (v view) Term() uint64                                    { return v.CurrentTerm() }
 func (v view) CommitIndex() uint64                             { return v.Raft.CommitIndex() }
 

@@ -18,8 +18,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// olden is a disk whose newest snapshot is taken away while its node is dead. What is left is what a crash just before that
-// snapshot was complete leaves, if the log still has what the snapshot had: the node must serve. If not, it must refuse.
+// olden is a disk whose newest snapshot is taken away while its node is dead. What is left is what a crash just before
+// that snapshot was complete leaves, if the log still has what the snapshot had: the node must serve. If not, it must
+// refuse; also where the leader had sent the snapshot, and nothing but the log's stamp says that there was one.
 type olden struct {
 	// aside is where the snapshot is, "" when none is taken away.
 	aside string
@@ -27,7 +28,7 @@ type olden struct {
 }
 
 // refusal is what a node says that cannot start from what is left.
-const refusal = "if its snapshots or its log are corrupt or missing"
+const refusal = "has lost snapshot"
 
 // Age implements faults.Disks.
 func (w *world) Age(name string) bool {
@@ -41,13 +42,13 @@ func (w *world) Age(name string) bool {
 	if len(all) > 1 {
 		before = all[len(all)-2].index
 	}
-	last, whole, err := coverage(filepath.Join(dir, "raft.db"), before)
+	whole, marked, err := coverage(filepath.Join(dir, "raft.db"), newest, before)
 	if err != nil {
 		w.failf("the disk of %s, killed: %v", name, err)
 		return false
 	}
-	if whole && last < newest.index || last == 0 {
-		return false // it installed the snapshot ahead of its log: nobody could know what is missing
+	if !whole && !marked {
+		return false // it died before it had said to anybody that it has the snapshot
 	}
 	aside := filepath.Join(d.dir, "aside")
 	if err := errors.Join(os.RemoveAll(aside), os.Rename(newest.path, aside)); err != nil {
@@ -60,8 +61,8 @@ func (w *world) Age(name string) bool {
 
 // snapshot is a complete one on a disk.
 type snapshot struct {
-	path  string
-	index uint64
+	path        string
+	term, index uint64
 }
 
 // snapshots returns those of a directory, the oldest first.
@@ -76,35 +77,39 @@ func snapshots(dir string) []snapshot {
 		if len(parts) != 3 {
 			continue
 		}
+		term, termErr := strconv.ParseUint(parts[0], 10, 64)
 		index, err := strconv.ParseUint(parts[1], 10, 64)
-		if err != nil || strings.HasSuffix(e.Name(), ".tmp") {
+		if err = errors.Join(err, termErr); err != nil || strings.HasSuffix(e.Name(), ".tmp") {
 			continue
 		}
-		all = append(all, snapshot{filepath.Join(dir, e.Name()), index})
+		all = append(all, snapshot{filepath.Join(dir, e.Name()), term, index})
 	}
 	slices.SortFunc(all, func(a, b snapshot) int { return cmp.Compare(a.index, b.index) })
 	return all
 }
 
-// coverage returns the last index of a Raft log, and whether it has all from after's successor to there.
-func coverage(file string, after uint64) (last uint64, whole bool, err error) {
+// coverage reports whether a Raft log has all from after's successor to the end of a snapshot, and whether its stamp
+// names the snapshot.
+func coverage(file string, newest snapshot, after uint64) (whole, marked bool, err error) {
 	store, err := raftboltdb.New(raftboltdb.Options{Path: file, BoltOptions: &bbolt.Options{ReadOnly: true}})
 	if err != nil {
-		return 0, false, err
+		return false, false, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if last, err = store.LastIndex(); err != nil {
-		return 0, false, err
+	stamp, err := store.Get([]byte("holdfast.stamp"))
+	if err != nil {
+		return false, false, err
 	}
-	for index := after + 1; index <= last; index++ {
-		var l raft.Log
-		if getErr := store.GetLog(index, &l); errors.Is(getErr, raft.ErrLogNotFound) {
-			return last, false, nil
-		} else if getErr != nil {
-			return last, false, getErr
+	marked = strings.Contains(string(stamp), `"id":"`+filepath.Base(newest.path)+`"`)
+	var l raft.Log
+	for index := after + 1; index <= newest.index; index++ {
+		if err := store.GetLog(index, &l); errors.Is(err, raft.ErrLogNotFound) {
+			return false, marked, nil
+		} else if err != nil {
+			return false, marked, err
 		}
 	}
-	return last, true, nil
+	return l.Term == newest.term, marked, nil
 }
 
 // served is told that a node has started on the disk.
@@ -118,8 +123,8 @@ func (o *olden) served(p *process) {
 	*o = olden{}
 }
 
-// refused reports whether err is the refusal of a disk that cannot be used any more; the snapshot is put back then, as the
-// message asks for.
+// refused reports whether err is the refusal of a disk that cannot be used any more; the snapshot is put back then, as
+// the message asks for.
 func (o *olden) refused(p *process, err error) bool {
 	if o.aside == "" || o.serve || !strings.Contains(err.Error(), refusal) {
 		return false
@@ -144,8 +149,8 @@ func backName(path string) string {
 	return name
 }
 
-// Empty implements faults.Disks. A node that has lost its disk has forgotten its votes and what it acknowledged: the others
-// take it in as a new one. A second disk is emptied only when that is done: what only lost disks knew is lost.
+// Empty implements faults.Disks. A node that has lost its disk has forgotten its votes and what it acknowledged: the
+// others take it in as a new one. A second disk is emptied only when that is done: what only lost disks knew is lost.
 func (w *world) Empty(name string) bool {
 	w.mu.Lock()
 	lost := w.lost
@@ -173,8 +178,8 @@ func (w *world) recovered() {
 	}
 }
 
-// agree waits until all nodes but one, "" for none, serve and have applied what the leader has. It reports whether they did
-// before ctx ended.
+// agree waits until all nodes but one, "" for none, serve and have applied what the leader has. It reports whether they
+// did before ctx ended.
 func (w *world) agree(ctx context.Context, but string) bool {
 	for ctx.Err() == nil {
 		if w.agreed(ctx, but) {

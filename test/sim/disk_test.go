@@ -29,6 +29,8 @@ type drive struct {
 	life int        // guarded by mu; the number of the directory that the next life begins on
 	now  state      // guarded by mu
 	hits int        // guarded by mu; how many writes met a damage
+	// alter, when set, changes entries on their way to the disk, and to the node's memory, until it returns true. guarded by mu
+	alter func(all []*raft.Log) bool
 }
 
 // state is what is wrong with a drive, until when (closed then), and how long a write to a slow one takes.
@@ -325,7 +327,17 @@ type diskLogs struct {
 func (l *diskLogs) StoreLog(one *raft.Log) error { return l.StoreLogs([]*raft.Log{one}) }
 
 func (l *diskLogs) StoreLogs(all []*raft.Log) error {
+	l.platter.drive.altered(all)
 	return l.platter.write(func() error { return l.LogStore.StoreLogs(all) })
+}
+
+// altered lets alter at some entries.
+func (d *drive) altered(all []*raft.Log) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.alter != nil && d.alter(all) {
+		d.alter = nil
+	}
 }
 
 func (l *diskLogs) DeleteRange(first, last uint64) error {

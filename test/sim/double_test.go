@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which never sends twice on purpose
 	"holdfast/session"
 	"holdfast/test/sim/history"
+	"holdfast/transport" //nolint:depguard // what a refusal says of who has the session
 )
 
 // double is a client that speaks to nodes in its own words, and says everything twice.
@@ -94,6 +96,7 @@ func (d *double) session(ctx context.Context) {
 	if token == nil {
 		return
 	}
+	first := token
 	for attempt := range uint64(2) {
 		if next := d.resume(ctx, token, attempt+1); next != nil {
 			token = next
@@ -102,6 +105,7 @@ func (d *double) session(ctx context.Context) {
 	if next := d.resume(ctx, token, 7); next != nil {
 		token = next
 		d.late(ctx, token, 6)
+		d.stale(ctx, first, token)
 	}
 	d.close(ctx, token)
 	d.w.record.Add(history.Event{Kind: history.Silent, Who: d.name, ID: session.ID(token.GetSessionId()), Attachment: token.GetAttachment()})
@@ -162,6 +166,26 @@ func (d *double) late(ctx context.Context, t *holdfastv1.Token, attempt uint64) 
 		return
 	}
 	d.refused(history.Resume, t, asked, at, err)
+}
+
+// stale sends what a process that is gone may have sent when the session had its first attachment: it must never take
+// the session from this one, which has newest (M1).
+func (d *double) stale(ctx context.Context, first, newest *holdfastv1.Token) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	asked, at := d.w.record.Now(), d.rand.IntN(len(d.nodes))
+	_, err := d.nodes[at].ResumeSession(ctx, &holdfastv1.ResumeSessionRequest{Token: first, Instance: d.instance + 2, Attempt: 1})
+	if err == nil {
+		d.w.failAbout(session.ID(first.GetSessionId()), "M1: a process that had heard of attachment %d took it from one that had %d",
+			first.GetAttachment(), newest.GetAttachment())
+		return
+	}
+	told, moved := errors.AsType[*session.MovedError](transport.Domain(err))
+	if moved && (told.Attachment < newest.GetAttachment() || told.Instance != d.instance) {
+		d.w.failAbout(session.ID(first.GetSessionId()), "M1: told that process %d has it with attachment %d, which process %d has with %d or above",
+			told.Instance, told.Attachment, d.instance, newest.GetAttachment())
+	}
+	d.refused(history.Resume, first, asked, at, err)
 }
 
 // close closes a session twice.

@@ -36,13 +36,13 @@ type grip struct {
 func (w *world) ghost(name string) *ghost {
 	g := &ghost{w: w, name: name, rand: w.stream(name), host: w.Host(name)}
 	for node := range w.names {
-		g.touchers = append(g.touchers, g.bound(node))
+		g.touchers = append(g.touchers, g.bound(node, w.instance()))
 	}
 	return g
 }
 
-// bound returns a client that reaches one node only.
-func (g *ghost) bound(node int) *client.Client {
+// bound returns a client process that reaches one node only.
+func (g *ghost) bound(node int, instance uint64) *client.Client {
 	only := g.w.endpoints()[node]
 	c, err := client.New(client.Config{
 		Endpoints: []string{only},
@@ -52,7 +52,7 @@ func (g *ghost) bound(node int) *client.Client {
 			}
 			return g.host.Dial(ctx, address)
 		},
-		Logger: g.w.logs.logger(g.name), Rand: g.w.stream(g.name + only),
+		Logger: g.w.logs.logger(g.name), Rand: g.w.stream(g.name + only), Instance: instance,
 	})
 	if err != nil {
 		g.w.t.Fatal(err)
@@ -100,11 +100,11 @@ func (g *ghost) between(low, high time.Duration) time.Duration {
 // attach opens or resumes a session through a node, by way of a client that ends at once and leaves it attached there. It
 // records what was answered as kind, and returns nil when nothing was in time.
 func (g *ghost) attach(
-	ctx context.Context, node int, kind history.Kind, how func(context.Context, *client.Client) (*client.Session, error),
+	ctx context.Context, node int, instance uint64, kind history.Kind, how func(context.Context, *client.Client) (*client.Session, error),
 ) (*grip, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	x := g.bound(node)
+	x := g.bound(node, instance)
 	defer x.Close()
 	asked := g.w.record.Now()
 	s, err := how(ctx, x)
@@ -119,7 +119,7 @@ func (g *ghost) attach(
 
 // open opens a session; nil when that was not answered.
 func (g *ghost) open(ctx context.Context, o client.SessionOptions) *grip {
-	h, err := g.attach(ctx, g.rand.IntN(len(g.touchers)), history.Opened,
+	h, err := g.attach(ctx, g.rand.IntN(len(g.touchers)), g.w.instance(), history.Opened,
 		func(ctx context.Context, x *client.Client) (*client.Session, error) { return x.Open(ctx, o) })
 	if err != nil {
 		return nil
@@ -132,12 +132,14 @@ func (g *ghost) resume(ctx context.Context, h *grip) bool {
 	return g.resumeAt(ctx, h, (h.node+1+g.rand.IntN(len(g.touchers)-1))%len(g.touchers))
 }
 
-// resumeAt is resume through one node.
+// resumeAt is resume through one node. The process that asks ends with the call: what it has sent may be under way
+// still.
 func (g *ghost) resumeAt(ctx context.Context, h *grip, node int) bool {
-	asked := g.w.record.Now()
-	now, err := g.attach(ctx, node, history.Resumed, func(ctx context.Context, x *client.Client) (*client.Session, error) {
-		return x.Resume(ctx, h.token)
+	asked, instance, token := g.w.record.Now(), g.w.instance(), h.token
+	now, err := g.attach(ctx, node, instance, history.Resumed, func(ctx context.Context, x *client.Client) (*client.Session, error) {
+		return x.Resume(ctx, token)
 	})
+	g.w.tookOver(g.name, instance, token, asked)
 	if err != nil {
 		g.refused(h, node, asked, history.Resume, err)
 		return false

@@ -16,14 +16,19 @@ import (
 // faultLog records faults, and counts those that really hit something.
 type faultLog struct{ w *world }
 
-// Began implements faults.Log.
-func (l faultLog) Began(_ faults.Kind, who, text string) {
-	l.w.record.Add(history.Event{Kind: history.FaultBegan, Who: who, Text: text})
+// Began implements faults.Log. Each hiccup is a fault of its own to the history, see world.Stand: between two of them
+// all is well.
+func (l faultLog) Began(k faults.Kind, who, text string) {
+	if k != faults.Hiccups {
+		l.w.record.Add(history.Event{Kind: history.FaultBegan, Who: who, Text: text})
+	}
 }
 
 // Ended implements faults.Log.
 func (l faultLog) Ended(k faults.Kind, who, text string, hit bool) {
-	l.w.record.Add(history.Event{Kind: history.FaultEnded, Who: who, Text: text})
+	if k != faults.Hiccups {
+		l.w.record.Add(history.Event{Kind: history.FaultEnded, Who: who, Text: text})
+	}
 	l.w.report.fault(k, hit)
 }
 

@@ -97,6 +97,7 @@ func (p *process) live(ctx context.Context) {
 		Version:       "sim",
 		Disk:          p.platter.wrap,
 		Clock:         w.wallClock(p.name),
+		Runs:          w.runs(p.name),
 		CommitTimeout: w.commitTimeout(),
 		Applied:       p.applied,
 		Heard: func(term uint64, from session.Node, sent time.Time) {
@@ -304,7 +305,7 @@ func (p *process) applied(index, term uint64, changes []session.Change) {
 	for _, c := range changes {
 		e := history.Event{
 			Who: p.name, ID: c.Session.ID, Attachment: c.Session.Attachment, Timeout: c.Session.Timeout, Index: index, Term: term,
-			Node: c.Session.Owner,
+			Node: c.Session.Owner, Instance: c.Session.Instance,
 		}
 		switch c.Kind {
 		case session.Opened:
@@ -334,7 +335,7 @@ func (p *process) expires(term uint64, found []session.Closing) {
 // local records what the node did to a session that it alone knows.
 func (p *process) local(c session.Change) {
 	s := c.Session
-	e := history.Event{Who: p.name, ID: s.ID, Attachment: s.Attachment, Local: true, Timeout: s.Timeout, Node: s.Owner}
+	e := history.Event{Who: p.name, ID: s.ID, Attachment: s.Attachment, Instance: s.Instance, Local: true, Timeout: s.Timeout, Node: s.Owner}
 	switch c.Kind {
 	case session.Opened:
 		e.Kind = history.LocalOpened

@@ -159,13 +159,13 @@ func run(t *testing.T, r *report) {
 	}
 	p := w.population()
 	w.clients, w.callers = p.names(), p.callers()
-	links := w.badLinks()
+	links, hiccups := w.badLinks(), w.hiccups()
 
 	running, stop := context.WithCancel(context.Background())
 	sampling := w.everySecond(running, w.sample)
 	p.begin(running)
 	sleep(running, quiet)
-	faults.Run(running, w, faultLog{w}, plan, links)
+	faults.Run(running, w, faultLog{w}, plan, links, hiccups)
 	w.seclude(running, p)
 	w.record.Add(history.Event{Kind: history.Healed})
 	p.want()
@@ -183,7 +183,7 @@ func run(t *testing.T, r *report) {
 	if left := w.Conns(); left != 0 {
 		t.Logf("%d connection ends are still open", left)
 	}
-	w.judge(slices.Concat(plan, links))
+	w.judge(slices.Concat(plan, links, hiccups))
 }
 
 // badLinks draws faults of the links of clients, which go on beside the plan, for every third seed: none that has calm spells, which they would
@@ -193,6 +193,14 @@ func (w *world) badLinks() []faults.Fault {
 		return nil
 	}
 	return faults.Links(w.stream("links"), len(w.names))
+}
+
+// hiccups draws those of processes for every eleventh seed from 9 on, apart as badLinks does.
+func (w *world) hiccups() []faults.Fault {
+	if w.seed%11 != 9 {
+		return nil
+	}
+	return faults.Stutter(w.stream("hiccups"), len(w.names))
 }
 
 // everySecond calls f every second until ctx ends.

@@ -21,6 +21,8 @@ type tenant struct {
 	w      *world
 	name   string
 	client *client.Client
+	// instance is that of the client, a new one with each start.
+	instance uint64
 	// watching are the goroutines that watch its sessions.
 	watching sync.WaitGroup
 
@@ -47,8 +49,9 @@ func (w *world) absent(name string) *tenant {
 }
 
 func (x *tenant) start(host *simnet.Host) {
+	x.instance = x.w.instance()
 	c, err := client.New(client.Config{
-		Endpoints: x.w.endpoints(), Dial: host.Dial, Logger: x.w.logs.logger(x.name), Rand: x.w.stream(x.name + " waits"),
+		Instance: x.instance, Endpoints: x.w.endpoints(), Dial: host.Dial, Logger: x.w.logs.logger(x.name), Rand: x.w.stream(x.name + " waits"),
 		ReadOnly: x.readOnly,
 	})
 	if err != nil {
@@ -106,6 +109,7 @@ func (x *tenant) steal(ctx context.Context, t session.Token) {
 	defer cancel()
 	asked := x.w.record.Now()
 	s, err := x.client.Resume(ctx, t)
+	x.w.tookOver(x.name, x.instance, t, asked)
 	if err != nil {
 		x.w.record.Add(history.Event{
 			Kind: history.Refused, Who: x.name, ID: t.ID, Asked: asked, Op: history.Resume, Unknown: true, Text: err.Error(),

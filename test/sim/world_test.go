@@ -42,10 +42,13 @@ type world struct {
 	lives  map[string]*process      // guarded by mu; the present or last process of a node
 	clocks map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
 	lost   bool                     // guarded by mu; a disk was emptied
+	stands map[string]chan struct{} // guarded by mu; closed when the process of a node that stands goes on
 	looked map[string]int           // guarded by mu; how often a node has looked at a clock that is wrong
 	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end some node has applied
 	wake   chan struct{}            // guarded by mu; closed and replaced when ended grows
 	guests int                      // guarded by mu; counts hosts of clients that come and go
+	// instances counts the client processes that take over sessions. guarded by mu
+	instances uint64
 	// opened are the sessions that some node has applied the open of, in that order; knows has the same. guarded by mu
 	opened []session.ID
 	knows  map[session.ID]bool
@@ -68,6 +71,7 @@ func newWorld(t *testing.T, r *report) *world {
 		closing: make(chan struct{}),
 		lives:   make(map[string]*process),
 		clocks:  make(map[string]time.Duration),
+		stands:  make(map[string]chan struct{}),
 		looked:  make(map[string]int),
 		ended:   make(map[session.ID]struct{}),
 		wake:    make(chan struct{}),
@@ -202,6 +206,19 @@ func (w *world) guest(kind string) string {
 	return fmt.Sprintf("%s%d", kind, w.guests)
 }
 
+// instance returns the number of a new client process (M1).
+func (w *world) instance() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.instances++
+	return w.instances
+}
+
+// tookOver records that a call has ended which took the session of t over on purpose.
+func (w *world) tookOver(who string, instance uint64, t session.Token, asked time.Duration) {
+	w.record.Add(history.Event{Kind: history.TookOver, Who: who, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Instance: instance, Asked: asked})
+}
+
 // Reset implements faults.Weather.
 func (w *world) Reset(one, other string) int {
 	n := w.Network.Reset(one, other)
@@ -209,6 +226,44 @@ func (w *world) Reset(one, other string) int {
 		w.record.Add(history.Event{Kind: history.Reset, Who: one, Text: other})
 	}
 	return n
+}
+
+// Stand implements faults.Processes: nothing comes in or goes out, and the node looks at no clock. What else it does
+// by itself goes on.
+func (w *world) Stand(name string) (run func() bool) {
+	from, goes := w.record.Since(time.Now()), make(chan struct{})
+	one := w.life(name).alive()
+	text := fmt.Sprintf("%s stands at %v", name, from)
+	w.record.Add(history.Event{Kind: history.FaultBegan, Who: name, Text: text})
+	w.Pause(name)
+	w.mu.Lock()
+	w.stands[name] = goes
+	w.mu.Unlock()
+	return func() bool {
+		w.mu.Lock()
+		delete(w.stands, name)
+		w.mu.Unlock()
+		w.Resume(name)
+		close(goes)
+		w.record.Add(history.Event{Kind: history.FaultEnded, Who: name, Text: text})
+		stood := one != nil && w.life(name).alive() == one
+		if stood {
+			w.record.Add(history.Event{Kind: history.Stalled, Who: name, Asked: from})
+		}
+		return stood
+	}
+}
+
+// runs returns what a process of a node waits in while it stands.
+func (w *world) runs(name string) func() {
+	return func() {
+		w.mu.Lock()
+		goes := w.stands[name]
+		w.mu.Unlock()
+		if goes != nil {
+			<-goes
+		}
+	}
 }
 
 // SetClock implements faults.World.

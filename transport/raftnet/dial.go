@@ -15,7 +15,20 @@ import (
 // Dial connects to the node at address and shakes hands with it. A node that may be elsewhere is tried there first, for half of the time:
 // the directory that the address names says that it is the same one. The error is a [session.ErrWrongCluster] when either side refused
 // the other; net.ErrClosed after Close. While the layer is suspended it dials nobody.
+//
+// The connection is dialled anew when it is used after a long silence.
 func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	find := func(timeout time.Duration) (net.Conn, error) { return l.find(address, timeout) }
+	conn, err := find(timeout)
+	if err != nil {
+		return nil, err
+	}
+	c := newRenewed(conn, find)
+	return &called{guarded: guarded{Conn: c}, revive: c.renew}, nil
+}
+
+// find connects to the node at address, where it may be elsewhere, and shakes hands with it.
+func (l *Layer) find(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	host, want, err := Split(address)
 	if err != nil {
 		return nil, fmt.Errorf("dialling %s: %w", address, err)
@@ -60,7 +73,7 @@ func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.C
 		l.drop(conn)
 		return nil, fmt.Errorf("raft handshake with %s: %w", host, err)
 	}
-	return &guarded{Conn: conn}, nil
+	return conn, nil
 }
 
 // dial connects. Close interrupts it.

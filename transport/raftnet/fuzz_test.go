@@ -32,7 +32,7 @@ func (s *saying) Close() error                { return nil }
 // in words why it refuses another that speaks the protocol, and never keeps more than a greeting's size.
 func FuzzGreeting(f *testing.F) {
 	for _, s := range []string{
-		"HFRT\x02\x00\xfe\x08holdfast12345678", "HFRT\x02\x00\x02\x01c12345678", "HFRT\x02\x00\x01\x01c12345678", "HFRT\x01\x00\x02\xff", "HFRT\x02\x01\x02\x03no!12345678", "HFRT", "GET / HTTP/1.1\r\n\r\n", "",
+		"HFRT\x03\x00\xfe\x08holdfast12345678", "HFRT\x03\x00\x02\x01c12345678", "HFRT\x03\x00\x01\x01c12345678", "HFRT\x01\x00\x02\xff", "HFRT\x03\x01\x02\x03no!12345678", "HFRT", "GET / HTTP/1.1\r\n\r\n", "",
 	} {
 		f.Add([]byte(s))
 	}
@@ -40,10 +40,14 @@ func FuzzGreeting(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		conn := &saying{in: bytes.NewReader(b)}
 		var refused error
-		bound.Cost{Fixed: 64 << 10}.Hold(t, len(b), func() { refused = l.answer(conn) })
+		bound.Cost{Fixed: 64 << 10}.Hold(t, len(b), func() { _, refused = l.answer(conn) })
 		g, err := readGreeting(bytes.NewReader(b))
 		if err != nil {
-			if refused == nil || conn.out.Len() != 0 {
+			told := ""
+			if errors.Is(err, errHTTP) {
+				told = wrongPort
+			}
+			if refused == nil || conn.out.String() != told {
 				t.Errorf("%q is no greeting and was answered with %q, %v", b, &conn.out, refused)
 			}
 			return
@@ -78,9 +82,9 @@ func FuzzMeet(f *testing.F) {
 			asked++
 			return []byte("yes")
 		}})
-		conn := &saying{in: bytes.NewReader(append([]byte("HFRT\x02\x05\x02\x01c12345678"), b...))}
+		conn := &saying{in: bytes.NewReader(append([]byte("HFRT\x03\x05\x02\x01c12345678"), b...))}
 		var err error
-		bound.Cost{Fixed: 128 << 10}.Hold(t, len(b), func() { err = l.answer(conn) })
+		bound.Cost{Fixed: 128 << 10}.Hold(t, len(b), func() { _, err = l.answer(conn) })
 		whole := len(b) >= 2 && len(b)-2 >= int(b[0])<<8+int(b[1])
 		if whole != errors.Is(err, errMet) || whole != (asked == 1) {
 			t.Errorf("%q: %v, asked %d times", b, err, asked)
@@ -120,7 +124,7 @@ func sayToRaft(t *testing.T, b []byte) {
 	network := pipes{}
 	theirs, _ := network.layer(t, "b", "c", 2)
 	ours, _ := network.layer(t, "a", "c", 1)
-	transport := Transport(ours, 0)
+	transport := NewChecked(NewTransport(ours, 0), Checks{Term: func() uint64 { return 7 }})
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
@@ -170,12 +174,12 @@ func answerRaft(t *testing.T, b []byte) {
 	network := pipes{}
 	theirs, _ := network.layer(t, "b", "c", 2)
 	ours, _ := network.layer(t, "a", "c", 1)
-	transport := Transport(ours, 0)
+	transport := NewTransport(ours, 0).NetworkTransport
 	accepted := accepting(theirs)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		raw := (<-accepted).(*guarded).Conn // as a node that guards nothing
+		raw := (<-accepted).(*served).Conn // as a node that guards nothing
 		go func() { _, _ = io.Copy(io.Discard, raw) }()
 		_, _ = raw.Write(b)
 		_ = raw.Close()

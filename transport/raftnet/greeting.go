@@ -12,7 +12,7 @@ import (
 
 const (
 	magic      = "HFRT"
-	version    = 2
+	version    = 3
 	headBytes  = 8
 	maxText    = 255
 	codeHello  = 0
@@ -24,10 +24,22 @@ const (
 	// codeDirectory is why the dialler refuses an answer, and is never sent.
 	codeDirectory = 6
 	codeSetting   = 7
+	codeStranger  = 8
 )
 
 // errGarbage says that the other side does not speak this protocol at all.
 var errGarbage = errors.New("not a raft connection of holdfast")
+
+// errHTTP is an errGarbage of somebody who took this port for one of HTTP: a browser, curl, or gRPC, which is HTTP/2.
+var errHTTP = fmt.Errorf("%w, but HTTP", errGarbage)
+
+// wrongPort is what such a one is answered, in HTTP/1.1: gRPC's clients say then that they saw an HTTP/1.1 header, and the
+// command line turns that into the right port. Otherwise they would see a connection that was reset, as from a busy node.
+const wrongPort = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
+	"This is the port at which nodes speak Raft. Clients use 7400 unless set otherwise.\n"
+
+// maxHTTP bounds what is read of an HTTP request, in bytes, before the connection is closed.
+const maxHTTP = 4096
 
 // greeting is what each side says first.
 type greeting struct {
@@ -56,7 +68,11 @@ func readGreeting(r io.Reader) (greeting, error) {
 	if _, err := io.ReadFull(r, head[:len(magic)]); err != nil {
 		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
 	}
-	if string(head[:len(magic)]) != magic {
+	switch string(head[:len(magic)]) {
+	case magic:
+	case "PRI ", "GET ", "HEAD", "POST":
+		return greeting{}, errHTTP
+	default:
 		return greeting{}, errGarbage
 	}
 	if _, err := io.ReadFull(r, head[len(magic):]); err != nil {
@@ -104,6 +120,9 @@ func (g greeting) check(cfg *Config) error {
 		return &refusal{codeOther, fmt.Sprintf("node %d is of cluster %q, node %d of cluster %q: check cluster_id and the addresses of peers", g.node, words[0], node, cluster)}
 	case !g.node.Valid() || g.node == node:
 		return &refusal{codeNumber, fmt.Sprintf("node number %d meets node %d: numbers are 1 to %d and each is used once", g.node, node, session.MaxNode)}
+	}
+	if cfg.Member != nil && !cfg.Member(g.node) {
+		return &refusal{codeStranger, fmt.Sprintf("node %d is not among node %d's peers, nor a member: make peers the same on every node, and restart node %d", g.node, node, node)}
 	}
 	if why := differs(words[1:], g.node, node, cfg.Settings); why != "" {
 		return &refusal{codeSetting, why}

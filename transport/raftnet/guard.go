@@ -31,15 +31,23 @@ func (g *guarded) Read(b []byte) (int, error) {
 		return n, err
 	}
 	n, err := g.Conn.Read(b)
-	passed, refused := g.pass(b[:n])
+	return g.take(b[:n], err)
+}
+
+// pending reports whether the next Read asks nothing of the connection.
+func (g *guarded) pending() bool { return g.refused != nil || len(g.rest) > 0 }
+
+// take judges what the connection has given with err, and returns what Read does.
+func (g *guarded) take(b []byte, err error) (int, error) {
+	passed, refused := g.pass(b)
 	switch {
 	case refused != nil:
 		return 0, refused
-	case passed < n:
-		g.rest = slices.Clone(b[passed:n])
+	case passed < len(b):
+		g.rest = slices.Clone(b[passed:])
 		return passed, nil // the connection says its error again when the rest is read
 	}
-	return n, err
+	return len(b), err
 }
 
 // pass returns how many of the bytes that have come may be given now. It is an error only when none may.

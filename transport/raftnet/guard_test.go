@@ -86,7 +86,7 @@ func TestGuardChangesNothingThatRaftSays(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, log := network.layer(t, "b", "c", 2)
-		ta, tb := Transport(a, time.Minute), Transport(b, time.Minute)
+		ta, tb := NewTransport(a, time.Minute).NetworkTransport, NewTransport(b, time.Minute).NetworkTransport
 		var gotRequest any
 		var gotData []byte
 		over := make(chan struct{})
@@ -162,7 +162,7 @@ func TestASnapshotIsReadOrTheConnectionEnds(t *testing.T) {
 				network := pipes{}
 				a, _ := network.layer(t, "a", "c", 1)
 				b, log := network.layer(t, "b", "c", 2)
-				tb := Transport(b, time.Minute)
+				tb := NewTransport(b, time.Minute).NetworkTransport
 				conn, err := a.Dial("b", time.Second)
 				if err != nil {
 					t.Fatal(err)

@@ -22,11 +22,13 @@ func TestStrangersAreRefused(t *testing.T) {
 	}{
 		"another cluster": {"other", 2, `node 2 is of cluster "other", node 1 of cluster "c"`},
 		"the same number": {"c", 1, "node number 1 meets node 1"},
+		"no node":         {"c", 99, "node 99 is not among node 1's peers, nor a member"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubbles.Test(t, func(t *testing.T) {
 				network := pipes{}
 				a, aLog := network.layer(t, "a", "c", 1)
+				a.cfg.Member = func(n session.Node) bool { return n <= 3 }
 				b, bLog := network.layer(t, "b", tt.cluster, tt.node)
 				accepted := accepting(a)
 				for range 3 {
@@ -58,12 +60,14 @@ func TestAnswersAreChecked(t *testing.T) {
 		"another cluster": {greeting{version: version, node: 2, text: "other"}, `cluster "other"`},
 		"another version": {greeting{version: 1, node: 2, text: "c"}, "version 1"},
 		"no number":       {greeting{version: version, text: "c"}, "node number 0"},
+		"no node":         {greeting{version: version, node: 99, text: "c"}, "node 99 is not among node 1's peers"},
 		"a refusal":       {greeting{version: version, code: codeOther, node: 2, text: "go away"}, "go away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubbles.Test(t, func(t *testing.T) {
 				network := pipes{}
 				a, _ := network.layer(t, "a", "c", 1)
+				a.cfg.Member = func(n session.Node) bool { return n <= 3 }
 				l := network.listen("b")
 				go func() {
 					conn := <-l.conns
@@ -84,54 +88,51 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-func TestASilentDiallerHoldsNobodyUp(t *testing.T) {
+// TestAFloodOfStrangersHoldsNobodyUp: connections that say nothing take the places of each other, and a node's are answered at once.
+func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, log := network.layer(t, "b", "c", 2)
 		accepted := accepting(b)
-		var silent []net.Conn
-		for range maxHandshakes - 1 {
-			conn, err := network.dial(t.Context(), "b")
-			if err != nil {
-				t.Fatal(err)
-			}
-			silent = append(silent, conn)
-		}
 		begun := time.Now()
-		conn, err := a.Dial("b", time.Second)
-		if err != nil || time.Since(begun) != 0 {
-			t.Errorf("Dial beside silent diallers: %v after %v", err, time.Since(begun))
+		var silent []net.Conn
+		for range 10 {
+			for range maxHandshakes {
+				conn, err := network.dial(t.Context(), "b")
+				if err != nil {
+					t.Fatal(err)
+				}
+				silent = append(silent, conn)
+			}
+			conn, err := a.Dial("b", time.Second)
+			if err != nil || time.Since(begun) != 0 {
+				t.Errorf("Dial beside silent diallers: %v after %v", err, time.Since(begun))
+				break
+			}
+			(<-accepted).Close()
+			conn.Close()
 		}
-		(<-accepted).Close()
-		conn.Close()
-		last, err := network.dial(t.Context(), "b")
-		if err != nil {
-			t.Fatal(err)
-		}
-		silent = append(silent, last)
 		synctest.Wait()
-		if _, err = a.Dial("b", time.Second); err == nil {
-			t.Error("one more handshake than there is room for was begun")
+		if got := b.lobby.held(); got > maxHandshakes {
+			t.Errorf("%d connections are in their handshake, of at most %d", got, maxHandshakes)
 		}
-		synctest.Wait()
-		if !strings.Contains(log.String(), "too many in their handshake") {
-			t.Errorf("the log does not say why:\n%s", log)
+		if got := strings.Count(log.String(), "too many in their handshake"); got != 1 {
+			t.Errorf("the log says %d times why, want once:\n%s", got, log)
 		}
 		// The silent ones are closed, and their places given back.
 		for _, s := range silent {
-			if _, err = s.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			if _, err := s.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 				t.Errorf("a silent dialler read %v, want io.EOF", err)
 			}
 		}
 		if got := time.Since(begun); got != defaultTimeout {
 			t.Errorf("closed after %v, want %v", got, defaultTimeout)
 		}
-		if conn, err = a.Dial("b", time.Second); err != nil {
-			t.Errorf("Dial afterwards: %v", err)
+		synctest.Wait()
+		if b.lobby.held() != 0 || len(b.open) != 0 {
+			t.Errorf("%d guests and %d connections are remembered", b.lobby.held(), len(b.open))
 		}
-		(<-accepted).Close()
-		conn.Close()
 		closeAll(t, a, b)
 	})
 }
@@ -141,7 +142,7 @@ func TestGarbageIsClosed(t *testing.T) {
 		network := pipes{}
 		b, log := network.layer(t, "b", "c", 2)
 		accepted := accepting(b)
-		for _, garbage := range []string{"", "GET / HTTP/1.1\r\n\r\n", "HFRT", "HFRT\x02\x00\x01\xffc", strings.Repeat("\xff", 1000)} {
+		for _, garbage := range []string{"", "HFRT", "HFRT\x03\x00\x01\xffc", strings.Repeat("\xff", 1000)} {
 			conn, err := network.dial(t.Context(), "b")
 			if err != nil {
 				t.Fatal(err)
@@ -156,8 +157,34 @@ func TestGarbageIsClosed(t *testing.T) {
 		if len(accepted) != 0 || len(b.open) != 0 {
 			t.Error("garbage was accepted, or is remembered")
 		}
-		if got := log.String(); strings.Contains(got, "[WARN]") || strings.Contains(got, "[ERROR]") || strings.Count(got, "[DEBUG]") != 5 {
+		if got := log.String(); strings.Contains(got, "[WARN]") || strings.Contains(got, "[ERROR]") || strings.Count(got, "[DEBUG]") != 4 {
 			t.Errorf("garbage is logged as\n%s", got)
+		}
+		closeAll(t, b)
+	})
+}
+
+// Who takes this port for one of HTTP, or of gRPC, is told so: a reset connection would look like a busy node.
+func TestHTTPIsToldThePort(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		network := pipes{}
+		b, _ := network.layer(t, "b", "c", 2)
+		accepted := accepting(b)
+		for _, request := range []string{"GET /metrics HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"} {
+			conn, err := network.dial(t.Context(), "b")
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = conn.Write([]byte(request)) }() // nobody reads it to its end
+			answer, err := io.ReadAll(conn)
+			if !strings.HasPrefix(string(answer), "HTTP/1.1 400 Bad Request\r\n") || !strings.Contains(string(answer), "Clients use 7400") {
+				t.Errorf("%.5q was answered %q, %v", request, answer, err)
+			}
+			conn.Close()
+		}
+		synctest.Wait()
+		if len(accepted) != 0 || len(b.open) != 0 {
+			t.Error("a stranger was accepted, or is remembered")
 		}
 		closeAll(t, b)
 	})
@@ -165,11 +192,11 @@ func TestGarbageIsClosed(t *testing.T) {
 
 func TestGreetingBytes(t *testing.T) {
 	var b bytes.Buffer
-	g := greeting{version: 2, code: 0, node: 254, text: "holdfast", directory: 0x0102030405060708}
+	g := greeting{version: 3, code: 0, node: 254, text: "holdfast", directory: 0x0102030405060708}
 	if err := g.write(&b); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := b.String(), "HFRT\x02\x00\xfe\x08holdfast\x01\x02\x03\x04\x05\x06\x07\x08"; got != want {
+	if got, want := b.String(), "HFRT\x03\x00\xfe\x08holdfast\x01\x02\x03\x04\x05\x06\x07\x08"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, err := readGreeting(&b); err != nil || got != g {

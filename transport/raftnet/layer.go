@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxHandshakes is how many accepted connections may be in their handshake, or wait for Accept.
+	// maxHandshakes is the default of Config.MaxHandshakes.
 	maxHandshakes = 64
 	// refusalLogInterval keeps a peer that tries again and again from filling the log.
 	refusalLogInterval = 10 * time.Second
@@ -37,6 +37,9 @@ type Config struct {
 	Settings []Setting
 	// Node is this node's number.
 	Node session.Node
+	// Member reports whether a node number is that of another node of the cluster; nil: all are. Greetings of others are
+	// refused, whoever dials. It is called from several goroutines, and must not wait for Raft.
+	Member func(session.Node) bool
 	// Advertise is what Addr returns: the name by which the other nodes know this one, never what it resolves to, because
 	// addresses change when containers move. A voter tells candidates apart by it: no other server may ever have had it.
 	Advertise string
@@ -53,7 +56,10 @@ type Config struct {
 	Waits bool
 	// Meet answers a node that wants to meet; nil answers nothing. It is called from several goroutines.
 	Meet func(node session.Node, d Directory, request []byte) []byte
-	// HandshakeTimeout bounds the handshake on either side; default 1.5 s.
+	// MaxHandshakes is how many accepted connections may be in their handshake, or wait for Accept; default 64.
+	MaxHandshakes int
+	// HandshakeTimeout bounds the handshake on either side, and is the timeout of Raft's requests at their dialler;
+	// default 1.5 s.
 	HandshakeTimeout time.Duration
 	Logger           hclog.Logger
 }
@@ -61,9 +67,11 @@ type Config struct {
 // Layer is a raft.StreamLayer. Safe for concurrent use.
 type Layer struct {
 	cfg Config
-	// ready are connections that have shaken hands. slots bounds the goroutines that put them there.
+	// ready are connections that have shaken hands.
 	ready chan net.Conn
-	slots chan struct{}
+	// lobby holds those that have not yet, seats those that have.
+	lobby lobby
+	seats seats
 	// start starts the accept loop, with the first Accept. loops are it and the handshakes.
 	start sync.Once
 	loops sync.WaitGroup
@@ -90,13 +98,16 @@ func New(cfg Config) *Layer {
 	if cfg.HandshakeTimeout <= 0 {
 		cfg.HandshakeTimeout = defaultTimeout
 	}
+	if cfg.MaxHandshakes <= 0 {
+		cfg.MaxHandshakes = maxHandshakes
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	return &Layer{
 		cfg:     cfg,
 		ready:   make(chan net.Conn),
-		slots:   make(chan struct{}, maxHandshakes),
+		lobby:   lobby{most: cfg.MaxHandshakes},
 		refused: rate.Sometimes{Interval: refusalLogInterval},
 		full:    rate.Sometimes{Interval: refusalLogInterval},
 		open:    map[io.Closer]struct{}{},
@@ -108,22 +119,6 @@ func New(cfg Config) *Layer {
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", address)
-}
-
-// Transport returns Raft's transport over layer. A timeout of 0 is 1.5 s. Pipelining is off: with it, a follower that has
-// once answered false can stop receiving entries while heartbeats stay healthy (hashicorp/raft#612). The caller closes
-// the transport, which closes the layer.
-func Transport(layer *Layer, timeout time.Duration) *raft.NetworkTransport {
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:          layer,
-		MaxPool:         3,
-		MaxRPCsInFlight: 1,
-		Timeout:         timeout,
-		Logger:          layer.cfg.Logger,
-	})
 }
 
 // address is an advertised name as a net.Addr.
@@ -224,8 +219,7 @@ func (l *Layer) waits() bool {
 	return l.waiting
 }
 
-// accept gives each connection a goroutine for its handshake, until the listener is closed. When all places are taken a
-// connection is closed at once: its dialler tries again, and those that are silent give their places back soon.
+// accept gives each connection a goroutine for its handshake, until the listener is closed.
 func (l *Layer) accept() {
 	for {
 		raw, err := l.cfg.Listener.Accept()
@@ -241,18 +235,14 @@ func (l *Layer) accept() {
 			l.pause()
 			continue
 		}
-		select {
-		case l.slots <- struct{}{}:
-			l.loops.Go(func() {
-				defer func() { <-l.slots }()
-				l.greet(raw)
-			})
-		default:
+		g, out := l.lobby.enter(raw)
+		if out != nil {
 			l.full.Do(func() {
-				l.cfg.Logger.Warn("raft connection refused: too many in their handshake", "limit", maxHandshakes, "remote", raw.RemoteAddr().String())
+				l.cfg.Logger.Warn("raft connection dropped: too many in their handshake", "limit", l.cfg.MaxHandshakes, "remote", out.conn.RemoteAddr().String())
 			})
-			l.drop(raw)
+			l.drop(out.conn)
 		}
+		l.loops.Go(func() { l.greet(g) })
 	}
 }
 
@@ -267,20 +257,31 @@ func (l *Layer) pause() {
 }
 
 // greet shakes hands on an accepted connection and offers it to Accept.
-func (l *Layer) greet(raw net.Conn) {
-	conn, err := l.track(raw)
+func (l *Layer) greet(g *guest) {
+	defer l.lobby.leave(g)
+	conn, err := l.track(g.conn)
 	if err != nil {
 		return
 	}
-	if err := l.answer(conn); err != nil {
+	node, err := l.answer(conn)
+	if err != nil {
 		l.log(conn, err)
 		l.drop(conn)
 		return
 	}
+	l.lobby.leave(g)
+	s := newServed(conn, l.cfg.HandshakeTimeout)
+	s.left = func() { l.seats.leave(node, s) }
+	if out := l.seats.take(node, s); out != nil {
+		l.full.Do(func() {
+			l.cfg.Logger.Warn("raft connection dropped: too many of one node", "limit", maxSeats, "node", node, "remote", out.RemoteAddr().String())
+		})
+		l.drop(out)
+	}
 	select {
-	case l.ready <- &guarded{Conn: conn, scan: scanner{requests: true}}:
+	case l.ready <- s:
 	case <-l.done:
-		l.drop(conn)
+		l.drop(s)
 	}
 }
 
@@ -299,14 +300,17 @@ func (l *Layer) log(conn net.Conn, err error) {
 	})
 }
 
-// answer is the handshake of the side that was dialled.
-func (l *Layer) answer(conn net.Conn) error {
+// answer is the handshake of the side that was dialled. It returns who dials.
+func (l *Layer) answer(conn net.Conn) (session.Node, error) {
 	if err := conn.SetDeadline(time.Now().Add(l.cfg.HandshakeTimeout)); err != nil {
-		return err
+		return 0, err
 	}
 	theirs, err := readGreeting(conn)
+	if errors.Is(err, errHTTP) {
+		answerHTTP(conn)
+	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	answer := l.greeting(codeHello)
 	refused := theirs.check(&l.cfg)
@@ -317,15 +321,26 @@ func (l *Layer) answer(conn net.Conn) error {
 		answer.code, answer.text = r.code, r.text
 	}
 	if err := answer.write(conn); err != nil {
-		return errors.Join(refused, fmt.Errorf("answering the greeting: %w", err))
+		return 0, errors.Join(refused, fmt.Errorf("answering the greeting: %w", err))
 	}
 	if refused != nil {
-		return refused
+		return 0, refused
 	}
 	if theirs.code == codeMeet {
-		return l.meet(conn, theirs)
+		return 0, l.meet(conn, theirs)
 	}
-	return conn.SetDeadline(time.Time{})
+	return theirs.node, conn.SetDeadline(time.Time{})
+}
+
+// answerHTTP tells somebody who speaks HTTP that this is another port. The rest of the request is read before the connection
+// is closed, within the deadline of the handshake: closed with bytes unread it would be reset, and the answer lost.
+func answerHTTP(conn net.Conn) {
+	if _, err := io.WriteString(conn, wrongPort); err != nil {
+		return
+	}
+	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, conn, maxHTTP) // what a stranger asked for is of no interest
+	}
 }
 
 func (l *Layer) drop(conn net.Conn) {

@@ -132,7 +132,7 @@ func TestRaftSpeaksOverTheLayer(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "n1.peers:7401", "c", 1)
 		b, _ := network.layer(t, "n2.peers:7401", "c", 2)
-		ta, tb := Transport(a, 0), Transport(b, time.Second)
+		ta, tb := NewTransport(a, 0).NetworkTransport, NewTransport(b, time.Second).NetworkTransport
 		if got := ta.LocalAddr(); got != "n1.peers:7401" {
 			t.Errorf("raft calls itself %s, want the advertised name", got)
 		}

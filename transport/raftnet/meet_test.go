@@ -130,8 +130,12 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 		for name, d := range map[string]Directory{"b": 0xb, "moved": 0xb, "stray": 0xc} {
 			l := network.meeting(t, name, 2, d, false)
 			go func() {
-				for _, err := l.Accept(); err == nil; _, err = l.Accept() { // what it accepts is closed with the layer
-					there = name
+				for conn, err := l.Accept(); err == nil; conn, err = l.Accept() { // what it accepts is closed with the layer
+					go func() {
+						if _, err := conn.Read(make([]byte, 1)); err == nil { // a dialler that refuses says nothing
+							there = name
+						}
+					}()
 				}
 			}()
 			defer closeAll(t, l)
@@ -156,6 +160,9 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 			begun := time.Now()
 			conn, err := a.Dial(At(here, 0xb), 2*time.Second)
 			took := time.Since(begun)
+			if err == nil {
+				_, err = conn.Write([]byte{maxType})
+			}
 			if (err == nil) != (tt.there != "") || took != tt.takes {
 				t.Errorf("%+v: %v after %v", tt, err, took)
 			}

@@ -23,6 +23,7 @@ const (
 
 // The types of Raft's requests.
 const (
+	typeAppendEntries   = 0
 	typeInstallSnapshot = 2
 	maxType             = 4
 )
@@ -100,6 +101,17 @@ func (s *scanner) pass(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// under reports whether the rest of a request is still to come.
+func (s *scanner) under() bool { return s.begun || s.snapshot > 0 }
+
+// long reports whether the request that came last, in part or whole, is of a kind that may be large.
+func (s *scanner) long() bool { return isLong(s.kind) }
+
+func isLong(kind byte) bool { return kind == typeAppendEntries || kind == typeInstallSnapshot }
+
+// between reports whether the next byte is the first of a value that stands in no other.
+func (s *scanner) between() bool { return s.depth == 0 && s.have == 0 && s.body == 0 }
 
 // next takes a byte that is not part of a body.
 func (s *scanner) next(c byte) error {

@@ -21,6 +21,50 @@ func None(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// One is for commands that take one argument, such as "ID" for a session's id.
+func One(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%q takes one %s, not %d arguments", cmd.CommandPath(), what, len(args))
+		}
+		return nil
+	}
+}
+
+// Some is for commands that take one argument of a kind or more.
+func Some(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%q takes one %s or more, and was given none", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// Completion gives a program its command that writes completions for shells, and has it refuse what is no shell. The
+// library's own command prints its help then and exits as if all were well. Call it once all other commands were added and
+// the output was set.
+func Completion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" {
+			continue
+		}
+		var shells []string
+		for _, shell := range cmd.Commands() {
+			shells = append(shells, shell.Name())
+		}
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			given := "none was given"
+			if len(args) > 0 {
+				given = fmt.Sprintf("not %q", args[0])
+			}
+			return fmt.Errorf("%q takes the name of a shell, %s: %s", cmd.CommandPath(), strings.Join(shells, ", "), given)
+		}
+	}
+}
+
 // Refusal is a value that a flag refused.
 type Refusal struct {
 	// Flag is its name with hyphens, Given what was written.

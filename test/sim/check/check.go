@@ -70,8 +70,9 @@ func Check(events []history.Event, b Bounds) Result {
 		terms: make(map[uint64]*term), began: make(map[processTerm]time.Duration),
 		names: make(map[session.Node]string), started: make(map[string][]time.Duration), resets: make(map[link][]time.Duration),
 		trackers: make(map[uint64][]time.Duration),
+		stalls:   make(map[string][]span),
 		locals:   make(map[session.ID]*local), stopped: make(map[string][]time.Duration), worldly: make(map[string]bool),
-		mayRead: make(map[string]bool),
+		mayRead: make(map[string]bool), takeOvers: make(map[session.ID][]history.Event),
 	}
 	for _, e := range events {
 		c.note(e)
@@ -129,6 +130,8 @@ type checker struct {
 	// names are those of nodes, started when their processes began.
 	names   map[session.Node]string
 	started map[string][]time.Duration
+	// stalls are when the processes of nodes stood, in the order of time.
+	stalls map[string][]span
 	// trackers are when those of a term began: a leader that stalls begins another (E1 starts anew).
 	trackers map[uint64][]time.Duration
 	// locals are the sessions that one node alone knew, at first at least.
@@ -144,6 +147,8 @@ type checker struct {
 	// states are the answers with which nodes said how they are, shown those of reads. mayRead are nodes whose read_only is on.
 	states, shown []history.Event
 	mayRead       map[string]bool
+	// takeOvers are the calls that took a session over on purpose, by session.
+	takeOvers map[session.ID][]history.Event
 	// writes are the opens, resumes and closes that were refused, by whom is known.
 	writes []history.Event
 	// scope is added to the names of what is counted.
@@ -205,6 +210,8 @@ func (c *checker) note(e history.Event) {
 		c.stopped[e.Who] = append(c.stopped[e.Who], e.At)
 	case history.NodeStarted:
 		c.start(e)
+	case history.TookOver:
+		c.takeOvers[e.ID] = append(c.takeOvers[e.ID], e)
 	case history.Shown: // answered has filed it
 	case history.AppliedTerm:
 		if at := (processTerm{e.Who, e.Term}); c.began[at] == 0 {
@@ -217,13 +224,12 @@ func (c *checker) note(e history.Event) {
 			c.elections = append(c.elections, e)
 		}
 		c.trackers[e.Term] = append(c.trackers[e.Term], e.At)
+	case history.Stalled:
+		c.stalls[e.Who] = append(c.stalls[e.Who], span{from: e.Asked, till: e.At})
 	case history.Reset:
-		c.resets[link{e.Who, e.Text}] = append(c.resets[link{e.Who, e.Text}], e.At)
-		c.resets[link{e.Text, e.Who}] = append(c.resets[link{e.Text, e.Who}], e.At)
+		c.reset(e)
 	case history.Decided:
-		c.decisions++
-		l := c.life(e.ID)
-		l.decided = append(l.decided, e)
+		c.decide(e)
 	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseAsked, history.Closed,
 		history.ToldMoved, history.ToldGone, history.ContextEnded, history.Silent, history.Alive, history.Refused,
 		history.UpgradeAsked, history.Upgraded, history.ToldElsewhere, history.OnlyReads:
@@ -232,6 +238,19 @@ func (c *checker) note(e history.Event) {
 		c.local(e.ID).apply(e)
 	case history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
 		c.life(e.ID).apply(e)
+	}
+}
+
+func (c *checker) decide(e history.Event) {
+	c.decisions++
+	l := c.life(e.ID)
+	l.decided = append(l.decided, e)
+}
+
+// reset files a reset of the link between two nodes, in both directions.
+func (c *checker) reset(e history.Event) {
+	for _, l := range []link{{e.Who, e.Text}, {e.Text, e.Who}} {
+		c.resets[l] = append(c.resets[l], e.At)
 	}
 }
 

@@ -33,21 +33,23 @@ func at(seconds float64) time.Duration {
 // plant changes a history.
 type plant func([]history.Event) []history.Event
 
-// good is a run in which nothing is wrong: a session lives on n1, moves to n2, falls silent and expires; another one is closed.
+// good is a run in which nothing is wrong: a session lives on n1, is taken over by another process at n2, falls
+// silent and expires; another one is closed.
 func good() []history.Event {
 	h := []history.Event{
 		{At: second, Kind: history.NodeStarted, Who: "n1", Node: 1},
 		{At: second, Kind: history.NodeStarted, Who: "n2", Node: 2},
 		{At: second, Kind: history.NodeStarted, Who: "n3", Node: 3},
 		{At: 20 * second, Kind: history.AppliedTerm, Who: "n1", Index: 4, Term: 2},
-		{At: 30 * second, Kind: history.AppliedOpen, Who: "n1", Node: 1, ID: id, Attachment: 1, Index: 5, Term: 2, Timeout: timeout},
-		{At: 30 * second, Kind: history.AppliedOpen, Who: "n2", Node: 1, ID: id, Attachment: 1, Index: 5, Term: 2, Timeout: timeout},
+		{At: 30 * second, Kind: history.AppliedOpen, Who: "n1", Node: 1, ID: id, Attachment: 1, Instance: 11, Index: 5, Term: 2, Timeout: timeout},
+		{At: 30 * second, Kind: history.AppliedOpen, Who: "n2", Node: 1, ID: id, Attachment: 1, Instance: 11, Index: 5, Term: 2, Timeout: timeout},
 		{At: 30 * second, Kind: history.Digest, Who: "n1", Index: 5, Text: "aa"},
 		{At: 30 * second, Kind: history.Digest, Who: "n2", Index: 5, Text: "aa"},
 		{At: at(30.01), Kind: history.Opened, Who: "c1", ID: id, Attachment: 1, Asked: at(29.99), Until: 33 * second},
 		{At: at(32.002), Kind: history.Touched, Who: "c1", Node: 1, ID: id, Attachment: 1, Asked: 32 * second, Until: 35 * second},
-		{At: 34 * second, Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id, Attachment: 2, Index: 6, Term: 2, Timeout: timeout},
-		{At: at(34.002), Kind: history.AppliedMove, Who: "n2", Node: 2, ID: id, Attachment: 2, Index: 6, Term: 2, Timeout: timeout},
+		{At: 34 * second, Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id, Attachment: 2, Instance: 12, Index: 6, Term: 2, Timeout: timeout},
+		{At: at(34.002), Kind: history.AppliedMove, Who: "n2", Node: 2, ID: id, Attachment: 2, Instance: 12, Index: 6, Term: 2, Timeout: timeout},
+		{At: at(34.01), Kind: history.TookOver, Who: "c2", ID: id, Instance: 12, Asked: at(33.99)},
 		{At: at(34.01), Kind: history.Resumed, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: at(33.99), Until: 37 * second},
 		{At: at(34.01), Kind: history.ToldMoved, Who: "c1", ID: id, Attachment: 1},
 		{At: at(36.002), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: 36 * second, Until: 39 * second},
@@ -197,7 +199,7 @@ func TestGoodHistoryHoldsAndIsChecked(t *testing.T) {
 		t.Error(v)
 	}
 	for _, name := range []string{
-		"I1", "I1 certificate", "I1 term", "I1 process", "I1 move", "I1 touch", "I1 word", "I2", "I2 silent", "I2 commit", "I3", "E3", "I4", "M3", "T2",
+		"I1", "I1 certificate", "I1 term", "I1 process", "I1 move", "I1 touch", "I1 word", "I2", "I2 silent", "I2 commit", "I3", "E3", "I4", "M1", "M3", "T2",
 		"closes", "E5", "I5", "I6", "I6 changes", "I7", "I7 order", "context", "told moved", "linear", "liveness",
 	} {
 		if r.Checked[name] == 0 {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -16,6 +17,34 @@ func (c *checker) fenced(l *life) {
 	c.granted(l)
 	c.takers(l)
 	c.closedBy(l)
+	c.takenOver(l)
+}
+
+// takenOver checks M1: a process takes a session from another only by a resume that it sent when that one had it
+// already. So each move from one process to another falls into a call that does so on purpose, which had not ended
+// when the former attachment was first applied: before that nobody can have heard of it. A delayed resume of a
+// process that is gone, and one that a library makes by itself, take a session from nobody.
+func (c *checker) takenOver(l *life) {
+	made := make(map[uint64]history.Event)
+	for _, a := range l.applied {
+		if _, again := made[a.Attachment]; !again {
+			made[a.Attachment] = a
+		}
+	}
+	var former history.Event
+	for _, attachment := range slices.Sorted(maps.Keys(made)) {
+		now := made[attachment]
+		if former.Instance != 0 && now.Instance != former.Instance {
+			c.checked("M1")
+			if !slices.ContainsFunc(c.takeOvers[l.id], func(e history.Event) bool {
+				return e.Instance == now.Instance && e.Asked <= now.At && e.At >= former.At
+			}) {
+				c.fail("I4", l, now.At, "process %d took it with attachment %d from process %d, and had not asked for it since that had attachment %d",
+					now.Instance, attachment, former.Instance, former.Attachment)
+			}
+		}
+		former = now
+	}
 }
 
 // outrun checks what older attachments brought about.

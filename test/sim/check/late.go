@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 
 	"holdfast/session"
@@ -38,6 +39,7 @@ func (l *life) extension() time.Duration { return l.timeout + l.timeout/200 }
 //   - the silence began;
 //   - the term, or a later tracker of it, began ("fail-over"; and the end is applied within timeout + 2 s of it);
 //   - the owner's process began ("owner restarted", E1);
+//   - and later by what the stalls of its owner's process since are credited with ("owner stalled", see credit);
 //   - an interval after the leader last heard of an owner that it does not hear of any more ("owner lost": the heartbeat that it did not
 //     answer was sent by then, E1), or the last reset of the connections between the two ("owner lost" too: its stream has ended).
 //
@@ -58,7 +60,7 @@ func (c *checker) lateInTerm(l *life) {
 		return
 	}
 	from, name, lost := c.situation(t, made.Node, voice, first.At, l.timeout)
-	by := from + l.extension() + c.bounds.ExpiryInterval + t.slowest(made.Node, from, first.At) + c.bounds.Commit
+	by := from + l.extension() + c.credit(made.Node, from, first.At) + c.bounds.ExpiryInterval + t.slowest(made.Node, from, first.At) + c.bounds.Commit
 	if c.heardInTime(t, made.Node, lost, from, max(by, first.At)) {
 		c.checked("I2 " + name)
 		if first.At > by {
@@ -137,7 +139,7 @@ func (c *checker) situation(
 	}
 	last := heard[len(heard)-1].at
 	if last+timeout > decided {
-		return from, name, false
+		return from, c.unlessStalled(name, owner, from, decided), false
 	}
 	if at := last + c.bounds.Interval; at > from {
 		from, name = at, "owner lost"
@@ -158,7 +160,37 @@ func (c *checker) heardInTime(t *term, owner session.Node, lost bool, from, till
 	for _, h := range t.heard[owner] {
 		own = append(own, h.at)
 	}
+	for _, s := range c.stalls[c.names[owner]] { // it answers at the end
+		for at := s.from; at < s.till; at += c.bounds.Interval {
+			own = append(own, at)
+		}
+	}
+	slices.Sort(own)
 	return steady(own, from, till, gap)
+}
+
+// unlessStalled returns a situation's name, or that of its own for an owner whose process stalled between two moments.
+func (c *checker) unlessStalled(name string, owner session.Node, from, till time.Duration) string {
+	if c.credit(owner, from, till) > 0 {
+		return "owner stalled"
+	}
+	return name
+}
+
+// credit returns what the stalls of a node's process between two moments are credited with (E1): the time that they
+// and two intervals after each of them cover. A stall begins when the process looked at its clocks last, a quarter of
+// an interval before it at most. Shorter ones than an interval count as none, whoever may have noticed them.
+func (c *checker) credit(owner session.Node, from, till time.Duration) (sum time.Duration) {
+	covered := time.Duration(0)
+	for _, s := range c.stalls[c.names[owner]] {
+		if s.till <= from || s.from >= till || s.till-s.from <= c.bounds.Interval {
+			continue
+		}
+		end := s.till + 2*c.bounds.Interval
+		sum += max(end-max(s.from-c.bounds.Interval/4, covered), 0)
+		covered = end
+	}
+	return sum
 }
 
 // single reports whether from a while before from until till all faults concerned one node, and that does not lead.

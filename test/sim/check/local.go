@@ -83,6 +83,7 @@ func (c *checker) localSessions() {
 		c.outrun(l.life)
 		c.granted(l.life)
 		c.takers(l.life)
+		c.takenOver(l.life)
 		if l.global == nil {
 			c.closedBy(l.life)
 			c.told(l.life)
@@ -206,13 +207,19 @@ const travel = 100 * time.Millisecond
 // leaving is how long a process may take to end that cannot go on: it waits for entries that nobody answers (5 s), and serves nobody meanwhile.
 const leaving = 7 * time.Second
 
-// localLate checks I2: a local session ends within an expiry interval and a quarter of a heartbeat interval of its due time (L3). One whose
-// upgrade was asked for does not, while the outcome is not known (L8).
+// localLate checks I2: a local session ends within an expiry interval and a quarter of a heartbeat interval of its
+// due time (L3), which the stalls of its node move. One whose upgrade was asked for does not, while the outcome is
+// not known (L8).
 func (c *checker) localLate(l *local) {
 	wait := l.timeout + c.bounds.ExpiryInterval + c.bounds.Interval/4
 	if end, ok := l.expired(); ok && len(l.asks) == 0 {
 		c.checked("I2 local")
-		if age := l.end.Certificate.LastTouchAge; age > wait+time.Millisecond {
+		age := l.end.Certificate.LastTouchAge
+		credit := c.credit(l.id.Node(), end-age, end)
+		if credit > 0 {
+			c.checked("I2 local stalled")
+		}
+		if age > wait+credit+time.Millisecond {
 			c.fail("I2", l.life, end, "its node ended it %v after it had heard of it last; its timeout is %v", age, l.timeout)
 		}
 	}
@@ -227,7 +234,8 @@ func (c *checker) localLate(l *local) {
 	if silent == 0 || l.end != nil && l.end.At < silent {
 		return
 	}
-	by := c.lastLocalVoice(l, silent) + travel + wait
+	voice := c.lastLocalVoice(l, silent) + travel
+	by := voice + wait + c.credit(first.Node, voice, c.finished)
 	if by > c.finished {
 		return
 	}

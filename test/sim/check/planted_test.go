@@ -126,6 +126,13 @@ func TestTwoOwnersAreFound(t *testing.T) {
 		{"the victim never hears", "I4", "was never told of 2", add(history.Event{
 			At: 90 * second, Kind: history.Alive, Who: "c1", ID: id, Attachment: 1, Until: 91 * second,
 		})},
+		{"a delayed resume of a process that had given up by then (M1)", "I4", "process 12 took it", change(history.TookOver, "", func(e *history.Event) {
+			e.Asked, e.At = at(29.5), at(29.9)
+		})},
+		{"a resume that nobody asked for takes it from another (M1)", "I4", "process 12 took it", drop(history.TookOver)},
+		{"a resume of the process that lost it takes it back (M1)", "I4", "process 11 took it", add(history.Event{
+			At: 35 * second, Kind: history.AppliedMove, Who: "n1", Node: 1, ID: id, Attachment: 3, Instance: 11, Index: 7, Term: 2, Timeout: timeout,
+		})},
 		{"told of a move that was none", "I4", "told of a move", drop(history.AppliedMove)},
 		{"told of the end before it", "E5", "told of an end", change(history.ToldGone, "", func(e *history.Event) { e.At = 40 * second })},
 		{"alive after its end", "E5", "holds it to be alive", add(history.Event{

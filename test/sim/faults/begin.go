@@ -41,6 +41,8 @@ func begin(lasting context.Context, f Fault, c Cluster) *broken {
 		return beginClients(lasting, f, c)
 	case LagFromClient, LagToClient, ReorderFromClient, ReorderToClient, MuteClient, DeafClient:
 		return beginLinks(f, c, nodes)
+	case Hiccups:
+		return hiccups(lasting, f, c, nodes[0])
 	}
 	return nil
 }
@@ -206,11 +208,14 @@ func beginClients(lasting context.Context, f Fault, c Cluster) *broken {
 }
 
 // meanwhile does something that goes on until the fault ends.
-func meanwhile(text string, do func() int) *broken {
+func meanwhile(text string, do func() int) *broken { return meanwhileAt("", text, do) }
+
+// meanwhileAt is meanwhile for a fault of one node.
+func meanwhileAt(who, text string, do func() int) *broken {
 	var done sync.WaitGroup
 	count := 0
 	done.Go(func() { count = do() })
-	return &broken{"", text, func() bool { done.Wait(); return count > 0 }}
+	return &broken{who, text, func() bool { done.Wait(); return count > 0 }}
 }
 
 // pick returns names in the order of indexes.

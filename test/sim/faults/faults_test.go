@@ -81,6 +81,11 @@ func (c *cluster) Stop(n string) bool {
 	return c.Kill(n)
 }
 
+func (c *cluster) Stand(n string) func() bool {
+	c.with(func() { c.paused["process of "+n]++; c.did["stand"]++ })
+	return func() bool { c.with(func() { c.paused["process of "+n]-- }); return true }
+}
+
 func (c *cluster) Kill(n string) (lived bool) {
 	c.with(func() { lived = !c.dead[n]; c.dead[n] = true })
 	return lived
@@ -228,7 +233,7 @@ func TestRunHealsAll(t *testing.T) {
 			c := newCluster()
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5))
+			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5), Stutter(rand.New(rand.NewPCG(7, 7)), 5))
 			for what, left := range map[string]bool{
 				"cuts": positive(c.cuts), "pauses": positive(c.paused), "broken disks or clocks": positive(c.broken),
 			} {
@@ -274,7 +279,7 @@ func (c *cluster) complete(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty", "clock back", "clock forward", "flood", "double",
+		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty", "clock back", "clock forward", "flood", "double", "stand",
 	} {
 		if c.did[what] == 0 {
 			t.Errorf("the cluster was never told: %s", what)

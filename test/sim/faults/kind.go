@@ -80,10 +80,13 @@ const (
 	// MuteClient cuts what a client sends to nodes, DeafClient what they send to it: what it asks for is done, and it is not told.
 	MuteClient
 	DeafClient
+
+	// Hiccups has a node's process stand for more than an interval, again and again.
+	Hiccups
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return kindsFrom(Isolate, DeafClient) }
+func Kinds() []Kind { return kindsFrom(Isolate, Hiccups) }
 
 // planned are the kinds that Plan deals, links those that Links does.
 func planned() []Kind { return kindsFrom(Isolate, StickClient) }
@@ -106,6 +109,7 @@ func (k Kind) String() string {
 		"pause", "pause some", "pause all", "slow disk", "full disk", "failing disk", "hung disk", "clock jump",
 		"client flood", "duplicate", "pause client", "stuck client",
 		"delay from client", "delay to client", "reorder from client", "reorder to client", "mute client", "deaf client",
+		"hiccups",
 	}
 	if int(k) >= len(names) {
 		k = 0

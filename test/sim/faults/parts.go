@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -115,6 +116,25 @@ func pause(c Cluster, hosts []string) *broken {
 		}
 		return held(c, all) > before
 	}}
+}
+
+// hiccups has a process stand again and again, each time for a little more than an interval to twice that, more often
+// than any session's timeout comes round.
+func hiccups(lasting context.Context, f Fault, c Cluster, one string) *broken {
+	const interval = 500 * time.Millisecond
+	stands := interval + time.Duration((0.02+0.98*f.Size)*float64(interval)).Truncate(time.Millisecond)
+	every := stands + time.Second + time.Duration(f.Caller*float64(2*time.Second)).Truncate(time.Millisecond)
+	return meanwhileAt(one, fmt.Sprintf("have the process of %s stand for %v every %v", one, stands, every), func() int {
+		stood := 0
+		for sleep(lasting, every-stands) {
+			run := c.Stand(one)
+			sleep(context.WithoutCancel(lasting), stands)
+			if run() {
+				stood++
+			}
+		}
+		return stood
+	})
 }
 
 // kill kills those of nodes that live, at once.

@@ -22,7 +22,8 @@ type Fault struct {
 	Size float64
 	// Leads says that a kind that takes one node takes the one that leads, if one does.
 	Leads bool
-	// Caller is drawn from [0, 1): whose links a fault of links takes, those to all of Nodes.
+	// Caller is drawn from [0, 1): whose links a fault of links takes, those to all of Nodes; of hiccups how often
+	// they come.
 	Caller float64
 }
 
@@ -59,6 +60,8 @@ const (
 	away = 15 * time.Second
 	// longestLink leaves time for the sessions of a caller that nobody hears to expire.
 	longestLink = 14 * time.Second
+	// Hiccups last for longer than a session that expires among them.
+	shortestHiccups, longestHiccups = 20 * time.Second, 40 * time.Second
 )
 
 // Plan draws the faults of a shape. The same random source gives the same plan.
@@ -117,6 +120,22 @@ func Links(r *rand.Rand, nodes int) []Fault {
 			f.Overlaps, f.Caller = true, plan[i-1].Caller
 		}
 		plan = append(plan, f)
+	}
+	return plan
+}
+
+// Stutter draws hiccups of two nodes, one after the other. It is a plan of its own, as that of Links is.
+func Stutter(r *rand.Rand, nodes int) []Fault {
+	plan := make([]Fault, 0, 2)
+	for _, one := range r.Perm(nodes)[:2] {
+		plan = append(plan, Fault{
+			Kind:   Hiccups,
+			Nodes:  []int{one},
+			After:  between(r, soonest, latest),
+			Lasts:  between(r, shortestHiccups, longestHiccups),
+			Size:   r.Float64(),
+			Caller: r.Float64(),
+		})
 	}
 	return plan
 }

@@ -39,6 +39,8 @@ type Processes interface {
 	Kill(node string) bool
 	Stop(node string) bool
 	Start(node string)
+	// Stand has a node's process stand, until the returned function is called: it reports whether a process stood.
+	Stand(node string) (run func() bool)
 	// HandOver reports whether the node has handed leadership on.
 	HandOver(node string) bool
 }

@@ -56,6 +56,9 @@ const (
 	Shown
 	// OnlyReads: an SDK session has become CONNECTED_READ_ONLY.
 	OnlyReads
+	// TookOver: a call of the client process Instance has ended that takes the session over on purpose, whatever came
+	// of it; Asked is when it began.
+	TookOver
 
 	// AppliedOpen, AppliedMove and AppliedEnd: a node has applied a change.
 	AppliedOpen
@@ -85,6 +88,8 @@ const (
 	Leads
 	// Reset: all connections between Who and the host Text were reset; what was under way is lost.
 	Reset
+	// Stalled: the process of node Who did not run from Asked until now.
+	Stalled
 
 	// FaultBegan and FaultEnded: Text names the fault, the same both times.
 	FaultBegan
@@ -100,8 +105,8 @@ func (k Kind) String() string {
 	names := [...]string{
 		"?", "opened", "resumed", "touched", "promised", "refused", "asks to close", "closed", "told: moved", "told: gone",
 		"context ended", "goes silent", "alive", "asks to upgrade", "upgraded", "told: elsewhere", "wants to be served",
-		"was shown", "connected read-only", "applied open", "applied move", "applied end", "opened locally", "resumed locally", "ended locally", "digest",
-		"applied its first entry of", "starts", "stopped", "heard", "decides to end", "begins a tracker of", "connections reset",
+		"was shown", "connected read-only", "has asked to take over", "applied open", "applied move", "applied end", "opened locally", "resumed locally", "ended locally", "digest",
+		"applied its first entry of", "starts", "stopped", "heard", "decides to end", "begins a tracker of", "connections reset", "has stood",
 		"fault begins", "fault ends", "healed", "finished",
 	}
 	if int(k) >= len(names) {
@@ -148,6 +153,9 @@ type Event struct {
 	Unknown    bool
 	ID         session.ID
 	Attachment uint64
+	// Instance is the client process that made Attachment on AppliedOpen, AppliedMove, LocalOpened and LocalMoved, 0
+	// for none, and that asked on TookOver (M1).
+	Instance uint64
 	// Local says that Attachment is a number of the session's node (L5), and no attachment of the log.
 	Local   bool
 	Timeout time.Duration
@@ -188,6 +196,9 @@ func (e Event) String() string {
 	}
 	if e.Local {
 		b.WriteString(" (local)")
+	}
+	if e.Instance != 0 {
+		fmt.Fprintf(&b, " of process %d", e.Instance)
 	}
 	if e.Timeout != 0 {
 		fmt.Fprintf(&b, " timeout %v", e.Timeout)

@@ -30,6 +30,11 @@ type pipe struct {
 	wake   chan struct{}
 	// awaited says that somebody has been given wake.
 	awaited bool
+	// thin is of the link when the connection was made. carried is when a thin link has carried all that was sent;
+	// full says that the buffer has been full, and less than a third of it has become free since.
+	thin    thinness
+	carried time.Time
+	full    bool
 }
 
 // segment is what one write sent. end, when set, is what the reader gets for ever after.
@@ -39,8 +44,9 @@ type segment struct {
 	end   error
 }
 
+// newPipe is called with mu held.
 func newPipe(n *Network, l link, port string) *pipe {
-	return &pipe{net: n, link: l, port: port, wake: make(chan struct{})}
+	return &pipe{net: n, link: l, port: port, thin: n.thin[l], wake: make(chan struct{})}
 }
 
 // announce wakes the pipe's reader and writer. The caller holds mu.
@@ -61,7 +67,7 @@ func (p *pipe) wait() <-chan struct{} {
 
 // send appends a segment that arrives after the link's latency and after those before it. The caller holds mu.
 func (p *pipe) send(s segment) {
-	s.at = time.Now().Add(p.net.takes(p.link))
+	s.at = p.carry(len(s.bytes)).Add(p.net.takes(p.link))
 	if last := len(p.segments) - 1; last >= 0 && p.segments[last].at.After(s.at) {
 		s.at = p.segments[last].at
 	}
@@ -69,6 +75,26 @@ func (p *pipe) send(s segment) {
 	p.size += len(s.bytes)
 	p.net.hold(p.link, p.port)
 	p.announce()
+}
+
+// carry returns when the link has carried so many bytes more. Connections that have something on a thin link share it
+// evenly. The caller holds mu.
+func (p *pipe) carry(size int) time.Time {
+	now := time.Now()
+	if p.thin.bits == 0 {
+		return now
+	}
+	sharing := 1
+	for c := range p.net.conns {
+		if other := c.out; other != p && other.link == p.link && other.carried.After(now) {
+			sharing++
+		}
+	}
+	if p.carried.Before(now) {
+		p.carried = now
+	}
+	p.carried = p.carried.Add(time.Duration(int64(size) * 8 * int64(sharing) * int64(time.Second) / int64(p.thin.bits)))
+	return p.carried
 }
 
 // lose drops what is on its way, and ends the pipe for both ends. The caller holds mu.
@@ -82,7 +108,14 @@ func (p *pipe) room() int {
 	if p.net.stuck[p.link.to] > 0 {
 		return stuckWindow - p.size
 	}
-	return window - p.size
+	if p.thin.bits == 0 {
+		return window - p.size
+	}
+	if p.full = p.size >= p.thin.buffer || p.full && p.size > p.thin.buffer*2/3; p.full {
+		return 0
+	}
+	// In parts of ten milliseconds, so that bytes arrive one after the other.
+	return min(p.thin.buffer-p.size, max(packet, p.thin.bits/8/100))
 }
 
 // take reads what has arrived into b: n bytes, or an error, or else how long until there may be something; 0: unknown.

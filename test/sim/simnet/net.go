@@ -1,7 +1,8 @@
-// Package simnet is a network inside one process, for whole clusters in a testing/synctest bubble: hosts with names, TCP-like
-// connections between them, and faults. A link, from one host to another, can be cut: its bytes hang, as behind a firewall
-// that drops packets, and nobody is told. It can be slow, or scatter what is sent over different connections in time. A host
-// can be paused, stuck, or killed. It starts no goroutine, so it cannot leak one.
+// Package simnet is a network inside one process, for whole clusters in a testing/synctest bubble: hosts with names,
+// TCP-like connections between them, and faults. A link, from one host to another, can be cut: its bytes hang, as
+// behind a firewall that drops packets, and nobody is told. It can be slow, or scatter what is sent over different
+// connections in time, or thin. A host can be paused, stuck, or killed. It starts no goroutine, so it cannot leak
+// one.
 package simnet
 
 import (
@@ -23,6 +24,7 @@ type Network struct {
 	paused    map[string]int       // guarded by mu; how many pauses lie on it
 	stuck     map[string]int       // guarded by mu; how many times it is stuck
 	slow      map[link]slowness    // guarded by mu
+	thin      map[link]thinness    // guarded by mu
 	rand      *rand.Rand           // guarded by mu; of what is scattered
 	lives     map[string]*Host     // guarded by mu; the present life of a host
 	ephemeral int                  // guarded by mu
@@ -50,6 +52,7 @@ func New(latency func(from, to string) time.Duration) *Network {
 		paused:  make(map[string]int),
 		stuck:   make(map[string]int),
 		slow:    make(map[link]slowness),
+		thin:    make(map[link]thinness),
 		rand:    rand.New(rand.NewPCG(1, 1)),
 		lives:   make(map[string]*Host),
 		held:    make(map[link]int),
@@ -123,6 +126,22 @@ func (n *Network) Slow(from, to string, more, scatter time.Duration) {
 	l := link{from, to}
 	s := n.slow[l]
 	n.slow[l] = slowness{s.more + more, s.scatter + scatter}
+}
+
+// thinness is what a link carries in a second, and how many bytes a connection takes from a writer before that waits.
+type thinness struct{ bits, buffer int }
+
+// packet is the smallest part that a thin link carries at once: a few of TCP.
+const packet = 4 * 1460
+
+// Thin makes the link from from to to carry so many bits a second, which its connections share, and gives each
+// connection a buffer: a write ends when the buffer has taken it, long before it has arrived. As a kernel does, a
+// connection whose buffer is full takes nothing more until a third of it is free. It is for connections that are made
+// afterwards.
+func (n *Network) Thin(from, to string, bits, buffer int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.thin[link{from, to}] = thinness{bits, buffer}
 }
 
 // Reset resets all connections between two hosts: both ends hear of it at once, and what was under way is lost. It returns

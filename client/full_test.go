@@ -1,0 +1,79 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// noRoom is what every node of a cluster says that has no room for more sessions (O4).
+func noRoom() error {
+	return &session.LimitError{Name: "max_sessions", Limit: "100 sessions, of which there are 100", RetryAfter: session.FullRetryAfter}
+}
+
+// A cluster without room is the same through each node: an open waits where it is for as long as it was asked to, again
+// and again, and is done when there is room.
+func TestO4AnOpenWaitsForRoom(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		const full = time.Minute
+		for i := range 3 {
+			n := c.node(i + 1)
+			c.set(func() {
+				n.script = func(kind string) error {
+					if kind == "open" && time.Since(c.start) < full {
+						return noRoom()
+					}
+					return nil
+				}
+			})
+		}
+		mustOpen(t, cl, 10*time.Second)
+		if took := time.Since(c.start); took < full || took > full+2*session.FullRetryAfter+2*time.Second {
+			t.Errorf("opened after %v, want it soon after %v", took, full)
+		}
+		asked, nodes := 0, 0
+		for i := range 3 {
+			at := c.node(i+1).when(t, "open")
+			for k := 1; k < len(at); k++ {
+				if apart := at[k] - at[k-1]; apart < session.FullRetryAfter {
+					t.Errorf("node %d was asked again after %v, want %v at least", i+1, apart, session.FullRetryAfter)
+				}
+			}
+			if asked += len(at); len(at) > 0 {
+				nodes++
+			}
+		}
+		if most := int(full/session.FullRetryAfter) + 2; asked > most || nodes != 1 {
+			t.Errorf("%d nodes were asked %d times, want one, and %d times at most", nodes, asked, most)
+		}
+		if c.opened != 1 {
+			t.Errorf("%d sessions were opened", c.opened)
+		}
+	})
+}
+
+// The caller's context bounds the wait, and the error says what stood in the way.
+func TestO4AnOpenGivesUpWithItsContext(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 2, 2)
+		for i := range 2 {
+			n := c.node(i + 1)
+			c.set(func() { n.script = func(string) error { return noRoom() } })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
+		limit, ok := errors.AsType[*session.LimitError](err)
+		if !ok || limit.Name != "max_sessions" || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("Open = %v, want the deadline and what the nodes said", err)
+		}
+		if took := time.Since(c.start); took != 10*time.Second {
+			t.Errorf("it took %v, want 10s", took)
+		}
+	})
+}

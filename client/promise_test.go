@@ -1,0 +1,145 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// gate is what a callback blocks at once it is shut.
+type gate struct {
+	shut    atomic.Bool
+	reached atomic.Bool
+	opened  chan struct{}
+}
+
+func newGate() *gate { return &gate{opened: make(chan struct{})} }
+
+func (g *gate) pass() {
+	if g.shut.Load() {
+		g.reached.Store(true)
+		<-g.opened
+	}
+}
+
+// Write makes a gate the output of a logger.
+func (g *gate) Write(b []byte) (int, error) {
+	g.pass()
+	return len(b), nil
+}
+
+// I3: what the application gives to the client may hold up the client's loop, and never a context.
+func TestAContextEndsOnTimeWhateverBlocksTheLoop(t *testing.T) {
+	blocks := map[string]func(*Config, *gate){
+		"logger": func(cfg *Config, g *gate) {
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: g})
+		},
+		"OnNode": func(cfg *Config, g *gate) {
+			cfg.OnNode = func(string, session.NodeState) { g.pass() }
+		},
+	}
+	for name, block := range blocks {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c := newFakeCluster(t, 2)
+				cfg := Config{Endpoints: c.endpoints(1, 1), Dial: c.dial}
+				g := newGate()
+				block(&cfg, g)
+				cl := newClientWith(t, cfg)
+				t.Cleanup(func() { close(g.opened) }) // before the client is closed, which waits for its loop
+				s := mustOpen(t, cl, 10*time.Second)
+				time.Sleep(2500*time.Millisecond + promised(10*time.Second)/10)
+				until, ctx := s.SafeUntil(), s.Context()
+				g.shut.Store(true)
+				c.node(1).down()
+				time.Sleep(time.Until(until) - 1)
+				synctest.Wait()
+				if !g.reached.Load() {
+					t.Fatal("nothing has blocked the loop")
+				}
+				if ctx.Err() != nil {
+					t.Error("the context has ended a nanosecond before its promise")
+				}
+				time.Sleep(time.Nanosecond)
+				synctest.Wait()
+				if got := context.Cause(ctx); !errors.Is(got, ErrLapsed) {
+					t.Errorf("cause at the end of the promise: got %v, want %v", got, ErrLapsed)
+				}
+			})
+		})
+	}
+}
+
+// A promise that is renewed in time ends nothing at the moment of the former one.
+func TestARenewedPromiseKeepsItsContext(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		_, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 10*time.Second)
+		ctx := s.Context()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if ctx.Err() != nil {
+			t.Errorf("the context of a session that was touched all the time has ended: %v", context.Cause(ctx))
+		}
+	})
+}
+
+// After its end a session has no timer: nothing is left to go off in a process that opens and closes sessions for years.
+func TestAnEndedSessionHasNoTimer(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		_, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 10*time.Second)
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.promised.timer.Stop() {
+			t.Error("the timer of the last promise runs on after the close")
+		}
+	})
+}
+
+// S5: suspensions that are too short to be noticed one by one add up: what a promise may be too long by is one second in all.
+func TestS5ShortSuspensionsAddUp(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		var ahead time.Duration
+		add := func(d time.Duration) {
+			cl.clock.mu.Lock()
+			defer cl.clock.mu.Unlock()
+			ahead += d
+		}
+		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
+		s := mustOpen(t, cl, 30*time.Second)
+		wantSafe(t, c, s, promised(30*time.Second))
+		add(900 * time.Millisecond)
+		wantSafe(t, c, s, promised(30*time.Second))
+		add(900 * time.Millisecond)
+		if got := s.SafeUntil(); !got.IsZero() {
+			t.Errorf("SafeUntil after two suspensions of 0.9 s: got %v, want none", got)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if s.SafeUntil().IsZero() {
+			t.Fatal("not touched again after the suspension")
+		}
+		add(-time.Hour) // set back by hand, and then suspended again
+		cl.clock.look()
+		for range 60 {
+			add(900 * time.Millisecond)
+			cl.clock.look()
+		}
+		if _, got := cl.clock.look(); got != 1+60/2 {
+			t.Errorf("%d suspensions were noticed of 2 and then 60 of 0.9 s, want each second time", got)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package client
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// elsewhereUnheard has cl, whose sessions n1 serves, ask n2 for them and hear nothing, and stay at n1.
+func elsewhereUnheard(t *testing.T, c *fakeCluster) {
+	t.Helper()
+	c.set(func() { c.node(2).script = func(string) error { return errMute } })
+	c.node(1).jeopardy(c.node(2).address)
+	time.Sleep(time.Second)
+	c.node(1).jeopardyEnded()
+	time.Sleep(time.Second)
+	c.set(func() { c.node(2).script = nil })
+	if here, there := c.node(1).count("resume"), c.node(2).count("resume"); here != 0 || there != 1 {
+		t.Fatalf("n1 was asked %d times and n2 %d times, want none and once", here, there)
+	}
+}
+
+// M1: a resume whose outcome was never heard does not make a later take-over this client's own, however late that
+// comes.
+func TestM1AHandOverIsNotStolenBack(t *testing.T) {
+	for _, after := range []time.Duration{time.Second, time.Hour} {
+		t.Run(after.String(), func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c := newFakeCluster(t, 3)
+				s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
+				elsewhereUnheard(t, c)
+				time.Sleep(after)
+				taken, err := newTestClient(t, c, c.endpoints(3, 3)).Resume(t.Context(), s.Token())
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if !errors.Is(s.Err(), session.ErrMoved) || taken.Err() != nil || taken.State() != StateConnected {
+					t.Errorf("the one that gave it away: %v; the one that has it: %v, %v", s.Err(), taken.State(), taken.Err())
+				}
+				if again := c.node(1).count("resume"); again != 0 {
+					t.Errorf("the one that gave it away has resumed it %d times", again)
+				}
+			})
+		})
+	}
+}
+
+// M1: the client's own resume that takes effect late is known by its instance, and the session goes on.
+func TestM1AnOwnResumeThatTakesEffectLateIsNoThief(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 2)
+		cl := newTestClient(t, c, c.endpoints(1, 1))
+		s := mustOpen(t, cl, 12*time.Second)
+		c.node(1).broadcast(movedMessage(s.ID(), cl.cfg.Instance))
+		time.Sleep(time.Minute)
+		if s.State() != StateConnected || s.Context().Err() != nil {
+			t.Errorf("the session is %v, %v", s.State(), s.Err())
+		}
+	})
+}
+
+// An old token takes a session over from whoever holds it: the refusal names the present attachment, and the client
+// names that.
+func TestM1ATakeOverNamesWhatItIsTold(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 3)
+		s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
+		old := s.Token()
+		for range 2 {
+			c.node(1).cut()
+			time.Sleep(time.Second)
+		}
+		if s.Token().Attachment == old.Attachment {
+			t.Fatal("the token is as new as any")
+		}
+		begun := time.Now()
+		taken, err := newTestClient(t, c, c.endpoints(3, 3)).Resume(t.Context(), old)
+		if err != nil || time.Since(begun) > 100*time.Millisecond {
+			t.Fatalf("after %v: %v", time.Since(begun), err)
+		}
+		<-s.Done()
+		if n := c.node(3).count("resume"); n != 2 || !errors.Is(s.Err(), session.ErrMoved) || taken.Err() != nil {
+			t.Errorf("%d resumes; the former holder: %v, the present one: %v", n, s.Err(), taken.Err())
+		}
+	})
+}
+
+// A token of the time when the session was local names nothing once another process has resumed it and it has become
+// global: the refusal tells the attachment of the log.
+func TestM1ATakeOverOfWhatHasBecomeGlobal(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 1)
+		s := mustOpenLocal(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
+		old := s.Token()
+		c.node(1).cut()
+		time.Sleep(time.Second)
+		if err := s.Upgrade(t.Context()); err != nil || s.Token().Attachment == old.Attachment {
+			t.Fatalf("upgraded to %v, %v", s.Token(), err)
+		}
+		c.node(1).record()
+		taken, err := newTestClient(t, c, c.endpoints(1, 1)).Resume(t.Context(), old)
+		if n := c.node(1).count("resume"); err != nil || taken.Local() || n != 2 {
+			t.Errorf("after %d resumes: %v", n, err)
+		}
+	})
+}
+
+// Two that take a session from each other again and again come to an end.
+func TestM1ATakeOverIsRepeatedSoOften(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 1)
+		now := session.Session{Attachment: 100, Instance: 9}
+		c.set(func() {
+			c.node(1).script = func(kind string) error {
+				if kind != "resume" {
+					return nil
+				}
+				now.Attachment++ // somebody else was sooner once more
+				return session.MovedTo(now)
+			}
+		})
+		begun := time.Now()
+		_, err := newTestClient(t, c, c.endpoints(1, 1)).Resume(t.Context(), session.Token{ID: 5, Attachment: 1})
+		if n := c.node(1).count("resume"); !errors.Is(err, session.ErrMoved) || n != maxTakeOvers+1 {
+			t.Errorf("%d resumes, then %v; want %d and %v", n, err, maxTakeOvers+1, session.ErrMoved)
+		}
+		if took := time.Since(begun); took < 500*time.Millisecond || took > maxTakeOvers*DefaultMaxBackoff {
+			t.Errorf("%v until the end", took)
+		}
+	})
+}
+
+// A client that lost its connection and was taken over from meanwhile takes nothing back by itself.
+func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 3)
+		s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 2)), 12*time.Second)
+		owner := c.node(int(s.Owner()))
+		other := c.node(3 - int(s.Owner()))
+		c.set(func() { other.script = func(string) error { return session.ErrNoLeader } })
+		owner.down()
+		taken, err := newTestClient(t, c, c.endpoints(3, 3)).Resume(t.Context(), s.Token())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.set(func() { other.script = nil })
+		time.Sleep(time.Minute)
+		if !errors.Is(s.Err(), session.ErrMoved) || taken.Err() != nil || taken.State() != StateConnected {
+			t.Errorf("the one that was away: %v; the one that has it: %v, %v", s.Err(), taken.State(), taken.Err())
+		}
+	})
+}
+
+// A node that says that a session has moved, and not to whom, is asked for it once: the log knows. One that goes on
+// saying so is believed.
+func TestM1MovedToNobodyKnowsWhom(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		said := 0
+		c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): session.ErrMoved} })
+		for s.Err() == nil && said < 10 {
+			time.Sleep(3 * time.Second)
+			said++
+		}
+		if n := c.node(1).count("resume"); !errors.Is(s.Err(), session.ErrMoved) || n != 1 {
+			t.Errorf("%d resumes, then %v\n%s", n, s.Err(), strings.Join(c.node(1).record(), "\n"))
+		}
+	})
+}

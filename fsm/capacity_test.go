@@ -1,0 +1,257 @@
+package fsm
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+// bounded is a state that may have so many sessions and bytes.
+func bounded(t fataler, sessions, bytes uint64) *replica {
+	r := newReplica()
+	r.do(t, session.SetCapacity{Capacity: session.Capacity{MaxSessions: sessions, MaxBytes: bytes}})
+	return r
+}
+
+// wantFull fails unless err is a refusal for want of room that names the limit, its value and how much there is.
+func wantFull(t *testing.T, err error, name string, says ...string) {
+	t.Helper()
+	var limit *session.LimitError
+	if !errors.As(err, &limit) || limit.Name != name || limit.RetryAfter != session.FullRetryAfter {
+		t.Fatalf("got %v, want a LimitError of %s that says when to come back", err, name)
+	}
+	for _, s := range says {
+		if !strings.Contains(limit.Limit, s) {
+			t.Errorf("the limit reads %q, want %q in it", limit.Limit, s)
+		}
+	}
+}
+
+// O4: an open that finds no room changes nothing; who is there is not touched by it, and a repeat is answered as ever.
+func TestO4MaxSessions(t *testing.T) {
+	r := bounded(t, 2, session.MinCapacityBytes)
+	first := r.open(t, opening(1))
+	r.open(t, opening(2))
+	mark, bytes := r.tables.marks[1], r.tables.bytes
+	for range 3 {
+		wantFull(t, r.apply(t, 1, opening(3))[0].Err, "max_sessions", "2 sessions", "there are 2")
+	}
+	if err := r.Room(opening(3)); err == nil {
+		t.Error("Room knows of room that the log refuses")
+	}
+	if r.Sessions() != 2 || r.tables.marks[1] != mark || r.tables.bytes != bytes || r.Requests() != 2 || r.Attachment() != 2 {
+		t.Errorf("%d sessions, mark %v, %d bytes, %d request ids after refusals; want 2, %v, %d, 2",
+			r.Sessions(), r.tables.marks[1], r.tables.bytes, r.Requests(), mark, bytes)
+	}
+	if err := r.Room(opening(1)); err != nil {
+		t.Errorf("Room refuses the repeat of an open: %v", err)
+	}
+	if got := r.apply(t, 1, opening(1))[0]; got.Err != nil || got.Session.ID != first.ID || !got.Repeated {
+		t.Errorf("the repeat of an open: %+v, want its session", got)
+	}
+	moved := r.do(t, session.MoveSession{ID: first.ID, NewOwner: 2, Instance: 1, Attempt: 1}).Session
+	r.do(t, closing(1, moved))
+	if err := r.Room(opening(3)); err != nil {
+		t.Errorf("after an end: %v", err)
+	}
+	r.open(t, opening(3)) // the request id of a refused open is not remembered
+}
+
+// O4: a repeat of an open whose session has ended is told so, not that there is no room.
+func TestO4ARepeatOfAnEndedOpen(t *testing.T) {
+	r := bounded(t, 1, session.MinCapacityBytes)
+	r.do(t, closing(1, r.open(t, opening(1))))
+	r.open(t, opening(2))
+	if err := r.apply(t, 1, opening(1))[0].Err; !errors.Is(err, session.ErrExpired) || r.Room(opening(1)) != nil {
+		t.Errorf("the repeat got %v, want %v", err, session.ErrExpired)
+	}
+}
+
+// O4: bounds below what there is end nobody.
+func TestO4BoundsBelowWhatThereIs(t *testing.T) {
+	r := bounded(t, 100, session.MinCapacityBytes)
+	var all []session.Session
+	for i := range byte(10) {
+		all = append(all, r.open(t, opening(i+1)))
+	}
+	r.do(t, session.SetCapacity{Capacity: session.Capacity{MaxSessions: 3, MaxBytes: session.MinCapacityBytes}})
+	if r.Sessions() != 10 {
+		t.Fatalf("%d sessions, want all 10", r.Sessions())
+	}
+	all[0] = r.do(t, session.MoveSession{ID: all[0].ID, NewOwner: 2, Instance: 1, Attempt: 1}).Session
+	for i, s := range all[:8] {
+		if r.Sessions() > 2 {
+			wantFull(t, r.apply(t, 1, opening(50))[0].Err, "max_sessions", "3 sessions")
+		}
+		if r.do(t, closing(1, s)); r.Sessions() != 9-i {
+			t.Fatalf("%d sessions, want %d", r.Sessions(), 9-i)
+		}
+	}
+	r.open(t, opening(50))
+	wantFull(t, r.apply(t, 1, opening(51))[0].Err, "max_sessions")
+}
+
+// O4, L7: an upgrade adds to the state, a repeat of one does not.
+func TestO4Upgrades(t *testing.T) {
+	r := bounded(t, 1, session.MinCapacityBytes)
+	first := r.do(t, session.ClaimIDs{Node: 1, Count: 2}).First
+	up := func(id session.ID) session.UpgradeSession {
+		return session.UpgradeSession{ID: id, Timeout: time.Second}
+	}
+	r.do(t, up(first))
+	wantFull(t, r.apply(t, 1, up(first+1))[0].Err, "max_sessions")
+	wantFull(t, r.Room(up(first+1)), "max_sessions")
+	if got := r.apply(t, 1, up(first))[0]; got.Err != nil || !got.Repeated || r.Room(up(first)) != nil {
+		t.Errorf("the repeat of an upgrade: %+v", got)
+	}
+}
+
+// large is the n-th open with more than 10 KB of labels.
+func large(n int) session.OpenSession {
+	c := openNumber(n)
+	for i := range session.MaxLabels {
+		key := strings.Repeat(string(rune('a'+i%26)), session.MaxLabelKey-2) + string(rune('a'+i/26)) + "."
+		c.Labels = append(c.Labels, session.Label{Key: key, Value: strings.Repeat("v", session.MaxLabelValue)})
+	}
+	labels, err := session.NewLabels(asMap(c.Labels))
+	if err != nil {
+		panic(err)
+	}
+	c.Labels = labels
+	return c
+}
+
+func asMap(labels session.Labels) map[string]string {
+	m := map[string]string{}
+	for _, l := range labels {
+		m[l.Key] = l.Value
+	}
+	return m
+}
+
+// O4: opens with labels of 10 KB until there is no room. What is counted is not below what a node really takes, and not
+// far above it.
+func TestO4MaxStateBytes(t *testing.T) {
+	r := bounded(t, session.MaxCapacitySessions, session.MinCapacityBytes)
+	before := heap()
+	opened := 0
+	for ; ; opened++ {
+		err := r.apply(t, 1, large(opened))[0].Err
+		if err != nil {
+			wantFull(t, err, "max_state_bytes", "67108864 bytes")
+			break
+		}
+		if opened > 8000 {
+			t.Fatal("8,000 opens of 10 KB found room in 64 MB")
+		}
+	}
+	u := r.Usage()
+	took := heap() - before
+	if u.Bytes > session.MinCapacityBytes || u.Bytes < session.MinCapacityBytes-20<<10 {
+		t.Errorf("%d bytes are counted, want %d at most, and hardly less", u.Bytes, session.MinCapacityBytes)
+	}
+	if took > u.Bytes || took < u.Bytes/2 {
+		t.Errorf("%d sessions take %d bytes of memory, %d are counted", opened, took, u.Bytes)
+	}
+	t.Logf("%d sessions: %d bytes of memory, %d counted", opened, took, u.Bytes)
+	wantFull(t, r.apply(t, 1, large(opened+1))[0].Err, "max_state_bytes")
+	runtime.KeepAlive(r)
+}
+
+// O2, O4: request ids that are remembered count. Who opens and closes until there is no room for more has nothing
+// forgotten early: repeats are answered, and new opens wait until the ids may be forgotten.
+func TestO4RememberedRequests(t *testing.T) {
+	r := bounded(t, session.MaxCapacitySessions, session.MinCapacityBytes)
+	const filling = 4500
+	for i := range filling { // so that there are not half a million to open
+		r.open(t, large(1<<40+i))
+	}
+	held := r.Usage().Bytes
+	opened := 0
+	for full := false; !full; {
+		var batch []session.Command
+		for range 1000 {
+			batch = append(batch, openNumber(opened+len(batch)))
+		}
+		var ends []session.Session
+		for _, got := range r.apply(t, 1, batch...) {
+			if full = got.Err != nil; full {
+				wantFull(t, got.Err, "max_state_bytes")
+				break
+			}
+			ends = append(ends, got.Session)
+		}
+		opened += len(ends)
+		if len(ends) > 0 {
+			r.apply(t, 1, closing(1, ends...))
+		}
+	}
+	// What is opened and closed leaves a certificate and a request id.
+	most := int((session.MinCapacityBytes - held) / (session.CertificateBytes + session.RequestBytes))
+	if opened < most-2000 || opened > most || r.Sessions() != filling {
+		t.Fatalf("%d opens found room, want up to %d; %d sessions are left", opened, most, r.Sessions())
+	}
+	if err := r.apply(t, 1, openNumber(0))[0].Err; !errors.Is(err, session.ErrExpired) {
+		t.Errorf("the repeat of the first open got %v, want that its session has ended", err)
+	}
+	before := r.Usage().Bytes
+	remembered := uint64(r.Requests())
+	r.do(t, session.ForgetRequests{UpToIndex: r.next})
+	if got := r.Usage().Bytes; got != before-remembered*session.RequestBytes {
+		t.Errorf("%d bytes are left of %d when %d request ids are forgotten", got, before, remembered)
+	}
+	r.open(t, openNumber(opened+1))
+}
+
+// O4: certificates that make room for newer ones count no more.
+func TestO4CertificatesThatAreDropped(t *testing.T) {
+	all := newTables()
+	for i := range uint64(certificateLimit + 10) {
+		all.addCertificate(&certificate{id: session.ID(i + 1), number: i})
+	}
+	if want := uint64(certificateLimit * session.CertificateBytes); all.bytes != want {
+		t.Errorf("%d bytes are counted for %d certificates, want %d", all.bytes, len(all.certificates.items), want)
+	}
+}
+
+// I6: replicas refuse alike, whichever of them took a snapshot in between.
+func TestI6CapacityIsInSnapshots(t *testing.T) {
+	r := bounded(t, 1, session.MinCapacityBytes)
+	r.open(t, opening(1))
+	other := restored(t, r.snapshot(t))
+	same(t, other, r)
+	for _, one := range []*replica{r, other} {
+		wantFull(t, one.apply(t, 1, opening(2))[0].Err, "max_sessions")
+	}
+	same(t, other, r)
+}
+
+// I6: the digest tells states with other bounds apart, and is what it always was of one without.
+func TestI6DigestCoversTheCapacity(t *testing.T) {
+	seen := map[[16]byte]session.Capacity{}
+	for _, c := range []session.Capacity{{}, {MaxSessions: 1, MaxBytes: 2}, {MaxSessions: 2, MaxBytes: 1}, {MaxSessions: 1, MaxBytes: 1}} {
+		r := newReplica()
+		r.tables.capacity = c
+		digest := r.tables.digest()
+		if other, ok := seen[digest]; ok {
+			t.Errorf("states with %+v and %+v have one digest", other, c)
+		}
+		seen[digest] = c
+	}
+}
+
+// The figures decide which opens an entry refuses: with others, a release parts from those that run beside it.
+func TestWhatThingsCostIsForEver(t *testing.T) {
+	labels := session.Labels{{Key: "app", Value: "billing"}, {Key: "zone", Value: strings.Repeat("z", 17)}}
+	got := []uint64{session.SessionBytes, session.CertificateBytes, session.RequestBytes, labels.Bytes(), session.Labels{}.Bytes()}
+	want := []uint64{512, 128, 96, 24 + 2*36 + 16 + 16 + 16 + 32, 0}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("cost %d is %d, want %d", i, got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package fsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+)
+
+// openNumber is the n-th of many opens.
+func openNumber(n int) session.OpenSession {
+	c := session.OpenSession{Node: 1, MS: 1000, Timeout: 4 * time.Second}
+	binary.BigEndian.PutUint64(c.RequestID[:], uint64(n)+1)
+	return c
+}
+
+// flood has n opens proposed and returns how many of them were refused.
+func (b *bench) flood(n int) *int {
+	refused := new(int)
+	told := make(chan error)
+	for i := range n {
+		go func() {
+			_, err := b.Propose(b.t.Context(), openNumber(i))
+			if errors.Is(err, session.ErrLimit) {
+				told <- err
+			}
+		}()
+	}
+	go func() {
+		for {
+			select {
+			case <-told:
+				*refused++
+			case <-b.t.Context().Done():
+				return
+			}
+		}
+	}()
+	synctest.Wait()
+	return refused
+}
+
+// closes is a close of n sessions.
+func closes(cause session.Cause, n int) session.CloseSessions {
+	c := session.CloseSessions{Term: 1, Cause: cause, Sessions: make([]session.Closing, n)}
+	for i := range c.Sessions {
+		c.Sessions[i] = session.Closing{ID: session.ID(i + 1), Attachment: 1}
+	}
+	return c
+}
+
+func moving(n int) session.MoveSession {
+	return session.MoveSession{ID: session.ID(n), NewOwner: 1, Instance: 1, Attempt: 1}
+}
+
+// counted returns how many commands of each type an entry carries.
+func counted(f *fakeFuture) map[string]int {
+	all := map[string]int{}
+	if f != nil {
+		for _, c := range f.commands {
+			all[reflect.TypeOf(c).Name()]++
+		}
+	}
+	return all
+}
+
+// With more opens waiting than the queue takes, what ends and moves sessions is taken, and is all in the next entry.
+func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
+	bubble(t, ProposerConfig{}, func(b *bench) {
+		t := b.t
+		const opens = 20_000
+		refused := b.flood(opens)
+		if want := opens - DefaultProposalsQueued; *refused != want {
+			t.Fatalf("%d of %d opens were refused, want %d", *refused, opens, want)
+		}
+		var all []<-chan outcome
+		for i := range 40 {
+			all = append(all, b.propose(t.Context(), closes(session.CauseClosed, 1)), b.propose(t.Context(), moving(i+1)))
+		}
+		for range 4 { // what the leader's expiry has on its way at most
+			all = append(all, b.propose(t.Context(), closes(session.CauseExpired, session.MaxCloseBatch)))
+		}
+		all = append(all, b.propose(t.Context(), marked(1)))
+		b.raft.entry(0).apply()
+		next := b.raft.entry(1)
+		got := counted(next)
+		if got["CloseSessions"] != 44 || got["MoveSession"] != 40 || got["ForgetRequests"] != 1 {
+			t.Errorf("the entry after the one on its way carries %v, want 44 closes, 40 moves and what the leader forgets", got)
+		}
+		if got["OpenSession"] == 0 {
+			t.Errorf("it carries %v: there was room for opens", got)
+		}
+		next.apply()
+		synctest.Wait()
+		waits, over := 0, 0
+		for _, done := range all {
+			select {
+			case o := <-done:
+				if o.err != nil {
+					over++
+				}
+			default:
+				waits++
+			}
+		}
+		if waits+over > 0 {
+			t.Errorf("of %d closes, moves and the leader's own %d were refused, and %d wait after the next entry", len(all), over, waits)
+		}
+	})
+}
+
+// An entry of opens alone and one of moves alone carry the same number: nothing is set aside for who does not wait.
+func TestEntriesAreFullOfWhateverWaits(t *testing.T) {
+	for name, command := range map[string]func(int) session.Command{
+		"opens": func(i int) session.Command { return openNumber(i) },
+		"moves": func(i int) session.Command { return moving(i + 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, ProposerConfig{MaxCommands: 16}, func(b *bench) {
+				for i := range 33 {
+					b.propose(b.t.Context(), command(i))
+				}
+				for i, want := range []int{1, 16, 16} {
+					f := b.raft.entry(i)
+					if got := len(f.commands); got != want {
+						b.t.Errorf("entry %d carries %d, want %d", i, got, want)
+					}
+					f.apply()
+				}
+			})
+		})
+	}
+}
+
+// However many moves wait, an eighth of each entry's bytes is for opens that wait too.
+func TestOpensAreNotStarved(t *testing.T) {
+	bubble(t, ProposerConfig{MaxCommands: 64}, func(b *bench) {
+		t := b.t
+		b.propose(t.Context(), marked(0))
+		for i := range 1000 {
+			b.propose(t.Context(), moving(i+1))
+		}
+		const opens = 40
+		for i := range opens {
+			b.propose(t.Context(), openNumber(i))
+		}
+		b.raft.entry(0).apply()
+		seen := 0
+		for i := 1; seen < opens; i++ {
+			f := b.raft.entry(i)
+			if f == nil {
+				t.Fatalf("%d of %d opens were sent, and nothing is sent any more", seen, opens)
+			}
+			got := counted(f)
+			// A move has about as many bytes as an open without labels.
+			if got["OpenSession"] < 64/8-2 && seen+got["OpenSession"] < opens {
+				t.Errorf("entry %d carries %v, want an eighth of opens", i, got)
+			}
+			if got["MoveSession"] < 64*3/4 {
+				t.Errorf("entry %d carries %v, want moves to have the most of it", i, got)
+			}
+			seen += got["OpenSession"]
+			f.apply()
+		}
+	})
+}
+
+// One command an entry: the share of opens is of the entries then.
+func TestOpensAreNotStarvedByEntriesOfOne(t *testing.T) {
+	bubble(t, ProposerConfig{MaxCommands: 1}, func(b *bench) {
+		t := b.t
+		b.propose(t.Context(), marked(0))
+		for i := range 30 {
+			b.propose(t.Context(), moving(i+1))
+		}
+		b.propose(t.Context(), openNumber(0))
+		for i := range 20 {
+			f := b.raft.entry(i)
+			if counted(f)["OpenSession"] == 1 {
+				return
+			}
+			f.apply()
+		}
+		t.Error("20 entries, and none of them was an open's")
+	})
+}
+
+// Closes and moves of one session keep the order in which they came: a resume that came first is not overtaken by an
+// expiry.
+func TestClosesAndMovesKeepTheirOrder(t *testing.T) {
+	bubble(t, ProposerConfig{}, func(b *bench) {
+		b.propose(b.t.Context(), marked(0))
+		b.propose(b.t.Context(), openNumber(1))
+		b.propose(b.t.Context(), moving(1))
+		b.propose(b.t.Context(), closes(session.CauseExpired, 1))
+		b.propose(b.t.Context(), moving(2))
+		b.propose(b.t.Context(), marked(3))
+		b.propose(b.t.Context(), closes(session.CauseClosed, 1))
+		b.raft.entry(0).apply()
+		var got []string
+		for _, c := range b.raft.entry(1).commands {
+			got = append(got, reflect.TypeOf(c).Name())
+		}
+		want := []string{"MoveSession", "CloseSessions", "MoveSession", "ForgetRequests", "CloseSessions", "OpenSession"}
+		if !reflect.DeepEqual(got, want) {
+			b.t.Errorf("the entry carries %v, want %v", got, want)
+		}
+	})
+}
+
+// Each kind of command is refused for its own number only.
+func TestEachKindHasABoundOfItsOwn(t *testing.T) {
+	kinds := []struct {
+		limit    string
+		commands []session.Command
+	}{
+		{"opens_in_flight", []session.Command{
+			openNumber(1), session.ClaimIDs{Node: 1, Count: 1}, session.UpgradeSession{ID: 1<<56 | 1, Timeout: time.Second},
+		}},
+		{"moves_in_flight", []session.Command{moving(1), moving(2), moving(3)}},
+		{"closes_in_flight", []session.Command{
+			closes(session.CauseClosed, 1), closes(session.CauseClosed, 2), closes(session.CauseClosed, 3),
+		}},
+		{"leader_commands_in_flight", []session.Command{marked(1), closes(session.CauseExpired, 1), marked(2)}},
+	}
+	bubble(t, ProposerConfig{MaxProposals: 2}, func(b *bench) {
+		t := b.t
+		for _, k := range kinds {
+			for i, c := range k.commands {
+				done := b.propose(t.Context(), c)
+				if i < 2 {
+					notYet(t, done, k.limit)
+					continue
+				}
+				o := <-done
+				var limit *session.LimitError
+				if !errors.As(o.err, &limit) || limit.Name != k.limit || limit.Limit != "2" || limit.RetryAfter != session.BusyRetryAfter {
+					t.Errorf("the third of two: %v, want a LimitError of %s", o.err, k.limit)
+				}
+			}
+		}
+		if got := b.Stats().Pending; got != 8 {
+			t.Errorf("%d are pending, want 8", got)
+		}
+	})
+}
+
+// R5: what waits when a term begins was decided before it. It is refused before it is appended, so that E4 holds for
+// its callers, and the term's first command comes behind the one entry that cannot be taken back, however late that is
+// answered.
+func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
+	bubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
+		t := b.t
+		sent := b.propose(t.Context(), closes(session.CauseExpired, 1))
+		former := []<-chan outcome{
+			b.propose(t.Context(), closes(session.CauseClosed, 1)), b.propose(t.Context(), moving(1)),
+			b.propose(t.Context(), openNumber(1)), b.propose(t.Context(), marked(1)),
+		}
+		time.Sleep(999 * time.Millisecond)
+		begins := b.propose(t.Context(), session.Configure{Nonce: 1})
+		for i, done := range former {
+			if o := <-done; !errors.Is(o.err, session.ErrNoLeader) || errors.Is(o.err, session.ErrOutcomeUnknown) || o.after != 999*time.Millisecond {
+				t.Errorf("command %d of the time before got %v after %v, want %v at once", i, o.err, o.after, session.ErrNoLeader)
+			}
+		}
+		after := b.propose(t.Context(), moving(2))
+		notYet(t, sent, "before its deadline")
+		if o := <-sent; !errors.Is(o.err, session.ErrOutcomeUnknown) {
+			t.Fatalf("the entry on its way got %v, want %v", o.err, session.ErrOutcomeUnknown)
+		}
+		synctest.Wait()
+		if f := b.raft.entry(1); f != nil {
+			t.Fatalf("%v was sent before the entry of the time before came back", counted(f))
+		}
+		b.raft.entry(0).apply()
+		f := b.raft.entry(1)
+		if f == nil || len(f.commands) != 2 || !reflect.DeepEqual(f.commands[0], session.Command(session.Configure{Nonce: 1})) {
+			t.Fatalf("the next entry carries %v, want what begins the term, and what came after it", counted(f))
+		}
+		f.apply()
+		if o := <-begins; o.err != nil {
+			t.Error(o.err)
+		}
+		if o := <-after; o.err != nil {
+			t.Error(o.err)
+		}
+		if got := b.Stats().Pending; got != 0 {
+			t.Errorf("%d are pending, want none", got)
+		}
+	})
+}
+
+// Who waits in either lane is told when the log does not move.
+func TestDeadlinesOfBothLanes(t *testing.T) {
+	bubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
+		t := b.t
+		b.propose(t.Context(), marked(0))
+		time.Sleep(100 * time.Millisecond)
+		open := b.propose(t.Context(), openNumber(1))
+		time.Sleep(100 * time.Millisecond)
+		move := b.propose(t.Context(), moving(1))
+		for name, done := range map[string]<-chan outcome{"open": open, "move": move} {
+			if o := <-done; !errors.Is(o.err, session.ErrNoLeader) || o.after != time.Second {
+				t.Errorf("the %s got %v after %v, want %v after 1s", name, o.err, o.after, session.ErrNoLeader)
+			}
+		}
+	})
+}

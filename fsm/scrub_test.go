@@ -1,0 +1,128 @@
+package fsm
+
+import (
+	"errors"
+	"testing"
+
+	"holdfast/session"
+)
+
+// damages change one bit of each kind of thing that a state has.
+func damages() map[string]func(t *tables) {
+	return map[string]func(t *tables){
+		"session": func(t *tables) {
+			_, r, _ := t.sessions.Min()
+			r.attachment ^= 1 << 40
+		},
+		"label": func(t *tables) {
+			_, r, _ := t.sessions.Min()
+			(*r.labels)[0].Value = "damaged"
+		},
+		"mark":        func(t *tables) { t.marks[1] ^= 1 },
+		"certificate": func(t *tables) { t.certificates.items[0].age ^= 1 },
+		"request":     func(t *tables) { t.requests.items[0].session ^= 1 },
+		"sum":         func(t *tables) { t.sum.lo ^= 1 },
+	}
+}
+
+// populated is a state with one of everything.
+func populated(t *testing.T) *replica {
+	t.Helper()
+	r := newReplica()
+	one := opening(1)
+	one.Labels = session.Labels{{Key: "a", Value: "b"}}
+	r.open(t, one)
+	r.do(t, closing(1, r.open(t, opening(2))))
+	return r
+}
+
+// D1: a scrub finds damage of whatever is in the state, and the digest shows it from then on, also after later entries.
+func TestScrub(t *testing.T) {
+	for name, damage := range damages() {
+		t.Run(name, func(t *testing.T) {
+			s, sound := populated(t), populated(t)
+			if err := s.Scrub(nil); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			damage(s.tables)
+			var damaged *DamageError
+			if err := s.Scrub(nil); !errors.As(err, &damaged) || damaged.Index != 3 {
+				t.Errorf("got %v, want damage at index 3", err)
+			}
+			if err := s.Scrub(nil); err != nil {
+				t.Errorf("again: %v", err)
+			}
+			_, got := s.Digest()
+			_, want := sound.Digest()
+			if at, ok := s.DigestAt(3); !ok || at != got {
+				t.Errorf("digest at 3 is %x, now %x", at, got)
+			}
+			if differs := got != want; differs != (name != "sum") { // the sum alone is mended by it
+				t.Errorf("digest %x, that of a sound state is %x", got, want)
+			}
+		})
+	}
+}
+
+// D1: what is applied while the state is scrubbed stays in its digest.
+func TestScrubBesideApply(t *testing.T) {
+	s, sound := populated(t), populated(t)
+	s.tables.sum.lo ^= 1 // as if a thing had been in it
+	s.mu.Lock()
+	live, v := s.tables, s.frozen()
+	s.mu.Unlock()
+	s.open(t, opening(3))
+	sound.open(t, opening(3))
+	if err := s.verify(v, live, nil); err == nil {
+		t.Error("no damage found")
+	}
+	_, got := s.Digest()
+	if _, want := sound.Digest(); got != want {
+		t.Errorf("digest %x, want %x", got, want)
+	}
+}
+
+// A scrub ends when its pace does, and a state that a snapshot has replaced meanwhile is not blamed.
+func TestScrubEnds(t *testing.T) {
+	s := populated(t)
+	for i := range uint64(scrubRun) {
+		s.tables.addRequest(&request{id: session.RequestID{1, 2, byte(i), byte(i >> 8), 3}, index: 2})
+	}
+	stop := errors.New("stop")
+	if err := s.Scrub(func() error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("got %v, want %v", err, stop)
+	}
+	damages()["mark"](s.tables)
+	s.mu.Lock()
+	live, v := s.tables, s.frozen()
+	s.tables = populated(t).tables
+	s.mu.Unlock()
+	before := s.tables.sum
+	if err := s.verify(v, live, nil); err != nil || s.tables.sum != before {
+		t.Errorf("the state that replaced it: %v, sum changed: %t", err, s.tables.sum != before)
+	}
+}
+
+// A damaged state is not written to a snapshot, which other nodes would be sent; once its digest shows the damage it is.
+func TestDamageIsNotWritten(t *testing.T) {
+	s := populated(t)
+	damages()["certificate"](s.tables)
+	for _, want := range []bool{true, false} {
+		snapshot, err := s.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink := &sink{}
+		var damaged *DamageError
+		if err := snapshot.Persist(sink); errors.As(err, &damaged) != want || want != sink.cancelled {
+			t.Errorf("got %v, cancelled %t; want damage: %t", err, sink.cancelled, want)
+		}
+		if want {
+			continue
+		}
+		_, got := restored(t, sink.Bytes()).Digest()
+		if _, had := s.Digest(); got != had {
+			t.Errorf("restored digest %x, want %x, which shows the difference", got, had)
+		}
+	}
+}

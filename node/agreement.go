@@ -1,0 +1,108 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/session"
+)
+
+// comparedSettings are the names of settings that should be the same on every node, though nodes whose values differ speak to each other: the
+// node that leads uses its own, so that a setting can be changed with one restart after the other. docs/configuration.md says what each costs
+// meanwhile. Those that nodes refuse each other for are in clusterSettings.
+func comparedSettings() []string {
+	return []string{
+		"tick", "heartbeat_interval", "min_timeout", "max_timeout", "expiry_interval",
+		"raft_heartbeat_timeout", "raft_election_timeout", "raft_lease_timeout", "stall_limit",
+	}
+}
+
+// compared are this node's values of comparedSettings.
+func (c Config) compared() map[string]string {
+	values := map[string]string{}
+	for _, s := range settings() {
+		if slices.Contains(comparedSettings(), s.name) {
+			values[s.name] = s.value(&c).String()
+		}
+	}
+	return values
+}
+
+// agreement compares this node's settings with those that others tell when nodes meet. Safe for concurrent use.
+type agreement struct {
+	self session.Node
+	own  map[string]string
+
+	mu sync.Mutex
+	// theirs are the settings of the nodes that were met. A release that tells none has none. guarded by mu
+	theirs map[session.Node]map[string]string
+	// tried is when a node was last asked for its settings. guarded by mu
+	tried map[session.Node]time.Time
+}
+
+func newAgreement(self session.Node, own map[string]string) *agreement {
+	return &agreement{self: self, own: own, theirs: map[session.Node]map[string]string{}, tried: map[session.Node]time.Time{}}
+}
+
+// heard notes what a node tells of its settings; the newest counts. Only those that this node compares are kept.
+func (a *agreement) heard(node session.Node, told map[string]string) {
+	kept := map[string]string{}
+	for name := range a.own {
+		if value, ok := told[name]; ok && len(value) <= maxSettingText {
+			kept[name] = value
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.theirs[node] = kept
+}
+
+// maxSettingText bounds what is kept of a value.
+const maxSettingText = 64
+
+// asks reports whether a node is to be met for its settings: it was not met since this node started, nor tried lately.
+func (a *agreement) asks(node session.Node, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.theirs[node] != nil || now.Sub(a.tried[node]) < complaintInterval {
+		return false
+	}
+	a.tried[node] = now
+	return true
+}
+
+// differences says which settings differ, and on which nodes: one text for each setting.
+func (a *agreement) differences() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(a.own)) {
+		var others []string
+		for _, node := range slices.Sorted(maps.Keys(a.theirs)) {
+			if value, ok := a.theirs[node][name]; ok && value != a.own[name] {
+				others = append(others, fmt.Sprintf("%q on node %d", value, node))
+			}
+		}
+		if len(others) > 0 {
+			found = append(found, fmt.Sprintf("%s is %q on node %d and %s", name, a.own[name], a.self, strings.Join(others, ", ")))
+		}
+	}
+	return found
+}
+
+// tellSettings logs the differences unless they are those that were told last, and returns what has been told now.
+func (n *Node) tellSettings(told string) string {
+	now := strings.Join(n.admission.agreement.differences(), "; ")
+	switch now {
+	case told:
+	case "":
+		n.logger.Info("the settings of all nodes that were met are the same again")
+	default:
+		n.logger.Warn("settings differ between nodes: the node that leads uses its own; make them the same on every node", "reason", now)
+	}
+	return now
+}

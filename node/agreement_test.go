@@ -1,0 +1,52 @@
+package node
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/bubbles"
+)
+
+// Nodes whose settings differ serve, both say which and how, and a node that is started again with the value of the others ends it.
+func TestSettingsThatDifferAreTold(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		other := "n2"
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		c.leader(within)
+		n := c.nodes[1]
+		c.change = func(cfg *Config) {
+			if strings.HasSuffix(cfg.DataDir, other) {
+				cfg.HeartbeatInterval = 600 * time.Millisecond
+			}
+		}
+		c.restart(n)
+		c.eventually("all serve", 2*within, func() bool {
+			return !slices.ContainsFunc(c.nodes, func(n *testNode) bool { return n.serves() != nil })
+		})
+		time.Sleep(3 * complaintInterval)
+		for i, want := range []string{
+			`heartbeat_interval is "500ms" on node 1 and "600ms" on node 2`,
+			`heartbeat_interval is "600ms" on node 2 and "500ms" on node 1, "500ms" on node 3`,
+			`heartbeat_interval is "500ms" on node 3 and "600ms" on node 2`,
+		} {
+			if got := c.nodes[i].admission.agreement.differences(); len(got) != 1 || got[0] != want {
+				t.Errorf("%s finds %q, want %q", c.nodes[i].name, got, want)
+			}
+			if log := strings.ReplaceAll(c.nodes[i].log.String(), `\"`, `"`); strings.Count(log, "settings differ between nodes") != 1 || !strings.Contains(log, want) {
+				t.Errorf("the log of %s does not say once %q", c.nodes[i].name, want)
+			}
+		}
+		c.change = nil
+		c.restart(n)
+		c.leader(2 * within)
+		time.Sleep(3 * complaintInterval)
+		for _, n := range c.nodes {
+			if got := n.admission.agreement.differences(); len(got) != 0 {
+				t.Errorf("%s finds %q when all are the same again", n.name, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// begin refuses a log and snapshots that do not belong to this directory, or not to each other, and stamps those that do
+// with this start. Raft may begin when it returns nil; it holds this goroutine at a write that fails.
+func (s *stores) begin(d *dir) error {
+	next, err := s.judge(d)
+	if err != nil {
+		return err
+	}
+	if err = next.write(s.stable); err != nil {
+		return err
+	}
+	s.origins.completed = newSeal(s.stable, next).completed
+	return d.stamped()
+}
+
+// judge returns the stamp of this start, or why there is none.
+func (s *stores) judge(d *dir) (stamp, error) {
+	found, err := readStamp(s.stable)
+	if err != nil {
+		return stamp{}, unusable(filepath.Join(d.Path, logFile), "is damaged", err)
+	}
+	if err = found.fits(d.Path, d.record, d.former); err != nil {
+		return stamp{}, err
+	}
+	newest, count, err := s.mark(d.record, found.Snapshot)
+	if err != nil {
+		return stamp{}, err
+	}
+	log, err := s.readLog(d.Path)
+	if err != nil {
+		return stamp{}, err
+	}
+	if err = log.check(d.record, newest); err != nil {
+		return stamp{}, err
+	}
+	s.origins.suits = func(from snapshotMark) error { return log.suits(from, newest) }
+	if count == 0 { // Raft opens none
+		err = log.suits(snapshotMark{}, newest)
+	}
+	return stamp{Directory: d.record.Directory, Start: d.Incarnation, Former: d.record.Log, Snapshot: newest}, err
+}
+
+// mark returns the newest snapshot that was complete, whether it is there or not, and how many are there. stamped is
+// what the log says of it: the former process may have ended before it had noted the last one.
+func (s *stores) mark(r identityRecord, stamped snapshotMark) (newest snapshotMark, count int, err error) {
+	all, err := s.snapshots.List()
+	if err != nil {
+		return snapshotMark{}, 0, fmt.Errorf("reading the snapshots in %s: %w", s.origins.folder, remedy(err))
+	}
+	if r.Log == 0 && r.Founders != nil { // of the older format
+		err = s.origins.adopt(all)
+	}
+	if err == nil {
+		err = s.origins.ours(all, stamped)
+	}
+	if len(all) > 0 && all[0].Index > stamped.Index {
+		stamped = markOf(all[0])
+	}
+	return stamped, len(all), err
+}
+
+// storedLog is what a start finds in the log.
+type storedLog struct {
+	path        string // of the directory
+	logs        raft.LogStore
+	first, last uint64
+	// lastTerm is that of the last entry; term is Raft's own, which is on disk before any entry of it, false when it
+	// was never written; voted is the newest term with a vote.
+	lastTerm, term, voted uint64
+	hasTerm               bool
+}
+
+func (s *stores) readLog(path string) (*storedLog, error) {
+	l := &storedLog{path: path, logs: s.logs.LogStore} // not what stands in for an entry
+	var errs [5]error
+	l.first, errs[0] = s.logs.FirstIndex()
+	l.last, errs[1] = s.logs.LastIndex()
+	l.term, errs[2] = s.stable.GetUint64([]byte("CurrentTerm"))
+	l.voted, errs[3] = s.stable.GetUint64([]byte("LastVoteTerm"))
+	l.hasTerm = errs[2] == nil
+	for i := range errs {
+		if errors.Is(errs[i], raftboltdb.ErrKeyNotFound) {
+			errs[i] = nil
+		}
+	}
+	if l.last > 0 {
+		l.lastTerm, errs[4] = l.termOf(l.last)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, unusable(filepath.Join(path, logFile), "is damaged", err)
+	}
+	return l, nil
+}
+
+func (l *storedLog) termOf(index uint64) (uint64, error) {
+	var entry raft.Log
+	err := l.logs.GetLog(index, &entry)
+	return entry.Term, err
+}
+
+// check compares what the log holds with what the identity file says of its node, and with the newest snapshot.
+func (l *storedLog) check(r identityRecord, newest snapshotMark) error {
+	file := filepath.Join(l.path, logFile)
+	switch {
+	case r.Founders == nil && (l.last > 0 || l.voted > 0 || newest.Index > 0):
+		return unusable(filepath.Join(l.path, identityFile), "is an older copy: it says that this node never took part, and its log has votes or entries", nil)
+	case r.Founders != nil && !l.hasTerm:
+		return unusable(file, "has lost Raft's term, and the identity file says that this node takes part", nil)
+	case l.term < max(l.lastTerm, l.voted, newest.Term):
+		return unusable(file, fmt.Sprintf("has lost Raft's term: it says %d, and has entries, votes or snapshots of %d", l.term, max(l.lastTerm, l.voted, newest.Term)), nil)
+	}
+	return nil
+}
+
+// suits returns nil when the log goes on where a snapshot ends, the zero one for the beginning, and has all of the
+// newest snapshot that there was: a follower that has said that it installed one may have nothing else of it.
+func (l *storedLog) suits(from, newest snapshotMark) error {
+	file := filepath.Join(l.path, logFile)
+	folder := filepath.Join(l.path, snapshotDir)
+	end := "the beginning"
+	if from.Index > 0 {
+		end = "snapshot " + from.ID
+	}
+	missing := fmt.Sprintf("has lost snapshot %s, which the log needs", newest.ID)
+	switch {
+	case l.last > from.Index && l.first > from.Index+1 && newest.Index <= from.Index:
+		return unusable(file, fmt.Sprintf("has lost entries: it begins with entry %d, and %s ends with %d", l.first, end, from.Index), nil)
+	case newest.Index <= from.Index:
+		return nil
+	case l.last < newest.Index, l.first > from.Index+1:
+		return unusable(folder, fmt.Sprintf("%s: the log has entries %d to %d, and what is left of the snapshots, %s, ends with entry %d", missing, l.first, l.last, end, from.Index), nil)
+	}
+	// The log has an entry of that number. Only one of the same term is the one that the snapshot had, with all before
+	// it.
+	if term, err := l.termOf(newest.Index); err != nil || term != newest.Term {
+		return unusable(folder, fmt.Sprintf("%s: the log's entry %d is of term %d, the snapshot's of %d", missing, newest.Index, term, newest.Term), err)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"holdfast/transport"
+)
+
+// Clients get what is left: never more than max_connections, and never what the node itself needs.
+func TestPartsOfTheDescriptors(t *testing.T) {
+	all := Config{MaxConnections: 20_000}.defaultParts()
+	for _, tt := range []struct{ limit, others, clients int }{
+		{1 << 20, 2, 20_000}, {20_000, 2, 20_000 - 64 - 24 - 64 - 256 - 64}, {1024, 4, 1024 - 64 - 48 - 64 - 128 - 64}, {200, 2, 200 - 64 - 24 - 12 - 25 - 12},
+	} {
+		p, err := all.within(tt.limit, tt.others)
+		if err != nil || p.clients != tt.clients {
+			t.Errorf("%d descriptors, %d other nodes: %+v, %v; want %d for clients", tt.limit, tt.others, p, err, tt.clients)
+		}
+	}
+	for limit := range 3000 {
+		p, err := all.within(limit, 2)
+		if used := p.clients + p.peers + p.handshakes + p.http + ownDescriptors + 2*memberDescriptors; err == nil && (used > limit || p.clients < leastClients) {
+			t.Fatalf("%d descriptors: %+v", limit, p)
+		}
+	}
+	if _, err := all.within(100, 2); err == nil || !strings.Contains(err.Error(), "may open 100 files, and needs 124 at least") {
+		t.Errorf("100 descriptors: %v", err)
+	}
+}
+
+// fewDescriptors is set in the process of a node that may open few files: how many.
+const fewDescriptors = "HOLDFAST_TEST_DESCRIPTORS"
+
+// TestFewDescriptors: strangers on every port leave a node the files that it needs for health, its disk, and clients. With 200 descriptors health
+// hung, and snapshots failed.
+func TestFewDescriptors(t *testing.T) {
+	if limit := os.Getenv(fewDescriptors); limit != "" {
+		nodeOfFewDescriptors(t, limit)
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFewDescriptors$", "-test.v")
+	child.Env = append(os.Environ(), fewDescriptors+"=200")
+	child.Stderr = os.Stderr
+	commands, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cancel()
+		_ = child.Wait() // it was killed
+	}()
+	lines := bufio.NewScanner(out)
+	said := func(prefix string) string {
+		t.Helper()
+		for lines.Scan() {
+			if rest, ok := strings.CutPrefix(lines.Text(), prefix); ok {
+				return rest
+			}
+		}
+		t.Fatalf("the node's process ended before it said %q", prefix)
+		return ""
+	}
+	var client, raftPort, peer, web string
+	if _, err = fmt.Sscan(said("serves "), &client, &raftPort, &peer, &web); err != nil {
+		t.Fatal(err)
+	}
+	for address, n := range map[string]int{client: 400, raftPort: 200, peer: 200, web: 200} {
+		for range n {
+			conn, failed := net.Dial("tcp", address)
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			defer conn.Close()
+		}
+	}
+	getter := http.Client{Timeout: 20 * time.Second}
+	answer, err := getter.Get("http://" + web + "/healthz")
+	if err != nil {
+		t.Fatalf("health: %v", err)
+	}
+	body, _ := io.ReadAll(answer.Body)
+	answer.Body.Close()
+	if got := string(body); got != "ok\n" {
+		t.Errorf("health says %q", got)
+	}
+	cc, err := transport.DialClient(client, transport.DialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cc.Close()
+	if _, err := healthpb.NewHealthClient(cc).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Errorf("a client: %v", err)
+	}
+	if _, err := io.WriteString(commands, "snapshot\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := said("snapshot "); got != "<nil>" {
+		t.Errorf("a snapshot: %s", got)
+	}
+}
+
+// nodeOfFewDescriptors runs a node until its process is killed.
+func nodeOfFewDescriptors(t *testing.T, limit string) {
+	t.Helper()
+	var l syscall.Rlimit
+	if _, err := fmt.Sscan(limit, &l.Max); err != nil {
+		t.Fatal(err)
+	}
+	l.Cur = l.Max / 2 // the node raises it
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		t.Fatal(err)
+	}
+	c := alone(t)
+	n := start(t, c)
+	fmt.Println("serves", c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		fmt.Println("snapshot", n.consensus.raft.Snapshot().Error())
+	}
+}

@@ -1,0 +1,255 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/transport/raftnet"
+)
+
+const (
+	// snapshotDir, snapshotState and temporary are names that Raft's library gives.
+	snapshotDir   = "snapshots"
+	snapshotState = "state.bin"
+	metaFile      = "meta.json"
+	temporary     = ".tmp"
+	// originFile is in the folder of each snapshot.
+	originFile = "origin"
+)
+
+// origin says where a snapshot was completed: one line of JSON beside it. A snapshot that was put there from elsewhere
+// has none, or another.
+type origin struct {
+	Directory raftnet.Directory `json:"directory"`
+	// ID, Index and Term are those of its metadata, which has no checksum.
+	ID    string `json:"id"`
+	Index uint64 `json:"index"`
+	Term  uint64 `json:"term"`
+}
+
+func readOrigin(folder string) (origin, error) {
+	b, err := os.ReadFile(filepath.Join(folder, originFile))
+	if err != nil {
+		return origin{}, err
+	}
+	var o origin
+	err = json.Unmarshal(b, &o)
+	return o, err
+}
+
+// write writes o to its file, and returns when file and name are on disk.
+func (o origin) write(folder string) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(folder, originFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return syncDir(folder)
+}
+
+// snapshotStore is Raft's store of snapshots in files. It says of each snapshot which directory it was completed in,
+// opens no other, and names the file of one that cannot be opened.
+//
+// Safe for concurrent use.
+type snapshotStore struct {
+	raft.SnapshotStore
+	folder    string
+	directory raftnet.Directory
+	// present returns an error when the directory is no longer where it was: a snapshot would be written elsewhere.
+	present func() error
+	// completed notes that a snapshot is complete.
+	completed func(snapshotMark) error
+
+	mu sync.Mutex
+	// suits judges a snapshot that the node would start from; nil once it has started. guarded by mu
+	suits func(snapshotMark) error
+	// refused is why the newest of the snapshots that could not be opened could not. guarded by mu
+	refused error
+}
+
+// openSnapshots opens or makes the folder of snapshots in a directory.
+func openSnapshots(d *dir, logger hclog.Logger) (*snapshotStore, error) {
+	store, err := raft.NewFileSnapshotStoreWithLogger(d.Path, keptSnapshots, logger.Named("snapshot"))
+	if err != nil {
+		return nil, fmt.Errorf("opening the snapshots in %s: %w", d.Path, err)
+	}
+	return &snapshotStore{SnapshotStore: store, folder: filepath.Join(d.Path, snapshotDir), directory: d.record.Directory, present: d.presence.check}, nil
+}
+
+// Create begins a snapshot.
+func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration, configured uint64, trans raft.Transport) (raft.SnapshotSink, error) { //nolint:revive // argument-limit: Raft's interface
+	if err := s.present(); err != nil {
+		return nil, err
+	}
+	sink, err := s.SnapshotStore.Create(version, index, term, servers, configured, trans)
+	if err != nil {
+		return nil, err
+	}
+	return &snapshotSink{SnapshotSink: sink, store: s, mark: snapshotMark{sink.ID(), index, term}}, nil
+}
+
+// snapshotSink takes a snapshot in.
+type snapshotSink struct {
+	raft.SnapshotSink
+	store *snapshotStore
+	mark  snapshotMark
+	ended bool
+}
+
+// Close completes the snapshot: when it returns nil, snapshot, origin and the log's mark of it are on disk.
+func (s *snapshotSink) Close() error {
+	if s.ended {
+		return nil
+	}
+	s.ended = true
+	o := origin{Directory: s.store.directory, ID: s.mark.ID, Index: s.mark.Index, Term: s.mark.Term}
+	if err := o.write(filepath.Join(s.store.folder, s.mark.ID+temporary)); err != nil {
+		return errors.Join(err, s.SnapshotSink.Cancel())
+	}
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	return s.store.completed(s.mark)
+}
+
+// Cancel drops the snapshot.
+func (s *snapshotSink) Cancel() error {
+	s.ended = true
+	return s.SnapshotSink.Cancel()
+}
+
+// Open opens a snapshot of this directory. The reader has a Name, its file's path.
+func (s *snapshotStore) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, source, err := s.open(id)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.refused == nil {
+			s.refused = err
+		}
+	}
+	return meta, source, err
+}
+
+func (s *snapshotStore) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	folder := filepath.Join(s.folder, id)
+	file := filepath.Join(folder, snapshotState)
+	meta, source, err := s.SnapshotStore.Open(id)
+	if err != nil {
+		return nil, nil, unusable(file, "does not load", err)
+	}
+	switch o, originErr := readOrigin(folder); {
+	case originErr != nil:
+		err = unusable(filepath.Join(folder, originFile), "does not load", originErr)
+	case o != origin{s.directory, id, meta.Index, meta.Term}:
+		err = unusable(folder, fmt.Sprintf("is not what was completed there: its origin says %+v, its metadata %+v", o, markOf(meta)), nil)
+	default:
+		s.mu.Lock()
+		suits := s.suits
+		s.mu.Unlock()
+		if suits != nil {
+			err = suits(markOf(meta))
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, source.Close())
+	}
+	return meta, &namedReader{source, file}, nil
+}
+
+// started ends the judging of snapshots.
+func (s *snapshotStore) started() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suits = nil
+}
+
+// refusal is why no snapshot could be opened, nil when none was refused.
+func (s *snapshotStore) refusal() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
+}
+
+// ours checks the origins of the snapshots on disk: one that was put there from elsewhere may be newer than any of this
+// directory's, and would be kept for ever. newest is the newest that is known to be complete. A snapshot without an
+// origin that is not newer may be one that was half removed.
+func (s *snapshotStore) ours(all []*raft.SnapshotMeta, newest snapshotMark) error {
+	if err := s.named(); err != nil {
+		return err
+	}
+	for _, meta := range all {
+		folder := filepath.Join(s.folder, meta.ID)
+		o, err := readOrigin(folder)
+		switch {
+		case err == nil && o.Directory == s.directory:
+		case err == nil:
+			return unusable(folder, fmt.Sprintf("is not this directory's snapshot: it belongs to directory %v, and the identity file is that of %v", o.Directory, s.directory), nil)
+		case meta.Index > newest.Index:
+			return unusable(folder, "is not this directory's snapshot: it is newer than the newest that the log knows, and has no origin", err)
+		}
+	}
+	return nil
+}
+
+// named refuses a snapshot whose metadata is that of another one: Raft's library believes what it says, and looks
+// elsewhere.
+func (s *snapshotStore) named() error {
+	folders, err := os.ReadDir(s.folder)
+	if err != nil {
+		return fmt.Errorf("reading the snapshots in %s: %w", s.folder, remedy(err))
+	}
+	for _, f := range folders {
+		file := filepath.Join(s.folder, f.Name(), metaFile)
+		b, err := os.ReadFile(file)
+		var meta struct{ ID string }
+		if err != nil || json.Unmarshal(b, &meta) != nil || strings.HasSuffix(f.Name(), temporary) {
+			continue // Raft's library does not see it either
+		}
+		if meta.ID != f.Name() {
+			return unusable(file, "is that of another snapshot, "+meta.ID, nil)
+		}
+	}
+	return nil
+}
+
+// adopt gives the snapshots of a directory of the older format their origin.
+func (s *snapshotStore) adopt(all []*raft.SnapshotMeta) error {
+	for _, meta := range all {
+		folder := filepath.Join(s.folder, meta.ID)
+		if _, err := readOrigin(folder); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		err := origin{s.directory, meta.ID, meta.Index, meta.Term}.write(folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("writing the origin of snapshot %s: %w", folder, remedy(err))
+		}
+	}
+	return nil
+}
+
+// namedReader is a snapshot that is read.
+type namedReader struct {
+	io.ReadCloser
+	name string
+}
+
+// Name is the path of the file.
+func (r *namedReader) Name() string { return r.name }

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// removals are what somebody does to the directory of a node that runs, and undo is what brings it back, nil: nothing
+// does.
+func removals() map[string]struct {
+	do, undo func(dir string) error
+	what     string
+} {
+	aside := func(name string) (do, undo func(dir string) error) {
+		return func(dir string) error { return os.Rename(filepath.Join(dir, name), dir+".aside") },
+			func(dir string) error { return os.Rename(dir+".aside", filepath.Join(dir, name)) }
+	}
+	type removal = struct {
+		do, undo func(dir string) error
+		what     string
+	}
+	all := map[string]removal{
+		"everything is removed": {do: os.RemoveAll, what: "was removed or moved"},
+		"all in it is removed": {what: "identity was removed or moved", do: func(dir string) error {
+			all, err := os.ReadDir(dir)
+			for _, one := range all {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, one.Name())))
+			}
+			return err
+		}},
+		"raft.db is replaced": {what: "raft.db was replaced", do: func(dir string) error {
+			file := filepath.Join(dir, logFile)
+			b, err := os.ReadFile(file)
+			return errors.Join(err, os.Remove(file), os.WriteFile(file, b, 0o600))
+		}},
+		"identity is replaced": {what: "identity was replaced", do: func(dir string) error {
+			file := filepath.Join(dir, identityFile)
+			b, err := os.ReadFile(file)
+			return errors.Join(err, os.WriteFile(file+".new", b, 0o600), os.Rename(file+".new", file))
+		}},
+	}
+	for _, name := range []string{"", identityFile, logFile, snapshotDir} {
+		do, undo := aside(name)
+		all["moved away and back: "+name] = removal{do, undo, "was removed or moved"}
+	}
+	return all
+}
+
+// TestADirectoryThatIsRemoved: the node notices that its data directory is gone, moved or replaced while it runs, steps
+// out, says so everywhere, and comes back when the directory does.
+func TestADirectoryThatIsRemoved(t *testing.T) {
+	for name, how := range removals() {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c := newTestCluster(t, 3, nil)
+				defer c.stop()
+				old := c.leader(within)
+				before := c.mustOpen(old, time.Second)
+				dir := c.config(old).DataDir
+				if err := how.do(dir); err != nil {
+					t.Fatal(err)
+				}
+				c.eventually("stepping out", old.cfg.StallLimit, func() bool { return old.dog.check() != nil })
+				next := c.leader(within, old)
+				c.mustOpen(next, time.Second)
+				c.says(old, "directory", "while the node runs")
+				if code, body := c.get(old, "/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, dir) || !strings.Contains(body, "stop the node and, "+recovery) ||
+					!strings.Contains(body, how.what) {
+					t.Errorf("healthz: %d %q, want what was done to %s, and what to do", code, body, dir)
+				}
+				if err := old.consensus.raft.Snapshot().Error(); err == nil {
+					t.Error("a snapshot was written to a directory that is gone")
+				}
+				if how.undo == nil {
+					// As an operator does it: the node is stopped, what is left is removed, and the node starts on
+					// nothing.
+					if err := c.end(old); err != nil {
+						t.Logf("the stop: %v", err)
+					}
+					c.empty(old)
+					c.start(old)
+					c.eventually("that it says that its directory was emptied", within, func() bool {
+						err := old.serves()
+						return err != nil && strings.Contains(err.Error(), "this node's data directory was emptied, lost or replaced")
+					})
+					c.voters()
+				} else {
+					if err := how.undo(dir); err != nil {
+						t.Fatal(err)
+					}
+					c.eventually("serving again", 20*time.Second, func() bool { return old.serves() == nil })
+					if log := old.log.String(); strings.Count(log, "the data directory is back") != 1 {
+						t.Error("the log does not say once that the directory is back")
+					}
+				}
+				c.agree(10 * time.Second)
+				if _, err := old.server.Find(t.Context(), before.Session.ID, session.ReadOptions{}); err != nil {
+					t.Errorf("a session of before: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A directory that is left alone is never found to be anything else: not while the node is admitted, takes snapshots,
+// and stops.
+func TestADirectoryThatIsLeftAlone(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, func(cfg *Config) { cfg.SnapshotInterval, cfg.SnapshotThreshold, cfg.TrailingLogs = time.Second, 2, 1 })
+		leads := c.leader(within)
+		for range 20 {
+			c.mustOpen(leads, time.Second)
+			time.Sleep(time.Second)
+		}
+		c.stop()
+		for _, n := range c.nodes {
+			if got := n.dog.stats(); got.stalled[onDirectory] != 0 {
+				t.Errorf("%s: the directory was found to be gone %d times", n.name, got.stalled[onDirectory])
+			}
+		}
+	})
+}
+
+// While this process itself replaces a file, a look finds nothing wrong; a replacement does not write to where somebody
+// else's is.
+func TestPresenceOfWhatIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, identityFile)
+	put := func() error {
+		return errors.Join(os.WriteFile(file+".new", nil, 0o600), os.Rename(file+".new", file))
+	}
+	if err := put(); err != nil {
+		t.Fatal(err)
+	}
+	p := &presence{}
+	defer func() { _ = p.close() }()
+	if err := p.hold(dir, file); err != nil {
+		t.Fatal(err)
+	}
+	during := errors.New("not looked")
+	if err := p.replace(file, func() error {
+		err := put()
+		during = p.check()
+		return err
+	}); err != nil || during != nil {
+		t.Errorf("replace: %v; a look meanwhile: %v", err, during)
+	}
+	if err := p.check(); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+	if err := put(); err != nil { // somebody else
+		t.Fatal(err)
+	}
+	lost := &lostError{}
+	if err := p.check(); !errors.As(err, &lost) || lost.path != file || lost.what != "replaced" {
+		t.Errorf("replaced by somebody else: %v", err)
+	}
+	if err := p.replace(file, func() error { t.Error("it writes"); return nil }); !errors.As(err, &lost) {
+		t.Errorf("replace of somebody else's: %v", err)
+	}
+	log := filepath.Join(dir, logFile)
+	if err := errors.Join(os.WriteFile(log, make([]byte, 10), 0o600), p.hold(log), os.Truncate(log, 9)); err != nil {
+		t.Fatal(err)
+	}
+	if err := held.check(p.all[2]); !errors.As(err, &lost) || lost.what != "cut off" {
+		t.Errorf("a log that was cut off: %v", err)
+	}
+}

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"holdfast/session"
+)
+
+const (
+	// scrubInterval is between two scrubs of the state, and scrubPause how long one rests after each few thousand things: it takes about a
+	// twentieth of a processor meanwhile.
+	scrubInterval = 10 * time.Minute
+	scrubPause    = 20 * time.Millisecond
+)
+
+// replica is what this node knows of how its state compares with those of the others (D2). Safe for concurrent use.
+type replica struct {
+	// complaints bounds what is logged while nodes differ and no quorum agrees. Only the relay's reader uses it.
+	complaints rate.Sometimes
+
+	mu sync.Mutex
+	// equal is the newest index at which the digest was a quorum's, apart the newest at which nodes differed and no quorum had the
+	// same, 0 when they agreed since. guarded by mu
+	equal, apart uint64
+	// differs is set once the node's digest was another than a quorum's. guarded by mu
+	differs error
+	// damages counts the scrubs that found the state damaged. guarded by mu
+	damages uint64
+}
+
+// differsError says that this node has another state than a quorum.
+type differsError struct {
+	own    session.StateDigest
+	quorum [16]byte
+}
+
+func (e *differsError) Error() string {
+	return fmt.Sprintf("this node's state is not that of the others: at index %d its digest is %x, and a quorum of the nodes has %x: it has stepped out "+
+		"for good; stop it, put a copy of its data directory aside to look into, empty the directory, and start it while the others run "+
+		"and have a leader: it is taken in anew; only one node at a time", e.own.Index, e.own.Digest, e.quorum)
+}
+
+// apartError says that nodes have different states, and nobody knows which is right.
+type apartError struct{ index uint64 }
+
+func (e *apartError) Error() string {
+	return fmt.Sprintf("nodes have different states at index %d, and no quorum has the same: no node steps out, as nobody knows which is right; "+
+		"compare the digests in the status of each node, and do not replace a node before it is known which ones agree", e.index)
+}
+
+// judge takes what a comparison has found. It returns whether it is news that nodes are apart, or are no more, and a [differsError] when this
+// node has to step out.
+func (r *replica) judge(reported session.StateDigest, found session.Comparison) (news bool, differs error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found.Index == 0 || r.differs != nil {
+		return false, nil
+	}
+	if !found.Agreed {
+		news = r.apart != found.Index
+		r.apart = found.Index
+		return news, nil
+	}
+	news, r.apart = r.apart != 0, 0
+	switch {
+	case reported.Index != found.Index: // nothing of this node's was compared
+	case reported.Digest == found.Digest:
+		r.equal = found.Index
+	default:
+		r.differs = &differsError{reported, found.Digest}
+	}
+	return news, r.differs
+}
+
+// warning returns an [apartError] while nodes differ and none has to step out.
+func (r *replica) warning() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.apart == 0 || r.differs != nil {
+		return nil
+	}
+	return &apartError{r.apart}
+}
+
+// damaged counts a scrub that found damage.
+func (r *replica) damaged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.damages++
+}
+
+// replicaStats are figures of a [replica].
+type replicaStats struct {
+	equal, damages uint64
+	differs, apart bool
+}
+
+func (r *replica) stats() replicaStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return replicaStats{equal: r.equal, damages: r.damages, differs: r.differs != nil, apart: r.apart != 0}
+}
+
+// judge has this node step out when its state is not the quorum's (D2).
+func (n *Node) judge(reported session.StateDigest, found session.Comparison) {
+	news, differs := n.replica.judge(reported, found)
+	switch {
+	case differs != nil:
+		n.logger.Error("the node steps out for good", "reason", differs)
+		n.stepOut(differs)
+	case news && found.Agreed:
+		n.logger.Warn("a quorum of the nodes has the same state again", "index", found.Index)
+	case news:
+		n.replica.complaints.Do(func() { n.logger.Error("nodes differ", "reason", &apartError{found.Index}) })
+	}
+}
+
+// stepOut takes this node out of its cluster for as long as its process runs. The others hear no more of it at Raft's port, and elect
+// another leader if it led; roles end, and so do the clients' streams. What is left are its status, metrics and health, which say why.
+// When it is started again on the same directory it is compared again, and steps out again if the difference is on its disk.
+func (n *Node) stepOut(why error) {
+	n.dog.leave(why)
+	n.consensus.layer.Suspend()
+	n.server.StepOut()
+	n.client.EndStreams()
+}
+
+// scrub looks for damage of the state in memory, once in a while, until ctx ends. A damaged state gets another digest, so that a quorum of
+// the others finds that this node differs; a node that is alone in this goes on, and says so.
+func (n *Node) scrub(ctx context.Context) error {
+	ticker := time.NewTicker(scrubInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := n.state.Scrub(func() error { return rest(ctx) }); err != nil && ctx.Err() == nil {
+			n.replica.damaged()
+			n.logger.Error("the state is damaged", "reason", err)
+		}
+	}
+}
+
+// rest waits a little, or for ctx.
+func rest(ctx context.Context) error {
+	timer := time.NewTimer(scrubPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/fsm"
+)
+
+// checkedSnapshots are snapshots of which none is kept that this node cannot read. Raft takes what another node sends for the newest
+// snapshot once it is written, drops older ones then, and restores the state from it last: one that is none would end the node, and it
+// could not start again.
+type checkedSnapshots struct{ raft.SnapshotStore }
+
+// Create begins a snapshot, which is checked as it is written unless it is this node's own.
+//
+//nolint:revive // argument-limit: the interface is Raft's
+func (c checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration, configured uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := c.SnapshotStore.Create(version, index, term, servers, configured, trans)
+	if err != nil {
+		return nil, err
+	}
+	return &checkedSink{SnapshotSink: sink, index: index, term: term}, nil
+}
+
+// checkedSink is a snapshot on its way to the disk. Like any sink it is used by one goroutine.
+type checkedSink struct {
+	raft.SnapshotSink
+	index, term uint64
+	// own is set for what this node's own state writes.
+	own bool
+	// pipe leads to the goroutine that reads the snapshot, nil before it has begun; read is what that found, once.
+	pipe *io.PipeWriter
+	read chan error
+}
+
+var errNoSnapshot = errors.New("snapshot refused")
+
+// Write writes b, and shows it to the check. A fault that is found early ends the snapshot then.
+func (s *checkedSink) Write(b []byte) (int, error) {
+	n, err := s.SnapshotSink.Write(b)
+	if err != nil || s.own {
+		return n, err
+	}
+	s.begin()
+	if _, err = s.pipe.Write(b[:n]); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// Close keeps the snapshot if it is sound; if not it cancels it, and its error says why.
+func (s *checkedSink) Close() error {
+	if !s.own {
+		s.begin()
+		_ = s.pipe.Close() // never fails
+		if err := s.wait(); err != nil {
+			return errors.Join(err, s.SnapshotSink.Cancel())
+		}
+	}
+	return s.SnapshotSink.Close()
+}
+
+// Cancel drops the snapshot.
+func (s *checkedSink) Cancel() error {
+	if s.pipe != nil {
+		_ = s.pipe.CloseWithError(errNoSnapshot) // never fails
+		_ = s.wait()                             // what is cancelled may be anything
+	}
+	return s.SnapshotSink.Cancel()
+}
+
+// wait returns what the check found.
+func (s *checkedSink) wait() error { return <-s.read }
+
+// begin begins the check, if it has not begun. Close or Cancel waits for its goroutine.
+func (s *checkedSink) begin() {
+	if s.pipe != nil {
+		return
+	}
+	from, to := io.Pipe()
+	s.pipe, s.read = to, make(chan error, 1)
+	go func() {
+		err := s.check(from)
+		_ = from.CloseWithError(err) // a writer that goes on is told; never fails
+		s.read <- err
+		close(s.read)
+	}()
+}
+
+func (s *checkedSink) check(from io.Reader) error {
+	index, term, err := fsm.CheckSnapshot(from)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: it was sent as that of index %d and cannot be read: %w", errNoSnapshot, s.index, err)
+	case index > s.index || term > s.term:
+		return fmt.Errorf("%w: it is of index %d and term %d, and was sent as that of %d and %d", errNoSnapshot, index, term, s.index, s.term)
+	}
+	return nil
+}
+
+// Snapshot returns one of the state as it is now.
+func (w *watchedFSM) Snapshot() (raft.FSMSnapshot, error) {
+	s, err := w.State.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return ownSnapshot{s}, nil
+}
+
+// ownSnapshot is one of this node's own state: what it writes needs no check.
+type ownSnapshot struct{ raft.FSMSnapshot }
+
+// Persist writes it.
+func (o ownSnapshot) Persist(sink raft.SnapshotSink) error {
+	if c, ok := sink.(*checkedSink); ok {
+		c.own = true
+	}
+	return o.FSMSnapshot.Persist(sink)
+}

@@ -1,0 +1,396 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.etcd.io/bbolt"
+
+	"holdfast/test/bubbles"
+)
+
+// change changes a log file that nobody has open: its buckets are logs, by index, and conf, by key.
+func change(path string, do func(logs, conf *bbolt.Bucket) error) error {
+	db, err := bbolt.Open(filepath.Join(path, logFile), 0o600, &bbolt.Options{Timeout: time.Second})
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.Update(func(tx *bbolt.Tx) error { return do(tx.Bucket([]byte("logs")), tx.Bucket([]byte("conf"))) }), db.Close())
+}
+
+// rewrite changes an identity file.
+func rewrite(path string, do func(r *identityRecord)) error {
+	r, err := readIdentity(path)
+	if err != nil {
+		return err
+	}
+	do(&r)
+	return writeIdentity(path, r)
+}
+
+// ofTheOlderFormat makes a directory what the release before left.
+func ofTheOlderFormat(path string) error {
+	err := rewrite(path, func(r *identityRecord) { r.Format, r.Log = 2, 0 })
+	err = errors.Join(err, change(path, func(_, conf *bbolt.Bucket) error { return conf.Delete([]byte(stampKey)) }))
+	all, globErr := filepath.Glob(filepath.Join(path, snapshotDir, "*", originFile))
+	err = errors.Join(err, globErr)
+	for _, one := range all {
+		err = errors.Join(err, os.Remove(one))
+	}
+	return err
+}
+
+// refusal is why n does not start; nil when it does, and it has ended again then.
+func (c *testCluster) refusal(n *testNode) error {
+	made, err := c.make(n)
+	if err != nil {
+		return err
+	}
+	n.Node = made
+	c.run(n)
+	c.kill(n)
+	return nil
+}
+
+// TestWhatOneFileSaysOfAnother has files that are whole, and do not belong together.
+func TestWhatOneFileSaysOfAnother(t *testing.T) {
+	l := newLibrary(t, 3)
+	first := func(logs *bbolt.Bucket, count int) error { // removes the oldest entries
+		for c := logs.Cursor(); count > 0; count-- {
+			c.First()
+			if err := c.Delete(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for name, test := range map[string]struct {
+		do   func(path string) error
+		want string
+	}{
+		"no stamp": {func(path string) error {
+			return change(path, func(_, conf *bbolt.Bucket) error { return conf.Delete([]byte(stampKey)) })
+		}, "raft.db is not this directory's log: it has no stamp"},
+		"a stamp that is none": {func(path string) error {
+			return change(path, func(_, conf *bbolt.Bucket) error { return conf.Put([]byte(stampKey), []byte("{}")) })
+		}, "raft.db is damaged: its stamp"},
+		"no term": {func(path string) error {
+			return change(path, func(_, conf *bbolt.Bucket) error { return conf.Delete([]byte("CurrentTerm")) })
+		}, "raft.db has lost Raft's term"},
+		"an older term": {func(path string) error {
+			return change(path, func(_, conf *bbolt.Bucket) error {
+				return conf.Put([]byte("CurrentTerm"), []byte{0, 0, 0, 0, 0, 0, 0, 1})
+			})
+		}, "raft.db has lost Raft's term: it says 1, and has entries"},
+		"a log that begins after the snapshot's end": {func(path string) error {
+			return change(path, func(logs, _ *bbolt.Bucket) error { return first(logs, 5) })
+		}, "raft.db has lost entries: it begins with entry"},
+		"a hole in the log": {func(path string) error {
+			return change(path, func(logs, _ *bbolt.Bucket) error {
+				c := logs.Cursor()
+				c.Last()
+				c.Prev()
+				return c.Delete()
+			})
+		}, "log and snapshots do not fit together: log not found"},
+		"an entry that is none": {func(path string) error {
+			return change(path, func(logs, _ *bbolt.Bucket) error {
+				c := logs.Cursor()
+				last, _ := c.Last()
+				return logs.Put(last, []byte{0xc1, 1, 2})
+			})
+		}, "raft.db is damaged at entry "},
+		"an entry in another's place": {func(path string) error {
+			return change(path, func(logs, _ *bbolt.Bucket) error {
+				c := logs.Cursor()
+				last, _ := c.Last()
+				last = slices.Clone(last)
+				_, other := c.Prev()
+				return logs.Put(last, slices.Clone(other))
+			})
+		}, "it says that it is entry "},
+		"an identity of another directory": {func(path string) error {
+			return rewrite(path, func(r *identityRecord) { r.Directory++ })
+		}, "raft.db is not this directory's log: it belongs to directory"},
+		"an identity of before the node took part": {func(path string) error {
+			return rewrite(path, func(r *identityRecord) { r.Founders = nil })
+		}, "identity is an older copy: it says that this node never took part"},
+		"an identity of before the upgrade": {func(path string) error {
+			return rewrite(path, func(r *identityRecord) { r.Format, r.Log, r.Incarnation = 2, 0, 5 })
+		}, "identity is an older copy: it ends with start 5"},
+		"the older format, and no log": {func(path string) error {
+			return errors.Join(ofTheOlderFormat(path), os.Truncate(filepath.Join(path, logFile), 0))
+		}, "raft.db is empty"},
+		"the older format, and no term": {func(path string) error {
+			return errors.Join(ofTheOlderFormat(path), change(path, func(_, conf *bbolt.Bucket) error { return conf.Delete([]byte("CurrentTerm")) }))
+		}, "raft.db has lost Raft's term"},
+		"only the snapshots": {func(path string) error {
+			return errors.Join(os.Remove(filepath.Join(path, identityFile)), os.Remove(filepath.Join(path, logFile)))
+		}, "identity and the node's log are missing, and only its folder of snapshots is there: the directory was emptied while its node ran"},
+		"an identity that is a link to nothing": {func(path string) error {
+			file := filepath.Join(path, identityFile)
+			return errors.Join(os.Remove(file), os.Symlink("/nowhere/identity", file))
+		}, "identity is a link to /nowhere/identity, where there is nothing: mount or make"},
+		"a log that is a link to nothing": {func(path string) error {
+			file := filepath.Join(path, logFile)
+			return errors.Join(os.Remove(file), os.Symlink("/nowhere/raft.db", file))
+		}, "raft.db is a link to /nowhere/raft.db, where there is nothing: mount or make"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c := l.cluster(t)
+				path := c.config(c.nodes[0]).DataDir
+				if err := test.do(path); err != nil {
+					t.Fatal(err)
+				}
+				err := c.refusal(c.nodes[0])
+				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), path) ||
+					!strings.Contains(err.Error(), recovery) && !strings.Contains(test.want, "link to") {
+					t.Errorf("got %v, want %q, the path and what to do", err, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestAStartGoesOnWhereOneWasCutShort cuts a start short after each of its steps, of a new directory, of one that was
+// there before, and of one of the older format. The next start goes on from there, and nothing that was acknowledged is
+// lost.
+func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
+	l := newLibrary(t, 3)
+	steps := []string{"the identity file", "the log's file", "the adoption of snapshots", "the stamp"}
+	for name, prepare := range map[string]func(path string) error{
+		"a new directory": os.RemoveAll, "a directory": func(string) error { return nil }, "a directory of the older format": ofTheOlderFormat,
+	} {
+		for upTo, step := range steps {
+			t.Run(name+", after "+step, func(t *testing.T) {
+				bubbles.Test(t, func(t *testing.T) {
+					c := l.cluster(t)
+					n := c.nodes[0]
+					cfg := c.config(n)
+					if err := prepare(cfg.DataDir); err != nil {
+						t.Fatal(err)
+					}
+					for range 2 { // twice in turn, and the clock moves
+						time.Sleep(time.Second)
+						if err := cutShort(cfg, upTo); err != nil {
+							t.Fatalf("the start that is cut short: %v", err)
+						}
+					}
+					c.start(n)
+					c.start(c.nodes[1])
+					defer func() {
+						for _, n := range c.nodes {
+							if n.ended != nil {
+								c.kill(n)
+							}
+						}
+					}()
+					if name == "a new directory" { // it waits for the leader, who needs the third
+						c.start(c.nodes[2])
+						c.voters()
+						c.agree(within)
+						if lost(n, l.ids) > 0 {
+							t.Errorf("%d sessions are lost", lost(n, l.ids))
+						}
+						return
+					}
+					l.kept(c)
+					r, err := readIdentity(cfg.DataDir)
+					if err != nil || r.Format != identityFormat || r.Log != n.dir.Incarnation {
+						t.Errorf("the identity file says %+v, %v, want start %d", r, err, n.dir.Incarnation)
+					}
+					for _, snapshot := range []string{l.first[0], l.newest[0]} {
+						if _, err := readOrigin(filepath.Join(cfg.DataDir, snapshotDir, snapshot)); err != nil {
+							t.Errorf("the origin of a snapshot: %v", err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// cutShort makes the steps of a start up to one.
+func cutShort(cfg Config, upTo int) (err error) {
+	d, err := openDir(cfg.DataDir, cfg.ClusterID, cfg.Node, time.Now())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if upTo == 0 {
+		return nil
+	}
+	s, err := openStores(d, hclog.NewNullLogger(), &guardedStore{dog: newWatchdog(time.Second, time.Now), fatal: func(error) {}}, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if upTo == 1 {
+		return nil
+	}
+	all, err := s.snapshots.List()
+	if err != nil {
+		return err
+	}
+	if d.record.Log == 0 {
+		err = s.origins.adopt(all)
+	}
+	if upTo == 2 || err != nil {
+		return err
+	}
+	// The last step is the identity file: its new content never gets its name.
+	before, err := os.ReadFile(filepath.Join(d.Path, identityFile))
+	if err != nil {
+		return err
+	}
+	if err = s.begin(d); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(d.Path, identityFile), before, 0o600)
+}
+
+// A first start that was cut short while it made the log's file leaves any part of it, and nothing was written to it.
+func TestALogFileThatWasNeverMade(t *testing.T) {
+	for size, content := range map[int]byte{0: 0, 1: 0, 4096: 0, 16384: 0, 8192: 'x'} {
+		t.Run(fmt.Sprintf("%d bytes of %d", size, content), func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c := newTestCluster(t, 0, nil)
+				c.add(1)
+				cfg := c.config(c.nodes[0])
+				if err := cutShort(cfg, 0); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(cfg.DataDir, logFile), slices.Repeat([]byte{content}, size), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				c.start(c.nodes[0])
+				defer c.stop()
+				c.mustOpen(c.leader(within), time.Second)
+			})
+		})
+	}
+}
+
+// An identity file that is damaged leads with the safe way; to write it again, the log says what it has to say, and
+// that is taken.
+func TestADamagedIdentityFile(t *testing.T) {
+	l := newLibrary(t, 3)
+	bubbles.Test(t, func(t *testing.T) {
+		c := l.cluster(t)
+		n, path := c.nodes[0], c.config(c.nodes[0]).DataDir
+		file := filepath.Join(path, identityFile)
+		sound, err := readIdentity(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = os.WriteFile(file, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err = c.refusal(n)
+		if err == nil || !strings.Contains(err.Error(), file+" is damaged: "+recovery+"; only where no majority is left") {
+			t.Fatalf("got %v, want the safe way first", err)
+		}
+		line := fmt.Sprintf(`{"format":3,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v","founders":{...},"log":%d}`, sound.Log, sound.Directory, sound.Log)
+		if !strings.Contains(err.Error(), line) {
+			t.Errorf("got %v, want %s", err, line)
+		}
+		founders, err := json.Marshal(sound.Founders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line = strings.NewReplacer(`"node":...`, `"node":1`, `"..."`, `"holdfast"`, "{...}", string(founders)).Replace(line)
+		if err = os.WriteFile(file, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.start(n)
+		c.start(c.nodes[1])
+		defer func() {
+			for _, n := range c.nodes {
+				c.kill(n)
+			}
+		}()
+		l.kept(c)
+	})
+}
+
+// A snapshot that the leader sent may be all that a node has of what it has said that it has: when it is gone, the node
+// refuses, though its log and the snapshot before would do for a start.
+func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, func(cfg *Config) { cfg.MaxTimeout, cfg.TrailingLogs, cfg.SnapshotInterval = time.Hour, 1, time.Hour })
+		defer c.stop()
+		leads := c.leader(within)
+		behind := c.others(leads)[0]
+		if err := behind.consensus.raft.Snapshot().Error(); err != nil {
+			t.Fatal(err)
+		}
+		c.kill(behind)
+		c.openMany(0, 30, leads)
+		if err := leads.consensus.raft.Snapshot().Error(); err != nil {
+			t.Fatal(err)
+		}
+		c.start(behind)
+		c.eventually("the snapshot is installed", 30*time.Second, func() bool { return behind.serves() == nil })
+		c.kill(behind)
+		path := c.config(behind).DataDir
+		all, err := filepath.Glob(filepath.Join(path, snapshotDir, "*"))
+		if err != nil || len(all) != 2 {
+			t.Fatalf("snapshots %v, %v", all, err)
+		}
+		named, ok := stampIn(filepath.Join(path, logFile))
+		if !ok {
+			t.Fatal("the log has no stamp")
+		}
+		installed := filepath.Join(path, snapshotDir, named.Snapshot.ID)
+		// As if no entry had come after it.
+		err = change(path, func(logs, _ *bbolt.Bucket) error {
+			c := logs.Cursor()
+			var old [][]byte
+			for k, _ := c.First(); k != nil; k, _ = c.Next() {
+				old = append(old, slices.Clone(k))
+			}
+			var failed error
+			for _, k := range old {
+				failed = errors.Join(failed, logs.Delete(k))
+			}
+			return failed
+		})
+		if err = errors.Join(err, os.RemoveAll(installed)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.refusal(behind); err == nil || !strings.Contains(err.Error(), "snapshots has lost snapshot "+filepath.Base(installed)) || !strings.Contains(err.Error(), recovery) {
+			t.Errorf("got %v, want that the snapshot is lost", err)
+		}
+		c.empty(behind)
+		c.start(behind)
+		c.voters()
+	})
+}
+
+// data_dir may be a link, and one that leads nowhere is called that.
+func TestALinkAsDataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	link, to := filepath.Join(dir, "data"), filepath.Join(dir, "disk", "data")
+	if err := os.Symlink(to, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{link, filepath.Join(link, "below")} {
+		refused(t, link, link+" is a link to "+to+", where there is nothing: mount or make what the link leads to, or put a directory in its place")
+		if _, err := openDir(path, "holdfast", 1, time.Now()); err == nil || !strings.Contains(err.Error(), link+" is a link to") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, mustOpenDir(t, link))
+}

@@ -1,0 +1,334 @@
+package node
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/fsm"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// inFlight is how many entries a leader has on their way when it is cut off.
+const inFlight = 600
+
+// tailCluster is one whose first leader has a tail of entries that nobody else has, and never will. test/raft springs
+// these traps.
+type tailCluster struct {
+	*testCluster
+	deposed, leads *testNode
+	entries        uint32
+
+	mu sync.Mutex
+	// terms says of which term the entry was that a node has applied at an index. guarded by mu
+	terms map[*testNode]map[uint64]uint64
+}
+
+// newTailCluster has the other nodes go on for so many entries, and keep trailing ones behind a snapshot. The last of
+// the others misses all of it when laggard is set.
+func newTailCluster(t *testing.T, size, entries int, trailing uint64, laggard bool) *tailCluster { //nolint:revive // flag-parameter: the two scenarios
+	t.Helper()
+	c := &tailCluster{terms: map[*testNode]map[uint64]uint64{}}
+	c.testCluster = newTestCluster(t, 0, func(cfg *Config) {
+		cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 1<<20, time.Hour, trailing // only when asked
+	})
+	c.add(size)
+	for _, n := range c.nodes {
+		c.terms[n] = map[uint64]uint64{}
+		n.hook = func(index, term uint64, _ []session.Change) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.terms[n][index] = term
+		}
+		c.start(n)
+	}
+	c.deposed = c.leader(time.Minute)
+	c.apply(c.deposed, 90)
+	time.Sleep(time.Second)
+	if laggard {
+		c.apart(c.laggard(), c.others(c.laggard())...)
+	}
+	c.apply(c.deposed, 10)
+	for _, n := range c.others(c.deposed) {
+		if !laggard || n != c.laggard() {
+			c.apart(c.deposed, n)
+		}
+	}
+	for range inFlight {
+		c.deposed.consensus.raft.Apply(c.entry(), time.Second)
+	}
+	c.leads = c.leader(time.Minute, c.deposed)
+	c.eventually("the old leader to step down", time.Minute, func() bool { return c.deposed.consensus.raft.State() != raft.Leader })
+	c.apply(c.leads, entries)
+	if err := c.leads.consensus.raft.Snapshot().Error(); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(time.Minute) // what the leader tries to send to who is cut off is of the snapshot then
+	if last := c.deposed.consensus.raft.LastIndex(); last < inFlight {
+		t.Errorf("the old leader has %d entries: the tail is not there", last)
+	}
+	return c
+}
+
+func (c *tailCluster) laggard() *testNode { return c.others(c.deposed)[len(c.nodes)-2] }
+
+// entry is the payload of an entry that opens a session.
+func (c *tailCluster) entry() []byte {
+	c.t.Helper()
+	c.entries++
+	open := session.OpenSession{Node: 1, Timeout: time.Hour}
+	binary.BigEndian.PutUint32(open.RequestID[:], c.entries)
+	data, err := fsm.EncodeEntry([]session.Command{open})
+	if err != nil {
+		c.t.Error(err)
+	}
+	return data
+}
+
+func (c *tailCluster) apply(leads *testNode, entries int) {
+	c.t.Helper()
+	var last raft.ApplyFuture
+	for range entries {
+		last = leads.consensus.raft.Apply(c.entry(), time.Second)
+	}
+	if err := last.Error(); err != nil {
+		c.t.Errorf("an entry: %v", err)
+	}
+}
+
+func (c *tailCluster) apart(n *testNode, from ...*testNode) {
+	for _, other := range from {
+		c.Cut(n.name, other.name)
+		c.Cut(other.name, n.name)
+	}
+}
+
+// rejoin undoes apart. What was on its way is lost.
+func (c *tailCluster) rejoin(n *testNode, with ...*testNode) {
+	for _, other := range with {
+		c.Reset(n.name, other.name)
+		c.Heal(n.name, other.name)
+		c.Heal(other.name, n.name)
+	}
+}
+
+// differing counts the entries that two nodes have applied at the same index and that are not the same.
+func (c *tailCluster) differing(a, b *testNode) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for index, term := range c.terms[a] {
+		if other, ok := c.terms[b][index]; ok && other != term {
+			n++
+		}
+	}
+	return n
+}
+
+// What a deposed leader had in flight is fed to nobody after it was sent a snapshot, also when it leads again.
+func TestAnOldTailIsNotFed(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newTailCluster(t, 5, 1200, 1000, true)
+		defer c.stop()
+		laggard := c.laggard()
+		for _, n := range c.others(c.deposed) {
+			if n != laggard {
+				c.rejoin(c.deposed, n)
+			}
+		}
+		c.eventually("the old leader to catch up", time.Minute, func() bool {
+			return c.deposed.state.AppliedIndex() >= c.leads.state.AppliedIndex()
+		})
+		at := serverID(c.deposed.cfg.Node, c.deposed.admission.mine)
+		address := c.deposed.consensus.transport.LocalAddr()
+		if err := c.leads.consensus.raft.LeadershipTransferToServer(at, address).Error(); err != nil {
+			t.Errorf("handing over: %v", err)
+		}
+		c.eventually("the old leader to lead", time.Minute, func() bool { return c.deposed.consensus.raft.State() == raft.Leader })
+		c.rejoin(laggard, c.deposed)
+		c.eventually("the laggard to catch up", time.Minute, func() bool {
+			return laggard.state.AppliedIndex() >= c.leads.state.AppliedIndex()
+		})
+		if n := c.differing(laggard, c.leads); n > 0 {
+			t.Errorf("the laggard applied %d entries that only the deposed leader had", n)
+		}
+		c.agree(time.Minute)
+	})
+}
+
+// A follower whose tail reaches beyond the snapshot that it is sent goes on from it, also when it ends in between.
+func TestAnOldTailStopsNobody(t *testing.T) {
+	for name, restart := range map[string]bool{"it runs on": false, "it is started again": true} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c := newTailCluster(t, 3, 300, 50, false)
+				defer c.stop()
+				if restart {
+					if err := c.end(c.deposed); err != nil {
+						t.Error(err)
+					}
+					c.install(c.deposed, c.leads)
+					c.start(c.deposed)
+				}
+				c.rejoin(c.deposed, c.others(c.deposed)...)
+				c.eventually("the old leader to catch up", time.Minute, func() bool {
+					return c.deposed.state.AppliedIndex() >= c.leads.state.AppliedIndex()
+				})
+				c.apply(c.leads, 10)
+				c.agree(10 * time.Second)
+				if n := c.differing(c.deposed, c.leads); n > 0 {
+					t.Errorf("%d entries of the tail were applied", n)
+				}
+				if n := strings.Count(c.deposed.log.String(), "Installed remote snapshot"); n != 1 {
+					t.Errorf("%d snapshots were installed, want one", n)
+				}
+			})
+		})
+	}
+}
+
+// TestNothingIsCutForAnUnreadableSnapshot: a snapshot that cannot be read takes nothing from a log that does not go
+// on from it.
+func TestNothingIsCutForAnUnreadableSnapshot(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c := newTailCluster(t, 3, 300, 50, false)
+		defer c.stop()
+		if err := c.end(c.deposed); err != nil {
+			t.Error(err)
+		}
+		path := c.install(c.deposed, c.leads)
+		file := filepath.Join(path, "state.bin")
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[len(content)/2]++
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		size := func() (entries uint64) {
+			bolt, err := openBolt(filepath.Join(c.dir, c.deposed.name, "raft.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bolt.Close()
+			first, _ := bolt.FirstIndex()
+			last, _ := bolt.LastIndex()
+			return last - first
+		}
+		before := size()
+		if _, err := c.make(c.deposed); err == nil || !strings.Contains(err.Error(), filepath.Base(path)) {
+			t.Errorf("started, or did not say with which snapshot not: %v", err)
+		}
+		if after := size(); after != before {
+			t.Errorf("the log has %d entries, and had %d", after, before)
+		}
+	})
+}
+
+// install writes the newest snapshot of one node to the disk of another that has ended, as if that had ended at the
+// moment when it had written it, and done nothing more.
+func (c *tailCluster) install(to, from *testNode) (path string) {
+	c.t.Helper()
+	all, err := from.consensus.stores.snapshots.List()
+	if err != nil || len(all) == 0 {
+		c.t.Fatalf("%d snapshots, %v", len(all), err)
+	}
+	meta, source, err := from.consensus.stores.snapshots.Open(all[0].ID)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer source.Close()
+	store, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(c.dir, to.name), keptSnapshots, hclog.NewNullLogger())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	sink, err := store.Create(meta.Version, meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex, from.consensus.transport)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err = io.Copy(sink, source); err != nil {
+		c.t.Fatal(err)
+	}
+	if err = sink.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+	path = filepath.Join(c.dir, to.name, "snapshots", sink.ID())
+	r, err := readIdentity(filepath.Join(c.dir, to.name))
+	if err == nil {
+		err = origin{r.Directory, sink.ID(), meta.Index, meta.Term}.write(path)
+	}
+	// Raft writes the leader's term before it takes the snapshot in.
+	bolt, openErr := openBolt(filepath.Join(c.dir, to.name, "raft.db"))
+	if err = errors.Join(err, openErr); err == nil {
+		err = errors.Join(bolt.SetUint64([]byte("CurrentTerm"), from.consensus.raft.CurrentTerm()), bolt.Close())
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+// TestAnchor: what a snapshot says of its last entry decides what stays of a log, whose index is the first number and
+// whose term the second.
+func TestAnchor(t *testing.T) {
+	for name, c := range map[string]struct {
+		log         map[uint64]uint64
+		index, term uint64
+		want        map[uint64]uint64
+	}{
+		"no log":                    {nil, 5, 2, nil},
+		"it has the entry":          {map[uint64]uint64{3: 1, 4: 1, 5: 2, 6: 2}, 5, 2, map[uint64]uint64{3: 1, 4: 1, 5: 2, 6: 2}},
+		"it has another":            {map[uint64]uint64{3: 1, 4: 1, 5: 1, 6: 1}, 5, 2, map[uint64]uint64{6: 1}},
+		"another of a later term":   {map[uint64]uint64{3: 1, 4: 1, 5: 3, 6: 3}, 5, 2, map[uint64]uint64{6: 3}},
+		"it ends before":            {map[uint64]uint64{2: 1, 3: 1}, 5, 2, nil},
+		"it begins behind":          {map[uint64]uint64{6: 2, 7: 2}, 5, 2, map[uint64]uint64{6: 2, 7: 2}},
+		"it was cut there":          {map[uint64]uint64{5: 2, 6: 2}, 5, 2, map[uint64]uint64{5: 2, 6: 2}},
+		"it has a gap there":        {map[uint64]uint64{2: 1, 3: 1, 6: 2}, 5, 2, map[uint64]uint64{6: 2}},
+		"the last is another's end": {map[uint64]uint64{4: 1, 5: 1}, 5, 2, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bolt, err := openBolt(filepath.Join(t.TempDir(), "raft.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bolt.Close()
+			for index, term := range c.log {
+				if err := bolt.StoreLog(&raft.Log{Index: index, Term: term}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			logs := &anchoredLogs{LogStore: bolt}
+			if err := logs.anchor(c.index, c.term); err != nil {
+				t.Fatal(err)
+			}
+			got := map[uint64]uint64{}
+			for index := range uint64(10) {
+				var e raft.Log
+				if err := bolt.GetLog(index, &e); err == nil {
+					got[index] = e.Term
+				}
+			}
+			if !maps.Equal(got, c.want) {
+				t.Errorf("left are %v, want %v", got, c.want)
+			}
+			var e raft.Log
+			if err := logs.GetLog(c.index, &e); err != nil || e.Index != c.index || e.Term != c.term {
+				t.Errorf("the entry at the snapshot's end is %d of term %d, %v", e.Index, e.Term, err)
+			}
+			if err := logs.GetLog(1, &e); !errors.Is(err, raft.ErrLogNotFound) {
+				t.Errorf("an entry that is not there: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,32 @@
+package node
+
+import "fmt"
+
+// recovery is the safe way back from a data directory that cannot be used. An older copy of the directory is none: the
+// node that it was has voted and stored entries since.
+const recovery = "while a majority of the other nodes runs and has a leader, empty the whole directory: the leader takes the node in as a " +
+	"new one, and it fetches a copy; never do this on so many nodes at once that no majority is left; an older copy of the directory is no way back"
+
+// unusableError says which file of a data directory keeps the node from using it, why, and what to do.
+type unusableError struct {
+	// file is the path, wrong the predicate of a sentence about it.
+	file, wrong string
+	// todo is what to do.
+	todo string
+	// cause is what was returned by whoever read the file; nil: nobody.
+	cause error
+}
+
+func (e *unusableError) Error() string {
+	if e.cause != nil {
+		return fmt.Sprintf("%s %s: %v: %s", e.file, e.wrong, e.cause, e.todo)
+	}
+	return fmt.Sprintf("%s %s: %s", e.file, e.wrong, e.todo)
+}
+
+func (e *unusableError) Unwrap() error { return e.cause }
+
+// unusable returns an [unusableError] whose way back is [recovery].
+func unusable(file, wrong string, cause error) error {
+	return &unusableError{file: file, wrong: wrong, todo: recovery, cause: cause}
+}

@@ -1,0 +1,83 @@
+package transport
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/tap"
+
+	"holdfast/session"
+)
+
+const (
+	// firstMessageWait is how long a call may say nothing.
+	firstMessageWait = 10 * time.Second
+	// refusedWait is how long a call may say nothing that was refused: a unary one hears of that when its message is there.
+	refusedWait = time.Second
+)
+
+// inbound is a call under way, from its headers to its end. gRPC gives a unary call to its handler with its message only: what takes its time with that
+// is seen here.
+type inbound struct {
+	wire    *wire
+	refused *session.LimitError // nil for a call that has a place
+	silent  *time.Timer
+	spoken  bool // it belongs to whoever receives
+}
+
+type callKey struct{}
+
+// tap gives a call that begins a place. It is called with locks of the call's connection held.
+func (p *port) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	c := &inbound{wire: wireOf(ctx)}
+	var evicted *seat
+	if evicted, c.refused = p.crowd.begin(&c.wire.seat); evicted != nil {
+		p.evict(evicted)
+	}
+	wait := firstMessageWait
+	if c.refused != nil {
+		p.callsRefused.Add(1)
+		wait = refusedWait
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	c.silent = time.AfterFunc(wait, cancel)
+	if info.FullMethodName == connectMethod {
+		c.silent.Stop() // its handler runs already, and says why it ends
+	}
+	context.AfterFunc(ctx, func() {
+		c.silent.Stop()
+		if p.crowd.finish(&c.wire.seat) {
+			c.wire.quiet()
+		}
+		cancel()
+	})
+	return context.WithValue(ctx, callKey{}, c), nil
+}
+
+// callOf returns the call of a context; one that came over no port has none that is counted.
+func callOf(ctx context.Context) *inbound {
+	if c, ok := ctx.Value(callKey{}).(*inbound); ok {
+		return c
+	}
+	return &inbound{wire: wireOf(ctx), spoken: true}
+}
+
+// err returns why a call is refused: for want of a place, or of one for its connection.
+func (c *inbound) err() error {
+	switch {
+	case c.wire.refused != nil:
+		return c.wire.refused
+	case c.refused != nil:
+		return c.refused
+	default:
+		return nil
+	}
+}
+
+// speaks notes that a message has come.
+func (c *inbound) speaks() {
+	if !c.spoken {
+		c.spoken = true
+		c.silent.Stop()
+	}
+}

@@ -1,0 +1,388 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"pgregory.net/rapid"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+func addressNumber(n int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}) }
+
+// TestTheOldestIdleOfWhoHoldsMostMakesRoom: who comes when all places are taken gets that of a connection that serves nothing.
+func TestTheOldestIdleOfWhoHoldsMostMakesRoom(t *testing.T) {
+	c := crowd{limits: crowdLimits{connections: 10}}
+	var many []*seat
+	for range 7 {
+		s := &seat{}
+		if evicted, refused := c.enter(s, addressNumber(1)); evicted != nil || refused != nil {
+			t.Fatalf("%v makes room, refused %v, while there are places", evicted, refused)
+		}
+		many = append(many, s)
+	}
+	few := &seat{}
+	for i, s := range []*seat{few, {}, {}} {
+		if _, refused := c.enter(s, addressNumber(2+i)); refused != nil {
+			t.Fatal(refused)
+		}
+	}
+	c.engage(many[0])
+	for i, want := range many[1:5] {
+		if evicted, refused := c.enter(&seat{}, addressNumber(9+i)); evicted != want || refused != nil {
+			t.Errorf("newcomer %d: %v made room, refused %v", i, evicted, refused)
+		}
+	}
+	// Whoever holds most makes room for itself.
+	if evicted, _ := c.enter(&seat{}, addressNumber(1)); evicted != many[5] {
+		t.Errorf("%v made room for the one that holds most", evicted)
+	}
+	// Those that serve something keep their places.
+	c = crowd{limits: crowdLimits{connections: 2}}
+	first, second := &seat{}, &seat{}
+	for i, s := range []*seat{first, second} {
+		c.enter(s, addressNumber(i))
+		c.engage(s)
+	}
+	if evicted, refused := c.enter(&seat{}, addressNumber(3)); evicted != nil || refused == nil || refused.Name != "max_connections" || refused.RetryAfter <= 0 {
+		t.Errorf("%v made room, %v", evicted, refused)
+	}
+	c.disengage(second)
+	if evicted, refused := c.enter(&seat{}, addressNumber(0)); evicted != nil || refused == nil {
+		t.Error("an address made room for one that holds as much")
+	}
+	third := &seat{}
+	if evicted, _ := c.enter(third, addressNumber(1)); evicted != second {
+		t.Errorf("%v made room for another of its address", evicted)
+	}
+	if evicted, _ := c.enter(&seat{}, addressNumber(3)); evicted != third {
+		t.Errorf("%v made room for an address that holds nothing", evicted)
+	}
+}
+
+// TestAnAddressGetsItsShare: one address gets three quarters, and leaves room for those that have few.
+func TestAnAddressGetsItsShare(t *testing.T) {
+	c := crowd{limits: crowdLimits{connections: 1000}}
+	take := func(a netip.Addr) (got int) {
+		for range 1000 {
+			s := &seat{}
+			if _, refused := c.enter(s, a); refused != nil {
+				if refused.Name != "max_connections" {
+					t.Errorf("refused by %s", refused.Name)
+				}
+				return got
+			}
+			c.engage(s)
+			got++
+		}
+		return got
+	}
+	for i, want := range []int{751, 188, 47, 11} {
+		if got := take(addressNumber(i)); got < want-1 || got > want+1 {
+			t.Errorf("address %d gets %d places, want about %d", i+1, got, want)
+		}
+	}
+	if take(netip.Addr{}) == 0 {
+		t.Error("no place is left for others")
+	}
+	// Whoever has no address has no share: a port that is not on a network.
+	c = crowd{limits: crowdLimits{connections: 1000}}
+	if got := take(netip.Addr{}); got != 1000 {
+		t.Errorf("%d places of 1000 for connections without an address", got)
+	}
+}
+
+// TestTheCrowdAddsUp: whatever comes and goes, counts and lists are those of the connections that have a place.
+func TestTheCrowdAddsUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := crowd{limits: crowdLimits{
+			connections: rapid.IntRange(1, 12).Draw(t, "connections"), perAddress: rapid.IntRange(0, 5).Draw(t, "per address"),
+			calls: rapid.IntRange(0, 12).Draw(t, "calls"),
+		}}
+		type held struct {
+			seat    *seat
+			address netip.Addr
+			calls   int
+			engaged int
+		}
+		var in []*held
+		gone := func(s *seat) {
+			if i := slices.IndexFunc(in, func(h *held) bool { return h.seat == s }); s != nil {
+				if in[i].engaged > 0 {
+					t.Fatal("a connection that serves something made room")
+				}
+				in = slices.Delete(in, i, i+1)
+			}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			what := rapid.IntRange(0, 6).Draw(t, "what")
+			if what <= 1 || len(in) == 0 {
+				h := &held{seat: &seat{}, address: addressNumber(rapid.IntRange(0, 3).Draw(t, "address"))}
+				evicted, refused := c.enter(h.seat, h.address)
+				gone(evicted)
+				if refused == nil {
+					in = append(in, h)
+				}
+			} else {
+				h := rapid.SampledFrom(in).Draw(t, "connection")
+				switch {
+				case what == 2:
+					c.leave(h.seat)
+					in = slices.DeleteFunc(in, func(o *held) bool { return o == h })
+				case what == 3:
+					evicted, _ := c.begin(h.seat)
+					if evicted == h.seat {
+						t.Fatal("a connection made room for its own call")
+					}
+					gone(evicted)
+					h.calls++
+				case what == 4 && h.calls > 0:
+					h.calls--
+					if last := c.finish(h.seat); last != (h.calls == 0) {
+						t.Fatalf("last call: %t with %d left", last, h.calls)
+					}
+				case what == 5:
+					c.engage(h.seat)
+					h.engaged++
+				case what == 6 && h.engaged > 0:
+					c.disengage(h.seat)
+					h.engaged--
+				}
+			}
+			spare := 0
+			calls, of, idle := 0, map[netip.Addr]int{}, map[netip.Addr]int{}
+			for _, h := range in {
+				calls += h.calls
+				of[h.address]++
+				if h.engaged == 0 {
+					idle[h.address]++
+					spare += max(h.calls-1, 0)
+				}
+			}
+			if connections, got := c.open(); connections != len(in) || got != calls || connections > c.limits.connections {
+				t.Fatalf("%d connections and %d calls are counted, there are %d and %d", connections, got, len(in), calls)
+			}
+			if c.spare != spare {
+				t.Fatalf("idle connections have %d calls beyond one each, %d are counted", spare, c.spare)
+			}
+			if len(c.addresses) != len(of) || len(c.idle) != len(idle) {
+				t.Fatalf("%d addresses, %d of them with idle connections; want %d and %d", len(c.addresses), len(c.idle), len(of), len(idle))
+			}
+			for a, n := range c.addresses {
+				listed := 0
+				for s := n.oldest; s != nil; s = s.newer {
+					listed++
+				}
+				if n.connections != of[a] || listed != idle[a] || c.limits.perAddress > 0 && n.connections > c.limits.perAddress {
+					t.Fatalf("%v: %d connections, %d idle; want %d and %d", a, n.connections, listed, of[a], idle[a])
+				}
+				if len(c.idle) > 0 && listed > 0 && n.places() > c.idle[0].places() {
+					t.Fatal("the first of the idlers does not hold most")
+				}
+			}
+		}
+	})
+}
+
+// TestIdleConnectionsLockNobodyOut: connections that open no stream, or one that serves nothing, took every place for good.
+func TestIdleConnectionsLockNobodyOut(t *testing.T) {
+	const most = 20
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{MaxConnections: most}, &fakeService{})
+		defer stop()
+		stays := connected(t, network)
+		send(t, stays, resumeMessage(1, 7))
+		receive(t, stays)
+		for n := range 2 * most {
+			conn, err := network.dial(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := newHostile(t, conn)
+			go h.drain()
+			if n%2 == 0 {
+				_ = h.say(h.call(holdfastv1.SessionService_Connect_FullMethodName), touchMessage(1))
+			}
+			synctest.Wait()
+		}
+		comes := connected(t, network)
+		send(t, comes, touchMessage(1))
+		if receive(t, comes).GetTouched() == nil {
+			t.Error("a client that came after idle ones is not served")
+		}
+		send(t, stays, touchMessage(2))
+		if receive(t, stays).GetTouched() == nil {
+			t.Error("a client with a session lost its place to idle ones")
+		}
+		if got := s.Stats(); got.Connections != most || got.Refused != 0 || got.Evicted != most+2 {
+			t.Errorf("stats %+v", got)
+		}
+	})
+}
+
+// TestWhyThereIsNoPlace: some of those that are refused are told why, in an answer to their call; the rest is closed at once.
+func TestWhyThereIsNoPlace(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{MaxConnections: 1}, &fakeService{})
+		defer stop()
+		stays := connected(t, network)
+		send(t, stays, resumeMessage(1, 7))
+		receive(t, stays)
+
+		_, err := connected(t, network).Recv()
+		if limit, ok := errors.AsType[*session.LimitError](Domain(err)); !ok || limit.Name != "max_connections" || limit.Limit != "1" || limit.RetryAfter <= 0 {
+			t.Errorf("Connect: %v", err)
+		}
+		_, err = holdfastv1.NewClusterServiceClient(dialPipes(t, network)).GetStatus(t.Context(), &holdfastv1.GetStatusRequest{})
+		if status.Code(err) != codes.ResourceExhausted || limitNamed(err) != "max_connections" {
+			t.Errorf("GetStatus: %v", err)
+		}
+		for range maxTold {
+			conn, err := network.dial(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			synctest.Wait()
+		}
+		if got := s.port.told.Load(); got != maxTold {
+			t.Errorf("%d connections are served to be told why, want %d", got, maxTold)
+		}
+		if err := sleep(t.Context(), toldWait+time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Stats(); s.port.told.Load() != 0 || got.Connections != 1 || got.Refused != maxTold+2 {
+			t.Errorf("%d are still told why, stats %+v", s.port.told.Load(), got)
+		}
+	})
+}
+
+// TestConnectionsPerAddress: an address that has as many as it may has its own idle one make room, or is refused.
+func TestConnectionsPerAddress(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{Gate: GateConfig{ConnectionsPerAddress: 1}}, &fakeService{})
+		defer stop()
+		idle := connected(t, network)
+		send(t, idle, touchMessage(1))
+		receive(t, idle)
+		holds := connected(t, network)
+		send(t, holds, resumeMessage(1, 7))
+		receive(t, holds)
+		if _, err := idle.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("the idle connection of the address: %v", err)
+		}
+		if _, err := connected(t, network).Recv(); limitNamed(err) != "max_connections_per_address" {
+			t.Errorf("a second one beside one that serves: %v", err)
+		}
+		if got := s.Stats(); got.Crowded != 1 || got.Refused != 1 || got.Evicted != 1 || got.Connections != 1 {
+			t.Errorf("stats %+v", got)
+		}
+	})
+}
+
+// TestCallsThatSayNothing: a call has a bounded time for its first message. gRPC itself waits for that of a unary one for ever.
+func TestCallsThatSayNothing(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
+		defer stop()
+		silent := connected(t, network)
+		conn, err := network.dial(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newHostile(t, conn)
+		go h.drain()
+		for range 32 {
+			h.call(holdfastv1.SessionService_TouchSessions_FullMethodName)
+			h.call(holdfastv1.SessionService_Connect_FullMethodName)
+		}
+		speaks := connected(t, network)
+		send(t, speaks, touchMessage(1))
+		receive(t, speaks)
+		synctest.Wait()
+		if got := s.Stats().Calls; got != 66 {
+			t.Errorf("%d calls are under way, want 66", got)
+		}
+		if err := sleep(t.Context(), firstMessageWait+time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Stats(); got.Calls != 1 || got.Streams != 1 {
+			t.Errorf("stats %+v, want the one that spoke", got)
+		}
+		if _, err := silent.Recv(); limitNamed(err) != "first_message_wait" {
+			t.Errorf("the silent stream ended with %v", err)
+		}
+		send(t, speaks, touchMessage(2))
+		receive(t, speaks)
+	})
+}
+
+// TestStreamsOfTheNode: the streams of all connections are bounded, and those that serve nothing make room.
+func TestStreamsOfTheNode(t *testing.T) {
+	const most = 100
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{MaxCalls: most}, &fakeService{})
+		defer stop()
+		holds := connected(t, network)
+		send(t, holds, resumeMessage(1, 7))
+		receive(t, holds)
+		for range 5 {
+			conn, err := network.dial(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := newHostile(t, conn)
+			go h.drain()
+			for range 64 {
+				_ = h.say(h.call(holdfastv1.SessionService_Connect_FullMethodName), touchMessage(1))
+				synctest.Wait()
+				if got := s.Stats().Calls; got > most/sparePart+7 { // one of each connection, and one that is being refused
+					t.Fatalf("%d calls are under way", got)
+				}
+			}
+		}
+		comes := connected(t, network)
+		send(t, comes, touchMessage(1))
+		receive(t, comes)
+		send(t, holds, touchMessage(2))
+		receive(t, holds)
+		if got := s.Stats(); got.Evicted == 0 {
+			t.Errorf("stats %+v, want idle connections to have made room", got)
+		}
+	})
+	// None is idle: whoever comes is refused.
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{MaxCalls: 2}, &fakeService{})
+		defer stop()
+		for id := range session.ID(2) {
+			stream := connected(t, network)
+			send(t, stream, resumeMessage(1, id+1))
+			receive(t, stream)
+		}
+		c := dialPipes(t, network)
+		stream, err := holdfastv1.NewSessionServiceClient(c).Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = stream.Recv(); limitNamed(err) != "max_streams" {
+			t.Errorf("a third stream: %v", err)
+		}
+		_, err = holdfastv1.NewClusterServiceClient(c).GetStatus(context.Background(), &holdfastv1.GetStatusRequest{})
+		if limitNamed(err) != "max_streams" {
+			t.Errorf("a third call: %v", err)
+		}
+		if got := s.Stats(); got.RefusedCalls != 2 || got.Calls != 2 {
+			t.Errorf("stats %+v", got)
+		}
+	})
+}

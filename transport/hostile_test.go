@@ -1,0 +1,107 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/proto"
+)
+
+// hostile is a client of HTTP/2 frames: it does what no gRPC library does, such as reading nothing.
+type hostile struct {
+	t      *testing.T
+	conn   net.Conn
+	framer *http2.Framer
+	mu     sync.Mutex // serializes writing
+	next   uint32
+}
+
+// newHostile begins a connection, and reads no more than what the server says first: its settings, and the window of the connection.
+func newHostile(t *testing.T, conn net.Conn, settings ...http2.Setting) *hostile {
+	t.Helper()
+	h := &hostile{t: t, conn: conn, framer: http2.NewFramer(conn, conn), next: 1}
+	t.Cleanup(func() { conn.Close() })
+	for range 2 {
+		if _, err := h.framer.ReadFrame(); err != nil {
+			t.Fatalf("reading the server's settings: %v", err)
+		}
+	}
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.framer.WriteSettings(settings...); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// call begins a call and returns its stream.
+func (h *hostile) call(method string) uint32 {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "node"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+	} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	stream := h.next
+	h.next += 2
+	if err := h.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
+		h.t.Logf("the connection has ended: %v", err)
+	}
+	return stream
+}
+
+// say sends a message.
+func (h *hostile) say(stream uint32, m proto.Message) error {
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return h.bytes(stream, append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))), data...))
+}
+
+// ask makes a unary call.
+func (h *hostile) ask(method string, m proto.Message) error {
+	stream := h.call(method)
+	if err := h.say(stream, m); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.framer.WriteData(stream, true, nil)
+}
+
+// bytes sends what may be part of a message.
+func (h *hostile) bytes(stream uint32, data []byte) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(data) > 0 {
+		n := min(len(data), 16<<10)
+		if err := h.framer.WriteData(stream, false, data[:n]); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// drain reads all that comes, until the connection ends.
+func (h *hostile) drain() {
+	for {
+		if _, err := h.framer.ReadFrame(); err != nil {
+			return
+		}
+	}
+}

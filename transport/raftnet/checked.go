@@ -1,0 +1,296 @@
+package raftnet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// TermLeap is how far above the newest term that a node knows of the term in a request may be.
+	//
+	// Raft takes any newer term at once, and has no way back from one: three requests of a stranger with a term of 2^64 - 2 ended a
+	// cluster for good, as there is no next term then. So a request raises a term by this much at most. A node writes each new term to its
+	// disk, so that 2^44 such requests, which it takes to wear the terms out, take centuries.
+	//
+	// An honest request is further above only where a node heard of nobody for a million elections: 12 days of nothing but
+	// elections with the default times, 90 minutes with the smallest. Such a node is not shut out: it learns the term where it dials
+	// itself, which strangers have no part in. Without a leader it stands for election, and the votes' answers tell the term; and while it has no
+	// vote or no leader it meets the others, whose answers tell it too ([Checks.Term]).
+	//
+	// No bound above what is known could do that alone, whatever it is: of two nodes one may be raised above it by requests
+	// that the other never got, and each would refuse the other for good.
+	TermLeap = 1 << 20
+	// FarTerm is the highest term that an answer, or a meeting, may tell of a node that this one dialled. It leaves as many terms above it
+	// as below.
+	FarTerm = 1 << 62
+	// maxIndex is the highest index of an entry: a million entries a second reach it after 146,000 years.
+	maxIndex = 1 << 62
+)
+
+// Checks are what messages of other nodes are held to. Functions are called from several goroutines, and must not wait for Raft.
+type Checks struct {
+	// Term returns the newest term that this node knows of: its own, or one that it was told where it dialled itself.
+	Term func() uint64
+	// Command returns what is wrong with the payload of a command, nil if nothing is; nil: any is taken.
+	Command func(payload []byte) error
+	Logger  hclog.Logger
+}
+
+// Checked is Raft's transport with checks of what others say before Raft acts on it, of what Raft itself believes. A request
+// that is refused is answered with an error; an answer that is refused is an error of the call.
+type Checked struct {
+	*Transport
+	checks Checks
+	out    chan raft.RPC
+	told   rate.Sometimes
+
+	done    chan struct{}
+	ending  sync.Once
+	forward sync.WaitGroup
+}
+
+var (
+	_ raft.Transport   = (*Checked)(nil)
+	_ raft.WithPreVote = (*Checked)(nil)
+	_ raft.WithClose   = (*Checked)(nil)
+)
+
+// NewChecked takes over transport, and starts a goroutine that Close ends.
+func NewChecked(transport *Transport, checks Checks) *Checked {
+	if checks.Logger == nil {
+		checks.Logger = hclog.NewNullLogger()
+	}
+	c := &Checked{
+		Transport: transport,
+		checks:    checks,
+		out:       make(chan raft.RPC),
+		told:      rate.Sometimes{Interval: refusalLogInterval},
+		done:      make(chan struct{}),
+	}
+	c.forward.Go(c.run)
+	return c
+}
+
+// Close closes the transport, and waits for its goroutine.
+func (c *Checked) Close() error {
+	err := c.Transport.Close()
+	c.ending.Do(func() { close(c.done) })
+	c.forward.Wait()
+	return err
+}
+
+// Consumer returns the requests that are sound.
+func (c *Checked) Consumer() <-chan raft.RPC { return c.out }
+
+func (c *Checked) run() {
+	for {
+		select {
+		case rpc := <-c.Transport.Consumer():
+			if c.refused(rpc) {
+				continue
+			}
+			select {
+			case c.out <- rpc:
+			case <-c.done:
+				return
+			}
+		case <-c.done:
+			return
+		}
+	}
+}
+
+// SetHeartbeatHandler has heartbeats that are sound handled by handle.
+func (c *Checked) SetHeartbeatHandler(handle func(raft.RPC)) {
+	c.Transport.SetHeartbeatHandler(func(rpc raft.RPC) {
+		if !c.refused(rpc) {
+			handle(rpc)
+		}
+	})
+}
+
+// refused answers a request that is not sound, and reports that it did.
+func (c *Checked) refused(rpc raft.RPC) bool {
+	err := c.request(rpc.Command)
+	if err != nil {
+		err = fmt.Errorf("refused: %w", err)
+		c.tell(rpc.Command, err)
+		rpc.Respond(nil, err)
+	}
+	return err != nil
+}
+
+func (c *Checked) tell(message any, err error) {
+	var from raft.RPCHeader
+	if m, ok := message.(raft.WithRPCHeader); ok {
+		from = m.GetRPCHeader()
+	}
+	c.told.Do(func() {
+		c.checks.Logger.Warn("raft message refused", "from", string(from.ID), "message", fmt.Sprintf("%T", message), "error", err)
+	})
+}
+
+// AppendEntries asks a follower to append entries.
+func (c *Checked) AppendEntries(id raft.ServerID, at raft.ServerAddress, r *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) error {
+	err := c.Transport.AppendEntries(id, at, r, a)
+	return c.answered(err, a, a.Term)
+}
+
+// RequestVote asks for a vote.
+func (c *Checked) RequestVote(id raft.ServerID, at raft.ServerAddress, r *raft.RequestVoteRequest, a *raft.RequestVoteResponse) error {
+	err := c.Transport.RequestVote(id, at, r, a)
+	return c.answered(err, a, a.Term)
+}
+
+// RequestPreVote asks whether a node would vote.
+func (c *Checked) RequestPreVote(id raft.ServerID, at raft.ServerAddress, r *raft.RequestPreVoteRequest, a *raft.RequestPreVoteResponse) error {
+	err := c.Transport.RequestPreVote(id, at, r, a)
+	return c.answered(err, a, a.Term)
+}
+
+// InstallSnapshot sends a follower a snapshot.
+func (c *Checked) InstallSnapshot(id raft.ServerID, at raft.ServerAddress, r *raft.InstallSnapshotRequest, a *raft.InstallSnapshotResponse, data io.Reader) error {
+	err := c.Transport.InstallSnapshot(id, at, r, a, data)
+	return c.answered(err, a, a.Term)
+}
+
+// answered returns what is wrong with an answer. It comes from where this node dials, which is in its own configuration, so
+// that its term may be any that leaves room for more.
+func (c *Checked) answered(err error, answer any, term uint64) error {
+	if err != nil || term <= FarTerm {
+		return err
+	}
+	if err = c.leap(term); err != nil {
+		err = fmt.Errorf("answer refused: %w", err)
+		c.tell(answer, err)
+	}
+	return err
+}
+
+// request returns what is wrong with a request.
+func (c *Checked) request(command any) error {
+	switch r := command.(type) {
+	case *raft.AppendEntriesRequest:
+		return errors.Join(c.leap(r.Term), c.entries(r))
+	case *raft.RequestVoteRequest:
+		return errors.Join(c.leap(r.Term), candidate(r.Term, r.LastLogIndex, r.LastLogTerm))
+	case *raft.RequestPreVoteRequest:
+		return errors.Join(c.leap(r.Term), candidate(r.Term, r.LastLogIndex, r.LastLogTerm))
+	case *raft.InstallSnapshotRequest:
+		return errors.Join(c.leap(r.Term), installs(r))
+	}
+	return nil // a TimeoutNow says nothing but who it is from
+}
+
+// leap returns an error for a term that is too far above what this node knows of.
+func (c *Checked) leap(term uint64) error {
+	if known := c.checks.Term(); term > known && term-known > TermLeap {
+		return &malformed{what: fmt.Sprintf("term above the newest that this node knows of, %d,", known), got: term - known, limit: TermLeap}
+	}
+	return nil
+}
+
+// candidate returns what is wrong with what a candidate says of its log: the term that it stands for is above all in it.
+func candidate(term, index, last uint64) error {
+	switch {
+	case last >= term && term > 0:
+		return &malformed{"term of the candidate's last entry", last, term - 1}
+	case index > maxIndex:
+		return &malformed{"index of the candidate's last entry", index, maxIndex}
+	}
+	return nil
+}
+
+// entries returns what is wrong with the entries of a request. They follow each other and the one before them: Raft looks for none before the
+// first of a log, and would store what has any index there.
+func (c *Checked) entries(r *raft.AppendEntriesRequest) error {
+	switch {
+	case r.PrevLogTerm > r.Term:
+		return &malformed{"term of the entry before", r.PrevLogTerm, r.Term}
+	case r.PrevLogEntry > maxIndex:
+		return &malformed{"index of the entry before", r.PrevLogEntry, maxIndex}
+	case r.LeaderCommitIndex > maxIndex:
+		return &malformed{"index of the commit", r.LeaderCommitIndex, maxIndex}
+	}
+	index, term := r.PrevLogEntry, r.PrevLogTerm
+	for _, e := range r.Entries {
+		if e == nil {
+			return &malformed{what: fmt.Sprintf("no entry where number %d stands", index+1)}
+		}
+		if e.Index != index+1 || e.Term < term || e.Term > r.Term {
+			return &malformed{what: fmt.Sprintf("entry %d of term %d behind entry %d of term %d, in a request of term %d", e.Index, e.Term, index, term, r.Term)}
+		}
+		index, term = e.Index, e.Term
+		if err := c.entry(e); err != nil {
+			return fmt.Errorf("entry %d of term %d: %w", e.Index, e.Term, err)
+		}
+	}
+	return nil
+}
+
+// entry returns what is wrong with one entry. Raft panics at a type that it does not know, and at a configuration that it cannot read.
+func (c *Checked) entry(e *raft.Log) error {
+	switch e.Type {
+	case raft.LogCommand:
+		if c.checks.Command != nil {
+			return c.checks.Command(e.Data)
+		}
+		return nil
+	case raft.LogNoop, raft.LogBarrier:
+		return nil
+	case raft.LogConfiguration:
+		return checkConfiguration(e.Data)
+	case raft.LogAddPeerDeprecated, raft.LogRemovePeerDeprecated: // of protocols before ours
+	}
+	return &malformed{what: fmt.Sprintf("an entry of type %d", e.Type)}
+}
+
+// installs returns what is wrong with a snapshot's request. Raft panics at a configuration that it cannot read.
+func installs(r *raft.InstallSnapshotRequest) error {
+	switch {
+	case r.SnapshotVersion < raft.SnapshotVersionMax:
+		return &malformed{what: fmt.Sprintf("a snapshot of version %d", r.SnapshotVersion)}
+	case r.LastLogTerm > r.Term:
+		return &malformed{"term of the snapshot", r.LastLogTerm, r.Term}
+	case r.LastLogIndex > maxIndex:
+		return &malformed{"index of the snapshot", r.LastLogIndex, maxIndex}
+	case r.ConfigurationIndex > r.LastLogIndex:
+		return &malformed{"index of the snapshot's configuration", r.ConfigurationIndex, r.LastLogIndex}
+	}
+	return checkConfiguration(r.Configuration)
+}
+
+// checkConfiguration returns what is wrong with a configuration as Raft writes it. It is scanned first, as messages are: it goes
+// through the same decoder.
+func checkConfiguration(b []byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &malformed{what: fmt.Sprintf("a configuration: %v", p)}
+		}
+	}()
+	var s scanner
+	if n, err := s.pass(b); err != nil || n < len(b) || s.depth > 0 || s.have > 0 || s.body > 0 {
+		return &malformed{what: fmt.Sprintf("a configuration of %d bytes that is no message", len(b))}
+	}
+	voters := 0
+	ids, addresses := map[raft.ServerID]bool{}, map[raft.ServerAddress]bool{}
+	for _, s := range raft.DecodeConfiguration(b).Servers {
+		if s.ID == "" || s.Address == "" || ids[s.ID] || addresses[s.Address] {
+			return &malformed{what: fmt.Sprintf("a configuration with server %q at %q, without a name or twice", s.ID, s.Address)}
+		}
+		ids[s.ID], addresses[s.Address] = true, true
+		if s.Suffrage == raft.Voter {
+			voters++
+		}
+	}
+	if voters == 0 {
+		return &malformed{what: "a configuration without a voter"}
+	}
+	return nil
+}

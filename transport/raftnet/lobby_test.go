@@ -1,0 +1,224 @@
+package raftnet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// from is a connection that comes from an address.
+type from struct {
+	net.Conn
+	address netip.AddrPort
+}
+
+func (f from) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(f.address) }
+
+func at(host byte, port uint16) net.Conn {
+	return from{nil, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, host}), port)}
+}
+
+// TestWhoMakesRoom: the oldest of the address that has most makes room; of addresses that have as many, the oldest of all.
+func TestWhoMakesRoom(t *testing.T) {
+	l := lobby{most: maxHandshakes}
+	member, _ := l.enter(at(1, 1))
+	var strangers []*guest
+	for port := range uint16(maxHandshakes - 1) {
+		g, out := l.enter(at(2, port))
+		if out != nil {
+			t.Fatalf("connection %d of %d had another make room", port+2, maxHandshakes)
+		}
+		strangers = append(strangers, g)
+	}
+	for i := range 3 * maxHandshakes {
+		g, out := l.enter(at(2, 1000+uint16(i)))
+		if out != strangers[0] {
+			t.Fatalf("stranger %d: %+v made room, want the oldest of its own address", i, out)
+		}
+		strangers = append(strangers[1:], g)
+	}
+	if !slices.Contains(l.guests, member) || len(l.guests) != maxHandshakes {
+		t.Errorf("a flood of one address took the place of another's; %d are there", len(l.guests))
+	}
+	l.leave(strangers[0]) // who has left, and is told to leave once more
+	l.leave(strangers[0])
+	if _, out := l.enter(at(3, 1)); out != nil {
+		t.Errorf("%+v made room where there was some", out)
+	}
+	many := lobby{most: maxHandshakes}
+	first, _ := many.enter(at(0, 1))
+	for host := range byte(maxHandshakes - 1) {
+		many.enter(at(host+1, 1))
+	}
+	if _, out := many.enter(at(200, 1)); out != first {
+		t.Errorf("of addresses that have one each %+v made room, want the oldest", out)
+	}
+}
+
+// TestSeatsOfOneNode: of one node's connections the one that was silent for longest makes room, and no other node's.
+func TestSeatsOfOneNode(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a, _ := network.layer(t, "a", "c", 1)
+		c, _ := network.layer(t, "c", "c", 3)
+		b, _ := network.layer(t, "b", "c", 2)
+		tb, tc := NewTransport(b, 0), NewTransport(c, 0)
+		over := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case rpc := <-tb.Consumer():
+					rpc.Respond(&raft.RequestVoteResponse{}, nil)
+				case <-over:
+					return
+				}
+			}
+		}()
+		vote := func() {
+			t.Helper()
+			if err := tc.RequestVote("2", "b", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); err != nil {
+				t.Errorf("a node's own connection: %v", err)
+			}
+		}
+		vote()
+		in, _ := a.Dial("b", time.Second)
+		var strangers []net.Conn
+		for range 3 * maxSeats { // in the name of node 3
+			time.Sleep(time.Millisecond)
+			s, err := c.Dial("b", time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			strangers = append(strangers, s)
+			vote()
+		}
+		synctest.Wait()
+		ended := func(conn net.Conn) bool {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, err := conn.Read(make([]byte, 1))
+			return errors.Is(err, io.EOF)
+		}
+		for i, s := range strangers {
+			if want := i < 2*maxSeats+1; ended(s) != want {
+				t.Errorf("stranger %d of %d: ended %v, want %v", i, len(strangers), !want, want)
+			}
+		}
+		if ended(in) {
+			t.Error("another node's connection made room")
+		}
+		close(over)
+		closeAll(t, a)
+		shutAll(t, tb, tc)
+	})
+}
+
+func (t *seats) held(node session.Node) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.by[node])
+}
+
+func (l *lobby) held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.guests)
+}
+
+func shutAll(t *testing.T, all ...*Transport) {
+	t.Helper()
+	for _, tr := range all {
+		tr.CloseStreams()
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSilenceAfterTheGreeting: a connection on which nothing ever comes ends soon, one between requests after long, and one in the middle of a
+// request in between; Raft takes it for the other side's end.
+func TestSilenceAfterTheGreeting(t *testing.T) {
+	for name, tt := range map[string]struct {
+		said string
+		ends time.Duration
+	}{
+		"nothing":           {"", firstWait},
+		"one request":       {"\x01\x80", idleLimit},
+		"half of a request": {"\x01\x81\xa4Te", snapshotPatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				network := pipes{}
+				a, _ := network.layer(t, "a", "c", 1)
+				b, _ := network.layer(t, "b", "c", 2)
+				accepted := accepting(b)
+				conn, err := a.Dial("b", time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				served := <-accepted
+				go func() { _, _ = conn.Write([]byte(tt.said)) }()
+				begun := time.Now()
+				got, err := io.ReadAll(served)
+				if string(got) != tt.said || time.Since(begun) != tt.ends || err != nil && !errors.Is(err, errStalled) {
+					t.Errorf("%q ended after %v with %v, want %v", got, time.Since(begun), err, tt.ends)
+				}
+				_ = served.Close()
+				_ = conn.Close()
+				if b.seats.held(1) != 0 {
+					t.Error("its seat is not given back")
+				}
+				closeAll(t, a, b)
+			})
+		})
+	}
+}
+
+// TestNoRequestIsLostToAnIdleConnection: what Raft says seldom arrives, however long its connection was idle, and the node that was dialled
+// keeps none that is idle for good.
+func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a, _ := network.layer(t, "a", "c", 1)
+		b, _ := network.layer(t, "b", "c", 2)
+		ta, tb := NewTransport(a, 0), NewTransport(b, 0)
+		over := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case rpc := <-tb.Consumer():
+					rpc.Respond(&raft.RequestVoteResponse{Term: 7}, nil)
+				case <-over:
+					return
+				}
+			}
+		}()
+		for _, silence := range []time.Duration{0, time.Second, renewAfter - 1, renewAfter, renewAfter + 1, idleLimit - 1, idleLimit, idleLimit + 1, 24 * time.Hour} {
+			time.Sleep(silence)
+			if err := ta.RequestVote("2", "b", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); err != nil {
+				t.Errorf("a request after %v: %v", silence, err)
+			}
+			synctest.Wait()
+			if got := b.seats.held(1); got != 1 {
+				t.Errorf("after a silence of %v %d connections are kept, want 1", silence, got)
+			}
+		}
+		// A node that cannot be dialled anew is asked over the connection that is there.
+		time.Sleep(renewAfter + 1)
+		network["b"].Close()
+		if err := ta.RequestVote("2", "b", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); err != nil {
+			t.Errorf("a request to a node that takes no new connections: %v", err)
+		}
+		close(over)
+		shutAll(t, ta, tb)
+	})
+}
