@@ -18,37 +18,42 @@ import (
 //
 // The connection is dialled anew when it is used after a long silence.
 func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	find := func(timeout time.Duration) (net.Conn, error) { return l.find(address, timeout) }
-	conn, err := find(timeout)
+	find := func(timeout time.Duration) (net.Conn, greeting, error) { return l.find(address, timeout) }
+	conn, theirs, err := find(timeout)
 	if err != nil {
 		return nil, err
 	}
-	c := newRenewed(conn, find)
-	return &called{guarded: guarded{Conn: c}, revive: c.renew}, nil
+	// A node is of another release only after it was started anew, which ends the connection that knows it as silent.
+	c := newRenewed(conn, func(timeout time.Duration) (net.Conn, error) {
+		next, _, err := find(timeout)
+		return next, err
+	})
+	return &called{guarded: guarded{Conn: c}, silent: theirs.version == silentVersion, revive: c.renew}, nil
 }
 
 // find connects to the node at address, where it may be elsewhere, and shakes hands with it.
-func (l *Layer) find(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (l *Layer) find(address raft.ServerAddress, timeout time.Duration) (net.Conn, greeting, error) {
 	host, want, err := Split(address)
 	if err != nil {
-		return nil, fmt.Errorf("dialling %s: %w", address, err)
+		return nil, greeting{}, fmt.Errorf("dialling %s: %w", address, err)
 	}
 	if l.waits() {
-		return nil, errWaits
+		return nil, greeting{}, errWaits
 	}
 	var refused error
 	if other := l.elsewhere(want); other != "" && other != host {
 		var conn net.Conn
+		var theirs greeting
 		timeout /= 2
-		if conn, refused = l.reach(other, want, timeout); refused == nil {
-			return conn, nil
+		if conn, theirs, refused = l.reach(other, want, timeout); refused == nil {
+			return conn, theirs, nil
 		}
 	}
-	conn, err := l.reach(host, want, timeout)
+	conn, theirs, err := l.reach(host, want, timeout)
 	if err != nil && refused != nil {
 		err = fmt.Errorf("%w; and before: %w", err, refused)
 	}
-	return conn, err
+	return conn, theirs, err
 }
 
 func (l *Layer) elsewhere(d Directory) string {
@@ -58,22 +63,43 @@ func (l *Layer) elsewhere(d Directory) string {
 	return l.cfg.Elsewhere(d)
 }
 
-// reach connects to the node at host and shakes hands with it.
-func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.Conn, error) {
-	conn, err := l.dial(context.Background(), host, timeout) //nolint:forbidigo // raft's StreamLayer gives a timeout and no context
+// reach connects to the node at host and shakes hands with it, so that Raft can speak to it.
+func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.Conn, greeting, error) {
+	conn, theirs, err := l.introduce(context.Background(), host, codeHello, timeout) //nolint:forbidigo // raft's StreamLayer gives a timeout and no context
 	if err != nil {
-		return nil, err
+		return nil, greeting{}, err
 	}
-	theirs, err := l.greetFirst(conn, codeHello, timeout)
-	if err == nil {
-		err = theirs.expect(want)
-	}
-	if err != nil {
+	if err = theirs.expect(want); err != nil {
 		l.log(conn, err)
 		l.drop(conn)
-		return nil, fmt.Errorf("raft handshake with %s: %w", host, err)
+		return nil, greeting{}, fmt.Errorf("raft handshake with %s: %w", host, err)
 	}
-	return conn, nil
+	return conn, theirs, nil
+}
+
+// introduce connects to the node at host and shakes hands with it: once more in the version before this one's when the node is of a
+// release that speaks no newer one.
+func (l *Layer) introduce(ctx context.Context, host string, code byte, timeout time.Duration) (net.Conn, greeting, error) {
+	end := time.Now().Add(timeout)
+	for v := byte(version); ; v = silentVersion {
+		conn, err := l.dial(ctx, host, time.Until(end))
+		if err != nil {
+			return nil, greeting{}, err
+		}
+		theirs, err := l.greetFirst(conn, v, code, time.Until(end))
+		if err == nil {
+			return conn, theirs, nil
+		}
+		l.drop(conn)
+		if v == version && theirs.version == silentVersion && theirs.code == codeVers {
+			continue
+		}
+		if code == codeMeet { // whoever wants to meet tells why it did not
+			return nil, greeting{}, fmt.Errorf("meeting %s: %w", host, err)
+		}
+		l.log(conn, err)
+		return nil, greeting{}, fmt.Errorf("raft handshake with %s: %w", host, err)
+	}
 }
 
 // dial connects. Close interrupts it.
@@ -92,22 +118,24 @@ func (l *Layer) dial(ctx context.Context, address string, timeout time.Duration)
 	return l.track(raw)
 }
 
-// greetFirst is the handshake of the side that dials. It returns what the other side said.
-func (l *Layer) greetFirst(conn net.Conn, code byte, timeout time.Duration) (greeting, error) {
+// greetFirst is the handshake of the side that dials, in a version. It returns what the other side said, with an error too.
+func (l *Layer) greetFirst(conn net.Conn, v, code byte, timeout time.Duration) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(min(timeout, l.cfg.HandshakeTimeout))); err != nil {
 		return greeting{}, err
 	}
-	if err := l.greeting(code).write(conn); err != nil {
+	ours := l.greeting(code)
+	ours.version = v
+	if err := ours.write(conn); err != nil {
 		return greeting{}, fmt.Errorf("greeting: %w", err)
 	}
 	theirs, err := readGreeting(conn)
-	if err != nil {
-		return greeting{}, err
+	if err == nil {
+		err = theirs.check(&l.cfg)
 	}
-	if err := theirs.check(&l.cfg); err != nil {
-		return greeting{}, err
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
 	}
-	return theirs, conn.SetDeadline(time.Time{})
+	return theirs, err
 }
 
 func (l *Layer) greeting(code byte) greeting {

@@ -4,7 +4,7 @@
 // Here the dialler and the node that is dialled each send one greeting and check the other's:
 //
 //	byte  0..3   "HFRT"
-//	byte  4      version, 3
+//	byte  4      version: 3, or 2 to and from a node of the release before, which refuses 3 and is greeted once more
 //	byte  5      code: 0 a greeting; of the dialler also 5 to meet; in an answer also 1 refused: other cluster,
 //	             2 refused: other version, 3 refused: node number, 4 the node takes no part yet,
 //	             7 refused: a setting, 8 refused: no node of this cluster
@@ -22,7 +22,8 @@
 // while a request for entries or of a snapshot is under way it sends the byte 0xc1, which no answer begins with,
 // every fifth of the timeout in which something has come, or if all has come and the answer has not been given. For
 // the dialler each puts the deadline off. So a node that is dead, or is no longer heard of, is noticed one timeout
-// later, in whatever buffers bytes still lie. Most requests are answered before the first such byte.
+// later, in whatever buffers bytes still lie. Most requests are answered before the first such byte. Version 2 of the
+// greeting has no such bytes, and requests have Raft's deadline.
 //
 // Reports, and not what the dialler's kernel says: a kernel takes megabytes that leave it a minute later, says how
 // much is left on some systems alone, knows nothing of a proxy between, and nothing of a follower that has everything

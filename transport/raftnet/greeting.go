@@ -11,16 +11,19 @@ import (
 )
 
 const (
-	magic      = "HFRT"
-	version    = 3
-	headBytes  = 8
-	maxText    = 255
-	codeHello  = 0
-	codeOther  = 1
-	codeVers   = 2
-	codeNumber = 3
-	codeWaits  = 4
-	codeMeet   = 5
+	magic = "HFRT"
+	// version is that of the handshake. A node of version 2 does not know the reports of [served]: to a node that greets in that version
+	// none are made, and of one that refuses version 3 none are expected. So the nodes of a cluster can be upgraded one after the other.
+	version       = 3
+	silentVersion = 2
+	headBytes     = 8
+	maxText       = 255
+	codeHello     = 0
+	codeOther     = 1
+	codeVers      = 2
+	codeNumber    = 3
+	codeWaits     = 4
+	codeMeet      = 5
 	// codeDirectory is why the dialler refuses an answer, and is never sent.
 	codeDirectory = 6
 	codeSetting   = 7
@@ -55,14 +58,17 @@ func (g greeting) write(w io.Writer) error {
 	text := g.text[:min(len(g.text), maxText)]
 	b := append([]byte(magic), g.version, g.code, byte(g.node), byte(len(text)))
 	b = append(b, text...)
-	if g.version == version {
+	if speaks(g.version) {
 		b = binary.BigEndian.AppendUint64(b, uint64(g.directory))
 	}
 	_, err := w.Write(b)
 	return err
 }
 
-// readGreeting reads a greeting. Of another version it reads head and text only, which no version changes.
+// speaks reports whether this release speaks a version of the handshake.
+func speaks(v byte) bool { return v == version || v == silentVersion }
+
+// readGreeting reads a greeting. Of a version that this release does not speak it reads head and text only, which no version changes.
 func readGreeting(r io.Reader) (greeting, error) {
 	var head [headBytes]byte
 	if _, err := io.ReadFull(r, head[:len(magic)]); err != nil {
@@ -83,7 +89,7 @@ func readGreeting(r io.Reader) (greeting, error) {
 		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
 	}
 	g := greeting{version: head[4], code: head[5], node: session.Node(head[6]), text: string(text)}
-	if g.version != version {
+	if !speaks(g.version) {
 		return g, nil
 	}
 	var directory [8]byte
@@ -112,7 +118,7 @@ func (g greeting) check(cfg *Config) error {
 	cluster, node := cfg.ClusterID, cfg.Node
 	words := strings.Split(g.text, " ")
 	switch {
-	case g.version != version:
+	case !speaks(g.version):
 		return &refusal{codeVers, fmt.Sprintf("node %d speaks version %d of the raft handshake, node %d version %d: run the same release", g.node, g.version, node, version)}
 	case g.code != codeHello && g.code != codeMeet:
 		return &refusal{g.code, g.text}

@@ -263,7 +263,7 @@ func (l *Layer) greet(g *guest) {
 	if err != nil {
 		return
 	}
-	node, err := l.answer(conn)
+	theirs, err := l.answer(conn)
 	if err != nil {
 		l.log(conn, err)
 		l.drop(conn)
@@ -271,10 +271,11 @@ func (l *Layer) greet(g *guest) {
 	}
 	l.lobby.leave(g)
 	s := newServed(conn, l.cfg.HandshakeTimeout)
-	s.left = func() { l.seats.leave(node, s) }
-	if out := l.seats.take(node, s); out != nil {
+	s.silent = theirs.version == silentVersion
+	s.left = func() { l.seats.leave(theirs.node, s) }
+	if out := l.seats.take(theirs.node, s); out != nil {
 		l.full.Do(func() {
-			l.cfg.Logger.Warn("raft connection dropped: too many of one node", "limit", maxSeats, "node", node, "remote", out.RemoteAddr().String())
+			l.cfg.Logger.Warn("raft connection dropped: too many of one node", "limit", maxSeats, "node", theirs.node, "remote", out.RemoteAddr().String())
 		})
 		l.drop(out)
 	}
@@ -300,19 +301,22 @@ func (l *Layer) log(conn net.Conn, err error) {
 	})
 }
 
-// answer is the handshake of the side that was dialled. It returns who dials.
-func (l *Layer) answer(conn net.Conn) (session.Node, error) {
+// answer is the handshake of the side that was dialled, in the version of the side that dials. It returns what that said.
+func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(l.cfg.HandshakeTimeout)); err != nil {
-		return 0, err
+		return greeting{}, err
 	}
 	theirs, err := readGreeting(conn)
 	if errors.Is(err, errHTTP) {
 		answerHTTP(conn)
 	}
 	if err != nil {
-		return 0, err
+		return greeting{}, err
 	}
 	answer := l.greeting(codeHello)
+	if speaks(theirs.version) {
+		answer.version = theirs.version
+	}
 	refused := theirs.check(&l.cfg)
 	if refused == nil && theirs.code == codeHello && l.waits() {
 		refused = &refusal{codeWaits, fmt.Sprintf("node %d takes no part yet", l.cfg.Node)}
@@ -321,15 +325,15 @@ func (l *Layer) answer(conn net.Conn) (session.Node, error) {
 		answer.code, answer.text = r.code, r.text
 	}
 	if err := answer.write(conn); err != nil {
-		return 0, errors.Join(refused, fmt.Errorf("answering the greeting: %w", err))
+		return greeting{}, errors.Join(refused, fmt.Errorf("answering the greeting: %w", err))
 	}
 	if refused != nil {
-		return 0, refused
+		return greeting{}, refused
 	}
 	if theirs.code == codeMeet {
-		return 0, l.meet(conn, theirs)
+		return greeting{}, l.meet(conn, theirs)
 	}
-	return theirs.node, conn.SetDeadline(time.Time{})
+	return theirs, conn.SetDeadline(time.Time{})
 }
 
 // answerHTTP tells somebody who speaks HTTP that this is another port. The rest of the request is read before the connection

@@ -79,15 +79,11 @@ type Met struct {
 // Meet tells the node at address request and returns what it answers. It works while the layer waits, on either side.
 func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, error) {
 	timeout := l.cfg.HandshakeTimeout
-	conn, err := l.dial(ctx, address, timeout)
+	conn, theirs, err := l.introduce(ctx, address, codeMeet, timeout)
 	if err != nil {
 		return Met{}, err
 	}
 	defer l.drop(conn)
-	theirs, err := l.greetFirst(conn, codeMeet, timeout)
-	if err != nil {
-		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
-	}
 	if err = conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return Met{}, err
 	}

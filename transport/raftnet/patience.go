@@ -13,6 +13,8 @@ import (
 // Like Raft's own connections it is read and written by one goroutine at a time; any other may close it.
 type called struct {
 	guarded
+	// silent says that the other end makes no reports, so that each request has Raft's deadline.
+	silent bool
 	// revive has a connection that was idle for long dialled anew; nil: it is not.
 	revive func(timeout time.Duration)
 	// timeout is what Raft has given the request, whose first byte is the next to be written when fresh.
@@ -41,7 +43,7 @@ func (c *called) SetDeadline(t time.Time) error {
 // begin looks at the first byte of a request.
 func (c *called) begin(kind byte) error {
 	c.fresh = false
-	if !isLong(kind) || c.timeout <= 0 {
+	if !isLong(kind) || c.timeout <= 0 || c.silent {
 		return nil
 	}
 	c.mu.Lock()

@@ -31,6 +31,8 @@ var errStalled = errors.New("nothing of a raft request has come for too long")
 type served struct {
 	guarded
 	interval time.Duration
+	// silent says that the dialler does not know reports.
+	silent bool
 	// begun is when it was accepted, heard how much later something came last, 0 before anything did.
 	begun time.Time
 	heard atomic.Int64
@@ -79,7 +81,7 @@ func (s *served) Read(b []byte) (int, error) {
 	if n > 0 {
 		s.heard.Store(int64(max(time.Since(s.begun), 1)))
 	}
-	if n > 0 && s.scan.long() {
+	if n > 0 && s.scan.long() && !s.silent {
 		s.busies(!s.scan.under())
 	}
 	return n, err
