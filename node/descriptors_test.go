@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -88,12 +89,17 @@ func TestFewDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, n := range map[string]int{client: 400, raftPort: 200, peer: 200, web: 200} {
-		for range n {
-			conn, failed := net.Dial("tcp", address)
-			if failed != nil {
-				t.Fatal(failed)
+		strangers := make([]net.Conn, n)
+		for i := range strangers {
+			if strangers[i], err = net.Dial("tcp", address); err != nil {
+				t.Fatal(err)
 			}
-			defer conn.Close()
+			defer strangers[i].Close()
+		}
+		// A port that does not know its share of the descriptors keeps both of these, and ends them together, or after 5 s.
+		early, last := strangers[n*4/5], strangers[n-1]
+		if !endsWithin(t, early, 3*time.Second) || endsWithin(t, last, time.Second/2) {
+			t.Errorf("%s: an early stranger did not make room for later ones", address)
 		}
 	}
 	getter := http.Client{Timeout: 20 * time.Second}
@@ -120,6 +126,16 @@ func TestFewDescriptors(t *testing.T) {
 	if got := said("snapshot "); got != "<nil>" {
 		t.Errorf("a snapshot: %s", got)
 	}
+}
+
+// endsWithin reports whether the other side ends a connection within so long.
+func endsWithin(t *testing.T, conn net.Conn, wait time.Duration) bool {
+	t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := io.Copy(io.Discard, conn)
+	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // nodeOfFewDescriptors runs a node until its process is killed.

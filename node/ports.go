@@ -28,10 +28,11 @@ func (n *Node) newClientServer() *transport.ClientServer {
 
 func (n *Node) newPeerServer() *transport.PeerServer {
 	return transport.NewPeerServer(transport.PeerConfig{
-		Logger:    n.logger.Named("peer-port"),
-		ClusterID: n.cfg.ClusterID,
-		Member:    n.mayFollow,
-		Silence:   max(time.Minute, 4*n.cfg.HeartbeatInterval),
+		Logger:         n.logger.Named("peer-port"),
+		ClusterID:      n.cfg.ClusterID,
+		Member:         n.mayFollow,
+		MaxConnections: n.listeners.parts.peers,
+		Silence:        max(time.Minute, 4*n.cfg.HeartbeatInterval),
 	}, n)
 }
 
