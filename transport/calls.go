@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/tap"
 
 	"holdfast/session"
@@ -54,12 +55,21 @@ func (p *port) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 	return context.WithValue(ctx, callKey{}, c), nil
 }
 
-// callOf returns the call of a context; one that came over no port has none that is counted.
+// callOf returns the call of a context, for its interceptor; one that came over no port has none that is counted.
 func callOf(ctx context.Context) *inbound {
 	if c, ok := ctx.Value(callKey{}).(*inbound); ok {
+		c.wire.complete(headerBytes(ctx))
 		return c
 	}
 	return &inbound{wire: wireOf(ctx), spoken: true}
+}
+
+// headerBytes returns how many bytes the headers of a call took on the wire: gRPC's streams tell, their interface does not.
+func headerBytes(ctx context.Context) int {
+	if s, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ HeaderWireLength() int }); ok {
+		return s.HeaderWireLength()
+	}
+	return 0
 }
 
 // err returns why a call is refused: for want of a place, or of one for its connection.

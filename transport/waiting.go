@@ -26,6 +26,8 @@ const (
 	unreadSlack = 256 << 10
 	// unreadDecay is how many of those are forgotten in a second: a connection that is open for years is tested by pings all the time.
 	unreadDecay = 64
+	// writtenPart is the part of what is written that is forgotten too: a client tells how much it has read.
+	writtenPart = 256
 	// framing is about what a message costs beside its bytes, on the wire and in gRPC's queue.
 	framing = 64
 	// condemnedWait is how long a client has to read why its connection ends.
@@ -135,9 +137,14 @@ func (a *account) received(now time.Time, n int) {
 	})
 }
 
-// complete notes that a message of n bytes is complete: from then on it is counted elsewhere.
+// complete notes that a message of n bytes is complete, which is counted elsewhere from then on, or the headers of a call, which belong to none.
 func (a *account) complete(n int) {
 	a.arrived(func(unread int) int { return max(unread-n-framing, 0) })
+}
+
+// wrote notes that n bytes were written. Whoever reads them tells so, with up to 26 bytes for each 16 KiB, and TLS adds as many.
+func (a *account) wrote(n int) {
+	a.arrived(func(unread int) int { return max(unread-n/writtenPart, 0) })
 }
 
 // quiet notes that no call is under way: nothing is unread.
@@ -165,13 +172,13 @@ func (a *account) change(do func()) {
 		after = 0 // nothing more is to arrive
 	}
 	a.excess = excess
-	a.mu.Unlock()
-	if grown == 0 {
-		return
+	total := int64(0)
+	if grown != 0 {
+		total = a.ledger.total.Add(int64(grown)) // with mu held: of an account that relieve finds closed nothing is counted any more
 	}
-	total := a.ledger.total.Add(int64(grown))
+	a.mu.Unlock()
 	switch {
-	case grown < 0:
+	case grown <= 0:
 	case excess > a.ledger.each:
 		a.condemn(ofConnection, after, &session.LimitError{
 			Name: "waiting_bytes_per_connection", Limit: strconv.Itoa(a.ledger.each) + " bytes that the client has not read or not completed",
@@ -201,13 +208,14 @@ func (a *account) close(why *session.LimitError) bool {
 		return false
 	}
 	a.closed, a.why = true, why
-	left := a.excess
+	left, l := a.excess, a.ledger
+	if l != nil {
+		l.total.Add(-int64(left))
+	}
 	a.mu.Unlock()
-	l := a.ledger
 	if l == nil {
 		return true
 	}
-	l.total.Add(-int64(left))
 	l.mu.Lock()
 	delete(l.open, a)
 	l.mu.Unlock()

@@ -227,13 +227,7 @@ func TestCompleteMessagesAreNotUnread(t *testing.T) {
 			}
 			receive(t, stream)
 		}
-		synctest.Wait()
-		w := s.only(t)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.unread > unreadSlack/2 || w.bytes > 0 {
-			t.Errorf("%d bytes seem unread, %d wait", w.unread, w.bytes)
-		}
+		wantNothingUnread(t, s.only(t))
 	})
 }
 

@@ -62,6 +62,7 @@ func (w *wire) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := w.Conn.Write(b)
+	w.wrote(n)
 	if err != nil {
 		w.hangUp()
 	}

@@ -1,0 +1,81 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+)
+
+// TestHeadersAreNotUnread: headers of calls, such as tokens and traces, are no part of messages. A connection with a stream on it was ended after
+// some 16 MB of them.
+func TestHeadersAreNotUnread(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
+		defer stop()
+		conn := dialPipes(t, network)
+		stream, err := holdfastv1.NewSessionServiceClient(conn).Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		for range 500 {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", strings.Repeat(rand.Text(), 200)) // never the same, as those of traces are
+			if _, err := holdfastv1.NewClusterServiceClient(conn).GetStatus(ctx, &holdfastv1.GetStatusRequest{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantNothingUnread(t, s.only(t))
+	})
+}
+
+// TestNewsOfWhatWasReadIsNotUnread: a client that reads much says so on the wire all the time.
+func TestNewsOfWhatWasReadIsNotUnread(t *testing.T) {
+	page := session.Page{Sessions: make([]session.Listed, session.MaxPage)}
+	for i := range page.Sessions {
+		page.Sessions[i].Session = session.Session{ID: session.ID(i + 1), Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", 1000)}}}
+	}
+	service := &fakeService{list: func(context.Context, session.Query) (session.Page, error) { return page, nil }}
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
+		conn, err := grpc.NewClient("passthrough:///node", append(dialOptions(DialOptions{Dial: network.dial}),
+			grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		c := holdfastv1.NewSessionServiceClient(conn)
+		stream, err := c.Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		for range 150 {
+			if _, err := c.ListSessions(t.Context(), &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantNothingUnread(t, s.only(t))
+	})
+}
+
+func wantNothingUnread(t *testing.T, a *account) {
+	t.Helper()
+	synctest.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.unread > unreadSlack/8 || a.bytes > 0 {
+		t.Errorf("%d bytes seem unread, %d wait", a.unread, a.bytes)
+	}
+}
