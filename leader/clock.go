@@ -6,7 +6,7 @@ import "time"
 // at which a newer round is found good, then stands, and goes on from where it stood. So time in which the leader had no
 // quorum or did not run is held against nobody (I8). mono is the monotonic time since the term began.
 type clock struct {
-	// limit is two intervals.
+	// limit is two intervals. It changes only when a round has just been found good.
 	limit time.Duration
 	// At anchor the clock read base.
 	base, anchor time.Duration

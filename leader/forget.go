@@ -62,10 +62,16 @@ func (o *openMarks) drop(index uint64) {
 	o.marks = append(o.marks[:0], o.marks[n:]...)
 }
 
-// forget proposes the forgetting of request ids of opens that are older than the largest timeout and a margin (O2): a
-// session whose client never heard of it has expired by then. Opens of earlier terms count as of this term's start.
+// remembered is how old an open must be for its request id to be forgotten (O2): a session whose client never heard of it has
+// expired by then. Sessions of former leaders with other settings may have timeouts above this one's largest.
+func (t *Tracker) remembered() time.Duration {
+	timeout := max(t.cfg.Limits.Max, time.Duration(t.longest.Load()))
+	return timeout + timeout/10 + 4*t.cfg.Interval
+}
+
+// forget proposes the forgetting of request ids of opens that are older than the largest timeout and a margin. Opens of
+// earlier terms count as of this term's start.
 func (t *Tracker) forget(ctx context.Context) {
-	age := t.cfg.Limits.Max + t.cfg.Limits.Max/10 + 4*t.cfg.Interval
 	t.opens.note(t.view.CommitIndex(), t.now())
 	timer := time.NewTimer(t.opens.width)
 	defer timer.Stop()
@@ -77,7 +83,7 @@ func (t *Tracker) forget(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		if index, ok := t.opens.older(t.now() - age); ok {
+		if index, ok := t.opens.older(t.now() - t.remembered()); ok {
 			result, err := t.log.Propose(ctx, session.ForgetRequests{UpToIndex: index})
 			if err == nil && result.Err == nil {
 				t.opens.drop(index)

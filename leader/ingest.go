@@ -90,6 +90,9 @@ func (in *intake) touch(it *item, age time.Duration) bool {
 func (in *intake) lookUp(touch session.Touch) {
 	s := in.t.shard(touch.ID)
 	one, exists := in.t.view.Session(touch.ID)
+	if exists {
+		in.t.timed(one.Timeout)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var it *item
@@ -113,6 +116,9 @@ func (t *Tracker) Applied(index, _ uint64, changes []session.Change) {
 	opened := false
 	for i := range changes {
 		c := &changes[i]
+		if c.Kind != session.Ended {
+			t.timed(c.Session.Timeout)
+		}
 		s := t.shard(c.Session.ID)
 		s.mu.Lock()
 		if c.Kind == session.Ended {
@@ -150,6 +156,7 @@ func (t *Tracker) fill(ctx context.Context, frozen Sessions) {
 			flush()
 			in = s
 		}
+		t.timed(one.Timeout)
 		batch = append(batch, one)
 		return !t.isOver() && ctx.Err() == nil
 	})

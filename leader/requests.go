@@ -255,6 +255,7 @@ func (t *Tracker) notFiled(id session.ID) error {
 
 // mark marks a session as closing if the token's attachment is the session's.
 func (t *Tracker) mark(token *session.Token, one *session.Session) (session.Closing, error) {
+	t.timed(one.Timeout)
 	now := t.now()
 	s := t.shard(token.ID)
 	s.mu.Lock()

@@ -65,7 +65,8 @@ type applied struct {
 // rounds is the pure part of R1-R4, E1, E2, S1 and T6: who was sent and has answered what, and what follows from it.
 // It takes the readings of the accountable clock that it needs, and is not safe for concurrent use.
 type rounds struct {
-	term     uint64
+	term uint64
+	// interval is between two rounds; it becomes shorter, never longer.
 	interval time.Duration
 	// after is the number that rounds are numbered on from.
 	after uint64

@@ -217,13 +217,14 @@ func (t *Tracker) heartbeat(s *stream) *session.Heartbeat {
 	}
 	good, confirmed, votesFrom := t.rounds.good.number(), t.rounds.confirmed(s), t.rounds.votesFrom(s, now)
 	compare, compared := t.rounds.comparison.index, t.rounds.comparison.found
+	interval := t.rounds.interval
 	t.mu.Unlock()
 	if r == nil {
 		return nil
 	}
 	return &session.Heartbeat{
 		Round: r.n, Good: good, Confirmed: confirmed, NotTaken: s.confirm(confirmed), Attachment: attachment,
-		VotesFrom: votesFrom, Compare: compare, Compared: compared,
+		VotesFrom: votesFrom, Compare: compare, Compared: compared, Interval: interval,
 	}
 }
 

@@ -21,7 +21,8 @@ type Config struct {
 	// After is the newest round of a tracker that this node had in the same term before, else 0. Rounds are numbered on from there: to
 	// learners a round is its term and number, and only a higher one is news (S4).
 	After uint64
-	// Interval is between two rounds; 0 is 500 ms. It should be above the round-trip time between the nodes.
+	// Interval is between two rounds; 0 is 500 ms. It should be above the round-trip time between the nodes. In a term with a
+	// session whose timeout is not above three of it, it is shorter (R1).
 	Interval time.Duration
 	// ExpiryInterval is the width of a bucket of the expiry queue; 0 is [session.DefaultExpiryInterval], and anything
 	// below [session.MinExpiryInterval] is raised to that.
@@ -72,6 +73,10 @@ type Tracker struct {
 	ending sync.Once
 	reason error
 
+	// interval is the one that rounds begin at now, written with mu held. longest is the longest timeout of a session that the
+	// tracker has known.
+	interval, longest atomic.Int64
+
 	mu     sync.Mutex
 	clock  clock   // guarded by mu
 	rounds *rounds // guarded by mu
@@ -116,6 +121,7 @@ func New(cfg Config, log Log, view View) *Tracker {
 		clock:  clock{limit: 2 * cfg.Interval},
 		rounds: newRounds(cfg.Term, cfg.Interval, cfg.After),
 	}
+	t.interval.Store(int64(cfg.Interval))
 	for i := range t.shards {
 		q, err := session.NewExpiryQueue[held](cfg.ExpiryInterval)
 		if err != nil {
@@ -240,6 +246,7 @@ func (t *Tracker) judge() {
 	}
 	good := t.rounds.good.n
 	stood := t.clock.good(t.mono())
+	t.clock.limit = 2 * t.rounds.interval // not before: a clock never goes back
 	close(t.turned)
 	t.turned = make(chan struct{})
 	t.mu.Unlock()
@@ -264,7 +271,7 @@ func (t *Tracker) beat(x *expirer) time.Duration {
 		t.rounds.begin(now)
 		t.rounds.decide(now)
 		t.rounds.compare(applied, now)
-		t.regular = mono + t.cfg.Interval
+		t.regular = mono + t.rounds.interval
 	}
 	ready := t.rounds.ready()
 	wait := t.regular - mono

@@ -13,6 +13,8 @@ type standing struct {
 	// good is when the newest good round was learnt of, as 1 ns + a moment on the table's clock; 0: none was. began is when Run did, as
 	// good is.
 	good, began atomic.Int64
+	// interval is the newest leader's.
+	interval atomic.Int64
 	// follows says that there is a leader to ask, stopping that the node refuses requests.
 	follows, stopping atomic.Bool
 }
@@ -58,7 +60,7 @@ func (s *Server) mayRead() bool {
 }
 
 // jeopardyAfter is how long without a good round puts clients in jeopardy (S4).
-func (s *Server) jeopardyAfter() time.Duration { return jeopardyIntervals * s.cfg.Interval }
+func (s *Server) jeopardyAfter() time.Duration { return jeopardyIntervals * s.interval() }
 
 // readOnly reports whether the node is read-only now.
 func (s *Server) readOnly() bool {
@@ -91,3 +93,6 @@ func (s *Server) mayResume(ctx context.Context, r session.ResumeRequest) error {
 		return s.reach(ctx, r.Seen)
 	}
 }
+
+// interval is that of the leader which was heard last, or the own one before any was (R1). It takes no lock.
+func (s *Server) interval() time.Duration { return time.Duration(s.standing.interval.Load()) }

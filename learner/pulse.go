@@ -16,12 +16,14 @@ type instant struct {
 	wall time.Time
 }
 
-// pulse notices when this process did not run: for longer than limit a stall, and when wall time ran ahead of
+// pulse notices when this process did not run: for longer than an interval a stall, and when wall time ran ahead of
 // monotonic time a suspended machine. The node vouches for what its clients said only since the end of the last such
 // gap (E1, S5), and the gaps are credited to its sessions. Safe for concurrent use.
 type pulse struct {
-	// limit is an interval, began when the process did.
-	limit, began time.Duration
+	// limit is an interval, as [pulse.follow] left it.
+	limit atomic.Int64
+	// own is the interval of this node's configuration, began when the process did.
+	own, began time.Duration
 	// suspended is called, with mu held, when the machine is found to have been suspended: nobody who looks gets past
 	// before it has returned.
 	suspended func()
@@ -49,12 +51,23 @@ type pulse struct {
 // together: more is a suspended machine (S5).
 const aheadLimit = time.Second
 
-func newPulse(limit time.Duration, now instant, suspended func()) *pulse {
-	p := &pulse{limit: limit, began: now.mono, suspended: suspended, last: now.mono, base: now, suspension: -1}
+func newPulse(own time.Duration, now instant, suspended func()) *pulse {
+	p := &pulse{own: own, began: now.mono, suspended: suspended, last: now.mono, base: now, suspension: -1}
+	p.limit.Store(int64(own))
 	p.since.Store(int64(now.mono))
 	p.looked.Store(int64(now.mono))
 	return p
 }
+
+// follow has the pulse notice stalls that a leader's sessions, and this node's local ones, have to be credited with: those
+// longer than the shorter of the leader's interval and this node's own (E1, L3). It reports whether that is news.
+func (p *pulse) follow(interval time.Duration) bool {
+	limit := int64(min(interval, p.own))
+	return p.limit.Swap(limit) != limit
+}
+
+// interval is what the pulse must be looked at much more often than.
+func (p *pulse) interval() time.Duration { return time.Duration(p.limit.Load()) }
 
 // look notes that the process runs at now, and finds out whether it, or the machine, did not since the last look. It
 // reports that the machine did not.
@@ -74,7 +87,7 @@ func (p *pulse) look(now instant) bool {
 	if suspended || ahead < 0 {
 		p.base = now
 	}
-	if suspended || ran > p.limit {
+	if suspended || ran > p.interval() {
 		p.since.Store(int64(now.mono))
 		p.gaps++
 		p.credit(now.mono, ahead)
@@ -87,7 +100,7 @@ func (p *pulse) look(now instant) bool {
 // credit credits the gap from the last look to now and the grace after it; after a suspension also the time that the
 // monotonic clock did not show, up to the largest timeout: more is of use to no session. Called with mu held.
 func (p *pulse) credit(now, ahead time.Duration) {
-	grace := session.GraceIntervals * p.limit
+	grace := session.GraceIntervals * p.interval()
 	credit := now + grace - max(p.last, p.covered)
 	if ahead > aheadLimit {
 		credit += min(ahead, session.MaxTimeout)
@@ -116,7 +129,7 @@ func (p *pulse) vouched() time.Duration { return time.Duration(p.since.Load()) }
 
 // runs returns since when the process has run without a gap: now, when one ends that nobody has noticed yet. It takes no lock.
 func (p *pulse) runs(now time.Duration) time.Duration {
-	if looked := time.Duration(p.looked.Load()); now-looked > p.limit {
+	if looked := time.Duration(p.looked.Load()); now-looked > p.interval() {
 		return now
 	}
 	return p.vouched()

@@ -16,7 +16,7 @@ import (
 type Config struct {
 	// Node is this node's number.
 	Node session.Node
-	// Interval is the leader's heartbeat interval; the same on every node.
+	// Interval is the heartbeat interval that counts until a leader has told its own (R1).
 	Interval time.Duration
 	// ExpiryInterval is the width of a bucket of the local sessions' expiry queue; what is too small is raised.
 	ExpiryInterval time.Duration
@@ -124,6 +124,7 @@ func NewServer(cfg Config, view View) *Server {
 		goodAt:      now,
 		connections: make(map[*connection]struct{}),
 	}
+	s.standing.interval.Store(int64(cfg.Interval))
 	s.pulse = newPulse(cfg.Interval, instant{wall: now.Round(0)}, s.table.dropPromises)
 	s.local = newLocal(cfg.Node, cfg.ExpiryInterval, s.pulse.suspendedSince)
 	s.local.usage.Capacity = cfg.Capacity
@@ -139,7 +140,8 @@ func (s *Server) Run(ctx context.Context) error {
 		wg.Go(func() { s.fly(ctx) })
 	}
 	s.standing.begin(s.look())
-	ticker := time.NewTicker(s.cfg.Interval / 4)
+	every := s.pulse.interval() / 4
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {
@@ -147,6 +149,10 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		case <-s.wake:
+		}
+		if now := s.pulse.interval() / 4; now != every {
+			every = now
+			ticker.Reset(every)
 		}
 		now := s.look()
 		s.judge(now)
@@ -167,15 +173,16 @@ func (s *Server) look() time.Duration {
 	return moment
 }
 
-// heard takes in a heartbeat of the leader that is followed (M3, S4).
+// heard takes in a heartbeat of the leader that is followed (R1, M3, S4).
 func (s *Server) heard(term uint64, beat *session.Heartbeat) {
+	s.pace(beat.Interval)
 	s.mu.Lock()
 	s.leaderAttachment = max(s.leaderAttachment, beat.Attachment)
 	s.votesFrom = beat.VotesFrom
 	leads := reached{s.leaderAttachment, beat.Compare}
 	if now := time.Now(); s.nextAt.IsZero() {
 		s.catchUp, s.next, s.nextAt = leads, leads, now
-	} else if now.Sub(s.nextAt) >= s.cfg.Interval {
+	} else if now.Sub(s.nextAt) >= s.interval() {
 		s.catchUp, s.next, s.nextAt = s.next, leads, now
 	}
 	if beat.Good == 0 || term < s.goodTerm || term == s.goodTerm && beat.Good <= s.goodRound {
@@ -187,6 +194,22 @@ func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 	wake := s.plight != plightNone
 	s.mu.Unlock()
 	if wake {
+		notify(s.wake)
+	}
+}
+
+// pace takes the interval of a leader's rounds, 0 of one that does not tell it. What this node did not run for until now is judged by what
+// was known until now.
+func (s *Server) pace(interval time.Duration) {
+	if interval == 0 {
+		interval = s.cfg.Interval
+	}
+	if interval == s.interval() {
+		return
+	}
+	s.look()
+	s.standing.interval.Store(int64(interval))
+	if s.pulse.follow(interval) {
 		notify(s.wake)
 	}
 }

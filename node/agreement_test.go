@@ -35,6 +35,9 @@ func TestSettingsThatDifferAreTold(t *testing.T) {
 			if got := c.nodes[i].admission.agreement.differences(); len(got) != 1 || got[0] != want {
 				t.Errorf("%s finds %q, want %q", c.nodes[i].name, got, want)
 			}
+			if s, err := c.nodes[i].Status(t.Context()); err != nil || !strings.Contains(s.Warning, want) {
+				t.Errorf("the status of %s warns of %q, %v, want %q", c.nodes[i].name, s.Warning, err, want)
+			}
 			if log := strings.ReplaceAll(c.nodes[i].log.String(), `\"`, `"`); strings.Count(log, "settings differ between nodes") != 1 || !strings.Contains(log, want) {
 				t.Errorf("the log of %s does not say once %q", c.nodes[i].name, want)
 			}

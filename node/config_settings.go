@@ -82,7 +82,7 @@ func sessionSettings() []setting {
 	return []setting{
 		duration("tick", "2s", span[time.Duration]{10 * time.Millisecond, time.Hour},
 			func(c *Config) *time.Duration { return &c.Tick }).helps("unit that the limits of timeouts are counted in"),
-		duration("heartbeat_interval", "", span[time.Duration]{time.Millisecond, time.Minute},
+		duration("heartbeat_interval", "", span[time.Duration]{session.MinInterval, session.MaxInterval},
 			func(c *Config) *time.Duration { return &c.HeartbeatInterval }).from("tick/4").
 			helps("time between two heartbeat rounds of the leader; keep it above the round trip between nodes; 3 of it are below min_timeout"),
 		duration("min_timeout", "", span[time.Duration]{10 * time.Millisecond, session.MaxTimeout},

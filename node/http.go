@@ -48,8 +48,8 @@ func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok") //nolint:errcheck // the asker has gone away
-	if err := n.replica.warning(); err != nil {
-		fmt.Fprintf(w, "warning: %v\n", err) //nolint:errcheck // the asker has gone away
+	if text := n.warning(); text != "" {
+		fmt.Fprintf(w, "warning: %s\n", text) //nolint:errcheck // the asker has gone away
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"strings"
 
 	"github.com/hashicorp/raft"
 
@@ -44,10 +45,20 @@ func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
 	} else {
 		s.Ready = true
 	}
-	if err := n.replica.warning(); err != nil {
-		s.Warning = err.Error()
-	}
+	s.Warning = n.warning()
 	return s, nil
+}
+
+// warning is what a person should see to though the node serves; empty: nothing.
+func (n *Node) warning() string {
+	var all []string
+	if err := n.replica.warning(); err != nil {
+		all = append(all, err.Error())
+	}
+	if differ := n.admission.agreement.differences(); len(differ) > 0 {
+		all = append(all, "settings differ: "+strings.Join(differ, "; "))
+	}
+	return strings.Join(all, "; ")
 }
 
 func (n *Node) role() transport.Role {

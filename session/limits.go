@@ -31,6 +31,9 @@ const (
 	MaxPrincipal = 128
 	// MaxTimeout is the largest maximum timeout a cluster can be configured with.
 	MaxTimeout = 24 * time.Hour
+	// MinInterval and MaxInterval bound the interval at which rounds begin (R1).
+	MinInterval = time.Millisecond
+	MaxInterval = time.Minute
 )
 
 // Limits clamps timeouts.

@@ -32,6 +32,8 @@ func (h Hello) Newer(o Hello) bool {
 // Heartbeat is the leader's part of a round.
 type Heartbeat struct {
 	Round uint64
+	// Interval is the one at which the leader's rounds begin (R1). 0: a leader of a release that does not say.
+	Interval time.Duration
 	// Good is the newest good round (S4).
 	Good uint64
 	// Confirmed is c of S1: this stream's answers up to the one to this round are confirmed. 0: none.

@@ -95,7 +95,7 @@ func learnerMessages() []session.LearnerMessage {
 
 func leaderMessages() []session.LeaderMessage {
 	return []session.LeaderMessage{
-		{Heartbeat: &session.Heartbeat{Round: 5, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7, VotesFrom: 9, Compare: 8, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6, Digest: [16]byte{5}}, Agreed: true}}},
+		{Heartbeat: &session.Heartbeat{Round: 5, Interval: time.Second, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7, VotesFrom: 9, Compare: 8, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6, Digest: [16]byte{5}}, Agreed: true}}},
 		{Heartbeat: &session.Heartbeat{Round: 6, VotesFrom: session.NoVote}},
 		{Heartbeat: &session.Heartbeat{Round: 7, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6}}}},
 		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, Session: grant(9).Session, Repeated: true}},

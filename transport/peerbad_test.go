@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
@@ -95,6 +96,10 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 	} {
 		_, err := leaderFrom(m)
 		wantField(t, err, field)
+	}
+	for _, d := range []time.Duration{-1, 1, session.MinInterval - 1, session.MaxInterval + 1} {
+		_, err := leaderFrom(&peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{Interval: durationpb.New(d)}}})
+		wantField(t, err, "heartbeat.interval")
 	}
 	bad := SessionProto(grant(9).Session)
 	bad.Owner = 0

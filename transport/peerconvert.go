@@ -227,6 +227,7 @@ func leaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 			VotesFrom:  m.Heartbeat.VotesFrom,
 			Compare:    m.Heartbeat.Compare,
 			Compared:   comparisonProto(m.Heartbeat.Compared),
+			Interval:   durationpb.New(m.Heartbeat.Interval),
 		}
 		for _, id := range m.Heartbeat.NotTaken {
 			h.NotTaken = append(h.NotTaken, uint64(id))
@@ -250,8 +251,13 @@ func leaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 		if err != nil {
 			return session.LeaderMessage{}, err
 		}
+		interval, err := intervalFrom("heartbeat.interval", h.GetInterval())
+		if err != nil {
+			return session.LeaderMessage{}, err
+		}
 		compared, err := comparisonFrom(h.GetCompared())
 		return session.LeaderMessage{Heartbeat: &session.Heartbeat{
+			Interval:   interval,
 			Round:      h.GetRound(),
 			Good:       h.GetGood(),
 			Confirmed:  h.GetConfirmed(),
@@ -270,6 +276,15 @@ func leaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	default:
 		return session.LeaderMessage{}, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or reply"}
 	}
+}
+
+// intervalFrom returns the interval of a leader's rounds, 0 for one that is absent.
+func intervalFrom(field string, p *durationpb.Duration) (time.Duration, error) {
+	d, err := durationFrom(field, p, notNegative)
+	if err == nil && d != 0 && (d < session.MinInterval || d > session.MaxInterval) {
+		err = &session.FieldError{Field: field, Limit: fmt.Sprintf("must be %s to %s", session.MinInterval, session.MaxInterval)}
+	}
+	return d, err
 }
 
 func replyProto(r *session.Reply) *peerv1.Reply {

@@ -381,7 +381,9 @@ type Heartbeat struct {
 	// An index that the leader has applied: answers report the digest that their node's state has there (D1). 0: none.
 	Compare uint64 `protobuf:"varint,11,opt,name=compare,proto3" json:"compare,omitempty"`
 	// What the newest comparison has found (D2).
-	Compared      *Comparison `protobuf:"bytes,12,opt,name=compared,proto3" json:"compared,omitempty"`
+	Compared *Comparison `protobuf:"bytes,12,opt,name=compared,proto3" json:"compared,omitempty"`
+	// The interval at which the leader's rounds begin (R1), 1 ms to 1 min. Absent: a leader of a release that does not say.
+	Interval      *durationpb.Duration `protobuf:"bytes,13,opt,name=interval,proto3" json:"interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -468,6 +470,13 @@ func (x *Heartbeat) GetCompare() uint64 {
 func (x *Heartbeat) GetCompared() *Comparison {
 	if x != nil {
 		return x.Compared
+	}
+	return nil
+}
+
+func (x *Heartbeat) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
 	}
 	return nil
 }
@@ -1381,7 +1390,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"logVersion\"5\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06leader\x18\x02 \x01(\rR\x06leader\"\x83\x02\n" +
+	"\x06leader\x18\x02 \x01(\rR\x06leader\"\xba\x02\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -1394,7 +1403,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"votes_from\x18\n" +
 	" \x01(\x04R\tvotesFrom\x12\x18\n" +
 	"\acompare\x18\v \x01(\x04R\acompare\x128\n" +
-	"\bcompared\x18\f \x01(\v2\x1c.holdfast.peer.v1.ComparisonR\bcompared\":\n" +
+	"\bcompared\x18\f \x01(\v2\x1c.holdfast.peer.v1.ComparisonR\bcompared\x125\n" +
+	"\binterval\x18\r \x01(\v2\x19.google.protobuf.DurationR\binterval\":\n" +
 	"\n" +
 	"Comparison\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
@@ -1510,30 +1520,31 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	4,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
 	15, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
 	5,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
-	16, // 7: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	16, // 8: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
-	16, // 9: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
-	8,  // 10: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
-	10, // 11: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
-	11, // 12: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
-	12, // 13: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
-	13, // 14: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
-	14, // 15: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
-	16, // 16: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	9,  // 17: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	17, // 18: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	17, // 19: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	16, // 20: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	9,  // 21: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	18, // 22: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	19, // 23: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	0,  // 24: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	1,  // 25: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	25, // [25:26] is the sub-list for method output_type
-	24, // [24:25] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	16, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	16, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	16, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	16, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	8,  // 11: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
+	10, // 12: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
+	11, // 13: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
+	12, // 14: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
+	13, // 15: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
+	14, // 16: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
+	16, // 17: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	9,  // 18: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	17, // 19: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	17, // 20: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	16, // 21: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	9,  // 22: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	18, // 23: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	19, // 24: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	0,  // 25: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	1,  // 26: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	26, // [26:27] is the sub-list for method output_type
+	25, // [25:26] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
