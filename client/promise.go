@@ -32,16 +32,17 @@ func newPromise(values context.Context, over func()) promise {
 	return p
 }
 
-// holds reports whether the promise is good at a moment, when so many suspensions have been noticed.
+// holds reports whether the promise is good at a moment, when so many suspensions have been noticed. Whoever has looked at the
+// clock before the promise was renewed may have seen fewer of them than the promise has.
 func (p *promise) holds(now time.Time, suspensions uint64) bool {
-	return p.current.Err() == nil && now.Before(p.until) && suspensions == p.suspensions
+	return p.current.Err() == nil && now.Before(p.until) && suspensions <= p.suspensions
 }
 
 // renew takes a promise given when so many suspensions had been noticed. A context that has ended stays ended: there is a
-// new one from then on.
-func (p *promise) renew(until time.Time, suspensions uint64) {
+// new one from then on, and renew reports that.
+func (p *promise) renew(until time.Time, suspensions uint64) (ended bool) {
 	p.until, p.suspensions = until, suspensions
-	if p.current.Err() != nil {
+	if ended = p.current.Err() != nil; ended {
 		p.current, p.cancel = context.WithCancelCause(p.values)
 	}
 	if d := time.Until(until); p.timer == nil {
@@ -49,6 +50,7 @@ func (p *promise) renew(until time.Time, suspensions uint64) {
 	} else {
 		p.timer.Reset(d)
 	}
+	return ended
 }
 
 // drop ends the promise and the context, which keeps a former cause.

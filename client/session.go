@@ -140,14 +140,14 @@ func (s *Session) grant(granted session.Session, t session.Token) {
 	s.granted, s.token = granted, t
 }
 
-// promise takes the latest moment promised, noted under a count of suspensions.
-func (s *Session) promise(until time.Time, suspensions uint64) {
+// promise takes the latest moment promised, noted under a count of suspensions. It reports whether the context had ended before.
+func (s *Session) promise(until time.Time, suspensions uint64) (ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || s.closing {
-		return
+		return false
 	}
-	s.promised.renew(until, suspensions)
+	return s.promised.renew(until, suspensions)
 }
 
 // lapse drops the promise.

@@ -248,8 +248,13 @@ func (l *loop) promise(h *held, r *request, safeFor, smallest time.Duration) (re
 		return false
 	}
 	regained = h.until.IsZero()
-	h.until = latest(h.until, until) // a promise once given stands
-	h.s.promise(h.until, l.suspensions)
+	until = latest(h.until, until) // a promise once given stands
+	if h.s.promise(until, l.suspensions) && !regained {
+		// The timer of the former promise was faster than this turn of the loop. Who waits for Regained has to be told.
+		h.until, regained = time.Time{}, true
+		l.emit(h, lapsed, ErrLapsed)
+	}
+	h.until = until
 	if !r.sent.Before(h.promised) {
 		h.promised = r.sent
 		h.renewBy = renewBy(r.sent, safeFor, smallest, h.until)
