@@ -69,6 +69,7 @@ type held struct {
 	on        *conn  // whose stream serves it, nil while none does
 	since     uint64 // the newest seq there when it was attached
 	resuming  *request
+	unheard   bool // a resume was sent since, whose outcome is not known: see moved
 	contested int  // refusals that the resume of a caller who takes the session over has met: see takeOver
 	doubted   bool // was resumed because a node said that it had moved, and not who has it: see moved
 	closeSent bool

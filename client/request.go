@@ -75,7 +75,7 @@ func (b *openBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
 // and names the newest attachment that this client has been told of (M1).
 func (b *resumeBody) message(l *loop, seq uint64) *holdfastv1.ClientMessage {
 	l.attempts++
-	b.local = b.h.token.Local
+	b.local, b.h.unheard = b.h.token.Local, true
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
 		Seq: seq, Token: transport.TokenProto(b.h.token), Instance: l.cfg.Instance, Attempt: l.attempts,
 		SeenIndex: l.demand(),

@@ -149,6 +149,7 @@ func (l *loop) attach(h *held, c *conn, r *request, g session.Grant) {
 	if h.resuming == r {
 		h.resuming = nil
 	}
+	h.unheard = h.resuming != nil // an older one would be refused (M1)
 	if first {
 		h.timeout, h.s.timeout = g.Session.Timeout, g.Session.Timeout
 	}

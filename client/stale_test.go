@@ -53,8 +53,10 @@ func TestM1OwnResumeThatTookEffectLate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l, c, h := staged(t)
 			l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
-			h.closing, h.resuming = nil, &request{seq: 1, body: &resumeBody{h: h}}
-			l.resumeRefused(l.next, h.resuming, &resumeBody{h: h}, session.ErrLagging)
+			b := &resumeBody{h: h}
+			h.closing, h.resuming = nil, &request{seq: 1, body: b}
+			b.message(l, 1)
+			l.resumeRefused(l.next, h.resuming, b, session.ErrLagging)
 			l.movedAll(c, movedMessage(h.s.id, tt.by(l.cfg.Instance)).GetMoved())
 			if holds := l.holds(h) && h.s.Err() == nil; holds != tt.holds || (h.resuming != nil) != tt.holds {
 				t.Errorf("held %v, resumed again %v, ended with %v; want %v", holds, h.resuming != nil, h.s.Err(), tt.holds)

@@ -32,42 +32,43 @@ func (l *loop) takeOver(c *conn, r *request, h *held, err error) bool {
 	return true
 }
 
-// holder returns the instance that has the session by the word of a refusal, 0 when that does not tell.
-func holder(err error) uint64 {
-	if now, ok := errors.AsType[*session.MovedError](err); ok {
-		return now.Instance
-	}
-	return 0
+// holder returns who has the session by the word of a refusal, nil when that does not tell.
+func holder(err error) *session.MovedError {
+	now, _ := errors.AsType[*session.MovedError](err)
+	return now
 }
 
 // movedAll handles the news that sessions were resumed through another connection.
 func (l *loop) movedAll(c *conn, m *holdfastv1.Moved) {
 	for i, id := range m.GetIds() {
-		var by uint64
-		if all := m.GetInstances(); i < len(all) {
-			by = all[i]
+		var now *session.MovedError
+		if by := m.GetInstances(); i < len(by) && by[i] != 0 {
+			now = &session.MovedError{Instance: by[i]}
 		}
 		if h := l.sessions[session.ID(id)]; h != nil {
-			l.moved(h, c, by)
+			l.moved(h, c, now)
 		}
 	}
 }
 
 // moved handles the news that c does not serve h any more, because an instance has resumed it through another
 // connection. If that is this client's own, one of its resumes took effect late, and it resumes again. If it is
-// another's, the session was taken over. A node that cannot tell says 0. Then the client resumes once, which the log
-// refuses if another instance has the session (M1); a node that goes on saying so, and takes no touch meanwhile, is
-// believed.
-func (l *loop) moved(h *held, c *conn, by uint64) {
+// another's, the session was taken over. If it is none, nobody has resumed it: the client does, once; a node that goes
+// on saying so, and takes no touch meanwhile, is believed. A node that does not tell, of a former release, may speak of
+// a resume of this client's own whose outcome it never heard, and then it resumes once, too. Without such a resume it
+// is believed at once: the log of that release would let the client take back what was handed over.
+func (l *loop) moved(h *held, c *conn, now *session.MovedError) {
 	if h.on != c {
 		return
 	}
 	h.on = nil
-	if by != l.cfg.Instance && (by != 0 || h.doubted) {
+	own := now != nil && now.Instance == l.cfg.Instance
+	taken := now != nil && now.Instance != 0 || now == nil && !h.unheard
+	if !own && (taken || h.doubted) {
 		l.end(h, session.ErrMoved)
 		return
 	}
-	h.doubted = by == 0
+	h.doubted = !own
 	if h.resuming == nil {
 		l.emit(h, disconnected, errOvertaken)
 	}

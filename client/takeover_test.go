@@ -156,14 +156,16 @@ func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
 	})
 }
 
-// A node that says that a session has moved, and not to whom, is asked for it once: the log knows. One that goes on
-// saying so is believed.
-func TestM1MovedToNobodyKnowsWhom(t *testing.T) {
+// A node that says that a session has moved, and that nobody has resumed it, is asked for it once: the log knows. One that
+// goes on saying so is believed.
+func TestM1MovedToNobody(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		said := 0
-		c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): session.ErrMoved} })
+		c.set(func() {
+			c.node(1).failures = map[session.ID]error{s.ID(): session.MovedTo(session.Session{Attachment: 9})}
+		})
 		for s.Err() == nil && said < 10 {
 			time.Sleep(3 * time.Second)
 			said++
@@ -172,4 +174,29 @@ func TestM1MovedToNobodyKnowsWhom(t *testing.T) {
 			t.Errorf("%d resumes, then %v\n%s", n, s.Err(), strings.Join(c.node(1).record(), "\n"))
 		}
 	})
+}
+
+// A node of a former release does not say to whom a session has moved, and its log lets anybody take it. It is believed, unless a
+// resume of the client itself may have been it.
+func TestM1MovedByANodeThatDoesNotTell(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		unheard bool
+		resumes int
+	}{{"nothing asked for", false, 0}, {"a resume unheard", true, 1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				c := newFakeCluster(t, 2)
+				s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
+				if tt.unheard {
+					elsewhereUnheard(t, c)
+				}
+				c.node(1).broadcast(movedMessage(s.ID(), 0))
+				time.Sleep(time.Minute)
+				if n, lives := c.node(1).count("resume"), s.Err() == nil; n != tt.resumes || lives != tt.unheard {
+					t.Errorf("%d resumes, then %v, want %d\n%s", n, s.Err(), tt.resumes, strings.Join(c.node(1).record(), "\n"))
+				}
+			})
+		})
+	}
 }
