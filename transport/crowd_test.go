@@ -200,16 +200,9 @@ func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{MaxConnections: most}, &fakeService{})
 		defer stop()
-		stays := connected(t, network)
-		send(t, stays, resumeMessage(1, 7))
-		receive(t, stays)
+		stays := holding(t, network, 7)
 		for n := range 2 * most {
-			conn, err := network.dial(t.Context(), "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := newHostile(t, conn)
-			go h.drain()
+			h := reading(t, network)
 			if n%2 == 0 {
 				_ = h.say(h.call(holdfastv1.SessionService_Connect_FullMethodName), touchMessage(1))
 			}
@@ -235,9 +228,7 @@ func TestWhyThereIsNoPlace(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{MaxConnections: 1}, &fakeService{})
 		defer stop()
-		stays := connected(t, network)
-		send(t, stays, resumeMessage(1, 7))
-		receive(t, stays)
+		holding(t, network, 7)
 
 		_, err := connected(t, network).Recv()
 		if limit, ok := errors.AsType[*session.LimitError](Domain(err)); !ok || limit.Name != "max_connections" || limit.Limit != "1" || limit.RetryAfter <= 0 {
@@ -272,12 +263,8 @@ func TestConnectionsPerAddress(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{Gate: GateConfig{ConnectionsPerAddress: 1}}, &fakeService{})
 		defer stop()
-		idle := connected(t, network)
-		send(t, idle, touchMessage(1))
-		receive(t, idle)
-		holds := connected(t, network)
-		send(t, holds, resumeMessage(1, 7))
-		receive(t, holds)
+		idle := speaking(t, network)
+		holding(t, network, 7)
 		if _, err := idle.Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("the idle connection of the address: %v", err)
 		}
@@ -296,19 +283,12 @@ func TestCallsThatSayNothing(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
 		defer stop()
 		silent := connected(t, network)
-		conn, err := network.dial(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := newHostile(t, conn)
-		go h.drain()
+		h := reading(t, network)
 		for range 32 {
 			h.call(holdfastv1.SessionService_TouchSessions_FullMethodName)
 			h.call(holdfastv1.SessionService_Connect_FullMethodName)
 		}
-		speaks := connected(t, network)
-		send(t, speaks, touchMessage(1))
-		receive(t, speaks)
+		speaks := speaking(t, network)
 		synctest.Wait()
 		if got := s.Stats().Calls; got != 66 {
 			t.Errorf("%d calls are under way, want 66", got)
@@ -333,16 +313,9 @@ func TestStreamsOfTheNode(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{MaxCalls: most}, &fakeService{})
 		defer stop()
-		holds := connected(t, network)
-		send(t, holds, resumeMessage(1, 7))
-		receive(t, holds)
+		holds := holding(t, network, 7)
 		for range 5 {
-			conn, err := network.dial(t.Context(), "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := newHostile(t, conn)
-			go h.drain()
+			h := reading(t, network)
 			for range 64 {
 				_ = h.say(h.call(holdfastv1.SessionService_Connect_FullMethodName), touchMessage(1))
 				synctest.Wait()
@@ -351,9 +324,7 @@ func TestStreamsOfTheNode(t *testing.T) {
 				}
 			}
 		}
-		comes := connected(t, network)
-		send(t, comes, touchMessage(1))
-		receive(t, comes)
+		speaking(t, network)
 		send(t, holds, touchMessage(2))
 		receive(t, holds)
 		if got := s.Stats(); got.Evicted == 0 {
@@ -365,9 +336,7 @@ func TestStreamsOfTheNode(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{MaxCalls: 2}, &fakeService{})
 		defer stop()
 		for id := range session.ID(2) {
-			stream := connected(t, network)
-			send(t, stream, resumeMessage(1, id+1))
-			receive(t, stream)
+			holding(t, network, id+1)
 		}
 		c := dialPipes(t, network)
 		stream, err := holdfastv1.NewSessionServiceClient(c).Connect(t.Context())

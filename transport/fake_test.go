@@ -278,6 +278,24 @@ func connected(t *testing.T, network *pipes) holdfastv1.SessionService_ConnectCl
 	return stream
 }
 
+// speaking opens a Connect stream that has said something, and serves no session.
+func speaking(t *testing.T, network *pipes) holdfastv1.SessionService_ConnectClient {
+	t.Helper()
+	stream := connected(t, network)
+	send(t, stream, touchMessage(1))
+	receive(t, stream)
+	return stream
+}
+
+// holding opens a Connect stream that has a session.
+func holding(t *testing.T, network *pipes, id session.ID) holdfastv1.SessionService_ConnectClient {
+	t.Helper()
+	stream := connected(t, network)
+	send(t, stream, resumeMessage(1, id))
+	receive(t, stream)
+	return stream
+}
+
 func openMessage(seq uint64) *holdfastv1.ClientMessage {
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
 		Seq: seq, Timeout: PromiseProto(time.Second), RequestId: make([]byte, 16),

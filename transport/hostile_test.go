@@ -22,9 +22,13 @@ type hostile struct {
 	next   uint32
 }
 
-// newHostile begins a connection, and reads no more than what the server says first: its settings, and the window of the connection.
-func newHostile(t *testing.T, conn net.Conn, settings ...http2.Setting) *hostile {
+// newHostile opens a connection, and reads no more than what the server says first: its settings, and the window of the connection.
+func newHostile(t *testing.T, network *pipes, settings ...http2.Setting) *hostile {
 	t.Helper()
+	conn, err := network.dial(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := &hostile{t: t, conn: conn, framer: http2.NewFramer(conn, conn), next: 1}
 	t.Cleanup(func() { conn.Close() })
 	for range 2 {
@@ -38,6 +42,14 @@ func newHostile(t *testing.T, conn net.Conn, settings ...http2.Setting) *hostile
 	if err := h.framer.WriteSettings(settings...); err != nil {
 		t.Fatal(err)
 	}
+	return h
+}
+
+// reading opens a hostile connection that reads all that comes: no answers where its window is 0.
+func reading(t *testing.T, network *pipes, settings ...http2.Setting) *hostile {
+	t.Helper()
+	h := newHostile(t, network, settings...)
+	go h.drain()
 	return h
 }
 

@@ -14,9 +14,7 @@ func TestIdleStreams(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
 		defer stop()
 		before := heap()
-		stay := connected(t, network)
-		send(t, stay, touchMessage(1))
-		receive(t, stay)
+		speaking(t, network)
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		streams := make([]holdfastv1.SessionService_ConnectClient, 60)
 		for i := range streams {

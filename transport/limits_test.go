@@ -89,9 +89,7 @@ func TestKeepaliveEveryTenSecondsIsAllowed(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
 		defer stop()
-		stream := connected(t, network)
-		send(t, stream, touchMessage(1))
-		receive(t, stream)
+		stream := speaking(t, network)
 		if err := sleep(t.Context(), 10*time.Minute); err != nil {
 			t.Fatal(err)
 		}
@@ -109,9 +107,7 @@ func TestAClientThatHangsIsNoticed(t *testing.T) {
 		defer stop()
 		stalled := newStall()
 		network.cut = stalled.wrap
-		stream := connected(t, network)
-		send(t, stream, touchMessage(1))
-		receive(t, stream)
+		speaking(t, network)
 		stalled.hold()
 		begun := time.Now()
 		for s.Stats().Connections > 0 && time.Since(begun) < time.Hour {

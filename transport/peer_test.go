@@ -77,6 +77,18 @@ func welcome(l LeaderLink) error {
 	return l.Send(session.LeaderMessage{Welcome: &session.Welcome{Term: 9, Leader: 1}})
 }
 
+// hears is a Follower that hears all that its learner says, and does not say itself why that ends: the port does.
+func hears(_ context.Context, _ session.Hello, l LeaderLink) error {
+	if err := welcome(l); err != nil {
+		return err
+	}
+	for {
+		if _, err := l.Recv(); err != nil {
+			return nil //nolint:nilerr // a Follower that says nothing must not hide why
+		}
+	}
+}
+
 func learnerMessages() []session.LearnerMessage {
 	r, tok := session.RequestID{5}, grant(9).Token
 	labels := session.Labels{{Key: "a", Value: "b"}, {Key: "c"}}

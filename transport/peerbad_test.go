@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -17,16 +16,6 @@ import (
 
 // TestBadPeerMessagesEndTheStream sends what is out of range after a good hello, and wants the field's name back.
 func TestBadPeerMessagesEndTheStream(t *testing.T) {
-	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
-		if err := welcome(l); err != nil {
-			return err
-		}
-		for {
-			if _, err := l.Recv(); err != nil {
-				return nil //nolint:nilerr // a Follower that says nothing must not hide why
-			}
-		}
-	}
 	good := TokenProto(grant(9).Token)
 	request := func(r *peerv1.Request) *peerv1.LearnerMessage {
 		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}
@@ -36,7 +25,7 @@ func TestBadPeerMessagesEndTheStream(t *testing.T) {
 	}
 	id, second := make([]byte, 16), PromiseProto(time.Second)
 	bubbles.Test(t, func(t *testing.T) {
-		p := peerPort(t, follow)
+		p := peerPort(t, hears)
 		defer p.stop(t)
 		network := p.network
 		for i, tt := range []struct {

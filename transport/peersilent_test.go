@@ -18,18 +18,8 @@ import (
 // TestALearnerThatSaysNothingIsGivenUp: a stream ends when nothing has come on it for a minute, and says so on both sides. One on which something
 // comes lives on.
 func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
-	follow := func(ctx context.Context, _ session.Hello, l LeaderLink) error {
-		if err := welcome(l); err != nil {
-			return err
-		}
-		for {
-			if _, err := l.Recv(); err != nil {
-				return err
-			}
-		}
-	}
 	bubbles.Test(t, func(t *testing.T) {
-		p := peerPort(t, follow)
+		p := peerPort(t, hears)
 		defer p.stop(t)
 		link := dialPeer(t, p.network)
 		if _, err := link.Recv(); err != nil {

@@ -88,12 +88,7 @@ func TestAClientThatReadsNothing(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, nowhere())
 		defer stop()
 		before := heap()
-		conn, err := network.dial(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := newHostile(t, conn, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-		go h.drain() // all but answers comes
+		h := reading(t, network, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 		ids := manyIDs(session.MaxTouchBatch)
 		streams := make([]uint32, 64)
 		for i := range streams {
@@ -161,12 +156,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, service)
 		defer stop()
-		conn, err := network.dial(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := newHostile(t, conn, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-		go h.drain() // all but answers comes
+		h := reading(t, network, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 		for sent := range 60 {
 			_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName, &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
 			synctest.Wait()
@@ -185,12 +175,7 @@ func TestMessagesThatNeverEnd(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, &fakeService{})
 		defer stop()
-		conn, err := network.dial(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := newHostile(t, conn)
-		go h.drain()
+		h := reading(t, network)
 		part := make([]byte, 800_000)
 		for n := range 64 {
 			stream := h.call(holdfastv1.SessionService_Connect_FullMethodName)
@@ -312,11 +297,7 @@ func TestAConnectionThatTakesNothing(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{Patience: 7 * time.Second}, &fakeService{})
 		defer stop()
-		conn, err := network.dial(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := newHostile(t, conn)
+		h := newHostile(t, network)
 		stream := h.call(holdfastv1.SessionService_Connect_FullMethodName)
 		begun := time.Now()
 		for seq := uint64(1); h.say(stream, touchMessage(seq)) == nil; seq++ {
