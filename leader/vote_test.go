@@ -30,7 +30,7 @@ func TestR6Vote(t *testing.T) {
 		}
 	}
 	r.configure(members(false), 4, 0)
-	for _, hello := range []session.Hello{{Node: 1, Stream: 1}, {Node: 2, Stream: 1}, {Node: 3, Directory: 9, Stream: 1}} {
+	for _, hello := range []session.Hello{{Node: 1, Stream: 1, LogVersion: 1}, {Node: 2, Stream: 1, LogVersion: 1}, {Node: 3, Directory: 9, Stream: 1, LogVersion: 1}} {
 		s := newStream(hello)
 		if _, err := r.open(s, 0); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestR6Vote(t *testing.T) {
 	// Another tracker, and a voter that does not answer.
 	r, streams = newRounds(8, time.Second, 0), nil
 	r.configure(members(true), 12, 0)
-	for _, hello := range []session.Hello{{Node: 1, Stream: 2}, {Node: 2, Stream: 2}, {Node: 3, Directory: 9, Stream: 2}} {
+	for _, hello := range []session.Hello{{Node: 1, Stream: 2, LogVersion: 1}, {Node: 2, Stream: 2, LogVersion: 1}, {Node: 3, Directory: 9, Stream: 2, LogVersion: 1}} {
 		s := newStream(hello)
 		if _, err := r.open(s, 0); err != nil {
 			t.Fatal(err)
@@ -62,4 +62,27 @@ func TestR6Vote(t *testing.T) {
 	answers(0, 12, 0, 12)
 	tells("the second has not answered", 3*time.Second-1, session.NoVote)
 	tells("the second is lost", 3*time.Second, 12)
+
+	// One of a release that does not tell what it has applied.
+	r, streams = newRounds(9, time.Second, 0), nil
+	r.configure(members(true), 12, 0)
+	tells = func(when string, now time.Duration, want uint64) {
+		t.Helper()
+		if got := r.votesFrom(streams[0], now); got != want {
+			t.Errorf("%s: votes from %d, want %d", when, got, want)
+		}
+	}
+	for _, hello := range []session.Hello{{Node: 3, Directory: 9, Stream: 3, LogVersion: 1}, {Node: 2, Stream: 3}, {Node: 1, Stream: 3, LogVersion: 1}} {
+		s := newStream(hello)
+		if _, err := r.open(s, 0); err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, s)
+		if len(streams) == 1 {
+			tells("nobody else has said hello", 0, session.NoVote)
+		}
+	}
+	tells("the first has not applied it", 0, session.NoVote)
+	answers(0, 12, 0, 12)
+	tells("the second does not tell", 0, 12)
 }
