@@ -48,7 +48,7 @@ type ClientConfig struct {
 	// MaxWaiting is how many bytes of answers that are not read, requests under way and incomplete messages the port holds, beyond what the
 	// sessions of connections account for; default 256 MiB. Above it the connections that hold most end.
 	MaxWaiting int
-	// Patience is how long a client may read nothing of what waits for it; default 30 s.
+	// Patience is how long a client may read nothing of what waits for it, after a large message a little longer; default 30 s.
 	Patience time.Duration
 	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may take;
 	// default 30 s and 10 s.

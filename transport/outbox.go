@@ -24,6 +24,8 @@ const (
 	// failureOverhead is that of each session that a touch was refused for, detailOverhead that of each reason that the answer holds, with a
 	// certificate.
 	failureOverhead, detailOverhead = 64, 400
+	// slowestRead is how many bytes, as they count while they wait, a client gets another second for.
+	slowestRead = 64 << 10
 )
 
 // outbox is what waits to be sent on one Connect stream. Adding never blocks: when a client reads too slowly for what it
@@ -32,7 +34,8 @@ type outbox struct {
 	limit int
 	// account is that of the connection.
 	account *account
-	// patience is how long the client may read nothing while something waits.
+	// patience is how long the client may read nothing while something waits. gRPC takes a message when the one before it has gone, and does
+	// not say how much of that has: a large one has longer.
 	patience time.Duration
 	// state is that of the node, as each message tells it.
 	state func() *holdfastv1.NodeState
@@ -49,6 +52,8 @@ type outbox struct {
 	taken int
 	// sessions is the largest number of sessions that the stream has had at once. guarded by mu
 	sessions int
+	// sent is the size of the message sent last. It belongs to the writer.
+	sent int
 	// closed takes no more. full says why it was closed. guarded by mu
 	closed bool
 	full   *session.LimitError
@@ -204,7 +209,7 @@ func (o *outbox) overflown(name, limit string) {
 func (o *outbox) stuck() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.overflown("outgoing_wait", o.patience.String()+" in which the client has read nothing")
+	o.overflown("outgoing_wait", fmt.Sprintf("%v, and a second for each %d KiB of a message, in which the client has not read it", o.patience, slowestRead>>10))
 }
 
 // empty takes no more, and gives up what is queued. Called with mu held.
@@ -246,7 +251,7 @@ func (o *outbox) err() error {
 
 // run sends what is queued until the queue is closed and empty, ctx ends, or send fails.
 func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) error) error {
-	var buffer [takeBatch]*holdfastv1.ServerMessage
+	var buffer [takeBatch]outgoing
 	late := time.AfterFunc(o.patience, o.stuck)
 	late.Stop()
 	for {
@@ -270,19 +275,20 @@ func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) e
 
 // send sends messages that are no longer queued, with the node's state: once for all, for all of it was made before (N4). It keeps none of
 // them. late fires when one is not taken in time.
-func (o *outbox) send(ctx context.Context, batch []*holdfastv1.ServerMessage, late *time.Timer, send func(*holdfastv1.ServerMessage) error) error {
+func (o *outbox) send(ctx context.Context, batch []outgoing, late *time.Timer, send func(*holdfastv1.ServerMessage) error) error {
 	defer late.Stop()
 	state := o.state()
 	for i, m := range batch {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		batch[i] = nil
-		m.State = state
-		late.Reset(o.patience)
-		if err := send(m); err != nil {
+		batch[i] = outgoing{}
+		m.message.State = state
+		late.Reset(o.patience + time.Duration(o.sent)*time.Second/slowestRead)
+		if err := send(m.message); err != nil {
 			return err
 		}
+		o.sent = m.bytes
 	}
 	return nil
 }
@@ -295,13 +301,13 @@ const (
 )
 
 // take moves messages from the queue to batch and returns how many.
-func (o *outbox) take(batch *[takeBatch]*holdfastv1.ServerMessage) (n int, closed bool) {
+func (o *outbox) take(batch *[takeBatch]outgoing) (n int, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.account.add(-o.taken) // which has been sent
 	o.taken = 0
 	for ; n < min(len(o.queue), takeBatch) && o.taken < takeBytes; n++ {
-		batch[n] = o.queue[n].message
+		batch[n] = o.queue[n]
 		o.taken += o.queue[n].bytes
 	}
 	o.bytes -= o.taken

@@ -85,7 +85,7 @@ func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
 // A queue that never becomes empty keeps what waits, and nothing of what was sent.
 func TestSentMessagesAreGivenBack(t *testing.T) {
 	o := newOutbox(4096, new(account), readPatience, noState)
-	var batch [takeBatch]*holdfastv1.ServerMessage
+	var batch [takeBatch]outgoing
 	for range 2000 {
 		o.jeopardyEnded()
 	}

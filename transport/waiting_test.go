@@ -269,8 +269,8 @@ func TestAReaderThatStopped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := time.Since(begun); got < 7*time.Second || got > 9*time.Second {
-			t.Errorf("ended after %v, want 7 s", got)
+		if got := time.Since(begun); got < 7*time.Second || got > 21*time.Second { // an answer in between has another 12 s
+			t.Errorf("ended after %v, want 7 s to 20 s", got)
 		}
 		for _, stream := range streams {
 			for {
