@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,6 +225,8 @@ type world struct {
 	log     *log
 	tracker *leader.Tracker
 	streams map[session.Node]uint64
+	// written is the newest form of log entries that the leader has applied.
+	written atomic.Uint32
 
 	mu    sync.Mutex
 	lines []string
@@ -251,7 +254,8 @@ func newWorld(t *testing.T, members []session.Member) *world {
 	w.log = &log{w: w}
 	w.tracker = leader.New(leader.Config{
 		Node: 1, Term: term, Interval: beat, ExpiryInterval: width, Limits: session.Limits{Min: long, Max: 40 * time.Second},
-		Room: func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
+		Room:    func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
+		Written: w.written.Load,
 	}, w.log, w.view)
 	return w
 }

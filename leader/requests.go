@@ -112,10 +112,11 @@ func (t *Tracker) resume(ctx context.Context, node session.Node, r *session.Resu
 	if t.closing(r.Token.ID) {
 		return session.Reply{}, session.ErrClosing
 	}
-	return t.propose(ctx, session.MoveSession{
-		ID: r.Token.ID, NewOwner: node, Instance: r.Instance, Attempt: r.Attempt,
-		Named: r.Token.Attachment, NamedLocal: r.Token.Local,
-	})
+	move := session.MoveSession{ID: r.Token.ID, NewOwner: node, Instance: r.Instance, Attempt: r.Attempt}
+	if t.LogVersion() >= 1 { // a release before that stops at an entry with these
+		move.Named, move.NamedLocal = r.Token.Attachment, r.Token.Local
+	}
+	return t.propose(ctx, move)
 }
 
 // authentic returns the session that a token names.

@@ -32,6 +32,9 @@ type Config struct {
 	// Room returns why there is no room for what a command would add, a [session.LimitError], as this node has applied it
 	// (O4). Safe for concurrent use; it returns at once. Nil: there is room.
 	Room func(session.Command) error
+	// Written, when set, returns the newest form of log entries that this node has applied ([session.LogVersion]): every member reads
+	// that one. Safe for concurrent use; it returns at once.
+	Written func() uint32
 	// Logger is told of what is rare. Nil: nothing is logged.
 	Logger hclog.Logger
 	// Clock is the wall clock that ids and certificates are dated by (O1); nil is time.Now. Deadlines do not depend on it.
@@ -111,6 +114,9 @@ func New(cfg Config, log Log, view View) *Tracker {
 	}
 	if cfg.Room == nil {
 		cfg.Room = func(session.Command) error { return nil }
+	}
+	if cfg.Written == nil {
+		cfg.Written = func() uint32 { return 0 }
 	}
 	t := &Tracker{
 		cfg: cfg, log: log, view: view, logger: cfg.Logger.Named("leader"),
@@ -333,9 +339,12 @@ func (t *Tracker) isOver() bool {
 	}
 }
 
-// LogVersion returns the newest form of log entries that every member reads ([session.LogVersion]); 0 while one has not
-// had a stream in this term.
+// LogVersion returns the newest form of log entries that every member reads ([session.LogVersion]): each has said so on a
+// stream in this term, or the log has one of that form already.
 func (t *Tracker) LogVersion() uint32 {
+	if t.cfg.Written() >= session.LogVersion {
+		return session.LogVersion
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	version := uint32(session.LogVersion)

@@ -40,6 +40,15 @@ func introduces(now, want session.Capacity, version uint32) bool {
 	return now != want && (now != session.Capacity{} || version >= 1)
 }
 
+// written returns the newest form of log entries that this node has applied. A cluster gets its first bounds as soon as
+// every member reads entries of version 1.
+func (n *Node) written() uint32 {
+	if n.state.Usage().Capacity == (session.Capacity{}) {
+		return 0
+	}
+	return 1
+}
+
 // From which share of a capacity on an operator is warned, and below which one the next warning may come: sessions come
 // and go about any threshold.
 const (

@@ -76,6 +76,7 @@ func (n *Node) lead(ctx context.Context) error {
 		ExpiryInterval: n.cfg.ExpiryInterval,
 		Limits:         n.cfg.Limits(),
 		Room:           n.state.Room,
+		Written:        n.written,
 		Logger:         n.logger,
 		Clock:          n.options.Clock,
 		Ask:            n.askStream,

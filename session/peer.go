@@ -17,8 +17,9 @@ type Hello struct {
 	LogVersion uint32
 }
 
-// LogVersion is the newest form of log entries that this release reads: 1 has [SetCapacity]. A leader proposes by
-// itself what the releases of all members read, so that a rolling update stops nobody.
+// LogVersion is the newest form of log entries that this release reads: 1 has [SetCapacity], and [MoveSession] with the
+// attachment that it names. A leader proposes only what the releases of all members read, as long as its clients ask for
+// nothing that is new, so that a rolling update stops nobody.
 const LogVersion = 1
 
 // Newer reports whether h is a newer stream of its node than o.
