@@ -48,6 +48,16 @@ func TestR6Vote(t *testing.T) {
 	tells("all have; what came behind it does not matter", 2, 6)
 	r.configure([]session.Member{{Node: 1, Voter: true}, {Node: 2, Voter: true}, {Node: 3, Directory: 8, Voter: true}}, 9, 3)
 	tells("a stream of its former directory", 3, session.NoVote)
+	if got := r.votesFrom(streams[1], 3); got != session.NoVote {
+		t.Errorf("what the former directory had applied counts for the one in its place: the second votes from %d", got)
+	}
+	streams[2] = newStream(session.Hello{Node: 3, Directory: 8, Stream: 1, LogVersion: 1})
+	if _, err := r.open(streams[2], 3); err != nil {
+		t.Fatal(err)
+	}
+	tells("the others have not applied the entry of the vote of the one in its place", 3, session.NoVote)
+	answers(4, 9, 9, 9)
+	tells("they have", 4, 9)
 
 	// Another tracker, and a voter that does not answer.
 	r, streams = newRounds(8, time.Second, 0), nil
