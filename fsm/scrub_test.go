@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"holdfast/session"
@@ -22,6 +23,7 @@ func damages() map[string]func(t *tables) {
 		"certificate": func(t *tables) { t.certificates.items[0].age ^= 1 },
 		"request":     func(t *tables) { t.requests.items[0].session ^= 1 },
 		"sum":         func(t *tables) { t.sum.lo ^= 1 },
+		"bytes":       func(t *tables) { t.bytes ^= 1 << 40 },
 	}
 }
 
@@ -38,6 +40,7 @@ func populated(t *testing.T) *replica {
 
 // D1: a scrub finds damage of whatever is in the state, and the digest shows it from then on, also after later entries.
 func TestScrub(t *testing.T) {
+	followsFromTheRest := []string{"sum", "bytes"} // and so is mended
 	for name, damage := range damages() {
 		t.Run(name, func(t *testing.T) {
 			s, sound := populated(t), populated(t)
@@ -57,8 +60,11 @@ func TestScrub(t *testing.T) {
 			if at, ok := s.DigestAt(3); !ok || at != got {
 				t.Errorf("digest at 3 is %x, now %x", at, got)
 			}
-			if differs := got != want; differs != (name != "sum") { // the sum alone is mended by it
+			if differs := got != want; differs == slices.Contains(followsFromTheRest, name) {
 				t.Errorf("digest %x, that of a sound state is %x", got, want)
+			}
+			if got, want := s.Usage().Bytes, sound.Usage().Bytes; got != want && name != "label" {
+				t.Errorf("%d bytes are counted, in a sound state %d", got, want)
 			}
 		})
 	}
@@ -68,6 +74,7 @@ func TestScrub(t *testing.T) {
 func TestScrubBesideApply(t *testing.T) {
 	s, sound := populated(t), populated(t)
 	s.tables.sum.lo ^= 1 // as if a thing had been in it
+	s.tables.bytes += 100
 	s.mu.Lock()
 	live, v := s.tables, s.frozen()
 	s.mu.Unlock()
@@ -79,6 +86,9 @@ func TestScrubBesideApply(t *testing.T) {
 	_, got := s.Digest()
 	if _, want := sound.Digest(); got != want {
 		t.Errorf("digest %x, want %x", got, want)
+	}
+	if got, want := s.Usage(), sound.Usage(); got != want {
+		t.Errorf("usage %+v, want %+v", got, want)
 	}
 }
 
