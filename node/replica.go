@@ -125,7 +125,7 @@ func (n *Node) judge(reported session.StateDigest, found session.Comparison) {
 // When it is started again on the same directory it is compared again, and steps out again if the difference is on its disk.
 func (n *Node) stepOut(why error) {
 	n.dog.leave(why)
-	n.consensus.layer.Suspend()
+	n.consensus.layer.Leave()
 	n.server.StepOut()
 	n.client.EndStreams()
 }

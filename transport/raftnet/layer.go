@@ -81,8 +81,8 @@ type Layer struct {
 	mu sync.Mutex
 	// open is all that Close and Suspend close. guarded by mu
 	open map[io.Closer]struct{}
-	// suspended refuses connections, waiting those of Raft. guarded by mu
-	suspended, waiting bool
+	// suspended refuses connections, for good once left; waiting refuses those of Raft. guarded by mu
+	suspended, left, waiting bool
 	// done is closed by Close, under mu.
 	done chan struct{}
 }
@@ -196,11 +196,19 @@ func (l *Layer) Suspend() {
 	}
 }
 
-// Resume ends what [Layer.Suspend] began.
+// Resume ends what [Layer.Suspend] began, but not what [Layer.Leave] did.
 func (l *Layer) Resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.suspended = false
+	l.suspended = l.left
+}
+
+// Leave is Suspend for good: whoever is about to resume because a stall is over may not know yet that the node has left.
+func (l *Layer) Leave() {
+	l.mu.Lock()
+	l.left = true
+	l.mu.Unlock()
+	l.Suspend()
 }
 
 // errWaits says that this node takes no part yet.

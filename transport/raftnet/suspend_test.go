@@ -57,7 +57,11 @@ func TestSuspendCutsOffAndResumeLetsBack(t *testing.T) {
 		if len(b.open) != 1 {
 			t.Errorf("%d connections are remembered, want 1", len(b.open))
 		}
-		b.Suspend()
+		b.Leave()
+		b.Resume()
+		if _, err := b.Dial("a", time.Second); !errors.Is(err, errSuspended) {
+			t.Errorf("a layer that has left dials: %v", err)
+		}
 		closeAll(t, a, b)
 		b.Resume()
 		if _, err := b.Dial("a", time.Second); !errors.Is(err, net.ErrClosed) {
