@@ -2,7 +2,6 @@ package learner
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -308,99 +307,4 @@ func (l *Local) resume(r session.ResumeRequest, conn *connection, now time.Durat
 	old.over = session.MovedTo(next.facts)
 	l.serving[r.Token.ID] = &next
 	return &next, old.conn, nil
-}
-
-// localGone is a session that has ended, and the connection that is to hear of it.
-type localGone struct {
-	facts       session.Session
-	certificate session.Certificate
-	conn        *connection
-}
-
-// close ends s because its client wishes so; the error says why it is served no longer.
-func (l *Local) close(s *local, now time.Duration, wall time.Time) (localGone, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case s.over != nil:
-		return localGone{}, s.over
-	case s.flight != nil:
-		return localGone{}, session.ErrClosing // it is to be asked of the log, or again
-	}
-	return l.end(s, session.CauseClosed, now, wall), nil
-}
-
-// localDue returns when a session comes due on a node with these stalls: a timeout after its newest touch, and later
-// by what they are credited with (L3, I8).
-func localDue(it *session.Item[time.Duration], stalls *session.Stalls) time.Duration {
-	return stalls.Due(it.Deadline(), it.Deadline()-it.Value, it.Value)
-}
-
-// expire ends the sessions that are due at now.
-func (l *Local) expire(now time.Duration, stalls *session.Stalls, wall time.Time) []localGone {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	due := func(it *session.Item[time.Duration]) time.Duration { return localDue(it, stalls) }
-	if l.queue.Sift(now, due) == 0 && l.queue.Due() == 0 {
-		return nil
-	}
-	var over []*local
-	l.queue.Take(now, func(it *session.Item[time.Duration]) (time.Duration, session.Verdict) {
-		at := due(it)
-		if at <= now {
-			over = append(over, l.serving[it.ID()])
-		}
-		return at, session.Pop
-	})
-	gone := make([]localGone, len(over))
-	for i, s := range over {
-		gone[i] = l.end(s, session.CauseExpired, now, wall)
-	}
-	l.expired += uint64(len(gone))
-	return gone
-}
-
-// end ends s and remembers it. Called with mu held.
-func (l *Local) end(s *local, cause session.Cause, now time.Duration, wall time.Time) localGone {
-	c := session.Certificate{
-		ID: s.facts.ID, Cause: cause, LastTouchAge: max(now-s.last, 0), Owner: l.node, EndedAt: wall.Truncate(time.Millisecond),
-	}
-	s.over = expired(&c)
-	l.drop(s)
-	l.ended[c.ID] = c
-	return localGone{s.facts, c, s.conn}
-}
-
-// remember keeps s as one that was here, in place of the oldest when there are enough. Called with mu held.
-func (l *Local) remember(s *local) {
-	one := past{s.facts.ID, s.request}
-	if len(l.ring) < localCertificates {
-		l.ring = append(l.ring, one)
-		return
-	}
-	first := l.ring[l.oldest]
-	delete(l.requests, first.request)
-	delete(l.ended, first.id)
-	l.ring[l.oldest] = one
-	l.oldest = (l.oldest + 1) % localCertificates
-}
-
-// drop takes s out and remembers it. Called with mu held.
-func (l *Local) drop(s *local) {
-	l.remember(s)
-	l.queue.Remove(s.facts.ID)
-	delete(l.serving, s.facts.ID)
-	l.usage.Sessions--
-	l.usage.Bytes -= s.cost()
-	if len(l.order) > 2*len(l.serving)+1024 {
-		l.order = slices.DeleteFunc(l.order, func(id session.ID) bool { return l.serving[id] == nil })
-	}
-}
-
-// certificate returns how a session ended, false when that is not known.
-func (l *Local) certificate(id session.ID) (session.Certificate, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c, ok := l.ended[id]
-	return c, ok
 }
