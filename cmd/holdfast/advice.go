@@ -67,7 +67,11 @@ func advice(err error, endpoints []string) string {
 	case errors.Is(err, session.ErrLagging):
 		return "Ask again a little later, or other nodes with --endpoints. If it stays so, the token was not given by this cluster: take the newest token as it was printed."
 	case foreign(err):
-		return strings.Join(endpoints, ",") + " is not a client port; clients use 7400 unless set otherwise."
+		which := strings.Join(endpoints, ",")
+		if len(endpoints) > 1 {
+			which = "One of " + which
+		}
+		return which + " is not a client port; clients use 7400 unless set otherwise."
 	case errors.Is(err, client.ErrUnreachable) && hungUp(err):
 		return "A node that hangs up before it says anything may have no place for another connection: its log and holdfast_client_connections_refused_total tell, " +
 			"and max_connections is the limit."

@@ -202,6 +202,16 @@ func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
 	}
 }
 
+// Of several endpoints the error does not always say which one is no client port: the advice blames none that is one.
+func TestAdviceOfSeveralEndpoints(t *testing.T) {
+	err := errors.New("unknown service holdfast.v1.ClusterService")
+	for want, endpoints := range map[string][]string{"n1:7401 is not a client port": {"n1:7401"}, "One of n1:7400,n2:7401 is not a client port": {"n1:7400", "n2:7401"}} {
+		if got := advice(err, endpoints); !strings.HasPrefix(got, want+"; clients use 7400") {
+			t.Errorf("%v: %q", endpoints, got)
+		}
+	}
+}
+
 // A node that hangs up says nothing: the advice names the limit that it may have reached.
 func TestAdviceWhenANodeHangsUp(t *testing.T) {
 	for said, want := range map[string]bool{
