@@ -95,6 +95,16 @@ func (h *hostile) ask(method string, m proto.Message) error {
 	return h.framer.WriteData(stream, true, nil)
 }
 
+// cancel gives a call up.
+func (h *hostile) cancel(stream uint32) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.framer.WriteRSTStream(stream, http2.ErrCodeCancel); err != nil {
+		h.t.Error(err)
+	}
+}
+
 // bytes sends what may be part of a message.
 func (h *hostile) bytes(stream uint32, data []byte) error {
 	h.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
@@ -40,10 +41,7 @@ func TestHeadersAreNotUnread(t *testing.T) {
 
 // TestNewsOfWhatWasReadIsNotUnread: a client that reads much says so on the wire all the time.
 func TestNewsOfWhatWasReadIsNotUnread(t *testing.T) {
-	page := session.Page{Sessions: make([]session.Listed, session.MaxPage)}
-	for i := range page.Sessions {
-		page.Sessions[i].Session = session.Session{ID: session.ID(i + 1), Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", 1000)}}}
-	}
+	page := pageToRead()
 	service := &fakeService{list: func(context.Context, session.Query) (session.Page, error) { return page, nil }}
 	bubbles.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, ClientConfig{}, service)
@@ -61,7 +59,7 @@ func TestNewsOfWhatWasReadIsNotUnread(t *testing.T) {
 		}
 		send(t, stream, touchMessage(1))
 		receive(t, stream)
-		for range 150 {
+		for range 300 {
 			if _, err := c.ListSessions(t.Context(), &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage}); err != nil {
 				t.Fatal(err)
 			}
@@ -78,4 +76,39 @@ func wantNothingUnread(t *testing.T, a *account) {
 	if a.unread > unreadSlack/8 || a.bytes > 0 {
 		t.Errorf("%d bytes seem unread, %d wait", a.unread, a.bytes)
 	}
+}
+
+// TestCancelledCallsHoldNothing: a client that goes on, and gives up calls whose answers it has not read, is not ended for them.
+func TestCancelledCallsHoldNothing(t *testing.T) {
+	service := nowhere()
+	service.list = func(context.Context, session.Query) (session.Page, error) { return pageToRead(), nil }
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, ClientConfig{}, service)
+		defer stop()
+		h := reading(t, network, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		for _, begin := range []func() uint32{
+			func() uint32 {
+				_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName, &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
+				return h.next - 2
+			},
+			func() uint32 {
+				stream := h.call(holdfastv1.SessionService_Connect_FullMethodName)
+				for seq := range uint64(3) {
+					_ = h.say(stream, touchMessage(seq+1, manyIDs(session.MaxTouchBatch)...))
+				}
+				return stream
+			},
+		} {
+			stream := begin()
+			synctest.Wait()
+			if got := s.Stats().Waiting; got < 300_000 {
+				t.Errorf("%d bytes wait before the call is given up", got)
+			}
+			h.cancel(stream)
+			synctest.Wait()
+			if got := s.Stats(); got.Waiting != 0 || got.Calls != 0 || got.Connections != 1 {
+				t.Errorf("stats %+v after the call was given up", got)
+			}
+		}
+	})
 }

@@ -31,6 +31,15 @@ func nowhere() *fakeService {
 	}}
 }
 
+// pageToRead is a page of half a megabyte.
+func pageToRead() session.Page {
+	page := session.Page{Sessions: make([]session.Listed, session.MaxPage)}
+	for i := range page.Sessions {
+		page.Sessions[i].Session = session.Session{ID: session.ID(i + 1), Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", 500)}}}
+	}
+	return page
+}
+
 func manyIDs(n int) []uint64 {
 	ids := make([]uint64, n)
 	for i := range ids {
@@ -144,10 +153,7 @@ func TestAConnectionIsToldItsBound(t *testing.T) {
 
 // TestAnswersThatNobodyReads: answers of unary calls wait in gRPC when their handlers have long returned.
 func TestAnswersThatNobodyReads(t *testing.T) {
-	page := session.Page{Sessions: make([]session.Listed, session.MaxPage)}
-	for i := range page.Sessions {
-		page.Sessions[i].Session = session.Session{ID: session.ID(i + 1), Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", 500)}}}
-	}
+	page := pageToRead()
 	made := 0
 	service := &fakeService{list: func(context.Context, session.Query) (session.Page, error) {
 		made++
