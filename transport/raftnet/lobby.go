@@ -74,8 +74,8 @@ func addressOf(conn net.Conn) string {
 	return address
 }
 
-// seats are the connections that have greeted, by node. Before TLS anybody may greet in a node's name; the node's own are in use, so that the one
-// that has been silent for longest makes room. Safe for concurrent use.
+// seats are the connections that have greeted, by node. Before TLS anybody may greet in a node's name; the node's own are in use, so that the
+// quietest makes room. Safe for concurrent use.
 type seats struct {
 	mu sync.Mutex
 	by map[session.Node][]*served // guarded by mu
@@ -90,11 +90,24 @@ func (t *seats) take(node session.Node, s *served) (out *served) {
 	}
 	all := t.by[node]
 	if len(all) >= maxSeats {
-		out = slices.MinFunc(all, func(a, b *served) int { return a.spoke().Compare(b.spoke()) })
+		out = slices.MinFunc(all, quieter)
 		all = slices.DeleteFunc(all, func(one *served) bool { return one == out })
 	}
 	t.by[node] = append(all, s)
 	return out
+}
+
+// quieter compares two connections: one on which nothing was ever said is the quieter one, however new it is, as a node has something to say
+// at once; else the one that has been silent for longer.
+func quieter(a, b *served) int {
+	switch mute, other := a.heard.Load() == 0, b.heard.Load() == 0; {
+	case mute && !other:
+		return -1
+	case other && !mute:
+		return 1
+	default:
+		return a.spoke().Compare(b.spoke())
+	}
 }
 
 // leave gives the seat of s back, if it has one.

@@ -122,6 +122,43 @@ func TestSeatsOfOneNode(t *testing.T) {
 	})
 }
 
+// TestStrangersWhoSayNothingTakeNoNodesSeat: of a node that has not spoken for a while, those who greet in its name and say nothing take each
+// other's seats, and none that the node has spoken on.
+func TestStrangersWhoSayNothingTakeNoNodesSeat(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		var all seats
+		seat := func() *served {
+			conn, other := net.Pipe()
+			t.Cleanup(func() { _ = errors.Join(conn.Close(), other.Close()) })
+			return newServed(conn, time.Second)
+		}
+		var own []*served
+		for range maxSeats - 1 {
+			s := seat()
+			all.take(3, s)
+			s.heard.Store(1)
+			own = append(own, s)
+		}
+		time.Sleep(time.Minute)
+		var former *served
+		for range 100 {
+			s := seat()
+			if out := all.take(3, s); out != former {
+				t.Fatalf("%p made room for %p, want the stranger before, %p", out, s, former)
+			}
+			former = s
+		}
+		again := seat()
+		if out := all.take(3, again); out != former {
+			t.Error("a connection of the node's own made room for another one")
+		}
+		again.heard.Store(int64(time.Second))
+		if out := all.take(3, seat()); out != own[0] {
+			t.Error("of those that have spoken the one that has been silent for longest did not make room")
+		}
+	})
+}
+
 func (t *seats) held(node session.Node) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
