@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,8 @@ type held struct {
 	path string
 	file *os.File
 	info os.FileInfo
+	// largest is the size of the log that was seen, 0 for anything else.
+	largest *atomic.Int64
 }
 
 func holdPath(path string) (held, error) {
@@ -39,7 +42,11 @@ func holdPath(path string) (held, error) {
 	if err != nil {
 		return held{}, errors.Join(err, f.Close())
 	}
-	return held{path, f, info}, nil
+	h := held{path, f, info, new(atomic.Int64)}
+	if filepath.Base(path) == logFile {
+		h.largest.Store(info.Size())
+	}
+	return h, nil
 }
 
 // hold has paths watched from now on.
@@ -114,6 +121,7 @@ func (p *presence) check() error {
 }
 
 func (h held) check() error {
+	largest := h.largest.Load() // before the look: the file grows meanwhile
 	info, err := os.Stat(h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -122,8 +130,11 @@ func (h held) check() error {
 		return &lostError{h.path, "made unreadable (" + err.Error() + ")"}
 	case !os.SameFile(info, h.info):
 		return &lostError{h.path, "replaced"}
-	case filepath.Base(h.path) == logFile && info.Size() < h.info.Size():
+	case info.Size() < largest:
 		return &lostError{h.path, "cut off"} // bbolt never makes it smaller
+	}
+	if largest > 0 {
+		h.largest.Store(info.Size())
 	}
 	return nil
 }

@@ -167,10 +167,20 @@ func TestPresenceOfWhatIsReplaced(t *testing.T) {
 		t.Errorf("replace of somebody else's: %v", err)
 	}
 	log := filepath.Join(dir, logFile)
-	if err := errors.Join(os.WriteFile(log, make([]byte, 10), 0o600), p.hold(log), os.Truncate(log, 9)); err != nil {
+	if err := errors.Join(os.WriteFile(log, make([]byte, 10), 0o600), p.hold(log)); err != nil {
 		t.Fatal(err)
 	}
-	if err := held.check(p.all[2]); !errors.As(err, &lost) || lost.what != "cut off" {
-		t.Errorf("a log that was cut off: %v", err)
+	for _, size := range []int64{10, 30, 40} { // it grows
+		if err := errors.Join(os.Truncate(log, size), p.all[2].check()); err != nil {
+			t.Errorf("a log of %d bytes: %v", size, err)
+		}
+	}
+	for _, size := range []int64{9, 39} {
+		if err := os.Truncate(log, size); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.all[2].check(); !errors.As(err, &lost) || lost.what != "cut off" {
+			t.Errorf("a log that was cut off to %d bytes: %v", size, err)
+		}
 	}
 }
