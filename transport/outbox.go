@@ -16,9 +16,10 @@ import (
 const (
 	// maxEventBatch is the number of sessions that one Gone or Moved names.
 	maxEventBatch = 4096
-	// maxOutgoingBytes bounds what waits on a stream in bytes, as MaxOutgoing does in messages, beyond what its sessions account for: the answer
-	// to the largest touch fits, with a certificate for each session that it names.
-	maxOutgoingBytes = 8 << 20
+	// maxOutgoingBytes bounds what waits on a stream in bytes, as MaxOutgoing does in messages, beyond what its sessions account for. The answer
+	// to the largest touch fits, with a certificate for each session that it names. So do the answers to as many resumes as may be under way by
+	// default, of sessions with all the labels that one may have: one log entry answers all of them.
+	maxOutgoingBytes = 12 << 20
 	// messageOverhead is about what a queued message costs beside its fields.
 	messageOverhead = 128
 	// failureOverhead is that of each session that a touch was refused for, detailOverhead that of each reason that the answer holds, with a
