@@ -124,6 +124,24 @@ func TestAStartNotesTheNewestSnapshot(t *testing.T) {
 	})
 }
 
+// A snapshot that is newer than the one that was noted last, and does not say where it was completed, was put there from elsewhere: a
+// process completes none without an origin.
+func TestANewerSnapshotWithoutAnOriginIsRefused(t *testing.T) {
+	l := newLibrary(t, 3)
+	bubbles.Test(t, func(t *testing.T) {
+		c := l.cluster(t)
+		path := c.config(c.nodes[0]).DataDir
+		err := restamp(path, func(s *stamp) { s.Snapshot = snapshotMark{} })
+		if err = errors.Join(err, os.Remove(filepath.Join(path, snapshotDir, l.newest[0], originFile))); err != nil {
+			t.Fatal(err)
+		}
+		want := l.newest[0] + " is not this directory's snapshot: it is newer than the newest that the log knows, and has no origin"
+		if err := c.refusal(c.nodes[0]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	})
+}
+
 // The log may have an entry where the lost snapshot ended, and it may not be the one that the snapshot had: one of a
 // leader that was deposed, which was never committed.
 func TestAnEntryOfAnotherTermIsNotTheSnapshots(t *testing.T) {
