@@ -96,6 +96,13 @@ func TestD2Apart(t *testing.T) {
 	c.close(c.streams[3], 1)
 	c.round(2, 5, map[session.Node]byte{1: 1})
 	c.finds("the third is lost", 5, 0)
+
+	c = newComparing(t, 3)
+	behind := map[session.Node]byte{1: 1, 2: 2, 3: 0, 9: 1}
+	c.round(0, 5, behind)
+	c.finds("the third is behind", 0, 0)
+	c.round(comparisonPatience*time.Second, 5, behind)
+	c.finds("there is no patience left for it, and nothing newer to compare", 5, 0)
 }
 
 // D2: what a node reported before counts only as long as it reports it: a quorum that was there is taken back.
