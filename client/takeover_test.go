@@ -176,20 +176,50 @@ func TestM1MovedToNobody(t *testing.T) {
 	})
 }
 
+// A node that has taken a touch since is asked again: what it said before was true then.
+func TestM1MovedToNobodyAgain(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		nobody := session.MovedTo(session.Session{Attachment: 9})
+		resumes := 0
+		for range 5 {
+			c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): nobody} })
+			before := resumes
+			for waited := 0; resumes == before && waited < 100; waited++ {
+				time.Sleep(100 * time.Millisecond)
+				resumes += c.node(1).count("resume")
+			}
+			c.set(func() { c.node(1).failures = nil })
+			time.Sleep(6 * time.Second) // touches are taken
+		}
+		if s.Err() != nil || resumes != 5 {
+			t.Errorf("%d resumes, then %v", resumes, s.Err())
+		}
+	})
+}
+
 // A node of a former release does not say to whom a session has moved, and its log lets anybody take it. It is believed, unless a
 // resume of the client itself may have been it.
 func TestM1MovedByANodeThatDoesNotTell(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
+		heard   bool // a resume
 		unheard bool
 		resumes int
-	}{{"nothing asked for", false, 0}, {"a resume unheard", true, 1}} {
+	}{
+		{"nothing asked for", false, false, 0}, {"a resume heard", true, false, 1}, {"a resume unheard", false, true, 1},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubbles.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 2)
 				s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
 				if tt.unheard {
 					elsewhereUnheard(t, c)
+				}
+				if tt.heard {
+					c.node(1).cut()
+					time.Sleep(time.Second)
 				}
 				c.node(1).broadcast(movedMessage(s.ID(), 0))
 				time.Sleep(time.Minute)

@@ -206,6 +206,12 @@ func TestM2Close(t *testing.T) {
 			w.t.Fatalf("proposed %+v", closes)
 		}
 		tok := token(s)
+		tok.Attachment--
+		told, _ := errors.AsType[*session.MovedError](m.ask(session.Request{Close: &tok}).Err)
+		if told == nil || told.Attachment != s.Attachment {
+			t.Errorf("told %+v of a session with attachment %d", told, s.Attachment)
+		}
+		tok = token(s)
 		if r := m.ask(session.Request{Close: &tok}); r.Err != nil || r.Index == 0 || r.Term != term {
 			t.Errorf("reply %+v", r)
 		}
