@@ -119,11 +119,17 @@ func (h *hostile) bytes(stream uint32, data []byte) error {
 	return nil
 }
 
-// drain reads all that comes, until the connection ends.
+// drain reads all that comes, and shows that it lives, until the connection ends.
 func (h *hostile) drain() {
 	for {
-		if _, err := h.framer.ReadFrame(); err != nil {
+		f, err := h.framer.ReadFrame()
+		if err != nil {
 			return
+		}
+		if ping, ok := f.(*http2.PingFrame); ok && !ping.IsAck() {
+			h.mu.Lock()
+			_ = h.framer.WritePing(true, ping.Data) // else reading fails too
+			h.mu.Unlock()
 		}
 	}
 }

@@ -32,6 +32,9 @@ const (
 	framing = 64
 	// condemnedWait is how long a client has to read why its connection ends.
 	condemnedWait = time.Second
+	// unwrittenWait is how long answers may wait of which gRPC can write none: nothing else ends a client that reads no answers of unary calls.
+	// It is long, for on a slow link many large answers end together.
+	unwrittenWait = 10 * time.Minute
 	// giveBackBytes is how much a connection must leave behind for the memory to be returned to the system, giveBackInterval how often
 	// that is done at most: it costs a collection.
 	giveBackBytes    = 8 << 20
@@ -86,8 +89,11 @@ type account struct {
 	heard         time.Time
 	// allowance is what the connection's sessions account for, excess what the ledger counts of bytes. guarded by mu
 	allowance, excess int
-	closed            bool                // guarded by mu
-	why               *session.LimitError // guarded by mu
+	// buffers are how many have been got and not put back, late ends the connection when none was put back for too long. guarded by mu
+	buffers int
+	late    *time.Timer
+	closed  bool                // guarded by mu
+	why     *session.LimitError // guarded by mu
 }
 
 // newAccount opens an account, which bounds nothing if l is nil; the caller closes it.
@@ -208,6 +214,9 @@ func (a *account) close(why *session.LimitError) bool {
 		return false
 	}
 	a.closed, a.why = true, why
+	if a.late != nil {
+		a.late.Stop()
+	}
 	left, l := a.excess, a.ledger
 	if l != nil {
 		l.total.Add(-int64(left))
@@ -288,13 +297,38 @@ func (a *account) Get(length int) *[]byte {
 		}
 		*b = (*b)[:length]
 	}
-	a.add(cap(*b) + framing)
+	a.change(func() {
+		a.bytes += cap(*b) + framing
+		if a.buffers++; a.buffers == 1 {
+			a.await()
+		}
+	})
 	return b
+}
+
+// await gives gRPC time to put a buffer back. Called with mu held.
+func (a *account) await() {
+	switch {
+	case a.ledger == nil || a.closed:
+	case a.late != nil:
+		a.late.Reset(unwrittenWait)
+	default:
+		a.late = time.AfterFunc(unwrittenWait, func() {
+			a.condemn(ofConnection, 0, &session.LimitError{Name: "unwritten_wait", Limit: unwrittenWait.String() + " in which the client has read no answer"})
+		})
+	}
 }
 
 // Put takes a buffer back, which gRPC has written or given up.
 func (a *account) Put(b *[]byte) {
-	a.add(-cap(*b) - framing)
+	a.change(func() {
+		a.bytes -= cap(*b) + framing
+		if a.buffers--; a.buffers > 0 {
+			a.await()
+		} else if a.late != nil {
+			a.late.Stop()
+		}
+	})
 	switch {
 	case cap(*b) > largeBuffer || a.ledger == nil:
 	case cap(*b) > smallBuffer:

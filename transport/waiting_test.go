@@ -173,6 +173,16 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		if made > 40 {
 			t.Errorf("%d large answers were made for a client that reads none", made)
 		}
+		// For how long is bounded too, also while the client shows that it lives.
+		for range 11 {
+			_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName, &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
+			if err := sleep(t.Context(), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.Stats(); got.Waiting != 0 || got.Connections != 0 || got.Overfull != 1 {
+			t.Errorf("stats %+v, want the connection ended", got)
+		}
 	})
 }
 
