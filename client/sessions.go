@@ -179,14 +179,15 @@ func (l *loop) attach(h *held, c *conn, r *request, g session.Grant) {
 	}
 }
 
-// abandon lets go of a session that nobody waits for any more. If a node serves it, or will, touches must leave it out.
+// abandon lets go of a session that nobody waits for any more. If a node serves it, or will, touches must leave it out. One that an
+// open brought is closed, unless another process has resumed it since: its token names that one's attachment then (see takeOver).
 func (l *loop) abandon(h *held, err error) {
 	for _, c := range []*conn{l.cur, l.next} {
 		if c != nil {
 			c.stray = true
 		}
 	}
-	opened := h.joining != nil && h.joining.opts.Timeout != 0
+	opened := h.joining != nil && h.joining.opts.Timeout != 0 && h.contested == 0
 	if opened && l.cur != nil {
 		l.cur.queue = append(l.cur.queue, &request{body: &discardBody{h.token}})
 	}

@@ -110,6 +110,19 @@ func TestM1ATakeOverOfWhatHasBecomeGlobal(t *testing.T) {
 	})
 }
 
+// Who gives up a take-over closes nothing: the attachment in its token is that of the process that has the session.
+func TestM1ATakeOverThatIsGivenUpClosesNothing(t *testing.T) {
+	for contested, want := range []int{1, 0} {
+		l, c, h := staged(t)
+		h.closing, h.on, h.joining, h.contested = nil, nil, newCall(t.Context()), contested
+		h.joining.opts.Timeout = 12 * time.Second // an open that was answered, and is resumed where it is
+		l.abandon(h, session.ErrClosed)
+		if len(c.queue) != want {
+			t.Errorf("refused %d times: %d closes, want %d", contested, len(c.queue), want)
+		}
+	}
+}
+
 // Two that take a session from each other again and again come to an end.
 func TestM1ATakeOverIsRepeatedSoOften(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
