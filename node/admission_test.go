@@ -30,6 +30,15 @@ func TestWaitsErrorNamesTheNodes(t *testing.T) {
 	}
 }
 
+// A node that is met may tell an absurd term: what is made of it leaves terms to come.
+func TestAnAbsurdTermAtAMeeting(t *testing.T) {
+	a := newAdmission(1, 11, nil, []session.Node{2})
+	a.learn(raftnet.Met{Node: 2, Directory: 22, Answer: []byte(`{"names":{},"term":18446744073709551614}`)}, 0)
+	if got := a.knownTerm(); got != raftnet.FarTerm {
+		t.Errorf("it knows of term %d, want %d", got, uint64(raftnet.FarTerm))
+	}
+}
+
 // Raft's word about a server that waits for its admission is left out, and nothing else that it warns of.
 func TestRaftLoggerLeavesOutTheMissingPeers(t *testing.T) {
 	var out strings.Builder

@@ -12,8 +12,10 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
+	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
+	"holdfast/transport"
 )
 
 // forge has a node apply an entry, in place of the next one, that no other node has: opens of sessions.
@@ -60,6 +62,31 @@ func (c *testCluster) steppedOut(n *testNode) {
 	c.eventually(n.name+" does not lead", n.cfg.HeartbeatInterval, func() bool { return !n.Leads() })
 }
 
+// stream opens a client's stream to a node; ended returns what it ends with, or why it has not within a moment.
+func (c *testCluster) stream(n *testNode) (ended func() error) {
+	c.t.Helper()
+	conn, err := transport.DialClient(n.name+":7400", transport.DialOptions{Dial: c.Host("client").Dial})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(c.t.Context())
+	s, err := holdfastv1.NewSessionServiceClient(conn).Connect(ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return func() error {
+		defer conn.Close()
+		defer cancel()
+		timer := time.AfterFunc(time.Second, cancel)
+		defer timer.Stop()
+		for {
+			if _, err := s.Recv(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
 // A replica with another state is found and steps out, whether it leads or not, and again after a restart from its snapshot. The others
 // go on with all sessions. Emptied it is taken in anew.
 func TestAReplicaThatDiffersStepsOut(t *testing.T) {
@@ -83,8 +110,12 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 				if got := conn.Touch(nil); got.SafeFor <= 0 {
 					t.Errorf("a touch before: %+v", got)
 				}
+				ended := c.stream(n)
 				n.forge(t, 28)
 				c.steppedOut(n)
+				if err := ended(); !errors.Is(transport.Domain(err), session.ErrStopping) {
+					t.Errorf("a client's stream ended with %v, want %v", err, session.ErrStopping)
+				}
 				if got := conn.Touch(nil); got.SafeFor > 0 {
 					t.Errorf("%s promises %v after it has stepped out", n.name, got.SafeFor)
 				}
