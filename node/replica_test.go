@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"holdfast/fsm"
-	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 	"holdfast/transport"
@@ -70,7 +71,7 @@ func (c *testCluster) stream(n *testNode) (ended func() error) {
 		c.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(c.t.Context())
-	s, err := holdfastv1.NewSessionServiceClient(conn).Connect(ctx)
+	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/holdfast.v1.SessionService/Connect")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func (c *testCluster) stream(n *testNode) (ended func() error) {
 		timer := time.AfterFunc(time.Second, cancel)
 		defer timer.Stop()
 		for {
-			if _, err := s.Recv(); err != nil {
+			if err := s.RecvMsg(&emptypb.Empty{}); err != nil {
 				return err
 			}
 		}
