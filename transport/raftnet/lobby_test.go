@@ -259,3 +259,18 @@ func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 		shutAll(t, ta, tb)
 	})
 }
+
+// A connection that is closed while it is dialled anew closes the new one too: nobody else would.
+func TestClosedWhileDialledAnew(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		former, _ := net.Pipe()
+		next, other := net.Pipe()
+		var r *renewed
+		r = newRenewed(former, func(time.Duration) (net.Conn, error) { return next, r.Close() })
+		time.Sleep(renewAfter + 1)
+		r.renew(time.Second)
+		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the other end of the new one read %v, want io.EOF", err)
+		}
+	})
+}
