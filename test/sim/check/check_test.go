@@ -222,6 +222,11 @@ func TestLegalHistoryHolds(t *testing.T) {
 		{"a lost owner's session, a full timeout after it was heard last", "I2 owner lost", all(
 			fault("isolate n2", "n2", 36.6, 49), unheard(36.6, 49, 2), expires(41.252))},
 		{"time without a quorum is added", "I8", all(storm(36.6, 39), unheard(36.6, 39, 2, 3), expires(41.752))},
+		{"the owner's answer with a touch comes at the moment of the decision, and after it", "I1 word", all(
+			storm(37, 49), expires(40.3), add(
+				history.Event{At: at(40.256), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: at(40.254)},
+				history.Event{At: at(40.3), Kind: history.Heard, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
+			))},
 		{"a slow round is waited for", "I2 silent", all(storm(37, 49), slowed(37, 49, 0.2, 2, 3), expires(41.4))},
 		{"the clock of another tracker runs from its start", "I8", all(
 			storm(31, 49), unheard(31, 38.9, 2, 3), add(history.Event{At: at(38.4), Kind: history.Leads, Who: "n1", Term: 2}), expires(42.65))},

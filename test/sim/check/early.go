@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -109,21 +110,27 @@ type ground struct {
 
 // holds checks that a ground had its full timeout when a moment came by which the session was due.
 func (r *ruling) holds(g ground, moment time.Duration) {
+	if invariant, what := r.wrong(g, moment); invariant != "" {
+		r.c.fail(invariant, r.l, r.d.At, "%s decides to end it %s", r.d.Who, what)
+	}
+}
+
+// wrong returns the invariant that a decision violates if the session was due at a moment, and how; empty for none.
+func (r *ruling) wrong(g ground, moment time.Duration) (invariant, what string) {
 	r.c.checked("I1 " + g.name)
 	if moment < g.from+r.l.timeout {
-		r.c.fail("I1", r.l, r.d.At, "%s decides to end it %v after %s, below its timeout %v",
-			r.d.Who, moment-g.from, g.what, r.l.timeout)
-		return
+		return "I1", fmt.Sprintf("%v after %s, below its timeout %v", moment-g.from, g.what, r.l.timeout)
 	}
 	stood := r.t.standing(g.since, moment)
 	if stood == 0 {
-		return
+		return "", ""
 	}
 	r.c.checked("I8")
 	if moment < g.from+r.l.timeout+stood {
-		r.c.fail("I8", r.l, r.d.At, "%s decides to end it %v after %s, below its timeout %v and the %v without a good round since",
-			r.d.Who, moment-g.from, g.what, r.l.timeout, stood)
+		return "I8", fmt.Sprintf("%v after %s, below its timeout %v and the %v without a good round since",
+			moment-g.from, g.what, r.l.timeout, stood)
 	}
+	return "", ""
 }
 
 // grounds checks all but the owner's word.
@@ -199,17 +206,44 @@ func (r *ruling) word() {
 	if len(heard) == 0 {
 		return // the ground of the term has failed
 	}
+	words := r.words(heard)
+	// An answer of the very moment may have come after the decision, which then rests on the answer before.
+	if before := r.t.before(r.owner, r.d.At); len(before) > 0 && len(before) < len(heard) && !r.all(words) {
+		words = r.words(before)
+	}
+	for _, w := range words {
+		r.holds(w.ground, w.moment)
+	}
+}
+
+// counted is a ground, and the moment by which it must have had its timeout.
+type counted struct {
+	ground ground
+	moment time.Duration
+}
+
+// words are the grounds for which the newest of the answers that were heard of the owner must say that the session was due.
+func (r *ruling) words(heard []hearing) (all []counted) {
 	last := heard[len(heard)-1]
-	counted := func(moment time.Duration, find func([]hearing) (ground, bool), known []hearing) {
+	add := func(moment time.Duration, find func([]hearing) (ground, bool), known []hearing) {
 		if g, ok := find(known); ok {
 			g.name, g.what = "word", g.what+", counted to the owner's last word"
-			r.holds(g, moment)
+			all = append(all, counted{g, moment})
 		}
 	}
 	earlier := r.t.by(r.owner, last.sent)
-	counted(last.sent, r.process, earlier)
-	counted(last.sent, r.touch, earlier)
-	counted(last.sent, func([]hearing) (ground, bool) { return r.move() }, nil)
-	counted(last.at, r.process, heard)
-	counted(last.at, r.touch, heard)
+	add(last.sent, r.process, earlier)
+	add(last.sent, r.touch, earlier)
+	add(last.sent, func([]hearing) (ground, bool) { return r.move() }, nil)
+	add(last.at, r.process, heard)
+	add(last.at, r.touch, heard)
+	return all
+}
+
+// all reports whether every one of them holds.
+func (r *ruling) all(words []counted) bool {
+	return !slices.ContainsFunc(words, func(w counted) bool {
+		invariant, _ := r.wrong(w.ground, w.moment)
+		return invariant != ""
+	})
 }

@@ -41,6 +41,11 @@ func TestEarlyIsFound(t *testing.T) {
 		{"when its owner's last word came with the touch", "I1", word, all(
 			storm(30, 49), change(history.Touched, "c2", func(e *history.Event) { e.Asked, e.At = at(37.998), 38*second }),
 			unheard(38.1, 49, 2), expires(41.999))},
+		{"without its owner's word before the moment of the decision (E2)", "I1", word, all(
+			storm(30, 49), unheard(39.6, 40.29, 2), expires(40.3), add(
+				history.Event{At: at(40.256), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: at(40.254)},
+				history.Event{At: at(40.3), Kind: history.Heard, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
+			))},
 		{"by a decision about a former attachment (E3)", "I1", "about which nobody had decided", change(history.Decided, "", func(e *history.Event) {
 			e.Attachment = 1
 		})},
