@@ -5,7 +5,7 @@ const (
 	maxNodes    = 4
 	maxSessions = 2
 	maxLog      = 9
-	maxAnswers  = 4 // answers on one stream that are remembered until they are confirmed
+	maxAnswers  = 6 // answers on one stream that are remembered until they are confirmed
 	maxRounds   = 3 // rounds of one tracker that are begun and not good
 	forever     = 255
 	epoch       = 8 // what a tracker's clock reads at its start, so that ages can go back beyond it
