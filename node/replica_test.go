@@ -66,7 +66,8 @@ func (c *testCluster) steppedOut(n *testNode) {
 // stream opens a client's stream to a node; ended returns what it ends with, or why it has not within a moment.
 func (c *testCluster) stream(n *testNode) (ended func() error) {
 	c.t.Helper()
-	conn, err := transport.DialClient(n.name+":7400", transport.DialOptions{Dial: c.Host("client").Dial})
+	// Not the host of get: a new life of it would end this connection.
+	conn, err := transport.DialClient(n.name+":7400", transport.DialOptions{Dial: c.Host("streaming client").Dial})
 	if err != nil {
 		c.t.Fatal(err)
 	}
