@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/test/bubbles"
 )
 
@@ -17,7 +18,7 @@ func TestSettingsThatDifferAreTold(t *testing.T) {
 		defer c.stop()
 		c.leader(within)
 		n := c.nodes[1]
-		c.change = func(cfg *Config) {
+		c.change = func(cfg *config.Config) {
 			if strings.HasSuffix(cfg.DataDir, other) {
 				cfg.HeartbeatInterval = 600 * time.Millisecond
 			}

@@ -90,28 +90,3 @@ func TestAdmittedWithoutALock(t *testing.T) {
 		t.Error("a node that has founded its cluster is not admitted")
 	}
 }
-
-func TestN1ReadOnlyAfter(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(*Config)
-		want   time.Duration
-	}{
-		"defaults":                    {func(*Config) {}, 5500 * time.Millisecond},
-		"a longer heartbeat interval": {func(c *Config) { c.HeartbeatInterval = 700 * time.Millisecond }, 6100 * time.Millisecond},
-		"Raft's heartbeat timeout":    {func(c *Config) { c.RaftHeartbeatTimeout, c.RaftElectionTimeout = 3*time.Second, 3*time.Second }, 9500 * time.Millisecond},
-		"a short tick":                {func(c *Config) { c.Tick, c.HeartbeatInterval = time.Second, 250*time.Millisecond }, 4750 * time.Millisecond},
-		"a long tick":                 {func(c *Config) { c.Tick = 10 * time.Second }, 19500 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := validConfig(t)
-			tt.change(&c)
-			c, err := c.Complete()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := c.readOnlyAfter(); got != tt.want {
-				t.Errorf("after %v, want %v", got, tt.want)
-			}
-		})
-	}
-}

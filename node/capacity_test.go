@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -30,7 +31,7 @@ func (c *testCluster) capacities(want session.Capacity) {
 func TestO4TheClusterIsFull(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		most := map[session.Node]uint64{1: 3, 2: 3, 3: 3}
-		c := newTestCluster(t, 3, func(cfg *Config) { cfg.MaxSessions = most[cfg.Node] })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.MaxSessions = most[cfg.Node] })
 		defer c.stop()
 		leads := c.leader(within)
 		want := leads.cfg.Capacity()

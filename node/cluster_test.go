@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/sim/simnet"
 )
@@ -26,7 +27,7 @@ type testCluster struct {
 	dir   string
 	nodes []*testNode
 	// change alters every configuration.
-	change func(*Config)
+	change func(*config.Config)
 	// clock is every node's wall clock; nil is the bubble's.
 	clock func() time.Time
 	// opens numbers the sessions that open has opened.
@@ -50,7 +51,7 @@ type testNode struct {
 }
 
 // newTestCluster starts a cluster, which is stopped by stop: a bubble must not be left with a goroutine.
-func newTestCluster(t *testing.T, size int, change func(*Config)) *testCluster {
+func newTestCluster(t *testing.T, size int, change func(*config.Config)) *testCluster {
 	t.Helper()
 	c := &testCluster{
 		Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }),
@@ -71,11 +72,11 @@ func (c *testCluster) add(size int) {
 	}
 }
 
-func (c *testCluster) config(n *testNode) Config {
-	cfg := DefaultConfig()
+func (c *testCluster) config(n *testNode) config.Config {
+	cfg := config.Default()
 	cfg.DataDir = filepath.Join(c.dir, n.name)
 	for i, other := range c.nodes {
-		cfg.Peers = append(cfg.Peers, Peer{
+		cfg.Peers = append(cfg.Peers, config.Peer{
 			Node: session.Node(i + 1), Raft: other.name + ":7401", Peer: other.name + ":7402", Client: other.name + ":7400",
 		})
 		if other == n {

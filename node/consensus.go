@@ -14,12 +14,11 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
+	"holdfast/node/config"
 	"holdfast/transport/raftnet"
 )
 
 const (
-	// commitTimeout is how soon a quiet leader tells followers of a commit.
-	commitTimeout = 10 * time.Millisecond
 	// maxAppendEntries bounds the entries that Raft takes out of the log for one request, of which raftnet sends as
 	// many as fit into [raftnet.MaxRequest]. With [fsm.DefaultEntryBytes] it bounds the memory for one: 32 MiB for
 	// each follower that is behind. The proposer has one entry on its way at a time, so a follower that is behind is
@@ -66,7 +65,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	advertised := raftnet.At(self.Raft, n.admission.mine)
 	layer := raftnet.New(raftnet.Config{
 		ClusterID:        n.cfg.ClusterID,
-		Settings:         n.cfg.clusterSettings(),
+		Settings:         n.cfg.ClusterSettings(),
 		Node:             n.cfg.Node,
 		Member:           n.greets,
 		Advertise:        string(advertised),
@@ -136,17 +135,11 @@ func (c *consensus) abandon() error {
 }
 
 func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config {
-	c := raft.DefaultConfig()
+	c := n.cfg.Raft()
 	c.LocalID = serverID(n.cfg.Node, n.admission.mine)
-	c.HeartbeatTimeout = n.cfg.RaftHeartbeatTimeout
-	c.ElectionTimeout = n.cfg.RaftElectionTimeout
-	c.LeaderLeaseTimeout = n.cfg.RaftLeaseTimeout
-	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, commitTimeout)
+	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, config.CommitTimeout)
 	c.MaxAppendEntries = maxAppendEntries
 	c.BatchApplyCh = false // the proposer has one entry in flight: there is nothing to batch
-	c.SnapshotInterval = n.cfg.SnapshotInterval
-	c.SnapshotThreshold = n.cfg.SnapshotThreshold
-	c.TrailingLogs = n.cfg.TrailingLogs
 	c.NotifyCh = notify
 	c.Logger = logger
 	return c

@@ -18,8 +18,8 @@ const (
 type parts struct{ clients, handshakes, peers, http int }
 
 // defaultParts are those of a process with descriptors enough.
-func (c Config) defaultParts() parts {
-	return parts{clients: c.MaxConnections, handshakes: 64, peers: 256, http: 64}
+func defaultParts(clients int) parts {
+	return parts{clients: clients, handshakes: 64, peers: 256, http: 64}
 }
 
 // within returns what the ports may have of so many file descriptors. What the node itself needs comes first, then little for strangers on the ports
@@ -53,7 +53,7 @@ func descriptorLimit() (int, error) {
 
 // share decides how many connections each port may have.
 func (n *Node) share() (parts, error) {
-	p := n.cfg.defaultParts()
+	p := defaultParts(n.cfg.MaxConnections)
 	if n.options.Network != nil { // whose connections may be no files
 		return p, nil
 	}

@@ -23,7 +23,7 @@ import (
 
 // Clients get what is left: never more than max_connections, and never what the node itself needs.
 func TestPartsOfTheDescriptors(t *testing.T) {
-	all := Config{MaxConnections: 20_000}.defaultParts()
+	all := defaultParts(20_000)
 	for _, tt := range []struct{ limit, others, clients int }{
 		{1 << 20, 2, 20_000}, {20_000, 2, 20_000 - 64 - 24 - 64 - 256 - 64}, {1024, 4, 1024 - 64 - 48 - 64 - 128 - 64}, {200, 2, 200 - 64 - 24 - 12 - 25 - 12},
 	} {

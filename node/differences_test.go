@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -15,7 +16,7 @@ import (
 func sized(t *testing.T, size int) (c *testCluster, known map[session.Node]int) {
 	t.Helper()
 	known = map[session.Node]int{}
-	return newTestCluster(t, size, func(cfg *Config) {
+	return newTestCluster(t, size, func(cfg *config.Config) {
 		if peers := known[cfg.Node]; peers > 0 {
 			cfg.Peers = cfg.Peers[:peers]
 		} else {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -67,7 +68,7 @@ func newLibrary(t *testing.T, trailing uint64) *library {
 	return l
 }
 
-func (l *library) config(cfg *Config) {
+func (l *library) config(cfg *config.Config) {
 	cfg.MaxTimeout, cfg.TrailingLogs, cfg.SnapshotInterval = 2*time.Hour, l.trailing, time.Hour
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/leader"
+	"holdfast/node/config"
 	"holdfast/session"
 )
 
@@ -34,9 +35,9 @@ func (n *Node) HandOver(ctx context.Context) error {
 	// Nobody waits for the future: Raft never answers it when it ends, or hangs, before it has come to it.
 	_ = r.LeadershipTransfer()
 	// Raft gives a transfer an election timeout.
-	timeout := time.NewTimer(n.cfg.RaftElectionTimeout + commitTimeout)
+	timeout := time.NewTimer(n.cfg.RaftElectionTimeout + config.CommitTimeout)
 	defer timeout.Stop()
-	ticker := time.NewTicker(commitTimeout)
+	ticker := time.NewTicker(config.CommitTimeout)
 	defer ticker.Stop()
 	for r.State() == raft.Leader {
 		select {

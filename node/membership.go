@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/leader"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport/raftnet"
 )
@@ -104,7 +105,7 @@ func (n *Node) meet(ctx context.Context) error {
 }
 
 // meetOne meets one other node at intervals, and at once when there is news.
-func (n *Node) meetOne(ctx context.Context, p Peer) {
+func (n *Node) meetOne(ctx context.Context, p config.Peer) {
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval)
 	defer ticker.Stop()
 	for {
@@ -151,7 +152,7 @@ func (n *Node) settle(ctx context.Context, founders directories) {
 
 // awaitLog waits until Raft's log has an entry, or ctx ends.
 func (n *Node) awaitLog(ctx context.Context) {
-	ticker := time.NewTicker(commitTimeout)
+	ticker := time.NewTicker(config.CommitTimeout)
 	defer ticker.Stop()
 	for n.consensus.raft.LastIndex() == 0 {
 		select {
@@ -201,7 +202,7 @@ func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
 }
 
 // next returns the next step towards a configuration in which who asked votes, nil when there is none to take now.
-func (m *membership) next(ctx context.Context, p Peer, asked asking) func() {
+func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func() {
 	r, timeout := m.node.consensus.raft, m.node.cfg.HeartbeatInterval
 	id, address := serverID(p.Node, asked.directory), raftnet.At(p.Raft, asked.directory)
 	server, named, found := m.node.directoryOf(p.Node)
@@ -265,7 +266,7 @@ func (n *Node) askStream(ctx context.Context, node session.Node) (session.Hello,
 
 // runs reports whether it is the node at p's address that runs on a directory. Whoever asks may be a stray process elsewhere that was given
 // the number by mistake, while the node itself is only away.
-func (m *membership) runs(ctx context.Context, p Peer, directory raftnet.Directory) bool {
+func (m *membership) runs(ctx context.Context, p config.Peer, directory raftnet.Directory) bool {
 	request, _ := m.node.admission.ask(m.node.state.AppliedIndex())
 	met, err := m.node.consensus.layer.Meet(ctx, p.Raft, request)
 	return err == nil && met.Node == p.Node && met.Directory == directory

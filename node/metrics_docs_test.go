@@ -1,6 +1,7 @@
 package node
 
 import (
+	"flag"
 	"maps"
 	"net/http"
 	"os"
@@ -15,6 +16,8 @@ const (
 	metricsBegin = "<!-- metrics: begin, written by go test ./node -run TestMetricsInDocuments -update -->\n"
 	metricsEnd   = "<!-- metrics: end -->"
 )
+
+var update = flag.Bool("update", false, "write the table of metrics into the document")
 
 // The page for operators shows the metrics as they are.
 func TestMetricsInDocuments(t *testing.T) {

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
 
-func readOnlyOn(c *Config) { c.ReadOnly = on }
+func readOnlyOn(c *config.Config) { c.ReadOnly = config.On }
 
 // anyRead is a read that allows old state, and no older than what was seen.
 func anyRead(seen uint64) session.ReadOptions {
@@ -154,7 +155,7 @@ func (c *testCluster) tells(n *testNode, want session.Mode) {
 // A node that was restarted without a quorum has what its snapshot holds, and shows that to nobody who has seen more.
 func TestReadOnlyBehindAfterARestart(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *Config) {
+		c := newTestCluster(t, 3, func(cfg *config.Config) {
 			readOnlyOn(cfg)
 			cfg.SnapshotThreshold, cfg.SnapshotInterval = 1, 50*time.Millisecond
 		})
@@ -201,9 +202,9 @@ func TestReadOnlyBehindAfterARestart(t *testing.T) {
 // All nodes of a cluster without a quorum are read-only, in turn, whoever led; those whose setting is off serve nobody.
 func TestReadOnlyIsEachNodesOwn(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *Config) {
+		c := newTestCluster(t, 3, func(cfg *config.Config) {
 			if cfg.Node != 3 {
-				cfg.ReadOnly = on
+				cfg.ReadOnly = config.On
 			}
 		})
 		defer c.stop()

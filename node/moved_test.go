@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -18,7 +19,7 @@ import (
 func movable(t *testing.T, size int) (c *testCluster, ports map[session.Node]string) {
 	t.Helper()
 	ports = map[session.Node]string{}
-	return newTestCluster(t, size, func(cfg *Config) {
+	return newTestCluster(t, size, func(cfg *config.Config) {
 		for i, p := range cfg.Peers {
 			if port := ports[p.Node]; port != "" {
 				cfg.Peers[i].Raft = strings.TrimSuffix(p.Raft, ":7401") + port
@@ -130,8 +131,8 @@ func TestAWrongAddressAmongPeers(t *testing.T) {
 			if strays {
 				defer c.stray(member, "elsewhere")()
 			}
-			c.change = func(cfg *Config) {
-				i := slices.IndexFunc(cfg.Peers, func(p Peer) bool { return p.Node == member.cfg.Node })
+			c.change = func(cfg *config.Config) {
+				i := slices.IndexFunc(cfg.Peers, func(p config.Peer) bool { return p.Node == member.cfg.Node })
 				cfg.Peers[i].Raft = "elsewhere:7401"
 			}
 			for _, n := range c.others(member) {

@@ -18,6 +18,7 @@ import (
 	"holdfast/fsm"
 	"holdfast/leader"
 	"holdfast/learner"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport"
 )
@@ -60,7 +61,7 @@ type Options struct {
 
 // Node is one node of a cluster. Make it with [New], run it once with Run.
 type Node struct {
-	cfg     Config
+	cfg     config.Config
 	options Options
 	logger  hclog.Logger
 	network Network
@@ -109,7 +110,7 @@ const fatalWait = time.Second
 
 // New opens the data directory, binds the ports and starts Raft. Errors say what to do. The node serves once Run runs; a
 // node that is not to run after all is closed by running it with a context that has ended.
-func New(cfg Config, o Options) (*Node, error) {
+func New(cfg config.Config, o Options) (*Node, error) {
 	cfg, err := cfg.Complete()
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func (n *Node) open() (err error) {
 		}
 	}()
 	n.admission = newAdmission(n.cfg.Node, n.dir.record.Directory, n.dir.record.Founders, n.otherNodes())
-	n.admission.about = about{names: n.named, term: n.term, stream: n.newestStream, agreement: newAgreement(n.cfg.Node, n.cfg.compared())}
+	n.admission.about = about{names: n.named, term: n.term, stream: n.newestStream, agreement: newAgreement(n.cfg.Node, n.cfg.Compared())}
 	if n.listeners, err = n.listen(); err != nil {
 		return err
 	}
@@ -171,11 +172,11 @@ func (n *Node) open() (err error) {
 		Interval:       n.cfg.HeartbeatInterval,
 		ExpiryInterval: n.cfg.ExpiryInterval,
 		Limits:         n.cfg.Limits(),
-		Local:          n.cfg.local(),
+		Local:          n.cfg.Local(),
 		Capacity:       n.cfg.Capacity(),
-		Upgrade:        n.cfg.LocalSessionUpgrade == on,
-		ReadOnly:       n.cfg.ReadOnly == on,
-		ReadOnlyAfter:  n.cfg.readOnlyAfter(),
+		Upgrade:        n.cfg.LocalSessionUpgrade == config.On,
+		ReadOnly:       n.cfg.ReadOnly == config.On,
+		ReadOnlyAfter:  n.cfg.ReadOnlyAfter(),
 		Admitted:       n.belongs,
 		LocalChanged:   n.options.Local,
 		Runs:           n.options.Runs,

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/raft"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport"
 )
@@ -37,13 +38,13 @@ func freePorts(tb testing.TB) [4]string {
 }
 
 // alone is the configuration of a cluster of one node on loopback, that elects itself quickly.
-func alone(tb testing.TB) Config {
+func alone(tb testing.TB) config.Config {
 	tb.Helper()
 	p := freePorts(tb)
 	at := func(i int) string { return "127.0.0.1:" + p[i] }
-	c := DefaultConfig()
+	c := config.Default()
 	c.Node, c.DataDir = 1, filepath.Join(tb.TempDir(), "data")
-	c.Peers = []Peer{{Node: 1, Client: at(0), Raft: at(1), Peer: at(2)}}
+	c.Peers = []config.Peer{{Node: 1, Client: at(0), Raft: at(1), Peer: at(2)}}
 	c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen = at(0), at(1), at(2), at(3)
 	c.HeartbeatInterval = 20 * time.Millisecond
 	c.RaftHeartbeatTimeout, c.RaftElectionTimeout, c.RaftLeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
@@ -59,7 +60,7 @@ type running struct {
 }
 
 // start runs a node until the test ends or stop is called, and waits for it to serve.
-func start(tb testing.TB, c Config) running {
+func start(tb testing.TB, c config.Config) running {
 	tb.Helper()
 	n, err := New(c, quiet())
 	if err != nil {

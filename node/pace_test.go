@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -20,7 +21,7 @@ const (
 // uneven is a cluster of which the second node has heartbeat intervals and timeouts of fifty times the others'.
 func uneven(t *testing.T) (c *testCluster, slow *testNode) {
 	t.Helper()
-	c = newTestCluster(t, 3, func(cfg *Config) {
+	c = newTestCluster(t, 3, func(cfg *config.Config) {
 		cfg.MinTimeout, cfg.HeartbeatInterval, cfg.LaggingWait = quickTimeout, quickTimeout/5, quickTimeout
 		if strings.HasSuffix(cfg.DataDir, "n2") {
 			cfg.MinTimeout, cfg.HeartbeatInterval = 4*slowInterval, slowInterval

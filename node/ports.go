@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/transport"
 )
 
@@ -20,7 +21,7 @@ func (n *Node) newClientServer() *transport.ClientServer {
 		MaxSessions:     n.cfg.MaxSessionsPerConnection,
 		MaxRequests:     n.cfg.MaxRequestsPerConnection,
 		MaxWaiting:      n.cfg.MaxWaitingBytes,
-		Gate:            n.cfg.gate(),
+		Gate:            gateConfig(&n.cfg),
 		TouchWait:       n.cfg.LaggingWait,
 		Clock:           n.options.Clock,
 	}, n.server, n)
@@ -93,5 +94,14 @@ func (l *listeners) close() {
 		if one != nil {
 			one.Close() //nolint:errcheck // a listener that was never served has nothing to lose
 		}
+	}
+}
+
+// gate returns the budgets of the client port.
+func gateConfig(c *config.Config) transport.GateConfig {
+	return transport.GateConfig{
+		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: c.MaxTouchesPerSecond,
+		ArrivalsPerAddress: c.MaxArrivalsPerSecondPerAddress, ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,
+		ConnectionsPerAddress: c.MaxConnectionsPerAddress,
 	}
 }

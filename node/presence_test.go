@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -114,7 +115,9 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 // and stops.
 func TestADirectoryThatIsLeftAlone(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *Config) { cfg.SnapshotInterval, cfg.SnapshotThreshold, cfg.TrailingLogs = time.Second, 2, 1 })
+		c := newTestCluster(t, 3, func(cfg *config.Config) {
+			cfg.SnapshotInterval, cfg.SnapshotThreshold, cfg.TrailingLogs = time.Second, 2, 1
+		})
 		leads := c.leader(within)
 		for range 20 {
 			c.mustOpen(leads, time.Second)

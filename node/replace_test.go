@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -61,7 +62,7 @@ func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 // candidate that has no vote as far as it knows, and its own log is too short to win.
 func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *Config) { cfg.HeartbeatInterval = 100 * time.Millisecond })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.HeartbeatInterval = 100 * time.Millisecond })
 		defer c.stop()
 		leads := c.leader(within)
 		n, lags := c.others(leads)[0], c.others(leads)[1]

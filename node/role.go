@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/leader"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport"
 )
@@ -240,21 +241,21 @@ func (n *Node) helloOf(stream uint64) session.Hello {
 }
 
 // peer is the node behind one of Raft's servers.
-func (n *Node) peer(id raft.ServerID) (Peer, bool) {
+func (n *Node) peer(id raft.ServerID) (config.Peer, bool) {
 	node, _, err := nodeOfServer(id)
 	if err != nil {
-		return Peer{}, false
+		return config.Peer{}, false
 	}
 	p := n.peerOf(node)
 	return p, p.Node == node
 }
 
 // peerOf returns the zero Peer for a node that is none.
-func (n *Node) peerOf(node session.Node) Peer {
+func (n *Node) peerOf(node session.Node) config.Peer {
 	for _, p := range n.cfg.Peers {
 		if p.Node == node {
 			return p
 		}
 	}
-	return Peer{}
+	return config.Peer{}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.etcd.io/bbolt"
 
+	"holdfast/node/config"
 	"holdfast/test/bubbles"
 )
 
@@ -220,7 +221,7 @@ func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
 }
 
 // cutShort makes the steps of a start up to one.
-func cutShort(cfg Config, upTo int) (err error) {
+func cutShort(cfg config.Config, upTo int) (err error) {
 	d, err := openDir(cfg.DataDir, cfg.ClusterID, cfg.Node, time.Now())
 	if err != nil {
 		return err
@@ -326,7 +327,9 @@ func TestADamagedIdentityFile(t *testing.T) {
 // refuses, though its log and the snapshot before would do for a start.
 func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *Config) { cfg.MaxTimeout, cfg.TrailingLogs, cfg.SnapshotInterval = time.Hour, 1, time.Hour })
+		c := newTestCluster(t, 3, func(cfg *config.Config) {
+			cfg.MaxTimeout, cfg.TrailingLogs, cfg.SnapshotInterval = time.Hour, 1, time.Hour
+		})
 		defer c.stop()
 		leads := c.leader(within)
 		behind := c.others(leads)[0]

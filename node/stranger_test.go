@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 	"holdfast/transport"
@@ -36,7 +37,7 @@ func (c *testCluster) stranger(as session.Node, d raftnet.Directory) stranger {
 		c.t.Fatal(err)
 	}
 	return stranger{raftnet.New(raftnet.Config{
-		ClusterID: c.nodes[0].cfg.ClusterID, Settings: c.nodes[0].cfg.clusterSettings(), Node: as, Directory: d,
+		ClusterID: c.nodes[0].cfg.ClusterID, Settings: c.nodes[0].cfg.ClusterSettings(), Node: as, Directory: d,
 		Advertise: "stranger:7401", Listener: listener, Dial: host.Dial,
 	}), c, host.Dial}
 }
@@ -82,7 +83,7 @@ func TestANumberOfNoNodeIsRefused(t *testing.T) {
 			}
 			s.close()
 		}
-		if !strings.Contains(n.log.String(), "node 99 is not among node "+formatNode(n.cfg.Node)+"'s peers, nor a member") {
+		if !strings.Contains(n.log.String(), "node 99 is not among node "+config.FormatNode(n.cfg.Node)+"'s peers, nor a member") {
 			t.Errorf("the log does not say who was refused")
 		}
 	})

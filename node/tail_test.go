@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -40,7 +41,7 @@ type tailCluster struct {
 func newTailCluster(t *testing.T, size, entries int, trailing uint64, laggard bool) *tailCluster { //nolint:revive // flag-parameter: the two scenarios
 	t.Helper()
 	c := &tailCluster{terms: map[*testNode]map[uint64]uint64{}}
-	c.testCluster = newTestCluster(t, 0, func(cfg *Config) {
+	c.testCluster = newTestCluster(t, 0, func(cfg *config.Config) {
 		cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 1<<20, time.Hour, trailing // only when asked
 	})
 	c.add(size)

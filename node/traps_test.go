@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/fsm"
+	"holdfast/node/config"
 	"holdfast/test/bubbles"
 	"holdfast/transport/raftnet"
 )
@@ -82,7 +83,7 @@ func TestAnOrderedStopHandsOver(t *testing.T) {
 // stop of a leader does not wait for it.
 func TestAStopDoesNotWaitForALaggard(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *Config) { cfg.StallLimit = time.Hour })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.StallLimit = time.Hour })
 		defer c.stop()
 		former := c.leader(10 * time.Second)
 		behind := c.others(former)[0]

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -50,7 +51,7 @@ func lost(n *testNode, ids []session.ID) int {
 // of the sessions.
 func TestAVanishedLogIsNotANewOne(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *Config) { cfg.MaxTimeout = time.Hour })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.MaxTimeout = time.Hour })
 		defer c.stop()
 		c.leader(within)
 		n1, n2, n3 := c.nodes[0], c.nodes[1], c.nodes[2]

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport/raftnet"
 )
@@ -53,12 +54,12 @@ func (v *view) Members() []session.Member {
 // serverID is a node as Raft knows it: its number, and the directory that it runs on. A node on another directory is
 // another server, of which nothing is counted for the one it was.
 func serverID(n session.Node, d raftnet.Directory) raft.ServerID {
-	return raft.ServerID(formatNode(n) + "-" + d.String())
+	return raft.ServerID(config.FormatNode(n) + "-" + d.String())
 }
 
 func nodeOfServer(id raft.ServerID) (session.Node, raftnet.Directory, error) {
 	number, directory, _ := strings.Cut(string(id), "-")
-	n, err := parseNode(number)
+	n, err := config.ParseNode(number)
 	if err != nil {
 		return 0, 0, err
 	}

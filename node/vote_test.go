@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/config"
 	"holdfast/test/bubbles"
 	"holdfast/transport/raftnet"
 )
@@ -52,7 +53,7 @@ func TestAVoteIsNotForAnAddress(t *testing.T) {
 		defer c.cut(voter, leads, mover)()
 		c.kill(leads)
 		c.kill(mover)
-		c.change = func(cfg *Config) {
+		c.change = func(cfg *config.Config) {
 			a, b := &cfg.Peers[leads.cfg.Node-1], &cfg.Peers[mover.cfg.Node-1]
 			a.Raft, b.Raft = b.Raft, a.Raft
 		}

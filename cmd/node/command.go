@@ -13,6 +13,7 @@ import (
 
 	"holdfast/cmd/internal/arg"
 	"holdfast/node"
+	"holdfast/node/config"
 )
 
 // version is set by the linker: see the Makefile.
@@ -61,7 +62,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 // flagRefused says of a flag's value that is refused at once what node run says of a setting.
 func flagRefused(err error) error {
 	if r, ok := arg.Refused(err); ok {
-		return &node.SettingError{Setting: r.Flag, Value: r.Given, Limit: "must be " + r.Want}
+		return &config.SettingError{Setting: r.Flag, Value: r.Given, Limit: "must be " + r.Want}
 	}
 	return err
 }
@@ -76,19 +77,19 @@ func runCommand(environ []string) *cobra.Command {
 			"Peers are written NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas, an IPv6 host in brackets.",
 		Args: arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := node.Load(cmd.Flags(), environ)
+			cfg, err := config.Load(cmd.Flags(), environ)
 			if err != nil {
 				return fmt.Errorf("the configuration cannot work:\n%w", err)
 			}
 			return runNode(cmd.Context(), cfg, newLogger(cmd.ErrOrStderr(), cfg.LogLevel, cfg.LogFormat))
 		},
 	}
-	node.RegisterFlags(cmd.Flags())
+	config.RegisterFlags(cmd.Flags())
 	cmd.Flags().SortFlags = false
 	return cmd
 }
 
-func runNode(ctx context.Context, cfg node.Config, logger hclog.Logger) error {
+func runNode(ctx context.Context, cfg config.Config, logger hclog.Logger) error {
 	n, err := node.New(cfg, node.Options{Logger: logger, Version: buildVersion()}) //nolint:contextcheck // what New starts, Run ends
 	if err != nil {
 		return failure{err}

@@ -16,6 +16,7 @@ import (
 
 	"holdfast/cmd/internal/arg"
 	"holdfast/node"
+	"holdfast/node/config"
 	"holdfast/session"
 )
 
@@ -70,14 +71,14 @@ func devCommand(environ []string) *cobra.Command {
 
 func (d dev) check() error {
 	if hclog.LevelFromString(d.logLevel) == hclog.NoLevel {
-		return &node.SettingError{Setting: "--log-level", Value: d.logLevel, Limit: "must be trace, debug, info, warn, error or off"}
+		return &config.SettingError{Setting: "--log-level", Value: d.logLevel, Limit: "must be trace, debug, info, warn, error or off"}
 	}
 	return nil
 }
 
 // warnOfVariables names what was written for the nodes and that they do not read: node run would, or would refuse it.
 func warnOfVariables(to io.Writer, environ []string) {
-	if names := node.Variables(environ); len(names) > 0 {
+	if names := config.Variables(environ); len(names) > 0 {
 		fmt.Fprintf(to, "node: without effect on node dev, which takes flags alone: %s\n", strings.Join(names, ", ")) //nolint:errcheck // there is nobody else to tell
 	}
 }
@@ -153,19 +154,19 @@ func waitReady(ctx context.Context, nodes []*node.Node) error {
 }
 
 // configs are what the nodes are told: the defaults, with ports of their own.
-func (d dev) configs() []node.Config {
-	var peers []node.Peer
+func (d dev) configs() []config.Config {
+	var peers []config.Peer
 	for i := range d.nodes {
-		peers = append(peers, node.Peer{
+		peers = append(peers, config.Peer{
 			Node:   session.Node(i + 1),
 			Client: d.address(i, 0),
 			Raft:   d.address(i, 1),
 			Peer:   d.address(i, 2),
 		})
 	}
-	var configs []node.Config
+	var configs []config.Config
 	for i, p := range peers {
-		c := node.DefaultConfig()
+		c := config.Default()
 		c.Node, c.Peers = p.Node, peers
 		c.DataDir = filepath.Join(d.dir, fmt.Sprintf("n%d", p.Node))
 		c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen = p.Client, p.Raft, p.Peer, d.address(i, 3)

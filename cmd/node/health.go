@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/internal/arg"
-	"holdfast/node"
+	"holdfast/node/config"
 )
 
 // maxHealthAnswer bounds what is read of an answer, in bytes.
@@ -30,7 +30,7 @@ func healthCommand() *cobra.Command {
 		Args:  arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !hostPort(address) {
-				return &node.SettingError{Setting: "--address", Value: strconv.Quote(address), Limit: "must be host:port, such as 127.0.0.1:7403"}
+				return &config.SettingError{Setting: "--address", Value: strconv.Quote(address), Limit: "must be host:port, such as 127.0.0.1:7403"}
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()

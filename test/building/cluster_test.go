@@ -13,6 +13,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/node"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 	"holdfast/test/sim/simnet"
@@ -40,10 +41,10 @@ func built(t *testing.T, f func(b *cluster)) {
 		defer stop()
 		var ready []<-chan struct{}
 		for i, name := range b.names {
-			cfg := node.DefaultConfig()
+			cfg := config.Default()
 			cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(dir, name)
 			for j, peer := range b.names {
-				cfg.Peers = append(cfg.Peers, node.Peer{
+				cfg.Peers = append(cfg.Peers, config.Peer{
 					Node: session.Node(j + 1), Raft: peer + ":7401", Peer: peer + ":7402", Client: peer + ":7400",
 				})
 			}

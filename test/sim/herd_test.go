@@ -18,6 +18,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/node"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 	"holdfast/test/sim/simnet"
@@ -37,12 +38,12 @@ func TestSettingsHoldAHerd(t *testing.T) {
 		defer cancel()
 		endpoints := []string{"n1:7400", "n2:7400", "n3:7400"}
 		for i := range endpoints {
-			cfg := node.DefaultConfig()
+			cfg := config.Default()
 			cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(dir, strconv.Itoa(i))
 			cfg.MaxOpensPerSecond, cfg.MaxResumesPerSecond = perSecond, perSecond
 			for j := range endpoints {
 				name := fmt.Sprintf("n%d", j+1)
-				cfg.Peers = append(cfg.Peers, node.Peer{Node: session.Node(j + 1), Raft: name + ":7401", Peer: name + ":7402", Client: name + ":7400"})
+				cfg.Peers = append(cfg.Peers, config.Peer{Node: session.Node(j + 1), Raft: name + ":7401", Peer: name + ":7402", Client: name + ":7400"})
 			}
 			n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Network: network.Host(fmt.Sprintf("n%d", i+1)), Version: "sim"})
 			if err != nil {

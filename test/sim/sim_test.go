@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/node"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 	"holdfast/test/sim/check"
@@ -38,7 +38,7 @@ const (
 )
 
 func bounds(nodes int) check.Bounds {
-	cfg := node.DefaultConfig()
+	cfg := config.Default()
 	return check.Bounds{
 		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond, Settle: settle,
 		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: settle,

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/node"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/sim/history"
 	"holdfast/test/sim/simnet"
@@ -143,12 +143,12 @@ func (w *world) stream(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(w.seed, h))
 }
 
-func (w *world) config(name, dir string) node.Config {
-	cfg := node.DefaultConfig()
+func (w *world) config(name, dir string) config.Config {
+	cfg := config.Default()
 	cfg.ClusterID = "sim"
 	cfg.DataDir = dir
 	for i, n := range w.names {
-		cfg.Peers = append(cfg.Peers, node.Peer{Node: session.Node(i + 1), Raft: n + ":7401", Peer: n + ":7402", Client: n + ":7400"})
+		cfg.Peers = append(cfg.Peers, config.Peer{Node: session.Node(i + 1), Raft: n + ":7401", Peer: n + ":7402", Client: n + ":7400"})
 		if n == name {
 			cfg.Node = session.Node(i + 1)
 		}

@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"errors"
@@ -13,14 +13,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/session"
-	"holdfast/transport"
 )
 
 const threePeers = "1=n1,2=n2,3=n3"
 
 func validConfig(t *testing.T) Config {
 	t.Helper()
-	c := DefaultConfig()
+	c := Default()
 	c.Node, c.DataDir = 1, "data"
 	peers, err := ParsePeers(threePeers)
 	if err != nil {
@@ -291,9 +290,6 @@ func TestBudgetsThatGoTogether(t *testing.T) {
 		if _, err := c.Complete(); err != nil {
 			t.Errorf("opens, resumes, touches %v: %v", budgets, err)
 		}
-		if got, want := c.gate(), (transport.GateConfig{Opens: budgets[0], Resumes: budgets[1], Touches: budgets[2]}); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
 	}
 }
 
@@ -324,5 +320,30 @@ func TestLinksOfKubernetesMayStandBeside(t *testing.T) {
 		if _, err := load(t, "", append(required, written)); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", written, err, want)
 		}
+	}
+}
+
+func TestN1ReadOnlyAfter(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*Config)
+		want   time.Duration
+	}{
+		"defaults":                    {func(*Config) {}, 5500 * time.Millisecond},
+		"a longer heartbeat interval": {func(c *Config) { c.HeartbeatInterval = 700 * time.Millisecond }, 6100 * time.Millisecond},
+		"Raft's heartbeat timeout":    {func(c *Config) { c.RaftHeartbeatTimeout, c.RaftElectionTimeout = 3*time.Second, 3*time.Second }, 9500 * time.Millisecond},
+		"a short tick":                {func(c *Config) { c.Tick, c.HeartbeatInterval = time.Second, 250*time.Millisecond }, 4750 * time.Millisecond},
+		"a long tick":                 {func(c *Config) { c.Tick = 10 * time.Second }, 19500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := validConfig(t)
+			tt.change(&c)
+			c, err := c.Complete()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.ReadOnlyAfter(); got != tt.want {
+				t.Errorf("after %v, want %v", got, tt.want)
+			}
+		})
 	}
 }

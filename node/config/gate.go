@@ -1,10 +1,4 @@
-package node
-
-import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"holdfast/transport"
-)
+package config
 
 // mostPerSecond is the largest budget: above it a token comes in less than what moments are told apart by.
 const mostPerSecond = 10_000_000
@@ -35,15 +29,6 @@ func gateSettings() []setting {
 	}
 }
 
-// gate returns the budgets of the client port.
-func (c Config) gate() transport.GateConfig {
-	return transport.GateConfig{
-		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: c.MaxTouchesPerSecond,
-		ArrivalsPerAddress: c.MaxArrivalsPerSecondPerAddress, ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,
-		ConnectionsPerAddress: c.MaxConnectionsPerAddress,
-	}
-}
-
 // gate holds the order of the budgets: sessions that live go before those that come back, and these before new ones.
 func (k *checker) gate() {
 	above := func(a, b int) bool { return b != 0 && (a == 0 || a > b) }
@@ -55,24 +40,4 @@ func (k *checker) gate() {
 		k.clash("must be at most "+k.other("max_touches_per_second")+", and 0, no limit, is above it: sessions that are kept alive come before those that come back",
 			"max_resumes_per_second", "max_touches_per_second")
 	}
-}
-
-// gateMetrics are what the gate refused, by the budget that was used up.
-func gateMetrics() []metric {
-	var all []metric
-	for kind := range transport.Kinds {
-		for scope := range transport.Scopes {
-			name := transport.Budget(kind, scope)
-			if name == "" {
-				continue
-			}
-			all = append(all, metric{
-				name: "client_" + kind.String() + "_refused_total", kind: prometheus.CounterValue, reason: name,
-				help:  "Refused " + kind.String() + ", by the budget that was used up: their clients were told when to come back.",
-				alarm: "it rises for minutes: a herd is over sooner",
-				read:  func(f *figures) float64 { return float64(f.client.Refusals[kind][scope]) },
-			})
-		}
-	}
-	return all
 }

@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"flag"
@@ -10,13 +10,13 @@ import (
 var update = flag.Bool("update", false, "write the generated tables into the documents")
 
 const (
-	tableBegin = "<!-- settings: begin, written by go test ./node -run TestReferenceInDocuments -update -->\n"
+	tableBegin = "<!-- settings: begin, written by go test ./node/config -run TestReferenceInDocuments -update -->\n"
 	tableEnd   = "<!-- settings: end -->"
 )
 
 // docs/configuration.md shows the settings as they are.
 func TestReferenceInDocuments(t *testing.T) {
-	const path = "../docs/configuration.md"
+	const path = "../../docs/configuration.md"
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"cmp"
@@ -106,21 +106,21 @@ func sessionSettings() []setting {
 
 // on and off are what a setting that is one of the two is.
 const (
-	on  = "on"
-	off = "off"
+	On  = "on"
+	Off = "off"
 )
 
 func localSettings() []setting {
 	return []setting{
-		choice("local_sessions", off, []string{off, on}, func(c *Config) *string { return &c.LocalSessions }).
+		choice("local_sessions", Off, []string{Off, On}, func(c *Config) *string { return &c.LocalSessions }).
 			helps("whether clients may open sessions that one node alone knows; the same on every node: others are refused"),
-		choice("local_session_upgrade", on, []string{off, on}, func(c *Config) *string { return &c.LocalSessionUpgrade }).
+		choice("local_session_upgrade", On, []string{Off, On}, func(c *Config) *string { return &c.LocalSessionUpgrade }).
 			helps("whether those sessions may be made global, with their id and timeout; the same on every node: others are refused"),
 	}
 }
 
-// clusterSettings are those that all nodes have to have the same value of, as nodes tell each other.
-func (c Config) clusterSettings() []raftnet.Setting {
+// ClusterSettings are those that all nodes have to have the same value of, as nodes tell each other.
+func (c Config) ClusterSettings() []raftnet.Setting {
 	var all []raftnet.Setting
 	for _, s := range localSettings() {
 		all = append(all, raftnet.Setting{Name: s.name, Value: s.value(&c).String(), Default: s.def})
@@ -130,7 +130,7 @@ func (c Config) clusterSettings() []raftnet.Setting {
 
 func readSettings() []setting {
 	return []setting{
-		choice("read_only", off, []string{off, on}, func(c *Config) *string { return &c.ReadOnly }).
+		choice("read_only", Off, []string{Off, On}, func(c *Config) *string { return &c.ReadOnly }).
 			helps("whether this node, while it hears of no quorum, serves reads of what it has applied to clients that allow that; each node's own"),
 	}
 }
@@ -164,7 +164,10 @@ func raftSettings() []setting {
 
 // minLaggingWait leaves a healthy follower time to apply what the leader has answered already: it hears of the commit up to
 // commitTimeout later. A node that waits for less refuses opens that were done.
-const minLaggingWait = 10 * commitTimeout
+const minLaggingWait = 10 * CommitTimeout
+
+// CommitTimeout is how soon a quiet leader tells followers of a commit.
+const CommitTimeout = 10 * time.Millisecond
 
 // minMessageBytes is above what session.MaxTouchBatch tokens take, some 420 KB.
 const minMessageBytes = 512 << 10
@@ -289,7 +292,7 @@ func oneOf(words []string) string {
 }
 
 func nodeValue(at *session.Node) pflag.Value {
-	return &text[session.Node]{at: at, kind: "number", parse: parseNode, format: formatNode}
+	return &text[session.Node]{at: at, kind: "number", parse: ParseNode, format: FormatNode}
 }
 
 func peersValue(at *[]Peer) pflag.Value {

@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"time"
@@ -78,8 +78,8 @@ type Config struct {
 	LogLevel, LogFormat string
 }
 
-// DefaultConfig returns the defaults. Node, DataDir and Peers have none.
-func DefaultConfig() Config {
+// Default returns the defaults. Node, DataDir and Peers have none.
+func Default() Config {
 	var c Config
 	for _, s := range settings() {
 		if s.def == "" {
@@ -128,17 +128,17 @@ func (c Config) Self() (Peer, bool) {
 	return Peer{}, false
 }
 
-// local reports whether local sessions are on.
-func (c Config) local() bool { return c.LocalSessions == on }
+// Local reports whether local sessions are on.
+func (c Config) Local() bool { return c.LocalSessions == On }
 
 // leastForAnElection is what nodes that have noticed the loss of their leader have for electing another, at least (N1).
 const leastForAnElection = 2 * time.Second
 
-// readOnlyAfter is for how long no good round is learnt of before a node may be read-only (N1): longer than an election of nodes that
+// ReadOnlyAfter is for how long no good round is learnt of before a node may be read-only (N1): longer than an election of nodes that
 // reach each other takes, as a rule. The newest good round may be an interval old when the leader ends, the first follower notices that
 // after one to two heartbeat timeouts of Raft's as a rule, three at most, and the new leader's first good round is told with its second.
 // It is no bound: votes may split, and each time costs an election timeout.
-func (c Config) readOnlyAfter() time.Duration {
+func (c Config) ReadOnlyAfter() time.Duration {
 	return 3*c.HeartbeatInterval + 2*c.RaftHeartbeatTimeout + max(c.Tick, leastForAnElection)
 }
 

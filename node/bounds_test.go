@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"holdfast/node/config"
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // what a client may send, in its own words
 	"holdfast/session"
 	"holdfast/test/bubbles"
@@ -16,7 +17,7 @@ import (
 // is well, or its opens would be refused although they are done.
 func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *Config) { cfg.LaggingWait = shortestLaggingWait(t) })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.LaggingWait = shortestLaggingWait(t) })
 		defer c.stop()
 		follower := c.others(c.leader(within))[0]
 		for range 20 {
@@ -28,7 +29,7 @@ func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
 // shortestLaggingWait is the lowest that the settings take, to the millisecond.
 func shortestLaggingWait(t *testing.T) time.Duration {
 	t.Helper()
-	c := validConfig(t)
+	c := oneOfThree(t)
 	for c.LaggingWait = 0; c.LaggingWait <= time.Second; c.LaggingWait += time.Millisecond {
 		if _, err := c.Complete(); err == nil {
 			return c.LaggingWait
@@ -36,6 +37,18 @@ func shortestLaggingWait(t *testing.T) time.Duration {
 	}
 	t.Fatal("no lagging_wait is allowed")
 	return 0
+}
+
+// oneOfThree is the default configuration of a node.
+func oneOfThree(t *testing.T) config.Config {
+	t.Helper()
+	c := config.Default()
+	c.Node, c.DataDir = 1, "data"
+	var err error
+	if c.Peers, err = config.ParsePeers("1=n1,2=n2,3=n3"); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // The smallest message limit that can be configured takes a touch of all sessions that one may name: on a stream, one that is over the limit
@@ -48,7 +61,7 @@ func TestTheSmallestMessageLimitTakesTheLargestTouches(t *testing.T) {
 		unary.Tokens = append(unary.Tokens, token)
 	}
 	for _, m := range []proto.Message{touch, unary} {
-		c := validConfig(t)
+		c := oneOfThree(t)
 		c.MaxMessageBytes = proto.Size(m) - 1
 		if _, err := c.Complete(); err == nil {
 			t.Errorf("%d bytes are enough for the settings, and not for the largest %s", c.MaxMessageBytes, m.ProtoReflect().Descriptor().Name())

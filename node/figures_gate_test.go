@@ -3,17 +3,18 @@ package node
 import (
 	"testing"
 
+	"holdfast/node/config"
 	"holdfast/transport"
 )
 
 // Each setting is the budget that it names.
 func TestSettingsOfTheGate(t *testing.T) {
-	c := Config{
+	c := config.Config{
 		MaxOpensPerSecond: 1, MaxResumesPerSecond: 2, MaxTouchesPerSecond: 3,
 		MaxArrivalsPerSecondPerAddress: 4, MaxArrivalsPerSecondPerPrincipal: 5, MaxConnectionsPerAddress: 6,
 	}
 	want := transport.GateConfig{Opens: 1, Resumes: 2, Touches: 3, ArrivalsPerAddress: 4, ArrivalsPerPrincipal: 5, ConnectionsPerAddress: 6}
-	if got := c.gate(); got != want {
+	if got := gateConfig(&c); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

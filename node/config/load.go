@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ func RegisterFlags(fs *pflag.FlagSet) {
 // that is empty counts as not set. The error joins a [SettingError] for each problem, wherever it is: unknown keys and
 // variables (but for the links of Kubernetes to a Service named holdfast), values that make no sense, and combinations that cannot work.
 func Load(fs *pflag.FlagSet, environ []string) (Config, error) {
-	l := loader{c: DefaultConfig(), rows: map[string]setting{}, from: provenance{map[string]string{}, map[string]bool{}}}
+	l := loader{c: Default(), rows: map[string]setting{}, from: provenance{map[string]string{}, map[string]bool{}}}
 	for _, s := range settings() {
 		l.rows[s.name] = s
 	}

@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"cmp"
@@ -54,7 +54,7 @@ func parsePeer(s string) (Peer, error) {
 	if !ok {
 		return Peer{}, malformed
 	}
-	node, err := parseNode(number)
+	node, err := ParseNode(number)
 	if err != nil {
 		return Peer{}, malformed
 	}
@@ -99,7 +99,7 @@ func FormatPeers(peers []Peer) string {
 	return strings.Join(parts, ",")
 }
 
-func parseNode(s string) (session.Node, error) {
+func ParseNode(s string) (session.Node, error) {
 	n, err := strconv.ParseUint(s, 10, 8)
 	if err != nil || !session.Node(n).Valid() {
 		return 0, errors.New("must be a whole number, 1 to 254")
@@ -107,7 +107,7 @@ func parseNode(s string) (session.Node, error) {
 	return session.Node(n), nil
 }
 
-func formatNode(n session.Node) string {
+func FormatNode(n session.Node) string {
 	if n == 0 {
 		return ""
 	}

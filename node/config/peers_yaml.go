@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"cmp"
@@ -31,7 +31,7 @@ func peerFromYAML(item *yaml.Node) (Peer, error) {
 		}
 		fields[key] = value.Value
 	}
-	node, err := parseNode(fields["node"])
+	node, err := ParseNode(fields["node"])
 	if err != nil {
 		problems = append(problems, fmt.Errorf("node of a peer %w", err))
 	}

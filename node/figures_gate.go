@@ -1,0 +1,27 @@
+package node
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"holdfast/transport"
+)
+
+// gateMetrics are what the gate refused, by the budget that was used up.
+func gateMetrics() []metric {
+	var all []metric
+	for kind := range transport.Kinds {
+		for scope := range transport.Scopes {
+			name := transport.Budget(kind, scope)
+			if name == "" {
+				continue
+			}
+			all = append(all, metric{
+				name: "client_" + kind.String() + "_refused_total", kind: prometheus.CounterValue, reason: name,
+				help:  "Refused " + kind.String() + ", by the budget that was used up: their clients were told when to come back.",
+				alarm: "it rises for minutes: a herd is over sooner",
+				read:  func(f *figures) float64 { return float64(f.client.Refusals[kind][scope]) },
+			})
+		}
+	}
+	return all
+}
