@@ -54,8 +54,8 @@ func (a *agreement) asks(node session.Node, now time.Time) bool {
 	return true
 }
 
-// differences says which settings differ, and on which nodes: one text for each setting.
-func (a *agreement) differences() []string {
+// drift says which settings differ, and on which nodes: one text for each setting.
+func (a *agreement) drift() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var found []string
@@ -75,7 +75,7 @@ func (a *agreement) differences() []string {
 
 // tellSettings logs the differences unless they are those that were told last, and returns what has been told now.
 func (n *Node) tellSettings(told string) string {
-	now := strings.Join(n.admission.agreement.differences(), "; ")
+	now := strings.Join(n.admission.agreement.drift(), "; ")
 	switch now {
 	case told:
 	case "":

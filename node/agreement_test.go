@@ -33,7 +33,7 @@ func TestSettingsThatDifferAreTold(t *testing.T) {
 			`heartbeat_interval is "600ms" on node 2 and "500ms" on node 1, "500ms" on node 3`,
 			`heartbeat_interval is "500ms" on node 3 and "600ms" on node 2`,
 		} {
-			if got := c.nodes[i].admission.agreement.differences(); len(got) != 1 || got[0] != want {
+			if got := c.nodes[i].admission.agreement.drift(); len(got) != 1 || got[0] != want {
 				t.Errorf("%s finds %q, want %q", c.nodes[i].name, got, want)
 			}
 			if s, err := c.nodes[i].Status(t.Context()); err != nil || !strings.Contains(s.Warning, want) {
@@ -48,7 +48,7 @@ func TestSettingsThatDifferAreTold(t *testing.T) {
 		c.leader(2 * within)
 		time.Sleep(3 * complaintInterval)
 		for _, n := range c.nodes {
-			if got := n.admission.agreement.differences(); len(got) != 0 {
+			if got := n.admission.agreement.drift(); len(got) != 0 {
 				t.Errorf("%s finds %q when all are the same again", n.name, got)
 			}
 		}

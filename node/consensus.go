@@ -56,7 +56,7 @@ func (n *Node) amongPeers(d raftnet.Directory) string {
 func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	self, _ := n.cfg.Self()
 	logger := raftLogger{n.logger.Named("raft"), n.failed}
-	stores, err := openStores(n.dir, logger, &guardedStore{fatal: n.fail, released: n.released, dog: n.dog}, n.options.Disk)
+	stores, err := openStores(n.dir, logger, &guardedStore{fatal: n.fail, released: n.released, dog: n.watchdog}, n.options.Disk)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	if begun, _ := raft.HasExistingState(stores.logs, stores.stable, stores.snapshots); err != nil && !begun {
 		return nil, err
 	}
-	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first, &watchedFSM{n.state, n.dog, stores.anchor, n.fail})
+	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first, &watchedFSM{n.state, n.watchdog, stores.anchor, n.fail})
 	if err != nil {
 		if why := stores.origins.refusal(); why != nil { // Raft says only that none could be loaded
 			return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, why)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"holdfast/leader"
+	"holdfast/node/watchdog"
 	"holdfast/transport"
 )
 
@@ -12,7 +13,7 @@ type (
 
 // figures reads everything once. A node that does not lead has the zero figures of a leader.
 func (n *Node) figures() *figures {
-	f := &figures{node: n, client: n.client.Stats(), stalls: n.dog.stats(), replica: n.replica.stats()}
+	f := &figures{node: n, client: n.client.Stats(), stalls: n.watchdog.Stats(), replica: n.replica.stats()}
 	if t := n.tracker.Load(); t != nil {
 		f.leader = t.Stats()
 	}
@@ -45,7 +46,7 @@ func nodeMetrics() []metric {
 			when("0 for 30 s"),
 		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 { return truth(f.node.server.Stats().Jeopardy) }).
 			when("1 for 10 s: its clients go elsewhere"),
-		gauge("settings_differ", "Settings that other nodes have other values of, as they said when this one last met them.", func(f *figures) float64 { return float64(len(f.node.admission.agreement.differences())) }).
+		gauge("settings_differ", "Settings that other nodes have other values of, as they said when this one last met them.", func(f *figures) float64 { return float64(len(f.node.admission.agreement.drift())) }).
 			when("above 0 when no setting is being changed: the log names them"),
 		gauge("mode", "What the node can do: 1 reads and writes, 2 reads of the state it has applied, 3 neither, for want of a leader (N1).", func(f *figures) float64 { return float64(f.node.server.State().Mode) }).
 			when("not 1 for 30 s"),
@@ -65,16 +66,16 @@ func stallMetrics() []metric {
 	const stalls = "Times the node stepped out because a write (disk) or an entry (apply) took longer than stall_limit, or because its data " +
 		"directory was removed, moved or replaced (directory), and times the process did not run for stall_limit (scheduler)."
 	var all []metric
-	for r := range reasons {
+	for r := range watchdog.Reasons {
 		all = append(all,
 			gauge("node_stalled", "1 while the node has stepped out because a write (disk) or an entry (apply) takes longer than stall_limit, or because its data "+
 				"directory was removed, moved or replaced (directory).",
-				func(f *figures) float64 { return truth(f.stalls.stalls[r]) }).of(r.String()).
+				func(f *figures) float64 { return truth(f.stalls.Stalls[r]) }).of(r.String()).
 				when("1: its disk, its machine or its directory is at fault; /healthz says what to do"),
-			counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.stalled[r]) }).of(r.String()).
+			counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.Stalled[r]) }).of(r.String()).
 				when("it rises"))
 	}
-	return append(all, counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.paused) }).of("scheduler").
+	return append(all, counter("node_stalls", stalls, func(f *figures) float64 { return float64(f.stalls.Paused) }).of("scheduler").
 		when("it rises"))
 }
 

@@ -26,7 +26,7 @@ func (n *Node) HandOver(ctx context.Context) error {
 	if r.State() != raft.Leader {
 		return &session.NotLeaderError{}
 	}
-	if waits := n.dog.waits(); waits > n.cfg.HeartbeatInterval {
+	if waits := n.watchdog.Waits(); waits > n.cfg.HeartbeatInterval {
 		return fmt.Errorf("a write or an entry has taken %v, and Raft waits for it", waits)
 	}
 	if n.votesAlone() {
@@ -59,7 +59,7 @@ const fruitless = 3
 // next leader that fares no better hands over too. Time in which this process did not run is not counted.
 func (n *Node) yieldUnanswered(ctx context.Context, tracker *leader.Tracker) {
 	interval := n.cfg.HeartbeatInterval
-	limit := max(n.dog.limit, fruitless*interval)
+	limit := max(n.watchdog.Limit, fruitless*interval)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	good, unanswered := tracker.Good(), time.Duration(0)

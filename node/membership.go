@@ -90,14 +90,14 @@ func (n *Node) meet(ctx context.Context) error {
 	if w, ok := errors.AsType[*waitsError](n.admission.check()); ok {
 		n.logger.Info("waiting for " + w.awaited())
 	}
-	told, settings := n.tellDifferences(""), ""
+	told, settings := n.tellDrift(""), ""
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil
 		}
-		told, settings = n.tellDifferences(told), n.tellSettings(settings)
+		told, settings = n.tellDrift(told), n.tellSettings(settings)
 		if err := n.admission.check(); err != nil {
 			n.logger.Warn("takes no part yet", "reason", err)
 		}

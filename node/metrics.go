@@ -3,6 +3,8 @@ package node
 import (
 	"time"
 
+	"holdfast/node/watchdog"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -22,7 +24,7 @@ type figures struct {
 	node    *Node
 	leader  leaderFigures
 	client  clientFigures
-	stalls  stallStats
+	stalls  watchdog.StallStats
 	replica replicaStats
 }
 

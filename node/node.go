@@ -19,6 +19,7 @@ import (
 	"holdfast/leader"
 	"holdfast/learner"
 	"holdfast/node/config"
+	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/transport"
 )
@@ -72,7 +73,7 @@ type Node struct {
 	view      *view
 	consensus *consensus
 	proposer  *fsm.Proposer
-	dog       *watchdog
+	watchdog  *watchdog.Watchdog
 	replica   *replica
 	admission *admission
 	// raft is set once Raft runs: what comes over its port looks at it.
@@ -131,7 +132,7 @@ func New(cfg config.Config, o Options) (*Node, error) {
 	if o.monotonic == nil {
 		o.monotonic = time.Now
 	}
-	n.dog = newWatchdog(cfg.StallLimit, o.monotonic)
+	n.watchdog = watchdog.NewWatchdog(cfg.StallLimit, o.monotonic)
 	n.replica = &replica{complaints: rate.Sometimes{Interval: complaintInterval}}
 	if n.options.Clock == nil {
 		n.options.Clock = time.Now

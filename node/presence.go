@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"holdfast/node/watchdog"
 )
 
 // presence notices that paths no longer lead to what this process has open: somebody has removed, moved or replaced it.
@@ -154,7 +156,7 @@ func (p *presence) close() error {
 // watchDirectory tells the watchdog at intervals whether the data directory is what it was, until ctx ends. A look that
 // hangs is a disk that hangs.
 func (n *Node) watchDirectory(ctx context.Context) error {
-	ticker := time.NewTicker(n.dog.period)
+	ticker := time.NewTicker(n.watchdog.Period)
 	defer ticker.Stop()
 	for {
 		select {
@@ -162,9 +164,9 @@ func (n *Node) watchDirectory(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		number := n.dog.begin(onDisk, "looking at the data directory")
+		number := n.watchdog.Begin(watchdog.OnDisk, "looking at the data directory")
 		err := n.dir.presence.check()
-		n.dog.end(number)
-		n.dog.directory(err)
+		n.watchdog.End(number)
+		n.watchdog.Directory(err)
 	}
 }

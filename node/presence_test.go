@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/node/config"
+	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -69,7 +70,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 				if err := how.do(dir); err != nil {
 					t.Fatal(err)
 				}
-				c.eventually("stepping out", old.cfg.StallLimit, func() bool { return old.dog.check() != nil })
+				c.eventually("stepping out", old.cfg.StallLimit, func() bool { return old.watchdog.Check() != nil })
 				next := c.leader(within, old)
 				c.mustOpen(next, time.Second)
 				c.says(old, "directory", "while the node runs")
@@ -125,8 +126,8 @@ func TestADirectoryThatIsLeftAlone(t *testing.T) {
 		}
 		c.stop()
 		for _, n := range c.nodes {
-			if got := n.dog.stats(); got.stalled[onDirectory] != 0 {
-				t.Errorf("%s: the directory was found to be gone %d times", n.name, got.stalled[onDirectory])
+			if got := n.watchdog.Stats(); got.Stalled[watchdog.OnDirectory] != 0 {
+				t.Errorf("%s: the directory was found to be gone %d times", n.name, got.Stalled[watchdog.OnDirectory])
 			}
 		}
 	})

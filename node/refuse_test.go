@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/watchdog"
 	"holdfast/session"
 )
 
@@ -198,7 +199,7 @@ func (brokenLogs) StoreLogs([]*raft.Log) error { return errDiskFull }
 
 func TestAFailedWriteEndsTheNode(t *testing.T) {
 	told := make(chan error, 2)
-	g := &guardedStore{logs: brokenLogs{}, path: "/somewhere", fatal: func(err error) { told <- err }, dog: newWatchdog(time.Second, time.Now)}
+	g := &guardedStore{logs: brokenLogs{}, path: "/somewhere", fatal: func(err error) { told <- err }, dog: watchdog.NewWatchdog(time.Second, time.Now)}
 	returned := make(chan struct{})
 	go func() {
 		_ = g.StoreLogs(nil) // held for good: Raft must not go on after a write of unknown outcome

@@ -124,7 +124,7 @@ func (n *Node) judge(reported session.StateDigest, found session.Comparison) {
 // another leader if it led; roles end, and so do the clients' streams. What is left are its status, metrics and health, which say why.
 // When it is started again on the same directory it is compared again, and steps out again if the difference is on its disk.
 func (n *Node) stepOut(why error) {
-	n.dog.leave(why)
+	n.watchdog.Leave(why)
 	n.consensus.layer.Leave()
 	n.server.StepOut()
 	n.client.EndStreams()

@@ -147,7 +147,7 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 					t.Error(err)
 				}
 				c.start(n)
-				c.eventually("it hears of the leader", 20*time.Second, func() bool { return n.serves() == nil || n.dog.check() != nil })
+				c.eventually("it hears of the leader", 20*time.Second, func() bool { return n.serves() == nil || n.watchdog.Check() != nil })
 				c.steppedOut(n)
 
 				c.kill(n)
@@ -234,7 +234,7 @@ func TestReplicasThatAllDifferRaiseTheAlarm(t *testing.T) {
 		heal()
 		time.Sleep(20 * time.Second)
 		for _, n := range c.nodes {
-			if err := n.dog.check(); err != nil || !n.replica.stats().apart {
+			if err := n.watchdog.Check(); err != nil || !n.replica.stats().apart {
 				t.Errorf("%s, of three that differ, has stepped out: %v; %+v", n.name, err, n.replica.stats())
 			}
 		}

@@ -25,7 +25,7 @@ func (n *Node) roles(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var err error
 		switch {
-		case n.dog.check() != nil:
+		case n.watchdog.Check() != nil:
 			n.awaitEnd(ctx)
 		case n.consensus.raft.State() == raft.Leader:
 			err = n.lead(ctx)
@@ -155,7 +155,7 @@ func (n *Node) beginTerm(ctx context.Context) (session.Result, error) {
 func (n *Node) watchLeadership(ctx context.Context) {
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
-	for n.consensus.raft.State() == raft.Leader && n.dog.check() == nil {
+	for n.consensus.raft.State() == raft.Leader && n.watchdog.Check() == nil {
 		select {
 		case <-n.consensus.watch.changed:
 		case <-ticker.C:
@@ -215,7 +215,7 @@ func (n *Node) watchLeader(ctx context.Context, id raft.ServerID) {
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
 	for {
-		if _, now := n.consensus.raft.LeaderWithID(); now != id || n.dog.check() != nil {
+		if _, now := n.consensus.raft.LeaderWithID(); now != id || n.watchdog.Check() != nil {
 			return
 		}
 		select {

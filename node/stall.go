@@ -11,6 +11,7 @@ import (
 
 	"holdfast/fsm"
 	"holdfast/learner"
+	"holdfast/node/watchdog"
 	"holdfast/session"
 )
 
@@ -27,24 +28,24 @@ import (
 // promises dropped where they must be (S5). If nobody has taken its leadership meanwhile, it hands it over: what has held
 // it up may do so again.
 func (n *Node) watch(ctx context.Context) error {
-	ticker := time.NewTicker(n.dog.period)
+	ticker := time.NewTicker(n.watchdog.Period)
 	defer ticker.Stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	var handing atomic.Bool
-	n.dog.start()
+	n.watchdog.Start()
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil
 		}
-		found := n.dog.look()
+		found := n.watchdog.Look()
 		n.obey(found)
-		if found.paused > 0 {
-			n.logger.Warn("the process did not run", "late", found.paused, "limit", n.dog.limit)
+		if found.Paused > 0 {
+			n.logger.Warn("the process did not run", "late", found.Paused, "limit", n.watchdog.Limit)
 		}
-		if found.paused > 0 && n.consensus.raft.State() == raft.Leader && handing.CompareAndSwap(false, true) {
+		if found.Paused > 0 && n.consensus.raft.State() == raft.Leader && handing.CompareAndSwap(false, true) {
 			wg.Go(func() {
 				defer handing.Store(false)
 				n.stepAside(ctx)
@@ -54,26 +55,26 @@ func (n *Node) watch(ctx context.Context) error {
 }
 
 // obey steps out and comes back.
-func (n *Node) obey(f finding) {
-	for _, s := range f.ended {
-		if s.reason == onDirectory {
-			n.logger.Warn("the data directory is back", "was", s.doing, "lasted", s.lasted)
+func (n *Node) obey(f watchdog.Finding) {
+	for _, s := range f.Ended {
+		if s.Reason == watchdog.OnDirectory {
+			n.logger.Warn("the data directory is back", "was", s.Doing, "lasted", s.Lasted)
 			continue
 		}
-		n.logger.Warn("stall is over", "reason", s.reason, "doing", s.doing, "lasted", s.lasted)
+		n.logger.Warn("stall is over", "reason", s.Reason, "doing", s.Doing, "lasted", s.Lasted)
 	}
-	for _, s := range f.began {
-		if s.reason == onDirectory {
-			n.logger.Error("the data directory is not what it was, and the node steps out", "error", s.doing)
+	for _, s := range f.Began {
+		if s.Reason == watchdog.OnDirectory {
+			n.logger.Error("the data directory is not what it was, and the node steps out", "error", s.Doing)
 			continue
 		}
-		n.logger.Error("the node stalls and steps out until this ends", "reason", s.reason, "doing", s.doing,
-			"lasted", s.lasted, "limit", n.dog.limit)
+		n.logger.Error("the node stalls and steps out until this ends", "reason", s.Reason, "doing", s.Doing,
+			"lasted", s.Lasted, "limit", n.watchdog.Limit)
 	}
 	switch {
-	case len(f.began) > 0:
+	case len(f.Began) > 0:
 		n.consensus.layer.Suspend()
-	case len(f.ended) > 0 && n.dog.check() == nil:
+	case len(f.Ended) > 0 && n.watchdog.Check() == nil:
 		n.consensus.layer.Resume()
 	}
 }
@@ -81,7 +82,7 @@ func (n *Node) obey(f finding) {
 // stepAside hands leadership over after the process did not run.
 func (n *Node) stepAside(ctx context.Context) {
 	n.logger.Warn("handing leadership over, as this process did not run")
-	ctx, cancel := context.WithTimeout(ctx, n.dog.limit)
+	ctx, cancel := context.WithTimeout(ctx, n.watchdog.Limit)
 	defer cancel()
 	if err := n.HandOver(ctx); err != nil && !errors.Is(err, session.ErrNotLeader) && ctx.Err() == nil {
 		n.logger.Warn("leadership was not handed over", "error", err)
@@ -90,9 +91,9 @@ func (n *Node) stepAside(ctx context.Context) {
 
 // awaitEnd waits until the node no longer stalls, or ctx ends.
 func (n *Node) awaitEnd(ctx context.Context) {
-	ticker := time.NewTicker(n.dog.period)
+	ticker := time.NewTicker(n.watchdog.Period)
 	defer ticker.Stop()
-	for n.dog.check() != nil {
+	for n.watchdog.Check() != nil {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -104,7 +105,7 @@ func (n *Node) awaitEnd(ctx context.Context) {
 // serves returns nil when the node serves, or why not. A node that stalls may not be asked for anything else: its state
 // may be locked.
 func (n *Node) serves() error {
-	if err := n.dog.check(); err != nil {
+	if err := n.watchdog.Check(); err != nil {
 		return err
 	}
 	if err := n.admission.check(); err != nil {
@@ -122,7 +123,7 @@ func (n *Node) serves() error {
 // watchedFSM tells the watchdog of each entry that is applied. A snapshot's restoring takes as long as its size wants.
 type watchedFSM struct {
 	*fsm.State
-	dog *watchdog
+	dog *watchdog.Watchdog
 	// anchor has the log go on from the snapshot that was restored; fatal ends the node when it does not.
 	anchor func() error
 	fatal  func(error)
@@ -132,7 +133,7 @@ var _ raft.ConfigurationStore = (*watchedFSM)(nil)
 
 // Apply applies an entry.
 func (w *watchedFSM) Apply(l *raft.Log) any {
-	number := w.dog.begin(onApply, "applying a log entry")
-	defer w.dog.end(number)
+	number := w.dog.Begin(watchdog.OnApply, "applying a log entry")
+	defer w.dog.End(number)
 	return w.State.Apply(l)
 }

@@ -12,6 +12,7 @@ import (
 
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 	"holdfast/transport"
@@ -151,7 +152,7 @@ func TestAFollowerWhoseDiskHangs(t *testing.T) {
 		victim, third := c.others(leads)[0], c.others(leads)[1]
 		victim.disk.hang()
 		c.mustOpen(leads, time.Second)
-		c.eventually("stepping out", 2*victim.cfg.StallLimit, func() bool { return victim.dog.check() != nil })
+		c.eventually("stepping out", 2*victim.cfg.StallLimit, func() bool { return victim.watchdog.Check() != nil })
 		time.Sleep(time.Second)
 		c.says(victim, "disk", "writing the Raft log")
 		streams := victim.streams.Load()
@@ -208,7 +209,7 @@ func TestASlowDiskIsNoStall(t *testing.T) {
 			t.Errorf("%s leads, then %s", leads.name, got.name)
 		}
 		for _, n := range c.nodes {
-			if got := n.dog.stats(); got != (stallStats{}) {
+			if got := n.watchdog.Stats(); got != (watchdog.StallStats{}) {
 				t.Errorf("%s: %+v, want no stall", n.name, got)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -38,9 +39,9 @@ func TestTwoStalls(t *testing.T) {
 		time.Sleep(time.Second)
 		victim.disk.hang()
 		c.mustOpen(leads, time.Second)
-		c.eventually("both stalls", within, func() bool { return victim.dog.stats().stalls == [reasons]bool{true, true} })
+		c.eventually("both stalls", within, func() bool { return victim.watchdog.Stats().Stalls == [watchdog.Reasons]bool{true, true} })
 		victim.disk.release()
-		c.eventually("the end of one", time.Second, func() bool { return victim.dog.stats().stalls == [reasons]bool{false, true} })
+		c.eventually("the end of one", time.Second, func() bool { return victim.watchdog.Stats().Stalls == [watchdog.Reasons]bool{false, true} })
 		c.mustOpen(leads, time.Second)
 		time.Sleep(20 * time.Second)
 		if mine, theirs := victim.consensus.raft.LastIndex(), leads.consensus.raft.LastIndex(); mine >= theirs {
@@ -70,7 +71,7 @@ func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 					defer close(opened)
 					_, _ = c.open(old, 3*time.Second) // it makes the disk hang, and its outcome is open
 				}()
-				c.eventually("the stall is noticed", within, func() bool { return old.dog.check() != nil })
+				c.eventually("the stall is noticed", within, func() bool { return old.watchdog.Check() != nil })
 				old.disk.release()
 				<-opened
 				c.eventually("another tracker", within, func() bool { now := old.tracker.Load(); return now != nil && now != was })

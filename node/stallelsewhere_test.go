@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -35,7 +36,7 @@ func TestAStateMachineThatHangs(t *testing.T) {
 			begun := time.Now()
 			hangs.Store(victim)
 			_, _ = c.open(leads, 5*time.Second)
-			c.eventually("stepping out", within, func() bool { return victim.dog.check() != nil })
+			c.eventually("stepping out", within, func() bool { return victim.watchdog.Check() != nil })
 			next := c.leader(within, victim)
 			c.mustOpen(next, time.Second)
 			if took := time.Since(begun); took > within {
@@ -67,7 +68,7 @@ func TestAProcessThatDidNotRun(t *testing.T) {
 			}
 			n.jump.Add(int64(5 * time.Second))
 			time.Sleep(time.Second)
-			if got := n.dog.stats(); got.paused != 1 || got.stalled != [reasons]uint64{} {
+			if got := n.watchdog.Stats(); got.Paused != 1 || got.Stalled != [watchdog.Reasons]uint64{} {
 				t.Errorf("%s: %+v, want one pause", n.name, got)
 			}
 			if _, body := c.get(n, "/metrics"); !strings.Contains(body, "\nholdfast_node_stalls_total{reason=\"scheduler\"} 1\n") {

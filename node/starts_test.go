@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"holdfast/node/config"
+	"holdfast/node/watchdog"
 	"holdfast/test/bubbles"
 )
 
@@ -230,7 +231,7 @@ func cutShort(cfg config.Config, upTo int) (err error) {
 	if upTo == 0 {
 		return nil
 	}
-	s, err := openStores(d, hclog.NewNullLogger(), &guardedStore{dog: newWatchdog(time.Second, time.Now), fatal: func(error) {}}, nil)
+	s, err := openStores(d, hclog.NewNullLogger(), &guardedStore{dog: watchdog.NewWatchdog(time.Second, time.Now), fatal: func(error) {}}, nil)
 	if err != nil {
 		return err
 	}

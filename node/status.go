@@ -55,7 +55,7 @@ func (n *Node) warning() string {
 	if err := n.replica.warning(); err != nil {
 		all = append(all, err.Error())
 	}
-	if differ := n.admission.agreement.differences(); len(differ) > 0 {
+	if differ := n.admission.agreement.drift(); len(differ) > 0 {
 		all = append(all, "settings differ: "+strings.Join(differ, "; "))
 	}
 	return strings.Join(all, "; ")

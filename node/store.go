@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"holdfast/node/watchdog"
+
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
@@ -187,7 +189,7 @@ type guardedStore struct {
 	fatal    func(error)
 	released <-chan struct{}
 	// dog watches how long writes take.
-	dog *watchdog
+	dog *watchdog.Watchdog
 	// writes counts the batches of entries that were written: each is one transaction, and two syncs, of bbolt.
 	writes atomic.Uint64
 }
@@ -196,9 +198,9 @@ type guardedStore struct {
 // or an entry that is not on disk. The caller's goroutine is held while the node stops, and ends when Raft is to: its
 // deferred calls run, which is all that Raft's Shutdown waits for.
 func (g *guardedStore) guard(doing string, write func() error) error {
-	number := g.dog.begin(onDisk, doing)
+	number := g.dog.Begin(watchdog.OnDisk, doing)
 	err := write()
-	g.dog.end(number)
+	g.dog.End(number)
 	if err == nil {
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestAClusterGrows(t *testing.T) {
 		}
 		time.Sleep(2 * complaintInterval)
 		for _, n := range c.nodes {
-			if found := n.differences(); len(found) > 0 {
+			if found := n.drift(); len(found) > 0 {
 				t.Errorf("%s: %q", n.name, found)
 			}
 		}

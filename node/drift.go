@@ -19,9 +19,9 @@ func raftAddress(s raft.Server) string {
 	return address
 }
 
-// differences says of which nodes Raft's newest configuration and this node's peers do not say the same, and what to do; nothing while there
+// drift says of which nodes Raft's newest configuration and this node's peers do not say the same, and what to do; nothing while there
 // is no configuration. Peers are what an operator changes, and Raft does not read them: without a word he would believe them.
-func (n *Node) differences() []string {
+func (n *Node) drift() []string {
 	members := map[session.Node]string{}
 	for _, s := range n.servers() {
 		if node, _, err := nodeOfServer(s.ID); err == nil {
@@ -49,9 +49,9 @@ func (n *Node) differences() []string {
 	return found
 }
 
-// tellDifferences logs the differences unless they are those that were told last, and returns what has been told now.
-func (n *Node) tellDifferences(told string) string {
-	now := strings.Join(n.differences(), "; ")
+// tellDrift logs the differences unless they are those that were told last, and returns what has been told now.
+func (n *Node) tellDrift(told string) string {
+	now := strings.Join(n.drift(), "; ")
 	switch now {
 	case told:
 	case "":
@@ -67,7 +67,7 @@ func (n *Node) explained(err error) error {
 	if !errors.Is(err, session.ErrNoLeader) {
 		return err
 	}
-	if found := n.differences(); len(found) > 0 {
+	if found := n.drift(); len(found) > 0 {
 		return fmt.Errorf("%w; %s", err, strings.Join(found, "; "))
 	}
 	return err

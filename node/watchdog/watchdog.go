@@ -1,4 +1,4 @@
-package node
+package watchdog
 
 import (
 	"fmt"
@@ -10,16 +10,16 @@ import (
 type reason int
 
 const (
-	// onDisk is a write to Raft's log or to its votes.
-	onDisk reason = iota
-	// onApply is the state machine's applying of an entry.
-	onApply
-	// onDirectory is a data directory that is not what it was: no operation, and it lasts until the directory is back.
-	onDirectory
-	reasons
+	// OnDisk is a write to Raft's log or to its votes.
+	OnDisk reason = iota
+	// OnApply is the state machine's applying of an entry.
+	OnApply
+	// OnDirectory is a data directory that is not what it was: no operation, and it lasts until the directory is back.
+	OnDirectory
+	Reasons
 )
 
-func (r reason) String() string { return [reasons]string{"disk", "apply", "directory"}[r] }
+func (r reason) String() string { return [Reasons]string{"disk", "apply", "directory"}[r] }
 
 // looksPerLimit is how often the watchdog looks while one limit passes.
 const looksPerLimit = 8
@@ -27,8 +27,8 @@ const looksPerLimit = 8
 // operation is something under way that must end soon.
 type operation struct {
 	number uint64
-	reason reason
-	doing  string
+	Reason reason
+	Doing  string
 	// began is when, and late what looks had been late by then.
 	began time.Duration
 	late  lateness
@@ -51,7 +51,7 @@ func (l lateness) plus(late, limit time.Duration) lateness {
 	return l
 }
 
-// watchdog notices that this node stalls: a write or the applying of an entry lasts longer than a limit, or the process
+// Watchdog notices that this node stalls: a write or the applying of an entry lasts longer than a limit, or the process
 // itself does not run. Raft never does: a leader whose disk hangs goes on sending heartbeats and leads for ever, and a
 // follower whose disk hangs goes on answering them, so that a leader without a quorum of disks stays one.
 //
@@ -59,8 +59,8 @@ func (l lateness) plus(late, limit time.Duration) lateness {
 // count: a process that was paused in the middle of a write has not waited for the disk. For looks that are each late by less
 // than a pause an operation is credited with one limit at most, so that a disk which hangs is noticed after three limits and a
 // period also where the process itself is always late. Safe for concurrent use.
-type watchdog struct {
-	limit, period time.Duration
+type Watchdog struct {
+	Limit, Period time.Duration
 	now           func() time.Time
 	base          time.Time
 
@@ -77,48 +77,48 @@ type watchdog struct {
 	lost operation
 	// stalls is the operation of each reason that has lasted longer than the limit, as of the latest look; zero: none.
 	// guarded by mu
-	stalls [reasons]operation
+	stalls [Reasons]operation
 	// stalled counts the stalls, pauses the late looks. guarded by mu
-	stalled [reasons]uint64
+	stalled [Reasons]uint64
 	pauses  uint64
 	// gone is why the node has stepped out for good, nil while it has not. guarded by mu
 	gone error
 }
 
-// newWatchdog returns a watchdog that reads the time from now, whose moments must have a monotonic reading.
-func newWatchdog(limit time.Duration, now func() time.Time) *watchdog {
-	return &watchdog{limit: limit, period: limit / looksPerLimit, now: now, base: now()}
+// NewWatchdog returns a watchdog that reads the time from now, whose moments must have a monotonic reading.
+func NewWatchdog(limit time.Duration, now func() time.Time) *Watchdog {
+	return &Watchdog{Limit: limit, Period: limit / looksPerLimit, now: now, base: now()}
 }
 
 // moment is the time since the watchdog was made.
-func (w *watchdog) moment() time.Duration { return w.now().Sub(w.base) }
+func (w *Watchdog) moment() time.Duration { return w.now().Sub(w.base) }
 
 // overdue is by how much a look is late at a moment. Called with mu held.
-func (w *watchdog) overdue(moment time.Duration) time.Duration {
+func (w *Watchdog) overdue(moment time.Duration) time.Duration {
 	if !w.looks {
 		return 0
 	}
-	return max(0, moment-w.looked-w.period)
+	return max(0, moment-w.looked-w.Period)
 }
 
 // lasted returns how long o has lasted at a moment, when looks have been late by so much. Called with mu held.
-func (w *watchdog) lasted(o operation, moment time.Duration, late lateness) time.Duration {
-	return moment - o.began - (late.paused - o.late.paused) - min(late.slow-o.late.slow, w.limit)
+func (w *Watchdog) lasted(o operation, moment time.Duration, late lateness) time.Duration {
+	return moment - o.began - (late.paused - o.late.paused) - min(late.slow-o.late.slow, w.Limit)
 }
 
-// begin notes that an operation begins now, and returns its number for end.
-func (w *watchdog) begin(r reason, doing string) uint64 {
+// Begin notes that an operation begins now, and returns its number for end.
+func (w *Watchdog) Begin(r reason, doing string) uint64 {
 	moment := w.moment()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.number++
-	late := w.late.plus(w.overdue(moment), w.limit) // a look that is late already counts as one, though it has not come
+	late := w.late.plus(w.overdue(moment), w.Limit) // a look that is late already counts as one, though it has not come
 	w.under = append(w.under, operation{w.number, r, doing, moment, late})
 	return w.number
 }
 
-// end notes that an operation has ended.
-func (w *watchdog) end(number uint64) {
+// End notes that an operation has ended.
+func (w *Watchdog) End(number uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.under {
@@ -129,8 +129,8 @@ func (w *watchdog) end(number uint64) {
 	}
 }
 
-// directory notes what is wrong with the data directory, nil for nothing.
-func (w *watchdog) directory(wrong error) {
+// Directory notes what is wrong with the data directory, nil for nothing.
+func (w *Watchdog) Directory(wrong error) {
 	moment := w.moment()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,45 +139,45 @@ func (w *watchdog) directory(wrong error) {
 		w.lost = operation{}
 	case w.lost.number == 0:
 		w.number++
-		w.lost = operation{number: w.number, reason: onDirectory, doing: wrong.Error(), began: moment, late: w.late}
+		w.lost = operation{number: w.number, Reason: OnDirectory, Doing: wrong.Error(), began: moment, late: w.late}
 	}
 }
 
-// start notes that looks come each period from now on.
-func (w *watchdog) start() {
+// Start notes that looks come each period from now on.
+func (w *Watchdog) Start() {
 	moment := w.moment()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looked, w.looks = moment, true
 }
 
-// finding is what a look has found to be new.
-type finding struct {
-	// began and ended are the operations that have become, or are no longer, a stall; lasted is how long each took so far.
-	began, ended []stall
-	// paused is by how much the look came late, when that is more than the limit.
-	paused time.Duration
+// Finding is what a look has found to be new.
+type Finding struct {
+	// Began and ended are the operations that have become, or are no longer, a stall; lasted is how long each took so far.
+	Began, Ended []stall
+	// Paused is by how much the look came late, when that is more than the limit.
+	Paused time.Duration
 }
 
 type stall struct {
 	operation
-	lasted time.Duration
+	Lasted time.Duration
 }
 
-// look judges what is under way.
-func (w *watchdog) look() finding {
+// Look judges what is under way.
+func (w *Watchdog) Look() Finding {
 	moment := w.moment()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var f finding
-	late := max(0, moment-w.looked-w.period)
-	w.late = w.late.plus(late, w.limit)
-	if late > w.limit {
+	var f Finding
+	late := max(0, moment-w.looked-w.Period)
+	w.late = w.late.plus(late, w.Limit)
+	if late > w.Limit {
 		w.pauses++
-		f.paused = late
+		f.Paused = late
 	}
 	w.looked = moment
-	for r := range reasons {
+	for r := range Reasons {
 		before, after := w.stalls[r], w.stalling(r)
 		if before.number == after.number {
 			continue
@@ -185,11 +185,11 @@ func (w *watchdog) look() finding {
 		w.stalls[r] = after
 		// A disk on which each write stalls is one stall for each write: nothing says that the next will be better.
 		if before.number != 0 {
-			f.ended = append(f.ended, stall{before, w.lasted(before, moment, w.late)})
+			f.Ended = append(f.Ended, stall{before, w.lasted(before, moment, w.late)})
 		}
 		if after.number != 0 {
 			w.stalled[r]++
-			f.began = append(f.began, stall{after, w.lasted(after, moment, w.late)})
+			f.Began = append(f.Began, stall{after, w.lasted(after, moment, w.late)})
 		}
 	}
 	return f
@@ -197,13 +197,13 @@ func (w *watchdog) look() finding {
 
 // stalling returns the oldest operation of a reason if it has lasted longer than the limit at the latest look. Called with mu
 // held.
-func (w *watchdog) stalling(r reason) operation {
-	if r == onDirectory {
+func (w *Watchdog) stalling(r reason) operation {
+	if r == OnDirectory {
 		return w.lost
 	}
 	for _, o := range w.under {
-		if o.reason == r {
-			if w.lasted(o, w.looked, w.late) > w.limit {
+		if o.Reason == r {
+			if w.lasted(o, w.looked, w.late) > w.Limit {
 				return o
 			}
 			break
@@ -220,14 +220,14 @@ type stallError struct {
 }
 
 func (e *stallError) Error() string {
-	if e.reason == onDirectory {
+	if e.reason == OnDirectory {
 		return e.doing
 	}
 	return fmt.Sprintf("stalled: %s has lasted %v", e.doing, e.lasted.Round(time.Millisecond))
 }
 
-// leave notes that the node steps out for good; the first reason stays.
-func (w *watchdog) leave(why error) {
+// Leave notes that the node steps out for good; the first reason stays.
+func (w *Watchdog) Leave(why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.gone == nil {
@@ -235,8 +235,8 @@ func (w *watchdog) leave(why error) {
 	}
 }
 
-// check returns a [stallError] while the node stalls, as of the latest look, and why it has stepped out once it has for good.
-func (w *watchdog) check() error {
+// Check returns a [stallError] while the node stalls, as of the latest look, and why it has stepped out once it has for good.
+func (w *Watchdog) Check() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.gone != nil {
@@ -244,38 +244,38 @@ func (w *watchdog) check() error {
 	}
 	for _, o := range w.stalls {
 		if o.number != 0 {
-			return &stallError{o.reason, o.doing, w.lasted(o, w.looked, w.late)}
+			return &stallError{o.Reason, o.Doing, w.lasted(o, w.looked, w.late)}
 		}
 	}
 	return nil
 }
 
-// waits returns how long the oldest operation under way has lasted.
-func (w *watchdog) waits() time.Duration {
+// Waits returns how long the oldest operation under way has lasted.
+func (w *Watchdog) Waits() time.Duration {
 	moment := w.moment()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.under) == 0 {
 		return 0
 	}
-	return w.lasted(w.under[0], moment, w.late.plus(w.overdue(moment), w.limit))
+	return w.lasted(w.under[0], moment, w.late.plus(w.overdue(moment), w.Limit))
 }
 
-// stallStats are figures of a [watchdog].
-type stallStats struct {
-	// stalls says which reasons stall now.
-	stalls [reasons]bool
-	// stalled counts stalls since the start, paused the times the process did not run.
-	stalled [reasons]uint64
-	paused  uint64
+// StallStats are figures of a [watchdog].
+type StallStats struct {
+	// Stalls says which reasons stall now.
+	Stalls [Reasons]bool
+	// Stalled counts stalls since the start, paused the times the process did not run.
+	Stalled [Reasons]uint64
+	Paused  uint64
 }
 
-func (w *watchdog) stats() stallStats {
+func (w *Watchdog) Stats() StallStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := stallStats{stalled: w.stalled, paused: w.pauses}
+	s := StallStats{Stalled: w.stalled, Paused: w.pauses}
 	for r, o := range w.stalls {
-		s.stalls[r] = o.number != 0
+		s.Stalls[r] = o.number != 0
 	}
 	return s
 }
