@@ -6,7 +6,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // arrived handles what a connection tells. A connection that was dropped meanwhile has nothing to say any more.
@@ -45,7 +45,7 @@ func (l *loop) received(c *conn, msg *holdfastv1.ServerMessage) {
 	case *holdfastv1.ServerMessage_Upgraded:
 		answer(c, m.Upgraded, func(r *request, b *upgradeBody) { l.upgraded(c, r, b.h, m.Upgraded) })
 	case *holdfastv1.ServerMessage_Failed:
-		answer(c, m.Failed, func(r *request, _ requestBody) { l.failed(c, r, transport.FailedError(m.Failed)) })
+		answer(c, m.Failed, func(r *request, _ requestBody) { l.failed(c, r, wire.FailedError(m.Failed)) })
 	case *holdfastv1.ServerMessage_Gone:
 		l.gone(m.Gone)
 	case *holdfastv1.ServerMessage_Moved:
@@ -78,7 +78,7 @@ func answer[B any](c *conn, m interface{ GetSeq() uint64 }, then func(*request, 
 func (l *loop) holds(h *held) bool { return l.sessions[h.s.id] == h }
 
 func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
-	g, err := transport.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
+	g, err := wire.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
 	switch {
 	case err != nil:
 		l.openRefused(c, r, call, err)
@@ -122,7 +122,7 @@ func (l *loop) resumed(c *conn, r *request, b *resumeBody, m *holdfastv1.Resumed
 		c.stray = true
 		return
 	}
-	g, err := transport.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
+	g, err := wire.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
 	if err != nil {
 		l.resumeRefused(c, r, b, err)
 		return
@@ -298,7 +298,7 @@ func (l *loop) closeRefused(c *conn, r *request, h *held, err error) {
 func (l *loop) gone(m *holdfastv1.Gone) {
 	certificates := make(map[session.ID]*session.Certificate, len(m.GetCertificate()))
 	for _, p := range m.GetCertificate() {
-		if cert, err := transport.CertificateFrom(p); err == nil { // one out of range is as good as none
+		if cert, err := wire.CertificateFrom(p); err == nil { // one out of range is as good as none
 			certificates[cert.ID] = &cert
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // Defaults of [Config].
@@ -107,8 +107,8 @@ func (cfg Config) complete() (Config, error) {
 	if cfg.InFlight > FailInFlight {
 		errs = append(errs, &session.FieldError{Field: "in flight", Limit: "RepeatInFlight or FailInFlight"})
 	}
-	if cfg.Principal != "" && !transport.ValidPrincipal(cfg.Principal) {
-		errs = append(errs, &session.FieldError{Field: "principal", Limit: transport.PrincipalLimit()})
+	if cfg.Principal != "" && !wire.ValidPrincipal(cfg.Principal) {
+		errs = append(errs, &session.FieldError{Field: "principal", Limit: wire.PrincipalLimit()})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Config{}, err

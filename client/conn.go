@@ -11,7 +11,8 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/dial"
+	"holdfast/transport/wire"
 )
 
 const (
@@ -90,7 +91,7 @@ func (l *loop) tell(ctx context.Context, a arrival) {
 
 // serve runs the stream until it ends; the error is never nil.
 func (l *loop) serve(ctx context.Context, c *conn) error {
-	cc, err := transport.DialClient(c.address, transport.DialOptions{Dial: l.cfg.Dial, Principal: l.cfg.Principal})
+	cc, err := dial.Client(c.address, dial.Options{Dial: l.cfg.Dial, Principal: l.cfg.Principal})
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func reason(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("node ended the connection")
 	}
-	if domain := transport.Domain(err); domain != err { //nolint:errorlint // asks whether Domain found something to say
+	if domain := wire.Domain(err); domain != err { //nolint:errorlint // asks whether Domain found something to say
 		return domain
 	}
 	return errors.New(status.Convert(err).Message())

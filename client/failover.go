@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/dial"
+	"holdfast/transport/wire"
 )
 
 // unary makes a call at one endpoint after the other, with a back-off after each round, until one of them decides it or
@@ -94,7 +95,7 @@ func (c *Client) attempt(ctx context.Context, address string, call func(context.
 		c.mu.Unlock()
 		return nil
 	}
-	domain := transport.Domain(err)
+	domain := wire.Domain(err)
 	switch code := status.Code(err); {
 	case errors.Is(domain, session.ErrOutcomeUnknown), judge(domain) == final:
 		return domain
@@ -117,7 +118,7 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 	cc := c.conns[address]
 	if cc == nil {
 		var err error
-		if cc, err = transport.DialClient(address, transport.DialOptions{
+		if cc, err = dial.Client(address, dial.Options{
 			Dial: c.cfg.Dial, Principal: c.cfg.Principal, Heard: func(state session.NodeState) { c.seen.note(state.Index) },
 		}); err != nil {
 			return nil, err

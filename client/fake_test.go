@@ -17,7 +17,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // fakeCluster answers as a cluster would whose log is a mutex. Its nodes can be told to misbehave.
@@ -226,7 +226,7 @@ func (n *fakeNode) jeopardyEnded() {
 
 // find returns a living session, or why there is none. The caller holds mu.
 func (c *fakeCluster) find(p *holdfastv1.Token) (*fakeSession, error) {
-	t, err := transport.TokenFrom(p)
+	t, err := wire.TokenFrom(p)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func (c *fakeCluster) expire(id session.ID) {
 		cert = c.end(id, session.CauseExpired)
 	})
 	s.push(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: &holdfastv1.Gone{
-		Ids: []uint64{uint64(id)}, Cause: holdfastv1.Cause_CAUSE_EXPIRED, Certificate: []*holdfastv1.Certificate{transport.CertificateProto(cert)},
+		Ids: []uint64{uint64(id)}, Cause: holdfastv1.Cause_CAUSE_EXPIRED, Certificate: []*holdfastv1.Certificate{wire.CertificateProto(cert)},
 	}}})
 }
 

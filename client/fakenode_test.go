@@ -11,7 +11,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 func (n *fakeNode) Connect(g grpc.BidiStreamingServer[holdfastv1.ClientMessage, holdfastv1.ServerMessage]) error {
@@ -63,7 +63,7 @@ func (n *fakeNode) handle(s *fakeStream, m *holdfastv1.ClientMessage) []*holdfas
 		return nil
 	}
 	if err != nil {
-		answer = &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: transport.FailedProto(seq, err)}}
+		answer = &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}}
 	}
 	answer.State = n.stateProto()
 	return []*holdfastv1.ServerMessage{answer}
@@ -138,7 +138,7 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 			safe = nil
 		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
-			Seq: m.Open.GetSeq(), Session: transport.SessionProto(held.Session), Token: fakeToken(held), SafeFor: safe,
+			Seq: m.Open.GetSeq(), Session: wire.SessionProto(held.Session), Token: fakeToken(held), SafeFor: safe,
 		}}}, nil
 	case *holdfastv1.ClientMessage_Resume:
 		held, err := n.resume(s, m.Resume)
@@ -151,7 +151,7 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 		}
 		c.promising(held.ID, safe)
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
-			Seq: m.Resume.GetSeq(), Session: transport.SessionProto(held.Session), Token: fakeToken(held), SafeFor: transport.PromiseProto(safe),
+			Seq: m.Resume.GetSeq(), Session: wire.SessionProto(held.Session), Token: fakeToken(held), SafeFor: wire.PromiseProto(safe),
 		}}}, nil
 	case *holdfastv1.ClientMessage_Touch:
 		return n.touch(s, m.Touch), nil
@@ -163,7 +163,7 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 		safe := promised(held.Timeout)
 		c.promising(held.ID, safe)
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{Upgraded: &holdfastv1.Upgraded{
-			Seq: m.Upgrade.GetSeq(), Session: transport.SessionProto(held.Session), Token: fakeToken(held), SafeFor: transport.PromiseProto(safe),
+			Seq: m.Upgrade.GetSeq(), Session: wire.SessionProto(held.Session), Token: fakeToken(held), SafeFor: wire.PromiseProto(safe),
 		}}}, nil
 	case *holdfastv1.ClientMessage_Close:
 		if err := n.close(m.Close.GetToken()); err != nil {
@@ -183,7 +183,7 @@ func credentialOf(id session.ID) session.Credential {
 }
 
 func fakeToken(s *fakeSession) *holdfastv1.Token {
-	return transport.TokenProto(session.Token{ID: s.ID, Credential: credentialOf(s.ID), Attachment: s.Attachment, Local: s.Local})
+	return wire.TokenProto(session.Token{ID: s.ID, Credential: credentialOf(s.ID), Attachment: s.Attachment, Local: s.Local})
 }
 
 func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, repeat bool, err error) {
@@ -256,7 +256,7 @@ func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerM
 			err = session.MovedTo(held.Session)
 		}
 		if err != nil {
-			answer.Failures = append(answer.Failures, &holdfastv1.TouchFailure{Id: uint64(id), Error: transport.Detail(err)})
+			answer.Failures = append(answer.Failures, &holdfastv1.TouchFailure{Id: uint64(id), Error: wire.Detail(err)})
 			continue
 		}
 		smallest = minPositive(smallest, held.Timeout)
@@ -270,7 +270,7 @@ func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerM
 		n.c.promising(id, safe)
 	}
 	if smallest > 0 {
-		answer.SafeFor = transport.PromiseProto(safe)
+		answer.SafeFor = wire.PromiseProto(safe)
 	}
 	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}}
 }

@@ -13,7 +13,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/gate"
 )
 
 const herdTimeout = 10 * time.Second
@@ -52,7 +52,7 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 	bubbles.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		cluster, sessions := newHerdCluster(t, trial.clients, transport.GateConfig{Resumes: trial.resumes, Touches: 50 * trial.resumes})
+		cluster, sessions := newHerdCluster(t, trial.clients, gate.Config{Resumes: trial.resumes, Touches: 50 * trial.resumes})
 		defer cluster.stop()
 		for _, n := range cluster.nodes {
 			n.flood(trial)
@@ -87,7 +87,7 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 		o.allowed = trial.resumes + trial.resumes/10
 		for _, n := range cluster.nodes {
 			o.asked += n.asked
-			o.touches += n.gate.Refused()[transport.Touches][transport.OfNode]
+			o.touches += n.gate.Refused()[gate.Touches][gate.OfNode]
 			from := 0
 			for i, at := range n.admitted {
 				for at-n.admitted[from] >= time.Second {

@@ -16,7 +16,7 @@ import (
 	"holdfast/leader"
 	"holdfast/learner"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/gate"
 )
 
 // What the herd's cluster takes for an entry, and how many moves one holds: 24,000 in a second. A node on a real disk, busy with nothing
@@ -39,14 +39,14 @@ type herdCluster struct {
 	index     uint64          // of the newest entry; of one goroutine at a time: first who opens, then commit
 	ctx       context.Context //nolint:containedctx // the cluster's life
 	cancel    context.CancelFunc
-	gate      transport.GateConfig
+	gate      gate.Config
 	ended     sync.WaitGroup
 }
 
 // herdNode is a node that lives. gate is what every resume and touch passes, as on the client port.
 type herdNode struct {
 	server *learner.Server
-	gate   *transport.Gate
+	gate   *gate.Gate
 	// admitted are the moments at which resumes were admitted; asked counts all of them. Of the goroutine that drives the herd.
 	admitted []time.Duration
 	asked    int
@@ -57,11 +57,11 @@ func (n *herdNode) flood(trial herdTrial) {
 	now := time.Now()
 	for i := range trial.flood {
 		p := n.gate.Places(herdVisitor(), 1)
-		_ = p.Admit(now, transport.Arrival{Kind: transport.Resumes, Session: session.ID(i + 1)})
+		_ = p.Admit(now, gate.Arrival{Kind: gate.Resumes, Session: session.ID(i + 1)})
 		defer p.Leave()
 	}
 	for range trial.calls {
-		_ = n.gate.Admit(now, transport.Resumes, 1, herdVisitor())
+		_ = n.gate.Admit(now, gate.Resumes, 1, herdVisitor())
 	}
 }
 
@@ -74,7 +74,7 @@ func herdAddress(n session.Node) string { return fmt.Sprintf("n%d:7400", n) }
 
 // newHerdCluster returns a cluster of three nodes that has so many sessions, each node's share, and of which node 3 has just
 // died. The test defers stop.
-func newHerdCluster(t *testing.T, sessions int, gate transport.GateConfig) (*herdCluster, []session.Session) {
+func newHerdCluster(t *testing.T, sessions int, gate gate.Config) (*herdCluster, []session.Session) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &herdCluster{
@@ -115,7 +115,7 @@ func (c *herdCluster) begin(n session.Node) {
 		Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
 	}, v)
 	c.state.Observe(s)
-	c.nodes[n] = &herdNode{server: s, gate: transport.NewGate(c.gate)}
+	c.nodes[n] = &herdNode{server: s, gate: gate.New(c.gate)}
 	c.ended.Go(func() { _ = s.Run(c.ctx) })
 	c.link(c.ctx, n, s)
 }
@@ -235,8 +235,8 @@ func (l herdLeaderEnd) Send(m session.LeaderMessage) error    { return herdGive(
 func (l herdLeaderEnd) Recv() (session.LearnerMessage, error) { return herdTake(l.ctx, l.up) }
 func (l herdLearnerEnd) Send(m session.LearnerMessage) error  { return herdGive(l.ctx, l.up, m) }
 func (l herdLearnerEnd) Recv() (session.LeaderMessage, error) { return herdTake(l.ctx, l.down) }
-func herdVisitor() transport.Visitor {
-	return transport.Visitor{Address: netip.MustParseAddr("192.0.2.1")}
+func herdVisitor() gate.Visitor {
+	return gate.Visitor{Address: netip.MustParseAddr("192.0.2.1")}
 }
 
 func herdGive[M any](ctx context.Context, to chan<- M, m M) error {

@@ -13,7 +13,8 @@ import (
 	"holdfast/fsm"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/gate"
+	"holdfast/transport/wire"
 )
 
 // herdTrip is how long a message takes one way.
@@ -55,7 +56,7 @@ type herdConn struct {
 	client *herdClient
 	conn   *conn
 	node   *herdNode
-	places *transport.Places
+	places *gate.Places
 	serves session.Connection
 }
 
@@ -188,7 +189,7 @@ func (hc *herdConn) failed(seq uint64, err error) {
 		unheard.RetryAfter = 0
 		err = &unheard
 	}
-	hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: transport.FailedProto(seq, err)}})
+	hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}})
 }
 
 // receive is what the client port does with a message.
@@ -196,22 +197,22 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 	h, now := hc.client.h, time.Now()
 	switch m := m.GetMessage().(type) {
 	case *holdfastv1.ClientMessage_Touch:
-		if err := hc.places.Admit(now, transport.Arrival{Kind: transport.Touches}); err != nil {
+		if err := hc.places.Admit(now, gate.Arrival{Kind: gate.Touches}); err != nil {
 			hc.failed(m.Touch.GetSeq(), err)
 			return
 		}
 		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{
-			Seq: m.Touch.GetSeq(), SafeFor: transport.PromiseProto(hc.serves.Touch(nil).SafeFor),
+			Seq: m.Touch.GetSeq(), SafeFor: wire.PromiseProto(hc.serves.Touch(nil).SafeFor),
 		}}})
 	case *holdfastv1.ClientMessage_Resume:
 		seq := m.Resume.GetSeq()
 		hc.node.asked++
-		token, err := transport.TokenFrom(m.Resume.GetToken())
+		token, err := wire.TokenFrom(m.Resume.GetToken())
 		if err != nil {
 			h.t.Error(err)
 			return
 		}
-		if err := hc.places.Admit(now, transport.Arrival{Kind: transport.Resumes, Session: token.ID}); err != nil {
+		if err := hc.places.Admit(now, gate.Arrival{Kind: gate.Resumes, Session: token.ID}); err != nil {
 			hc.failed(seq, err)
 			return
 		}
@@ -224,7 +225,7 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 					return
 				}
 				hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
-					Seq: seq, Session: transport.SessionProto(g.Session), Token: transport.TokenProto(g.Token), SafeFor: transport.PromiseProto(g.SafeFor),
+					Seq: seq, Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor),
 				}}})
 			})
 		}()
@@ -237,7 +238,7 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 func (hc *herdConn) Gone(c session.Certificate) {
 	hc.client.h.tell(func() {
 		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: &holdfastv1.Gone{
-			Ids: []uint64{uint64(c.ID)}, Cause: holdfastv1.Cause_CAUSE_EXPIRED, Certificate: []*holdfastv1.Certificate{transport.CertificateProto(c)},
+			Ids: []uint64{uint64(c.ID)}, Cause: holdfastv1.Cause_CAUSE_EXPIRED, Certificate: []*holdfastv1.Certificate{wire.CertificateProto(c)},
 		}}})
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // Upgraded is a session that has become global.
@@ -37,14 +37,14 @@ func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, e
 	err := c.atHome(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
 		sent, before := c.clock.look()
 		var node peer.Peer
-		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: transport.TokenProto(t)}, grpc.Peer(&node))
+		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: wire.TokenProto(t)}, grpc.Peer(&node))
 		if err != nil {
 			if t.Local { // of a global one nothing is changed
 				asked.refused(&node, err)
 			}
 			return err
 		}
-		g, err := transport.GrantFrom(answer.GetSession(), answer.GetToken(), answer.GetSafeFor())
+		g, err := wire.GrantFrom(answer.GetSession(), answer.GetToken(), answer.GetSafeFor())
 		u = Upgraded{Session: g.Session, Token: g.Token}
 		if _, suspensions := c.clock.look(); g.SafeFor >= 0 && suspensions == before { // else S5
 			u.SafeUntil = sent.Add(g.SafeFor)
@@ -64,7 +64,7 @@ type fate struct {
 
 // refused notes the error of a request, and the node that it was sent to, if any.
 func (f *fate) refused(node *peer.Peer, err error) {
-	if node.Addr != nil && !answered(err) || errors.Is(transport.Domain(err), session.ErrOutcomeUnknown) {
+	if node.Addr != nil && !answered(err) || errors.Is(wire.Domain(err), session.ErrOutcomeUnknown) {
 		f.unknown = true // whatever other nodes say of it
 	}
 }
@@ -81,7 +81,7 @@ func (f *fate) end(ctx context.Context, err error) error {
 func answered(err error) bool {
 	code := status.Code(err)
 	if code == codes.Unavailable {
-		return transport.Domain(err) != err //nolint:errorlint // asks whether the status carried a reason
+		return wire.Domain(err) != err //nolint:errorlint // asks whether the status carried a reason
 	}
 	return code != codes.DeadlineExceeded && code != codes.Canceled
 }

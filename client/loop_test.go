@@ -10,7 +10,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // A touch may have been served before a session was attached on its stream: its answer says nothing of that session.
@@ -112,7 +112,7 @@ func TestClosedBySomebodyElse(t *testing.T) {
 		var cert session.Certificate
 		c.set(func() { cert = c.end(s.ID(), session.CauseClosed) })
 		c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: &holdfastv1.Gone{
-			Ids: []uint64{uint64(s.ID())}, Cause: holdfastv1.Cause_CAUSE_CLOSED, Certificate: []*holdfastv1.Certificate{transport.CertificateProto(cert)},
+			Ids: []uint64{uint64(s.ID())}, Cause: holdfastv1.Cause_CAUSE_CLOSED, Certificate: []*holdfastv1.Certificate{wire.CertificateProto(cert)},
 		}}})
 		<-s.Done()
 		if e, ok := errors.AsType[*session.ExpiredError](s.Err()); !ok || e.Certificate == nil || e.Certificate.Cause != session.CauseClosed {

@@ -15,35 +15,35 @@ import (
 	"holdfast/test/bubbles"
 )
 
-// gate is what a callback blocks at once it is shut.
-type gate struct {
+// barrier is what a callback blocks at once it is shut.
+type barrier struct {
 	shut    atomic.Bool
 	reached atomic.Bool
 	opened  chan struct{}
 }
 
-func newGate() *gate { return &gate{opened: make(chan struct{})} }
+func newBarrier() *barrier { return &barrier{opened: make(chan struct{})} }
 
-func (g *gate) pass() {
+func (g *barrier) pass() {
 	if g.shut.Load() {
 		g.reached.Store(true)
 		<-g.opened
 	}
 }
 
-// Write makes a gate the output of a logger.
-func (g *gate) Write(b []byte) (int, error) {
+// Write makes a barrier the output of a logger.
+func (g *barrier) Write(b []byte) (int, error) {
 	g.pass()
 	return len(b), nil
 }
 
 // I3: what the application gives to the client may hold up the client's loop, and never a context.
 func TestAContextEndsOnTimeWhateverBlocksTheLoop(t *testing.T) {
-	blocks := map[string]func(*Config, *gate){
-		"logger": func(cfg *Config, g *gate) {
+	blocks := map[string]func(*Config, *barrier){
+		"logger": func(cfg *Config, g *barrier) {
 			cfg.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: g})
 		},
-		"OnNode": func(cfg *Config, g *gate) {
+		"OnNode": func(cfg *Config, g *barrier) {
 			cfg.OnNode = func(string, session.NodeState) { g.pass() }
 		},
 	}
@@ -52,7 +52,7 @@ func TestAContextEndsOnTimeWhateverBlocksTheLoop(t *testing.T) {
 			bubbles.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 2)
 				cfg := Config{Endpoints: c.endpoints(1, 1), Dial: c.dial}
-				g := newGate()
+				g := newBarrier()
 				block(&cfg, g)
 				cl := newClientWith(t, cfg)
 				t.Cleanup(func() { close(g.opened) }) // before the client is closed, which waits for its loop

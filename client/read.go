@@ -11,7 +11,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 const (
@@ -76,7 +76,7 @@ func (r *reading[T]) ask(ctx context.Context, cc *grpc.ClientConn) error {
 	if a.err == nil || answered(a.err) { // else what a node said before is the last that was heard
 		r.last = a
 	}
-	r.noteBehind(transport.Domain(a.err))
+	r.noteBehind(wire.Domain(a.err))
 	return a.err
 }
 
@@ -90,9 +90,9 @@ func (r *reading[T]) once(ctx context.Context, cc *grpc.ClientConn) readAnswer[T
 	o := session.ReadOptions{AllowReadOnly: r.c.cfg.ReadOnly, Seen: r.c.seen.demand()}
 	shown, p, err := r.call(ctx, cc, o)
 	if err != nil {
-		return readAnswer[T]{state: transport.StateOf(err), err: err}
+		return readAnswer[T]{state: wire.StateOf(err), err: err}
 	}
-	a := readAnswer[T]{shown: shown, state: transport.StateFrom(p)}
+	a := readAnswer[T]{shown: shown, state: wire.StateFrom(p)}
 	if one, ok := any(shown).(Found); !ok || !one.local() {
 		a.err = notOlder(a.state, o.Seen)
 	}

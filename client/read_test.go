@@ -13,7 +13,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // isIn sets what a node says of itself from now on.
@@ -232,7 +232,7 @@ func TestN4LocalSessionsAreTheirNodesToShow(t *testing.T) {
 		c := &Client{seen: new(seen)}
 		c.seen.note(10)
 		r := &reading[Found]{c: c, call: func(context.Context, *grpc.ClientConn, session.ReadOptions) (Found, *holdfastv1.NodeState, error) {
-			return tt.found, transport.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5}), nil
+			return tt.found, wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5}), nil
 		}}
 		if a := r.once(t.Context(), nil); !errors.Is(a.err, tt.want) {
 			t.Errorf("%s: got %v, want %v", name, a.err, tt.want)
@@ -318,7 +318,7 @@ func TestN4ResumesSayWhatWasSeen(t *testing.T) {
 	if got := m.GetResume().GetSeenIndex(); got != 7 {
 		t.Errorf("resume says %d was seen, want 7", got)
 	}
-	l.heardOf(c, transport.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 9}))
+	l.heardOf(c, wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 9}))
 	if got := (&resumeBody{h: h}).message(l, 2).GetResume().GetSeenIndex(); got != 9 {
 		t.Errorf("resume says %d was seen, want 9", got)
 	}

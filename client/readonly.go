@@ -8,7 +8,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // How a client that allows it stays at a read-only node (N5). The connection becomes the present one without having served
@@ -24,7 +24,7 @@ func (l *loop) readOnly(c *conn) bool {
 
 // heardOf takes what the node of c says of itself with a message, before the message itself.
 func (l *loop) heardOf(c *conn, p *holdfastv1.NodeState) {
-	state := transport.StateFrom(p)
+	state := wire.StateFrom(p)
 	if state.Node == 0 {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // O2: what an open finds that repeats another one of the caller's is attached to the node that took the first. The client has to resume it.
@@ -97,8 +97,8 @@ func (l *loop) answerOpen(c *conn, r *request, s session.Session, promised time.
 	c.take(r.seq)
 	s.Timeout = 10 * time.Second
 	l.opened(c, r, r.body.(*openBody).call, &holdfastv1.Opened{
-		Session: transport.SessionProto(s), SafeFor: transport.PromiseProto(promised),
-		Token: transport.TokenProto(session.Token{ID: s.ID, Attachment: s.Attachment, Local: s.Local}),
+		Session: wire.SessionProto(s), SafeFor: wire.PromiseProto(promised),
+		Token: wire.TokenProto(session.Token{ID: s.ID, Attachment: s.Attachment, Local: s.Local}),
 	})
 }
 
@@ -108,8 +108,8 @@ func (l *loop) resumeAt(c *conn, id session.ID, owner session.Node, attachment u
 	l.pump(c)
 	c.take(r.seq)
 	l.resumed(c, r, r.body.(*resumeBody), &holdfastv1.Resumed{
-		Session: transport.SessionProto(session.Session{ID: id, Timeout: 10 * time.Second, Owner: owner, Attachment: attachment}),
-		Token:   transport.TokenProto(session.Token{ID: id, Attachment: attachment}), SafeFor: transport.PromiseProto(9 * time.Second),
+		Session: wire.SessionProto(session.Session{ID: id, Timeout: 10 * time.Second, Owner: owner, Attachment: attachment}),
+		Token:   wire.TokenProto(session.Token{ID: id, Attachment: attachment}), SafeFor: wire.PromiseProto(9 * time.Second),
 	})
 }
 

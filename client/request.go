@@ -7,7 +7,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // request is one message to a node that wants an answer.
@@ -77,7 +77,7 @@ func (b *resumeBody) message(l *loop, seq uint64) *holdfastv1.ClientMessage {
 	l.attempts++
 	b.local, b.h.unheard = b.h.token.Local, true
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
-		Seq: seq, Token: transport.TokenProto(b.h.token), Instance: l.cfg.Instance, Attempt: l.attempts,
+		Seq: seq, Token: wire.TokenProto(b.h.token), Instance: l.cfg.Instance, Attempt: l.attempts,
 		SeenIndex: l.demand(),
 	}}}
 }
@@ -93,7 +93,7 @@ func (b *discardBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
 
 func closeMessage(seq uint64, t session.Token) *holdfastv1.ClientMessage {
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Close{
-		Close: &holdfastv1.Close{Seq: seq, Token: transport.TokenProto(t)},
+		Close: &holdfastv1.Close{Seq: seq, Token: wire.TokenProto(t)},
 	}}
 }
 

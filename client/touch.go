@@ -10,7 +10,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // touch keeps the sessions of c alive when it is time: after a quarter of the smallest timeout, or sooner when little is
@@ -89,9 +89,9 @@ func minPositive(a, b time.Duration) time.Duration {
 func (l *loop) touched(c *conn, r *request, b *touchBody, answer *holdfastv1.Touched) {
 	refused := make(map[session.ID]error, len(answer.GetFailures()))
 	for _, f := range answer.GetFailures() {
-		refused[session.ID(f.GetId())] = transport.FromDetail(f.GetError(), "")
+		refused[session.ID(f.GetId())] = wire.FromDetail(f.GetError(), "")
 	}
-	safeFor := transport.PromiseFrom(answer.GetSafeFor())
+	safeFor := wire.PromiseFrom(answer.GetSafeFor())
 	switch {
 	case safeFor < 0:
 		l.touchSoon(c)

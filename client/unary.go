@@ -15,7 +15,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // Found is what is known of a session: the session while it lives, its certificate after the end.
@@ -49,13 +49,13 @@ func (c *Client) Get(ctx context.Context, id session.ID) (Found, error) {
 		if err != nil {
 			return Found{}, nil, err
 		}
-		found := Found{Remaining: transport.PromiseFrom(answer.GetRemaining())}
+		found := Found{Remaining: wire.PromiseFrom(answer.GetRemaining())}
 		if p := answer.GetCertificate(); p != nil {
-			cert, certErr := transport.CertificateFrom(p)
+			cert, certErr := wire.CertificateFrom(p)
 			found.Certificate = &cert
 			return found, answer.GetState(), certErr
 		}
-		found.Session, err = transport.SessionFrom(answer.GetSession())
+		found.Session, err = wire.SessionFrom(answer.GetSession())
 		return found, answer.GetState(), err
 	})
 	if err != nil {
@@ -112,9 +112,9 @@ func (c *Client) List(ctx context.Context, o ListOptions) (Page, error) {
 		})
 		page := Page{Sessions: make([]session.Listed, 0, len(answer.GetSessions())), Next: answer.GetNextPageToken()}
 		for _, p := range answer.GetSessions() {
-			s, convertErr := transport.SessionFrom(p.GetSession())
+			s, convertErr := wire.SessionFrom(p.GetSession())
 			err = errors.Join(err, convertErr)
-			page.Sessions = append(page.Sessions, session.Listed{Session: s, Remaining: transport.PromiseFrom(p.GetRemaining())})
+			page.Sessions = append(page.Sessions, session.Listed{Session: s, Remaining: wire.PromiseFrom(p.GetRemaining())})
 		}
 		return page, answer.GetState(), err
 	})
@@ -152,9 +152,9 @@ func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
 	err := c.about(ctx, t, func(ctx context.Context, cc *grpc.ClientConn) error {
 		tries++
 		var node peer.Peer
-		_, err := holdfastv1.NewSessionServiceClient(cc).CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: transport.TokenProto(t)}, grpc.Peer(&node))
+		_, err := holdfastv1.NewSessionServiceClient(cc).CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: wire.TokenProto(t)}, grpc.Peer(&node))
 		asked.refused(&node, err)
-		if another(transport.Domain(err)) {
+		if another(wire.Domain(err)) {
 			tries-- // it was not the session's node that was asked
 		}
 		return err
@@ -219,7 +219,7 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		Global: answer.GetSessionsGlobal(), Local: answer.GetSessionsLocal(), Attached: answer.GetSessionsAttached(),
 		Ready: answer.GetReady(), NotReadyBecause: answer.GetNotReadyBecause(), Warning: answer.GetWarning(),
 		MaxSessions: answer.GetMaxSessions(), StateBytes: answer.GetStateBytes(), MaxStateBytes: answer.GetMaxStateBytes(),
-		Mode: transport.ModeFrom(answer.GetMode()), StateDigest: answer.GetStateDigest(), Version: answer.GetVersion(),
+		Mode: wire.ModeFrom(answer.GetMode()), StateDigest: answer.GetStateDigest(), Version: answer.GetVersion(),
 	}, nil
 }
 
@@ -337,7 +337,7 @@ func (t *toucher) round(ctx context.Context, c *Client, addresses []string) {
 func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 	request := &holdfastv1.TouchSessionsRequest{}
 	for _, i := range t.open {
-		request.Tokens = append(request.Tokens, transport.TokenProto(t.tokens[i]))
+		request.Tokens = append(request.Tokens, wire.TokenProto(t.tokens[i]))
 	}
 	sent, before := t.clock.look()
 	answer, err := holdfastv1.NewSessionServiceClient(cc).TouchSessions(ctx, request)
@@ -354,8 +354,8 @@ func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 		i := t.open[n]
 		result := TouchResult{ID: t.tokens[i].ID}
 		if p.GetError() != nil {
-			result.Err = transport.FromDetail(p.GetError(), "")
-		} else if d := transport.PromiseFrom(p.GetSafeFor()); d >= 0 && suspensions == before { // else S5
+			result.Err = wire.FromDetail(p.GetError(), "")
+		} else if d := wire.PromiseFrom(p.GetSafeFor()); d >= 0 && suspensions == before { // else S5
 			result.SafeUntil = sent.Add(d)
 		}
 		t.results[i] = result

@@ -13,7 +13,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 func (n *fakeNode) scripted(kind string) error {
@@ -25,7 +25,7 @@ func (n *fakeNode) scripted(kind string) error {
 	if script == nil {
 		return nil
 	}
-	return transport.Status(script(kind))
+	return wire.Status(script(kind))
 }
 
 func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
@@ -39,16 +39,16 @@ func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest
 	}
 	id := session.ID(m.GetSessionId())
 	if s := n.c.sessions[id]; s != nil && s.Local && s.Owner != n.number {
-		return nil, transport.Status(&session.ExpiredError{ID: id, LocalTo: s.Owner})
+		return nil, wire.Status(&session.ExpiredError{ID: id, LocalTo: s.Owner})
 	} else if s != nil {
 		return &holdfastv1.GetSessionResponse{
-			Result: &holdfastv1.GetSessionResponse_Session{Session: transport.SessionProto(s.Session)}, Remaining: transport.PromiseProto(time.Second),
+			Result: &holdfastv1.GetSessionResponse_Session{Session: wire.SessionProto(s.Session)}, Remaining: wire.PromiseProto(time.Second),
 			State: n.stateProto(),
 		}, nil
 	}
 	if cert, ok := n.c.ended[id]; ok {
 		return &holdfastv1.GetSessionResponse{
-			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: transport.CertificateProto(cert)}, State: n.stateProto(),
+			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: wire.CertificateProto(cert)}, State: n.stateProto(),
 		}, nil
 	}
 	return nil, n.refusal(&session.ExpiredError{ID: id})
@@ -56,9 +56,9 @@ func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest
 
 // refusal is the status of err with what the node says of itself. The caller holds mu.
 func (n *fakeNode) refusal(err error) error {
-	d := transport.Detail(err)
+	d := wire.Detail(err)
 	d.State = n.stateProto()
-	with, detailErr := status.New(transport.Code(err), transport.Text(err)).WithDetails(d)
+	with, detailErr := status.New(wire.Code(err), wire.Text(err)).WithDetails(d)
 	if detailErr != nil {
 		n.c.t.Error(detailErr)
 	}
@@ -77,7 +77,7 @@ func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsReq
 	answer := &holdfastv1.ListSessionsResponse{NextPageToken: m.GetPageToken() + "+", State: n.stateProto()}
 	for _, s := range n.c.sessions {
 		if owner := m.GetFilter().GetOwner(); (owner == 0 || owner == uint32(s.Owner)) && (m.GetFilter().GetScope() != holdfastv1.Scope_SCOPE_LOCAL || s.Local) {
-			answer.Sessions = append(answer.Sessions, &holdfastv1.ListedSession{Session: transport.SessionProto(s.Session)})
+			answer.Sessions = append(answer.Sessions, &holdfastv1.ListedSession{Session: wire.SessionProto(s.Session)})
 		}
 	}
 	return answer, nil
@@ -85,13 +85,13 @@ func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsReq
 
 func (n *fakeNode) CloseSession(_ context.Context, m *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
 	scripted := n.scripted("close")
-	if scripted != nil && !errors.Is(transport.Domain(scripted), session.ErrOutcomeUnknown) {
+	if scripted != nil && !errors.Is(wire.Domain(scripted), session.ErrOutcomeUnknown) {
 		return nil, scripted
 	}
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	if err := n.close(m.GetToken()); err != nil {
-		return nil, transport.Status(err)
+		return nil, wire.Status(err)
 	}
 	return &holdfastv1.CloseSessionResponse{}, scripted
 }
@@ -104,10 +104,10 @@ func (n *fakeNode) UpgradeSession(_ context.Context, m *holdfastv1.UpgradeSessio
 	defer n.c.mu.Unlock()
 	s, err := n.upgrade(m.GetToken())
 	if err != nil {
-		return nil, transport.Status(err)
+		return nil, wire.Status(err)
 	}
 	return &holdfastv1.UpgradeSessionResponse{
-		Session: transport.SessionProto(s.Session), Token: fakeToken(s), SafeFor: transport.PromiseProto(promised(s.Timeout)),
+		Session: wire.SessionProto(s.Session), Token: fakeToken(s), SafeFor: wire.PromiseProto(promised(s.Timeout)),
 	}, nil
 }
 
@@ -123,9 +123,9 @@ func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsR
 		if err == nil && (s.Owner != n.number || s.Local != p.GetLocal()) {
 			err = session.ErrMoved
 		}
-		r := &holdfastv1.TouchResult{SessionId: p.GetSessionId(), Error: transport.Detail(err)}
+		r := &holdfastv1.TouchResult{SessionId: p.GetSessionId(), Error: wire.Detail(err)}
 		if err == nil {
-			r.SafeFor = transport.PromiseProto(promised(s.Timeout))
+			r.SafeFor = wire.PromiseProto(promised(s.Timeout))
 		}
 		answer.Results = append(answer.Results, r)
 	}

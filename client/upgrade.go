@@ -8,7 +8,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // Upgrade makes a local session global: it keeps its id and timeout, lives through its node's death from then on, and is
@@ -42,7 +42,7 @@ func (b *upgradeBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
 		call.last = session.ErrOutcomeUnknown // until there is an answer
 	}
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{
-		Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: transport.TokenProto(b.h.token)},
+		Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: wire.TokenProto(b.h.token)},
 	}}
 }
 
@@ -105,7 +105,7 @@ func (l *loop) upgraded(c *conn, r *request, h *held, m *holdfastv1.Upgraded) {
 	if !l.holds(h) || h.on != c || r.seq <= h.since {
 		return // it named a former attachment: an upgrade follows each attachment
 	}
-	g, err := transport.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
+	g, err := wire.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
 	if err != nil {
 		l.settleUpgrades(h, err)
 		return

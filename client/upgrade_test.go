@@ -12,7 +12,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 func TestUpgrade(t *testing.T) {
@@ -307,8 +307,8 @@ func TestALateGrantOfTheLocalSession(t *testing.T) {
 	h.token = global
 	local := session.Session{ID: 1, Timeout: 10 * time.Second, Owner: 1, Attachment: 2, Local: true}
 	l.resumed(home, r, r.body.(*resumeBody), &holdfastv1.Resumed{
-		Session: transport.SessionProto(local), Token: transport.TokenProto(session.Token{ID: 1, Attachment: 2, Local: true}),
-		SafeFor: transport.PromiseProto(9 * time.Second),
+		Session: wire.SessionProto(local), Token: wire.TokenProto(session.Token{ID: 1, Attachment: 2, Local: true}),
+		SafeFor: wire.PromiseProto(9 * time.Second),
 	})
 	if h.on != home || h.token != global || h.s.Token() != global {
 		t.Errorf("held by %+v, shown as %+v; want %+v, served by the new connection: %v", h.token, h.s.Token(), global, h.on == home)

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"holdfast/transport"
+	"holdfast/transport/dial"
 )
 
 // Clients get what is left: never more than max_connections, and never what the node itself needs.
@@ -112,7 +112,7 @@ func TestFewDescriptors(t *testing.T) {
 	if got := string(body); got != "ok\n" {
 		t.Errorf("health says %q", got)
 	}
-	cc, err := transport.DialClient(client, transport.DialOptions{})
+	cc, err := dial.Client(client, dial.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client's own words, through the client port
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/dial"
 )
 
 // Every bubble of this file ends with a panic when a node leaves a goroutine behind.
@@ -153,7 +153,7 @@ func TestHooks(t *testing.T) {
 		}
 		defer c.stop()
 		leads := c.leader(10 * time.Second)
-		conn, err := transport.DialClient(leads.name+":7400", transport.DialOptions{Dial: c.Host("client").Dial})
+		conn, err := dial.Client(leads.name+":7400", dial.Options{Dial: c.Host("client").Dial})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,12 +3,12 @@ package node
 import (
 	"holdfast/leader"
 	"holdfast/node/watchdog"
-	"holdfast/transport"
+	"holdfast/transport/clientport"
 )
 
 type (
 	leaderFigures = leader.Stats
-	clientFigures = transport.ClientStats
+	clientFigures = clientport.Stats
 )
 
 // figures reads everything once. A node that does not lead has the zero figures of a leader.

@@ -3,15 +3,15 @@ package node
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"holdfast/transport"
+	"holdfast/transport/gate"
 )
 
 // gateMetrics are what the gate refused, by the budget that was used up.
 func gateMetrics() []metric {
 	var all []metric
-	for kind := range transport.Kinds {
-		for scope := range transport.Scopes {
-			name := transport.Budget(kind, scope)
+	for kind := range gate.Kinds {
+		for scope := range gate.Scopes {
+			name := gate.Budget(kind, scope)
 			if name == "" {
 				continue
 			}

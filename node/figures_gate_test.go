@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"holdfast/node/config"
-	"holdfast/transport"
+	"holdfast/transport/gate"
 )
 
 // Each setting is the budget that it names.
@@ -13,7 +13,7 @@ func TestSettingsOfTheGate(t *testing.T) {
 		MaxOpensPerSecond: 1, MaxResumesPerSecond: 2, MaxTouchesPerSecond: 3,
 		MaxArrivalsPerSecondPerAddress: 4, MaxArrivalsPerSecondPerPrincipal: 5, MaxConnectionsPerAddress: 6,
 	}
-	want := transport.GateConfig{Opens: 1, Resumes: 2, Touches: 3, ArrivalsPerAddress: 4, ArrivalsPerPrincipal: 5, ConnectionsPerAddress: 6}
+	want := gate.Config{Opens: 1, Resumes: 2, Touches: 3, ArrivalsPerAddress: 4, ArrivalsPerPrincipal: 5, ConnectionsPerAddress: 6}
 	if got := gateConfig(&c); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -23,11 +23,11 @@ func TestSettingsOfTheGate(t *testing.T) {
 func TestMetricsOfTheGate(t *testing.T) {
 	f := &figures{}
 	want, next := map[string]float64{}, uint64(0)
-	for k := range transport.Kinds {
-		for s := range transport.Scopes {
+	for k := range gate.Kinds {
+		for s := range gate.Scopes {
 			next++
 			f.client.Refusals[k][s] = next
-			if budget := transport.Budget(k, s); budget != "" {
+			if budget := gate.Budget(k, s); budget != "" {
 				want["client_"+k.String()+"_refused_total "+budget] = float64(next)
 			}
 		}

@@ -21,7 +21,8 @@ import (
 	"holdfast/node/config"
 	"holdfast/node/watchdog"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/clientport"
+	"holdfast/transport/peerport"
 )
 
 // Options are what a process brings to a node besides its configuration.
@@ -79,8 +80,8 @@ type Node struct {
 	// raft is set once Raft runs: what comes over its port looks at it.
 	raft   atomic.Pointer[raft.Raft]
 	server *learner.Server
-	client *transport.ClientServer
-	peers  *transport.PeerServer
+	client *clientport.Server
+	peers  *peerport.Server
 
 	// rounds are those of the newest term this node led. It belongs to the goroutine of the roles.
 	rounds ledRounds
@@ -270,11 +271,11 @@ func (n *Node) Digest(index uint64) ([16]byte, bool) { return n.state.DigestAt(i
 
 func (n *Node) setTracker(t *leader.Tracker) {
 	n.tracker.Store(t)
-	n.client.SetServing(transport.HealthLeader, t != nil)
+	n.client.SetServing(clientport.HealthLeader, t != nil)
 }
 
 // Follow hands the stream of a member to the tracker of the term that this node leads.
-func (n *Node) Follow(ctx context.Context, hello session.Hello, link transport.LeaderLink) error {
+func (n *Node) Follow(ctx context.Context, hello session.Hello, link peerport.LeaderLink) error {
 	t := n.tracker.Load()
 	if t == nil {
 		return &session.NotLeaderError{}

@@ -19,7 +19,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/dial"
 )
 
 // freePorts are four ports of the loopback that nobody uses now.
@@ -249,7 +249,7 @@ func TestStopDespiteAClientThatStays(t *testing.T) {
 	c := alone(t)
 	c.ShutdownTimeout = 2 * time.Second
 	n := start(t, c)
-	conn, err := transport.DialClient(c.ClientListen, transport.DialOptions{})
+	conn, err := dial.Client(c.ClientListen, dial.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"holdfast/node/config"
-	"holdfast/transport"
+	"holdfast/transport/clientport"
+	"holdfast/transport/dial"
+	"holdfast/transport/gate"
+	"holdfast/transport/peerport"
+	"holdfast/transport/port"
 )
 
-func (n *Node) newClientServer() *transport.ClientServer {
-	return transport.NewClientServer(transport.ClientConfig{
+func (n *Node) newClientServer() *clientport.Server {
+	return clientport.New(clientport.Config{
 		Logger:          n.logger.Named("client-port"),
 		MaxMessageBytes: n.cfg.MaxMessageBytes,
 		MaxStreams:      n.cfg.MaxStreamsPerConnection,
@@ -27,8 +31,8 @@ func (n *Node) newClientServer() *transport.ClientServer {
 	}, n.server, n)
 }
 
-func (n *Node) newPeerServer() *transport.PeerServer {
-	return transport.NewPeerServer(transport.PeerConfig{
+func (n *Node) newPeerServer() *peerport.Server {
+	return peerport.New(peerport.PeerConfig{
 		Logger:         n.logger.Named("peer-port"),
 		ClusterID:      n.cfg.ClusterID,
 		Member:         n.mayFollow,
@@ -37,8 +41,8 @@ func (n *Node) newPeerServer() *transport.PeerServer {
 	}, n)
 }
 
-func (n *Node) peerDial(address string) transport.PeerDialConfig {
-	return transport.PeerDialConfig{Address: address, ClusterID: n.cfg.ClusterID, Dial: n.network.Dial}
+func (n *Node) peerDial(address string) dial.PeerConfig {
+	return dial.PeerConfig{Address: address, ClusterID: n.cfg.ClusterID, Dial: n.network.Dial}
 }
 
 // listeners are the node's bound ports, and how many connections each may have.
@@ -69,7 +73,7 @@ func (n *Node) listen() (listeners, error) {
 		}
 		*bind.to = bound
 	}
-	l.http = transport.LimitConnections(l.http, l.parts.http)
+	l.http = port.LimitConnections(l.http, l.parts.http)
 	return l, nil
 }
 
@@ -98,8 +102,8 @@ func (l *listeners) close() {
 }
 
 // gate returns the budgets of the client port.
-func gateConfig(c *config.Config) transport.GateConfig {
-	return transport.GateConfig{
+func gateConfig(c *config.Config) gate.Config {
+	return gate.Config{
 		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: c.MaxTouchesPerSecond,
 		ArrivalsPerAddress: c.MaxArrivalsPerSecondPerAddress, ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,
 		ConnectionsPerAddress: c.MaxConnectionsPerAddress,

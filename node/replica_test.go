@@ -16,7 +16,8 @@ import (
 	"holdfast/fsm"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/dial"
+	"holdfast/transport/wire"
 )
 
 // forge has a node apply an entry, in place of the next one, that no other node has: opens of sessions.
@@ -67,7 +68,7 @@ func (c *testCluster) steppedOut(n *testNode) {
 func (c *testCluster) stream(n *testNode) (ended func() error) {
 	c.t.Helper()
 	// Not the host of get: a new life of it would end this connection.
-	conn, err := transport.DialClient(n.name+":7400", transport.DialOptions{Dial: c.Host("streaming client").Dial})
+	conn, err := dial.Client(n.name+":7400", dial.Options{Dial: c.Host("streaming client").Dial})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 				ended := c.stream(n)
 				n.forge(t, 28)
 				c.steppedOut(n)
-				if err := ended(); !errors.Is(transport.Domain(err), session.ErrStopping) {
+				if err := ended(); !errors.Is(wire.Domain(err), session.ErrStopping) {
 					t.Errorf("a client's stream ended with %v, want %v", err, session.ErrStopping)
 				}
 				if got := conn.Touch(nil); got.SafeFor > 0 {

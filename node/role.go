@@ -13,7 +13,7 @@ import (
 	"holdfast/leader"
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/dial"
 )
 
 // retryFraction of a heartbeat interval is how soon a node looks again at who leads, when nothing tells it to sooner.
@@ -202,7 +202,7 @@ func (n *Node) follow(ctx context.Context) (err error) {
 	})
 	defer wg.Wait()
 	defer cancel()
-	link, err := transport.DialPeer(ctx, n.peerDial(leads.Peer), n.hello())
+	link, err := dial.Peer(ctx, n.peerDial(leads.Peer), n.hello())
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/clientport"
 )
 
 // Run serves until ctx ends, and then stops in order: it refuses new requests, hands leadership on, lets requests under
@@ -79,7 +79,7 @@ func (n *Node) failed() bool {
 // must have ended before Raft does, so that nobody waits for an entry that is never answered.
 func (n *Node) stop(ctx context.Context, web *http.Server, quiet func()) error {
 	n.server.Stop()
-	n.client.SetServing(transport.HealthNode, false)
+	n.client.SetServing(clientport.HealthNode, false)
 	if !n.failed() {
 		// Another node leads before this one's clients come to it: they lose no time.
 		if err := n.HandOver(ctx); err != nil && !errors.Is(err, session.ErrNotLeader) {

@@ -15,7 +15,8 @@ import (
 	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/clientport"
+	"holdfast/transport/dial"
 )
 
 // within is the bound for a new leader after a disk hangs (issue: 10 s).
@@ -24,7 +25,7 @@ const within = 10 * time.Second
 // health is what a node's health service says.
 func (c *testCluster) health(n *testNode, service string) healthpb.HealthCheckResponse_ServingStatus {
 	c.t.Helper()
-	conn, err := transport.DialClient(n.name+":7400", transport.DialOptions{Dial: c.Host("client").Dial})
+	conn, err := dial.Client(n.name+":7400", dial.Options{Dial: c.Host("client").Dial})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func (c *testCluster) get(n *testNode, path string) (int, string) {
 // says fails unless the node says everywhere that it stalls.
 func (c *testCluster) says(n *testNode, reason, doing string) {
 	c.t.Helper()
-	for _, service := range []string{transport.HealthNode, transport.HealthLeader} {
+	for _, service := range []string{clientport.HealthNode, clientport.HealthLeader} {
 		if got := c.health(n, service); got != healthpb.HealthCheckResponse_NOT_SERVING {
 			c.t.Errorf("health of %q on %s, which stalls: %v", service, n.name, got)
 		}
@@ -90,7 +91,7 @@ func (c *testCluster) recovers(n *testNode) {
 	c.eventually("serving again", 20*time.Second, func() bool { return n.serves() == nil })
 	c.agree(5 * time.Second)
 	time.Sleep(time.Second)
-	if got := c.health(n, transport.HealthNode); got != healthpb.HealthCheckResponse_SERVING {
+	if got := c.health(n, clientport.HealthNode); got != healthpb.HealthCheckResponse_SERVING {
 		c.t.Errorf("health of %s after the stall: %v", n.name, got)
 	}
 	if code, _ := c.get(n, "/healthz"); code != http.StatusOK {

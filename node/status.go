@@ -9,16 +9,16 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/clientport"
 )
 
 // Status describes this node, now.
-func (n *Node) Status(context.Context) (transport.NodeStatus, error) {
+func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 	r := n.consensus.raft
 	index, digest := n.state.Digest()
 	served := n.server.Stats()
 	used := n.state.Usage()
-	s := transport.NodeStatus{
+	s := clientport.NodeStatus{
 		Node:             n.cfg.Node,
 		ClusterID:        n.cfg.ClusterID,
 		Role:             n.role(),
@@ -61,33 +61,33 @@ func (n *Node) warning() string {
 	return strings.Join(all, "; ")
 }
 
-func (n *Node) role() transport.Role {
+func (n *Node) role() clientport.Role {
 	switch n.consensus.raft.State() {
 	case raft.Leader:
-		return transport.RoleLeader
+		return clientport.RoleLeader
 	case raft.Candidate:
-		return transport.RoleCandidate
+		return clientport.RoleCandidate
 	case raft.Follower, raft.Shutdown:
 	}
 	for _, m := range n.view.Members() {
 		if m.Node == n.cfg.Node && !m.Voter {
-			return transport.RoleObserver
+			return clientport.RoleObserver
 		}
 	}
-	return transport.RoleFollower
+	return clientport.RoleFollower
 }
 
 // Members are those of the newest configuration this node knows.
-func (n *Node) Members() []transport.Member {
+func (n *Node) Members() []clientport.Member {
 	_, leads := n.consensus.raft.LeaderWithID()
-	var members []transport.Member
+	var members []clientport.Member
 	for _, s := range n.servers() {
 		node, _, err := nodeOfServer(s.ID)
 		if err != nil {
 			continue // not a configuration of ours
 		}
 		p := n.peerOf(node)
-		members = append(members, transport.Member{
+		members = append(members, clientport.Member{
 			Node:          node,
 			Voter:         s.Suffrage == raft.Voter,
 			Leader:        s.ID == leads,

@@ -16,7 +16,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/dial"
 	"holdfast/transport/raftnet"
 )
 
@@ -43,9 +43,9 @@ func (c *testCluster) stranger(as session.Node, d raftnet.Directory) stranger {
 }
 
 // follow opens a stream to the peer port of n.
-func (s stranger) follow(n *testNode, hello session.Hello) (*transport.PeerLink, error) {
+func (s stranger) follow(n *testNode, hello session.Hello) (*dial.PeerLink, error) {
 	p, _ := n.cfg.Self()
-	return transport.DialPeer(s.c.t.Context(), transport.PeerDialConfig{
+	return dial.Peer(s.c.t.Context(), dial.PeerConfig{
 		Address: p.Peer, ClusterID: n.cfg.ClusterID, Dial: s.dial,
 	}, hello)
 }

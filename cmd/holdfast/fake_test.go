@@ -15,7 +15,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/wire"
 )
 
 // fakeNode is a node on loopback that knows a living session, an ended one, and serves streams.
@@ -68,7 +68,7 @@ func (n *fakeNode) reads(name string, allowed bool) (*holdfastv1.NodeState, erro
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state.Mode == session.ModeReadOnly {
-		err = transport.Status(session.ErrNoLeader)
+		err = wire.Status(session.ErrNoLeader)
 		if allowed {
 			err = nil
 		}
@@ -81,7 +81,7 @@ func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	if n.state.Mode == 0 {
 		return nil
 	}
-	return transport.StateProto(n.state)
+	return wire.StateProto(n.state)
 }
 
 const (
@@ -135,7 +135,7 @@ func (n *fakeNode) called(name string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.got = append(n.got, name)
-	return transport.Status(n.refuse)
+	return wire.Status(n.refuse)
 }
 
 func (n *fakeNode) calls() []string {
@@ -157,14 +157,14 @@ func (n *fakeNode) Connect(stream holdfastv1.SessionService_ConnectServer) error
 	absent := n.absent
 	n.mu.Unlock()
 	if absent {
-		return transport.Status(session.ErrStopping)
+		return wire.Status(session.ErrStopping)
 	}
 	go func() { ended <- n.serve(stream) }() // ends with the stream
 	select {
 	case err := <-ended:
 		return err
 	case <-cut:
-		return transport.Status(session.ErrStopping)
+		return wire.Status(session.ErrStopping)
 	}
 }
 
@@ -183,7 +183,7 @@ func (n *fakeNode) serve(stream holdfastv1.SessionService_ConnectServer) error {
 }
 
 func (n *fakeNode) answer(m *holdfastv1.ClientMessage) *holdfastv1.ServerMessage {
-	s, token, safe := transport.SessionProto(living()), transport.TokenProto(livingToken()), durationpb.New(9899*time.Millisecond)
+	s, token, safe := wire.SessionProto(living()), wire.TokenProto(livingToken()), durationpb.New(9899*time.Millisecond)
 	name, seq := "touch", m.GetTouch().GetSeq()
 	answer := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Seq: seq, SafeFor: safe}}}
 	switch m := m.GetMessage().(type) {
@@ -205,7 +205,7 @@ func (n *fakeNode) answer(m *holdfastv1.ClientMessage) *holdfastv1.ServerMessage
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		answer.State = n.stateProto()
-		answer.Message = &holdfastv1.ServerMessage_Failed{Failed: transport.FailedProto(seq, n.refuse)}
+		answer.Message = &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, n.refuse)}
 	}
 	return answer
 }
@@ -233,15 +233,15 @@ func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest
 	switch id := session.ID(m.GetSessionId()); id {
 	case livingID:
 		return &holdfastv1.GetSessionResponse{
-			Result:    &holdfastv1.GetSessionResponse_Session{Session: transport.SessionProto(living())},
+			Result:    &holdfastv1.GetSessionResponse_Session{Session: wire.SessionProto(living())},
 			Remaining: durationpb.New(7654 * time.Millisecond), State: state,
 		}, nil
 	case endedID:
 		return &holdfastv1.GetSessionResponse{
-			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: transport.CertificateProto(certificate())}, State: state,
+			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: wire.CertificateProto(certificate())}, State: state,
 		}, nil
 	default:
-		return nil, transport.Status(&session.ExpiredError{ID: id})
+		return nil, wire.Status(&session.ExpiredError{ID: id})
 	}
 }
 
@@ -261,7 +261,7 @@ func (n *fakeNode) ListSessions(ctx context.Context, m *holdfastv1.ListSessionsR
 	n.seen = append(n.seen, m.GetSeenIndex())
 	n.mu.Unlock()
 	return &holdfastv1.ListSessionsResponse{
-		Sessions: []*holdfastv1.ListedSession{{Session: transport.SessionProto(s), Remaining: remaining}}, NextPageToken: next, State: state,
+		Sessions: []*holdfastv1.ListedSession{{Session: wire.SessionProto(s), Remaining: remaining}}, NextPageToken: next, State: state,
 	}, err
 }
 
@@ -273,18 +273,18 @@ func (n *fakeNode) CloseSession(context.Context, *holdfastv1.CloseSessionRequest
 func (n *fakeNode) UpgradeSession(_ context.Context, m *holdfastv1.UpgradeSessionRequest) (*holdfastv1.UpgradeSessionResponse, error) {
 	s, token := living(), livingToken()
 	token.Local = true
-	if !proto.Equal(m.GetToken(), transport.TokenProto(token)) {
-		return nil, transport.Status(session.ErrMoved)
+	if !proto.Equal(m.GetToken(), wire.TokenProto(token)) {
+		return nil, wire.Status(session.ErrMoved)
 	}
 	s.Attachment, token.Attachment, token.Local = 43, 43, false
-	return &holdfastv1.UpgradeSessionResponse{Session: transport.SessionProto(s), Token: transport.TokenProto(token)}, n.called("upgrade")
+	return &holdfastv1.UpgradeSessionResponse{Session: wire.SessionProto(s), Token: wire.TokenProto(token)}, n.called("upgrade")
 }
 
 func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
 	_ = n.called("touch")
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r := &holdfastv1.TouchResult{SessionId: m.GetTokens()[0].GetSessionId(), Error: transport.Detail(n.refuse)}
+	r := &holdfastv1.TouchResult{SessionId: m.GetTokens()[0].GetSessionId(), Error: wire.Detail(n.refuse)}
 	return &holdfastv1.TouchSessionsResponse{Results: []*holdfastv1.TouchResult{r}}, nil
 }
 

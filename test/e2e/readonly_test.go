@@ -13,7 +13,8 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport"
+	"holdfast/transport/dial"
+	"holdfast/transport/wire"
 )
 
 // TestReadOnly kills two of three nodes. The one that is left shows what it has to those that allow it, opens nothing, and shows
@@ -36,7 +37,7 @@ func TestReadOnly(t *testing.T) {
 	var state session.NodeState
 	c.await(healWithin, fmt.Sprintf("node %d is read-only", left), func() (bool, string) {
 		answer, getErr := asks.get(all[0].session.ID(), before.GetState().GetIndex())
-		state = transport.StateFrom(answer.GetState())
+		state = wire.StateFrom(answer.GetState())
 		return getErr == nil && state.Mode == session.ModeReadOnly, fmt.Sprintf("%v, %v", answer, getErr)
 	})
 	took(t, "read-only after", time.Since(since))
@@ -44,11 +45,11 @@ func TestReadOnly(t *testing.T) {
 	if err != nil || answer.GetSession().GetId() != uint64(all[0].session.ID()) || answer.GetRemaining() != nil || state.Node != session.Node(left) {
 		t.Errorf("read: %v, %v", answer, err)
 	}
-	if _, err = asks.get(all[0].session.ID(), state.Index+1); !errors.Is(transport.Domain(err), session.ErrLagging) {
+	if _, err = asks.get(all[0].session.ID(), state.Index+1); !errors.Is(wire.Domain(err), session.ErrLagging) {
 		t.Errorf("read by who has seen more: %v, want %v", err, session.ErrLagging)
 	}
 	err = asks.open()
-	if told := transport.StateOf(err); !errors.Is(transport.Domain(err), session.ErrReadOnly) || told.Mode != session.ModeReadOnly || told.Index < state.Index {
+	if told := wire.StateOf(err); !errors.Is(wire.Domain(err), session.ErrReadOnly) || told.Mode != session.ModeReadOnly || told.Index < state.Index {
 		t.Errorf("open: %v with %+v, want %v", err, told, session.ErrReadOnly)
 	}
 	time.Sleep(2 * minTimeout)
@@ -73,7 +74,7 @@ type asker struct {
 
 func (c *cluster) asks(n int) asker {
 	c.t.Helper()
-	conn, err := transport.DialClient(c.address(n), transport.DialOptions{})
+	conn, err := dial.Client(c.address(n), dial.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -14,7 +14,9 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/clientport"
+	"holdfast/transport/dial"
+	"holdfast/transport/wire"
 )
 
 // The sessions that are there before the fuzzer's client comes. It has the token of the first; nobody but its own client
@@ -58,7 +60,7 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 		}}}
 	}
 	first := session.Session{ID: 1<<56 | 1<<16, Attachment: 1}
-	token := transport.TokenProto(tokenOf(first))
+	token := wire.TokenProto(tokenOf(first))
 	resume := func(seq, instance, attempt uint64) *holdfastv1.ClientMessage {
 		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
 			Seq: seq, Token: token, Instance: instance, Attempt: attempt,
@@ -80,10 +82,10 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 	openLocal := open(1, 9, nil)
 	openLocal.GetOpen().Local = true
 	upgrade := func(seq uint64, t session.Token) *holdfastv1.ClientMessage {
-		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: transport.TokenProto(t)}}}
+		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: wire.TokenProto(t)}}}
 	}
 	endLocal, resumeLocal := end(6), resume(5, 7, 1)
-	endLocal.GetClose().Token, resumeLocal.GetResume().Token = transport.TokenProto(local), transport.TokenProto(local)
+	endLocal.GetClose().Token, resumeLocal.GetResume().Token = wire.TokenProto(local), wire.TokenProto(local)
 	return [][]*holdfastv1.ClientMessage{
 		{open(1, 9, map[string]string{"a": "b"}), open(2, 9, nil), touch(3), open(3, 1, nil)},
 		{resume(1, 5, 1), touch(2, id, id, id+1), resume(3, 5, 1), resume(4, 6, 1), resume(5, 5, 0), end(6), touch(7), resume(8, 5, 2)},
@@ -116,7 +118,7 @@ func connect(t *testing.T, script []*holdfastv1.ClientMessage) {
 	server := w.learner(ctx, 1)
 	w.follow(ctx, 1, server)
 	network := newPipes()
-	port := transport.NewClientServer(transport.ClientConfig{Logger: w.alarms.logger()}, server, noCluster{})
+	port := clientport.New(clientport.Config{Logger: w.alarms.logger()}, server, noCluster{})
 	w.ended.Go(func() { _ = port.Serve(network) })
 	defer func() {
 		t.Helper()
@@ -140,7 +142,7 @@ func connect(t *testing.T, script []*holdfastv1.ClientMessage) {
 // talk says the script, and returns all that is answered until the node ends the stream.
 func talk(t *testing.T, network *pipes, script []*holdfastv1.ClientMessage) (said []*holdfastv1.ServerMessage) {
 	t.Helper()
-	conn, err := transport.DialClient("node", transport.DialOptions{Dial: network.dial})
+	conn, err := dial.Client("node", dial.Options{Dial: network.dial})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +187,7 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 		open[m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()+m.GetUpgrade().GetSeq()]++
 	}
 	for _, m := range said {
-		if s := transport.StateFrom(m.GetState()); s.Node != 1 || s.Mode == 0 || s.Index == 0 {
+		if s := wire.StateFrom(m.GetState()); s.Node != 1 || s.Mode == 0 || s.Index == 0 {
 			t.Errorf("the node's state is %+v in %v", s, m)
 		}
 		var seq uint64

@@ -16,7 +16,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/dial"
 )
 
 // FuzzLeaderStream lets a leader say anything to a node after a good welcome, while clients of the node wait for what they
@@ -82,7 +82,7 @@ func hearLeader(t *testing.T, script []*peerv1.LeaderMessage) {
 	peerv1.RegisterPeerServiceServer(grpcServer, liar)
 	w.ended.Go(func() { _ = grpcServer.Serve(network) })
 	defer grpcServer.Stop()
-	link, err := transport.DialPeer(ctx, transport.PeerDialConfig{Address: "leader", ClusterID: "c", Dial: network.dial}, session.Hello{Node: 1, Incarnation: 1, Stream: 1})
+	link, err := dial.Peer(ctx, dial.PeerConfig{Address: "leader", ClusterID: "c", Dial: network.dial}, session.Hello{Node: 1, Incarnation: 1, Stream: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,9 @@ import (
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/dial"
+	"holdfast/transport/peerport"
+	"holdfast/transport/wire"
 )
 
 // The sessions among which node 2 speaks: hers, which nobody touches but she; one of node 3 that is alive, and one of node 3
@@ -98,7 +100,7 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}
 	}
 	hers, alive, dead := session.ID(2<<56|1<<16), session.ID(3<<56), session.ID(3<<56|3<<16)
-	token := transport.TokenProto(tokenOf(session.Session{ID: hers, Attachment: 1}))
+	token := wire.TokenProto(tokenOf(session.Session{ID: hers, Attachment: 1}))
 	open := &peerv1.OpenRequest{RequestId: append(make([]byte, 15), 7), Timeout: durationpb.New(time.Hour), Labels: []*peerv1.Label{{Key: "a"}}}
 	insists := make([]*peerv1.LearnerMessage, 20) // for longer than the session has
 	for i := range insists {
@@ -147,7 +149,7 @@ func hearLearner(t *testing.T, script []*peerv1.LearnerMessage) {
 		}
 	}
 	network := newPipes()
-	port := transport.NewPeerServer(transport.PeerConfig{ClusterID: "c", Logger: w.alarms.logger()}, follower{w})
+	port := peerport.New(peerport.PeerConfig{ClusterID: "c", Logger: w.alarms.logger()}, follower{w})
 	w.ended.Go(func() { _ = port.Serve(network) })
 	defer func() {
 		t.Helper()
@@ -175,14 +177,14 @@ func hearLearner(t *testing.T, script []*peerv1.LearnerMessage) {
 // follower gives the port's streams to the tracker.
 type follower struct{ w *world }
 
-func (f follower) Follow(ctx context.Context, h session.Hello, l transport.LeaderLink) error {
+func (f follower) Follow(ctx context.Context, h session.Hello, l peerport.LeaderLink) error {
 	return f.w.tracker.Follow(ctx, h, l)
 }
 
 // speak says the script as node 2, and returns when the leader has ended the stream, or a little later than the last word.
 func speak(t *testing.T, network *pipes, script []*peerv1.LearnerMessage) {
 	t.Helper()
-	conn, err := transport.DialClient("leader", transport.DialOptions{Dial: network.dial})
+	conn, err := dial.Client("leader", dial.Options{Dial: network.dial})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"holdfast/learner"
 	"holdfast/session"
 	"holdfast/test/fuzz/bound"
-	"holdfast/transport"
+	"holdfast/transport/clientport"
 )
 
 const (
@@ -268,10 +268,10 @@ func (p *pipes) dial(ctx context.Context, _ string) (net.Conn, error) {
 // noCluster answers for ClusterService.
 type noCluster struct{}
 
-func (noCluster) Status(context.Context) (transport.NodeStatus, error) {
-	return transport.NodeStatus{Node: 1}, nil
+func (noCluster) Status(context.Context) (clientport.NodeStatus, error) {
+	return clientport.NodeStatus{Node: 1}, nil
 }
-func (noCluster) Members() []transport.Member { return nil }
+func (noCluster) Members() []clientport.Member { return nil }
 
 // parts cuts what a fuzzer made into messages, each behind its length; the rest is the last one.
 func parts(b []byte) (all [][]byte) {

@@ -16,7 +16,8 @@ import (
 	"holdfast/learner"
 	"holdfast/session"
 	"holdfast/test/bubbles"
-	"holdfast/transport"
+	"holdfast/transport/dial"
+	"holdfast/transport/peerport"
 )
 
 const interval = 500 * time.Millisecond
@@ -71,7 +72,7 @@ type rule struct {
 	parts   sync.WaitGroup
 	tracker atomic.Pointer[leader.Tracker]
 	servers map[*peer]*learner.Server
-	port    *transport.PeerServer
+	port    *peerport.Server
 }
 
 // lead begins a term as a node does: with a command of its own (R5), a tracker, and a stream of each member.
@@ -96,7 +97,7 @@ func (c *cluster) lead(p *peer) *rule {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r.port = transport.NewPeerServer(transport.PeerConfig{ClusterID: "c"}, r)
+	r.port = peerport.New(peerport.PeerConfig{ClusterID: "c"}, r)
 	r.parts.Go(func() { _ = r.port.Serve(listener) })
 	for _, one := range c.peers {
 		server := learner.NewServer(learner.Config{
@@ -112,14 +113,14 @@ func (c *cluster) lead(p *peer) *rule {
 }
 
 // Follow gives the port's streams to the tracker.
-func (r *rule) Follow(ctx context.Context, h session.Hello, l transport.LeaderLink) error {
+func (r *rule) Follow(ctx context.Context, h session.Hello, l peerport.LeaderLink) error {
 	return r.tracker.Load().Follow(ctx, h, l)
 }
 
 // follow keeps a node on the leader until ctx ends.
 func (r *rule) follow(ctx context.Context, p *peer, address string) {
 	for stream := uint64(1); ctx.Err() == nil; stream++ {
-		link, err := transport.DialPeer(ctx, transport.PeerDialConfig{Address: address, ClusterID: "c", Dial: p.host.Dial},
+		link, err := dial.Peer(ctx, dial.PeerConfig{Address: address, ClusterID: "c", Dial: p.host.Dial},
 			session.Hello{Node: p.node, Incarnation: 1, Stream: stream})
 		if err == nil {
 			_ = r.servers[p].Follow(link) // why it ended is the test's own doing

@@ -13,7 +13,8 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which never sends twice on purpose
 	"holdfast/session"
 	"holdfast/test/sim/history"
-	"holdfast/transport" //nolint:depguard // what a refusal says of who has the session
+	"holdfast/transport/wire"
+	//nolint:depguard // what a refusal says of who has the session
 )
 
 // double is a client that speaks to nodes in its own words, and says everything twice.
@@ -180,7 +181,7 @@ func (d *double) stale(ctx context.Context, first, newest *holdfastv1.Token) {
 			first.GetAttachment(), newest.GetAttachment())
 		return
 	}
-	told, moved := errors.AsType[*session.MovedError](transport.Domain(err))
+	told, moved := errors.AsType[*session.MovedError](wire.Domain(err))
 	if moved && (told.Attachment < newest.GetAttachment() || told.Instance != d.instance) {
 		d.w.failAbout(session.ID(first.GetSessionId()), "M1: told that process %d has it with attachment %d, which process %d has with %d or above",
 			told.Instance, told.Attachment, d.instance, newest.GetAttachment())

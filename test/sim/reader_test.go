@@ -16,7 +16,8 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which looks at no answer twice
 	"holdfast/session"
 	"holdfast/test/sim/history"
-	"holdfast/transport" //nolint:depguard // what an answer says of its node
+	"holdfast/transport/wire"
+	//nolint:depguard // what an answer says of its node
 )
 
 // stranger is a client without the SDK, with a connection to each node.
@@ -126,23 +127,23 @@ func (r *wanderer) get(ctx context.Context, node int, id session.ID) session.Mod
 	read := &history.Read{Allows: r.rand.IntN(4) > 0, Seen: r.seen}
 	e := history.Event{Kind: history.Shown, Who: r.name, ID: id, Node: number(node), Asked: r.w.record.Now(), Read: read}
 	answer, err := r.nodes[node].GetSession(ctx, &holdfastv1.GetSessionRequest{SessionId: uint64(id), AllowReadOnly: read.Allows, SeenIndex: read.Seen})
-	switch expired, _ := errors.AsType[*session.ExpiredError](transport.Domain(err)); {
+	switch expired, _ := errors.AsType[*session.ExpiredError](wire.Domain(err)); {
 	case expired != nil:
-		e.State = transport.StateOf(err)
+		e.State = wire.StateOf(err)
 	case err != nil:
 		return r.refused(e, history.Show, err)
 	case answer.GetCertificate() != nil:
-		cert, err := transport.CertificateFrom(answer.GetCertificate())
+		cert, err := wire.CertificateFrom(answer.GetCertificate())
 		if err != nil {
 			r.w.failAbout(id, "%s: certificate: %v", r.name, err)
 		}
-		e.Certificate, e.State = &cert, transport.StateFrom(answer.GetState())
+		e.Certificate, e.State = &cert, wire.StateFrom(answer.GetState())
 	default:
-		found, err := transport.SessionFrom(answer.GetSession())
+		found, err := wire.SessionFrom(answer.GetSession())
 		if err != nil {
 			r.w.failAbout(id, "%s: session: %v", r.name, err)
 		}
-		read.Sessions, e.State = []session.Session{found}, transport.StateFrom(answer.GetState())
+		read.Sessions, e.State = []session.Session{found}, wire.StateFrom(answer.GetState())
 	}
 	r.heard(e.State)
 	r.w.record.Add(e)
@@ -168,13 +169,13 @@ func (r *wanderer) list(ctx context.Context, node int) session.Mode {
 			return r.refused(e, history.Show, err)
 		}
 		for _, p := range answer.GetSessions() {
-			s, err := transport.SessionFrom(p.GetSession())
+			s, err := wire.SessionFrom(p.GetSession())
 			if err != nil {
 				r.w.failf("%s: listed session: %v", r.name, err)
 			}
 			read.Sessions = append(read.Sessions, s)
 		}
-		e.State = r.heard(transport.StateFrom(answer.GetState()))
+		e.State = r.heard(wire.StateFrom(answer.GetState()))
 		token = answer.GetNextPageToken()
 		if n := len(read.Sessions); token != "" && n > 0 {
 			after = read.Sessions[n-1].ID
@@ -189,8 +190,8 @@ func (r *wanderer) list(ctx context.Context, node int) session.Mode {
 
 // refused records that a request was, or was not answered.
 func (r *wanderer) refused(e history.Event, op history.Op, err error) session.Mode {
-	e.Kind, e.Op, e.State, e.Text = history.Refused, op, r.heard(transport.StateOf(err)), err.Error()
-	e.Read, e.Lagging, e.Unknown = nil, errors.Is(transport.Domain(err), session.ErrLagging), op != history.Show
+	e.Kind, e.Op, e.State, e.Text = history.Refused, op, r.heard(wire.StateOf(err)), err.Error()
+	e.Read, e.Lagging, e.Unknown = nil, errors.Is(wire.Domain(err), session.ErrLagging), op != history.Show
 	r.w.record.Add(e)
 	return e.State.Mode
 }
@@ -217,7 +218,7 @@ func (r *wanderer) write(ctx context.Context, node int) {
 		r.refused(e, history.Close, err)
 		return
 	}
-	e.Kind, e.State = history.Closed, r.heard(transport.StateFrom(answer.GetState()))
+	e.Kind, e.State = history.Closed, r.heard(wire.StateFrom(answer.GetState()))
 	r.w.record.Add(e)
 	r.token = nil
 }
@@ -261,7 +262,7 @@ func (r *wanderer) resume(ctx context.Context, node int, e history.Event) {
 
 // granted records that an open or a resume was answered: the last that is heard of it.
 func (r *wanderer) granted(e history.Event, t *holdfastv1.Token, safe *durationpb.Duration, state *holdfastv1.NodeState) {
-	e.ID, e.Attachment, e.State = session.ID(t.GetSessionId()), t.GetAttachment(), r.heard(transport.StateFrom(state))
+	e.ID, e.Attachment, e.State = session.ID(t.GetSessionId()), t.GetAttachment(), r.heard(wire.StateFrom(state))
 	if safe != nil {
 		e.Until = e.Asked + safe.AsDuration()
 	}

@@ -1,0 +1,133 @@
+package clientport
+
+import (
+	"context"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// Cluster is what a node tells of itself and its cluster. Safe for concurrent use.
+type Cluster interface {
+	// Status describes this node.
+	Status(ctx context.Context) (NodeStatus, error)
+	// Members are those of the newest configuration this node knows.
+	Members() []Member
+}
+
+// Role is what a node does now.
+type Role uint8
+
+// Roles of a node.
+const (
+	RoleLeader Role = iota + 1
+	RoleFollower
+	RoleObserver
+	RoleCandidate
+)
+
+// NodeStatus describes a node. Fields are those of GetStatusResponse, where each is explained.
+type NodeStatus struct {
+	Node             session.Node
+	ClusterID        string
+	Role             Role
+	Term             uint64
+	Leader           session.Node
+	LeaderAddress    string
+	CommitIndex      uint64
+	AppliedIndex     uint64
+	SessionsGlobal   uint64
+	SessionsLocal    uint64
+	SessionsAttached uint64
+	Ready            bool
+	NotReadyBecause  string
+	StateDigest      string
+	Version          string
+	Mode             session.Mode
+	MaxSessions      uint64
+	StateBytes       uint64
+	MaxStateBytes    uint64
+	// Warning is what a person should look into although the node serves.
+	Warning string
+}
+
+// Member describes one node of the configuration.
+type Member struct {
+	Node   session.Node
+	Voter  bool
+	Leader bool
+	// Addresses are those of the peers of the node that is asked, empty if the member is not among them, but for RaftAddress, which is then
+	// the one at which the member was taken in.
+	ClientAddress string
+	RaftAddress   string
+	PeerAddress   string
+}
+
+// clusterServer serves ClusterService.
+type clusterServer struct {
+	holdfastv1.UnimplementedClusterServiceServer
+	cluster Cluster
+}
+
+// GetStatus shows this node.
+func (c *clusterServer) GetStatus(ctx context.Context, _ *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
+	s, err := c.cluster.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.GetStatusResponse{
+		Id:               uint32(s.Node),
+		ClusterId:        s.ClusterID,
+		Role:             roleProto(s.Role),
+		Term:             s.Term,
+		Leader:           uint32(s.Leader),
+		LeaderAddress:    s.LeaderAddress,
+		CommitIndex:      s.CommitIndex,
+		AppliedIndex:     s.AppliedIndex,
+		SessionsGlobal:   s.SessionsGlobal,
+		SessionsLocal:    s.SessionsLocal,
+		SessionsAttached: s.SessionsAttached,
+		Ready:            s.Ready,
+		NotReadyBecause:  s.NotReadyBecause,
+		Warning:          s.Warning,
+		StateDigest:      s.StateDigest,
+		Version:          s.Version,
+		Mode:             wire.ModeProto(s.Mode),
+		MaxSessions:      s.MaxSessions,
+		StateBytes:       s.StateBytes,
+		MaxStateBytes:    s.MaxStateBytes,
+	}, nil
+}
+
+// ListMembers shows the members of the newest configuration this node knows.
+func (c *clusterServer) ListMembers(context.Context, *holdfastv1.ListMembersRequest) (*holdfastv1.ListMembersResponse, error) {
+	members := c.cluster.Members()
+	answer := &holdfastv1.ListMembersResponse{Members: make([]*holdfastv1.Member, len(members))}
+	for i, m := range members {
+		answer.Members[i] = &holdfastv1.Member{
+			Id:            uint32(m.Node),
+			Voter:         m.Voter,
+			Leader:        m.Leader,
+			ClientAddress: m.ClientAddress,
+			RaftAddress:   m.RaftAddress,
+			PeerAddress:   m.PeerAddress,
+		}
+	}
+	return answer, nil
+}
+
+func roleProto(r Role) holdfastv1.Role {
+	switch r {
+	case RoleLeader:
+		return holdfastv1.Role_ROLE_LEADER
+	case RoleFollower:
+		return holdfastv1.Role_ROLE_FOLLOWER
+	case RoleObserver:
+		return holdfastv1.Role_ROLE_OBSERVER
+	case RoleCandidate:
+		return holdfastv1.Role_ROLE_CANDIDATE
+	default:
+		return holdfastv1.Role_ROLE_UNSPECIFIED
+	}
+}

@@ -1,0 +1,277 @@
+package clientport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/gate"
+	"holdfast/transport/port"
+	"holdfast/transport/wire"
+)
+
+// idleStreamWait is how long a stream may serve no session and say nothing, unless it is all that its connection is for: a client without
+// sessions keeps a stream for its next one, and needs no second.
+const idleStreamWait = time.Minute
+
+// connectStream is the part of a Connect stream that is used here.
+type connectStream interface {
+	Context() context.Context
+	Send(*holdfastv1.ServerMessage) error
+	Recv() (*holdfastv1.ClientMessage, error)
+}
+
+// Connect serves the connection of one client process.
+//
+// Three goroutines: the handler, which waits for the first reason to end; a reader, which serves touches itself, in
+// their order, because they are cheap, and starts a goroutine for each other request, at most MaxRequests; and a writer.
+// Nothing waits for the client but the writer. What the client does not read is queued, up to a number of messages, of bytes, and of seconds in
+// which it reads nothing; beyond that the stream ends with RESOURCE_EXHAUSTED and the name of the limit: "outgoing_messages",
+// "outgoing_bytes", "outgoing_wait". So it does when too much waits on its connection or its node. Its sessions live on.
+func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) error {
+	return s.connect(stream)
+}
+
+func (s *sessionServer) connect(stream connectStream) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	visitor, err := gate.VisitorOf(ctx)
+	if err != nil {
+		return err
+	}
+	wire := port.WireOf(ctx)
+	c := &connection{
+		server: s,
+		wire:   wire,
+		places: s.gate.Places(visitor, s.cfg.MaxRequests),
+		out:    newOutbox(s.cfg.MaxOutgoing, wire.Account, s.cfg.Patience, s.state),
+		roster: newRoster(s.cfg.MaxSessions, s.cfg.MaxRequests, func(begins bool) {
+			if begins {
+				s.port.Crowd.Engage(&wire.Seat)
+			} else {
+				s.port.Crowd.Disengage(&wire.Seat)
+			}
+		}),
+	}
+	conn, err := s.service.Connect(c)
+	if err != nil {
+		return err
+	}
+	c.conn = conn
+	s.stats.streams.Add(1)
+	err = c.serve(ctx, stream)
+	cancel()
+	c.out.drop() // the connection itself is kept, by the node, for as long as a session lives that was opened through it
+	c.places.Leave()
+	<-c.roster.drain() // requests end because their context has
+	conn.Disconnect()
+	s.stats.streams.Add(-1)
+	c.count(-c.roster.clear())
+	return err
+}
+
+// connection is one Connect stream. It is the session.Events of the connection behind it.
+type connection struct {
+	server *sessionServer
+	wire   *port.Wire
+	places *gate.Places
+	conn   session.Connection
+	out    *outbox
+	roster *roster
+	// sessions is how many it has.
+	sessions atomic.Int64
+	// heard counts messages.
+	heard atomic.Uint64
+}
+
+// count notes how many sessions the stream has more, or fewer.
+func (c *connection) count(change int) {
+	c.server.stats.sessions.Add(int64(change))
+	if now := c.sessions.Add(int64(change)); change > 0 {
+		c.out.allow(int(now))
+	}
+}
+
+// serve runs the stream's reader and writer and returns why the stream ends; nil when the client has said all it had to
+// and has been answered.
+func (c *connection) serve(ctx context.Context, stream connectStream) error {
+	read, written := make(chan error, 1), make(chan error, 1)
+	c.server.port.Pumps.Go(func() { read <- c.read(ctx, stream) })
+	c.server.port.Pumps.Go(func() { written <- c.out.run(ctx, stream.Send) })
+	ended, why := c.until(read, written)
+	if ended {
+		return why
+	}
+	// The client or the node wants no more requests: those under way are answered first.
+	for idle := c.roster.drain(); ; {
+		select {
+		case <-idle:
+			c.out.close()
+			idle = nil
+		case err := <-written:
+			if err == nil {
+				err = why
+			}
+			return err
+		case <-c.out.overflow:
+			return c.overflown(c.out.err())
+		case <-c.wire.Condemned:
+			return c.overflown(c.wire.Err())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// until waits for the first reason to end, and reports whether the stream ends at once; otherwise requests under way are answered first.
+func (c *connection) until(read, written <-chan error) (atOnce bool, why error) {
+	first, idle := time.NewTimer(port.FirstMessageWait), time.NewTicker(idleStreamWait)
+	defer first.Stop()
+	defer idle.Stop()
+	heard := uint64(0)
+	for {
+		select {
+		case why = <-read:
+			if errors.Is(why, io.EOF) {
+				return false, nil
+			}
+			return true, why
+		case why = <-written:
+			return true, why
+		case <-c.out.overflow:
+			return true, c.overflown(c.out.err())
+		case <-c.wire.Condemned:
+			return true, c.overflown(c.wire.Err())
+		case <-c.server.port.Stopping:
+			return false, session.ErrStopping
+		case <-c.server.port.Ended:
+			return false, session.ErrStopping
+		case <-first.C:
+			why = c.silent()
+		case <-idle.C:
+			why = c.idle(heard)
+			heard = c.heard.Load()
+		}
+		if why != nil {
+			return true, why
+		}
+	}
+}
+
+// silent returns why the stream ends if it has said nothing yet.
+func (c *connection) silent() error {
+	if c.heard.Load() > 0 {
+		return nil
+	}
+	return &session.LimitError{Name: "first_message_wait", Limit: port.FirstMessageWait.String() + " without a message"}
+}
+
+// idle returns why the stream ends if it serves nothing, has said no more than it had, and is not all that its connection is for.
+func (c *connection) idle(heard uint64) error {
+	if c.heard.Load() > heard || !c.roster.idles() || !c.server.port.Crowd.Shared(&c.wire.Seat) {
+		return nil
+	}
+	return &session.LimitError{
+		Name: "idle_stream_wait", Limit: idleStreamWait.String() + " without a session or a message, beside another call on the connection",
+	}
+}
+
+func (c *connection) overflown(why error) error {
+	c.server.stats.slowReaders.Add(1)
+	return why
+}
+
+// read serves the client's messages until the stream ends.
+func (c *connection) read(ctx context.Context, stream connectStream) error {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c.heard.Add(1)
+		c.take(ctx, m)
+	}
+}
+
+// take serves or starts one request.
+func (c *connection) take(ctx context.Context, m *holdfastv1.ClientMessage) {
+	seq, err := seqFrom(m)
+	if err == nil {
+		err = c.start(ctx, m)
+	}
+	if err != nil {
+		c.fail(seq, err)
+	}
+}
+
+// start begins a request. The error is that of a request which is answered at once.
+func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (err error) {
+	defer c.server.port.Recovered(wire.ConnectMethod, &err)
+	switch m := m.GetMessage().(type) {
+	case *holdfastv1.ClientMessage_Touch:
+		return c.touch(m.Touch)
+	case *holdfastv1.ClientMessage_Open:
+		return c.open(ctx, m.Open)
+	case *holdfastv1.ClientMessage_Resume:
+		return c.resume(ctx, m.Resume)
+	case *holdfastv1.ClientMessage_Close:
+		return c.close(ctx, m.Close)
+	case *holdfastv1.ClientMessage_Upgrade:
+		return c.upgrade(ctx, m.Upgrade)
+	default:
+		return &session.FieldError{Field: "message", Limit: messageLimit}
+	}
+}
+
+// fail answers a request that was refused.
+func (c *connection) fail(seq uint64, err error) {
+	c.server.port.Note(wire.ConnectMethod, err)
+	c.server.stats.failedOnConn.Add(1)
+	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}})
+}
+
+// Gone is told by the node; it does not block.
+func (c *connection) Gone(certificate session.Certificate) {
+	if e := (event{id: certificate.ID, certificate: &certificate}); c.roster.happened(e) {
+		c.tell(e)
+	}
+}
+
+// Moved is told by the node; it does not block.
+func (c *connection) Moved(id session.ID, attachment, instance uint64) {
+	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment}), instance: instance}); c.roster.happened(e) {
+		c.tell(e)
+	}
+}
+
+// MovedLocally is told by the node; it does not block.
+func (c *connection) MovedLocally(id session.ID, attachment, instance uint64) {
+	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment, Local: true}), instance: instance}); c.roster.happened(e) {
+		c.tell(e)
+	}
+}
+
+// Jeopardy is told by the node; it does not block.
+func (c *connection) Jeopardy(since time.Time, try []string) { c.out.jeopardy(since, try) }
+
+// JeopardyEnded is told by the node; it does not block.
+func (c *connection) JeopardyEnded() { c.out.jeopardyEnded() }
+
+// tell queues an event and takes its session off the roster.
+func (c *connection) tell(e event) {
+	if e.certificate != nil {
+		c.out.gone(*e.certificate)
+	} else {
+		c.out.moved(e.id, e.instance)
+	}
+	if c.roster.forget(e.id) {
+		c.count(-1)
+	}
+}

@@ -1,0 +1,197 @@
+package clientport
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+	"holdfast/transport/internal/porttest"
+)
+
+func TestEventsAreBatchedInOrder(t *testing.T) {
+	service := &fakeService{}
+	bubbles.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		stalled := newStall()
+		network.Cut = stalled.wrap
+		stream := connected(t, network)
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		events := service.newest()
+		stalled.hold()
+		since := session.TimeOfMS(99)
+		// Enough that the writer has handed gRPC all it takes.
+		for range 2000 {
+			events.Jeopardy(since, []string{strings.Repeat("n", 50)})
+			synctest.Wait()
+		}
+		for id := range session.ID(maxEventBatch + 1) {
+			events.Gone(porttest.Certificate(id + 1))
+		}
+		closed := porttest.Certificate(9001)
+		closed.Cause = session.CauseClosed
+		events.Gone(closed)
+		events.Moved(9002, 10, 5)
+		events.Moved(9003, 10, 6)
+		events.JeopardyEnded()
+		stalled.release()
+		for range 2000 {
+			j := receive(t, stream).GetJeopardy()
+			if !j.GetSince().AsTime().Equal(since) || len(j.GetTry()) != 1 {
+				t.Fatalf("got %v", j)
+			}
+		}
+		var batches []int
+		for last := uint64(0); last != maxEventBatch+1; {
+			gone := receive(t, stream).GetGone()
+			if n := len(gone.GetIds()); n == 0 || n > maxEventBatch || n != len(gone.GetCertificate()) {
+				t.Fatalf("a batch of %d with %d certificates", n, len(gone.GetCertificate()))
+			}
+			batches = append(batches, len(gone.GetIds()))
+			last = gone.GetIds()[len(gone.GetIds())-1]
+		}
+		if len(batches) > 3 {
+			t.Errorf("%d ends came in batches of %v, want few", maxEventBatch+1, batches)
+		}
+		if gone := receive(t, stream).GetGone(); gone.GetCause() != holdfastv1.Cause_CAUSE_CLOSED || !slices.Equal(gone.GetIds(), []uint64{9001}) {
+			t.Errorf("got %v, want the closed one by itself", gone)
+		}
+		if moved := receive(t, stream).GetMoved(); !slices.Equal(moved.GetIds(), []uint64{9002, 9003}) || !slices.Equal(moved.GetInstances(), []uint64{5, 6}) {
+			t.Errorf("got %v, want both moves in one message, with who has the sessions", moved)
+		}
+		if receive(t, stream).GetJeopardyEnded() == nil {
+			t.Error("want the end of jeopardy last")
+		}
+	})
+}
+
+// TestEventsWaitForTheAnswerThatTellsOfTheSession is about the order of an answer, which goes through the request's
+// goroutine, and of an event, which does not.
+func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
+	service := &fakeService{}
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		stream := connected(t, network)
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		events := service.newest()
+
+		service.open = func(context.Context, session.OpenRequest) (session.Grant, error) {
+			events.Moved(7, 10, 5)
+			events.Gone(porttest.Certificate(7)) // the end counts, not the move before it
+			return porttest.Grant(7), nil
+		}
+		send(t, stream, openMessage(2))
+		if receive(t, stream).GetOpened() == nil || !slices.Equal(receive(t, stream).GetGone().GetIds(), []uint64{7}) {
+			t.Error("want the answer first, then the end")
+		}
+
+		attachment := uint64(10) // of another connection, which resumed it after this one
+		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
+			events.Moved(8, attachment, 5)
+			return porttest.Grant(8), nil
+		}
+		send(t, stream, resumeMessage(3, 8))
+		if receive(t, stream).GetResumed() == nil || !slices.Equal(receive(t, stream).GetMoved().GetIds(), []uint64{8}) {
+			t.Error("want the answer first, then the move")
+		}
+		attachment = 8 // this one came back after the other
+		send(t, stream, resumeMessage(4, 8))
+		if receive(t, stream).GetResumed() == nil {
+			t.Error("want the answer")
+		}
+		synctest.Wait()
+		if got := s.Stats().Sessions; got != 1 {
+			t.Errorf("%d sessions, want the one that came back", got)
+		}
+		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
+			events.Moved(8, 10, 5)
+			return session.Grant{}, session.ErrClosing
+		}
+		send(t, stream, resumeMessage(5, 8))
+		if receive(t, stream).GetFailed() == nil || receive(t, stream).GetMoved() == nil {
+			t.Error("want the refusal, then the move that it did not undo")
+		}
+		// Nothing under way: at once, whether it is known or not.
+		events.Gone(porttest.Certificate(77))
+		if !slices.Equal(receive(t, stream).GetGone().GetIds(), []uint64{77}) {
+			t.Error("want the end of an unknown session")
+		}
+	})
+}
+
+// TestTheMoveToWhatAStreamWasGrantedIsNotTold: a client that was not answered resumes again, and all its resumes take effect in one entry. The newest
+// may be the first that is answered; the client holds the session then, and must not hear that the first one took it away.
+func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
+	service := &fakeService{}
+	answer := make(map[uint64]chan error)
+	bubbles.Test(t, func(t *testing.T) {
+		for attempt := uint64(1); attempt <= 3; attempt++ {
+			answer[attempt] = make(chan error)
+		}
+		service.resume = func(_ context.Context, r session.ResumeRequest) (session.Grant, error) {
+			return porttest.Grant(8), <-answer[r.Attempt]
+		}
+		s, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		stream := connected(t, network)
+		for attempt := uint64(1); attempt <= 3; attempt++ {
+			m := resumeMessage(attempt, 8)
+			m.GetResume().Attempt = attempt
+			send(t, stream, m)
+		}
+		synctest.Wait()
+		service.newest().Moved(8, 7, 5) // by the first of the three, which are 7, 8 and 9
+		answer[3] <- nil
+		if receive(t, stream).GetResumed() == nil {
+			t.Error("want the newest answered")
+		}
+		answer[1] <- session.ErrMoved
+		answer[2] <- session.ErrMoved
+		for range 2 {
+			if m := receive(t, stream); m.GetFailed() == nil {
+				t.Errorf("got %v, want the others refused", m)
+			}
+		}
+		synctest.Wait()
+		if got := s.Stats().Sessions; got != 1 {
+			t.Errorf("%d sessions, want the one that was resumed", got)
+		}
+		send(t, stream, touchMessage(4))
+		if m := receive(t, stream); m.GetTouched() == nil {
+			t.Errorf("got %v, want nothing but the answer to a touch", m)
+		}
+	})
+}
+
+func TestAnEventWaitsForNoLaterOpen(t *testing.T) {
+	service := &fakeService{}
+	bubbles.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		slow := true
+		service.open = func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
+			if slow {
+				slow = false
+				return porttest.Grant(7), porttest.Sleep(ctx, time.Second)
+			}
+			return porttest.Grant(8), porttest.Sleep(ctx, time.Hour)
+		}
+		stream := connected(t, network)
+		send(t, stream, openMessage(1))
+		synctest.Wait()
+		service.newest().Moved(66, 10, 5)
+		send(t, stream, openMessage(2))
+		if receive(t, stream).GetOpened() == nil || receive(t, stream).GetMoved() == nil {
+			t.Error("want the first open's answer, then the move")
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package clientport
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/transport/gate"
+	"holdfast/transport/internal/porttest"
+	"holdfast/transport/port"
+)
+
+// oneMessage is a Connect stream on which a client says one thing.
+type oneMessage struct {
+	ctx  context.Context //nolint:containedctx // this is how gRPC hands a stream its context
+	in   []*holdfastv1.ClientMessage
+	sent []*holdfastv1.ServerMessage
+}
+
+func (s *oneMessage) Context() context.Context { return s.ctx }
+
+func (s *oneMessage) Send(m *holdfastv1.ServerMessage) error {
+	s.sent = append(s.sent, m)
+	return nil
+}
+
+func (s *oneMessage) Recv() (*holdfastv1.ClientMessage, error) {
+	if len(s.in) == 0 {
+		return nil, io.EOF
+	}
+	m := s.in[0]
+	s.in = s.in[1:]
+	return m, nil
+}
+
+// FuzzConnectMessage gives the handler any message: one answer, with the message's seq, that can be sent; and no panic. Whole
+// conversations, with a node behind them, are in test/fuzz.
+func FuzzConnectMessage(f *testing.F) {
+	for _, m := range []*holdfastv1.ClientMessage{{}, openMessage(1), resumeMessage(2, 3), touchMessage(4, 5, 6), closeMessage(7, 8), openMessage(0)} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m := &holdfastv1.ClientMessage{}
+		if proto.Unmarshal(b, m) != nil {
+			return
+		}
+		s := &sessionServer{
+			cfg: Config{}.withDefaults(), service: &fakeService{}, stats: &clientCounters{}, gate: gate.New(gate.Config{}),
+			port: &port.Port{Logger: hclog.NewNullLogger(), Stopping: make(chan struct{})},
+		}
+		stream := &oneMessage{ctx: t.Context(), in: []*holdfastv1.ClientMessage{m}}
+		porttest.OfMessage().Hold(t, len(b), func() {
+			if err := s.connect(stream); err != nil {
+				t.Fatalf("the connection ended with %v", err)
+			}
+			s.port.Pumps.Wait()
+		})
+		if len(stream.sent) != 1 || s.port.Panics.Load() != 0 {
+			t.Fatalf("%d answers, %d panics", len(stream.sent), s.port.Panics.Load())
+		}
+		if _, err := proto.Marshal(stream.sent[0]); err != nil {
+			t.Fatalf("the answer cannot be sent: %v", err)
+		}
+		want, _ := seqFrom(m)
+		if failed := stream.sent[0].GetFailed(); failed != nil && (failed.GetSeq() != want || failed.GetError().GetField() == "") {
+			t.Errorf("%v was refused with %v", m, failed)
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package clientport
+
+import (
+	"testing"
+	"testing/synctest"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/test/bubbles"
+	"holdfast/transport/internal/porttest"
+)
+
+// TestIdleStreams: of many streams of a connection that serve nothing one stays; it would be opened again.
+func TestIdleStreams(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, Config{}, &fakeService{})
+		defer stop()
+		before := heap()
+		speaking(t, network)
+		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
+		streams := make([]holdfastv1.SessionService_ConnectClient, 60)
+		for i := range streams {
+			var err error
+			if streams[i], err = c.Connect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				send(t, streams[i], resumeMessage(1, 7))
+			} else {
+				send(t, streams[i], touchMessage(1))
+			}
+			receive(t, streams[i])
+		}
+		for n := range 3 {
+			if err := porttest.Sleep(t.Context(), idleStreamWait*2/3); err != nil {
+				t.Fatal(err)
+			}
+			if err := streams[1].Send(touchMessage(uint64(n + 2))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if got := s.Stats(); got.Streams != 3 || got.Calls != 3 {
+			t.Errorf("stats %+v, want the stream that is alone, that with a session, and that which speaks", got)
+		}
+		if _, err := streams[2].Recv(); limitNamed(err) != "idle_stream_wait" {
+			t.Errorf("an idle stream ended with %v", err)
+		}
+		if kept := heap() - before; kept > 1<<20 {
+			t.Errorf("%d bytes are kept", kept)
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package clientport
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"holdfast/test/bubbles"
+	"holdfast/transport/internal/porttest"
+	"holdfast/transport/port"
+)
+
+// TestLimitConnections: the newest stay open, and a closed one gives its place back.
+func TestLimitConnections(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		network := porttest.NewPipes()
+		l := port.LimitConnections(network, 3)
+		defer l.Close()
+		connect := func() (ours, theirs net.Conn) {
+			t.Helper()
+			accepted := make(chan net.Conn, 1)
+			go func() {
+				if conn, err := l.Accept(); err == nil {
+					accepted <- conn
+				}
+			}()
+			theirs, err := network.Dial(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return <-accepted, theirs
+		}
+		open := func(theirs net.Conn) bool {
+			t.Helper()
+			return theirs.SetReadDeadline(time.Now()) == nil // a pipe whose other end is closed takes none
+		}
+		var server, client []net.Conn
+		for range 5 {
+			s, c := connect()
+			server, client = append(server, s), append(client, c)
+		}
+		for i, want := range []bool{false, false, true, true, true} {
+			if got := open(client[i]); got != want {
+				t.Errorf("connection %d of 5 is open: %t, want %t", i+1, got, want)
+			}
+		}
+		server[4].Close()
+		server[4].Close() // gives nothing back again
+		server[0].Close() // nor does one that made room
+		connect()
+		if !open(client[2]) {
+			t.Error("a connection made room while there was a place")
+		}
+		if connect(); open(client[2]) {
+			t.Error("a fourth connection is open")
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package clientport
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+	"holdfast/transport/internal/porttest"
+	"holdfast/transport/wire"
+)
+
+// TestL1OpensSayWhichKind holds that both ways to open a session say whether it is to be a local one.
+func TestL1OpensSayWhichKind(t *testing.T) {
+	var asked []bool
+	service := &fakeService{open: func(_ context.Context, o session.OpenRequest) (session.Grant, error) {
+		asked = append(asked, o.Local)
+		g := porttest.Grant(7)
+		g.Session.Local, g.Token.Local = o.Local, o.Local
+		return g, nil
+	}}
+	bubbles.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
+		stream := connected(t, network)
+		for i, local := range []bool{true, false} {
+			answer, err := c.OpenSession(t.Context(), &holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(1e9), RequestId: make([]byte, 16), Local: local})
+			if err != nil || answer.GetSession().GetLocal() != local || answer.GetToken().GetLocal() != local {
+				t.Errorf("OpenSession: %v, %v", answer, err)
+			}
+			m := openMessage(uint64(i) + 1)
+			m.GetOpen().Local = local
+			send(t, stream, m)
+			if o := receive(t, stream).GetOpened(); o.GetSession().GetLocal() != local || o.GetToken().GetLocal() != local {
+				t.Errorf("opened %v", o)
+			}
+		}
+		_ = stream.CloseSend()
+	})
+	if len(asked) != 4 || !asked[0] || !asked[1] || asked[2] || asked[3] {
+		t.Errorf("asked for local sessions: %v", asked)
+	}
+}
+
+// TestL7AnUpgradeTakesNoPlace holds that a stream which has all the sessions it may have can upgrade one of another stream, and
+// that an upgrade under way keeps no place from an open.
+func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
+	decided := make(chan struct{})
+	service := &fakeService{
+		open: func(context.Context, session.OpenRequest) (session.Grant, error) { return porttest.Grant(7), nil },
+		upgrade: func(context.Context, session.Token) (session.Grant, error) {
+			<-decided
+			return porttest.Grant(8), nil
+		},
+	}
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, Config{MaxSessions: 1}, service)
+		defer stop()
+		decided = make(chan struct{})
+		stream := connected(t, network)
+		up := func(seq uint64) *holdfastv1.ClientMessage {
+			return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: wire.TokenProto(porttest.Grant(8).Token)}}}
+		}
+		send(t, stream, up(1))
+		send(t, stream, openMessage(2))
+		if receive(t, stream).GetOpened().GetSeq() != 2 {
+			t.Error("an open was refused for an upgrade that is under way")
+		}
+		send(t, stream, up(3))
+		synctest.Wait()
+		close(decided)
+		for range 2 {
+			if m := receive(t, stream); m.GetUpgraded() == nil {
+				t.Errorf("want both upgrades, got %v", m)
+			}
+		}
+		if got := s.Stats().Sessions; got != 1 {
+			t.Errorf("counts %d sessions, want the one that was opened", got)
+		}
+		_ = stream.CloseSend()
+	})
+}
+
+// TestL5AMoveInTheLogIsNewerThanLocalOnes holds that what a stream was granted by a node overtakes no move in the log, whatever
+// the numbers, and overtakes older moves at its node.
+func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
+	r := newRoster(10, 10, func(bool) {})
+	q, err := r.begin(request{open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.answered(q, session.Token{ID: 7, Attachment: 5, Local: true})
+	for _, tt := range []struct {
+		to   session.Token
+		told bool
+	}{
+		{session.Token{Attachment: 4, Local: true}, false},
+		{session.Token{Attachment: 5, Local: true}, false},
+		{session.Token{Attachment: 6, Local: true}, true},
+		{session.Token{Attachment: 3}, true},
+	} {
+		if told := r.happened(event{id: 7, moved: standing(tt.to)}); told != tt.told {
+			t.Errorf("a move to %+v is told: %v, want %v", tt.to, told, tt.told)
+		}
+	}
+	if q, err = r.begin(request{resume: 7}); err != nil {
+		t.Fatal(err)
+	}
+	r.answered(q, session.Token{ID: 7, Attachment: 2})
+	if r.happened(event{id: 7, moved: standing(session.Token{Attachment: 9, Local: true})}) {
+		t.Error("a move at a node is told after the session became global")
+	}
+}
+
+// TestL7UpgradesOfBothForms holds that a token reaches the node, and the global one comes back; words of the session's end wait
+// for that answer on a connection.
+func TestL7UpgradesOfBothForms(t *testing.T) {
+	local := porttest.Grant(7).Token
+	local.Local = true
+	var service *fakeService
+	service = &fakeService{upgrade: func(_ context.Context, tok session.Token) (session.Grant, error) {
+		if tok != local {
+			return session.Grant{}, session.ErrMoved
+		}
+		if service.ended() > 0 { // the second time, on the stream: the session ends before the answer is queued
+			service.newest().Gone(porttest.Certificate(7))
+		}
+		return porttest.Grant(7), nil
+	}}
+	bubbles.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
+		answer, err := c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{Token: wire.TokenProto(local)})
+		if got, tokenErr := wire.TokenFrom(answer.GetToken()); err != nil || tokenErr != nil || got != porttest.Grant(7).Token || wire.PromiseFrom(answer.GetSafeFor()) != porttest.Grant(7).SafeFor {
+			t.Errorf("UpgradeSession: %v, %v", answer, err)
+		}
+		_, err = c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{Token: wire.TokenProto(porttest.Grant(7).Token)})
+		if !errors.Is(wire.Domain(err), session.ErrMoved) {
+			t.Errorf("UpgradeSession by another token: %v, want %v", err, session.ErrMoved)
+		}
+		if _, err = c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{}); !errors.Is(wire.Domain(err), session.ErrInvalid) {
+			t.Errorf("UpgradeSession without a token: %v, want %v", err, session.ErrInvalid)
+		}
+		stream := connected(t, network)
+		send(t, stream, &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: 3, Token: wire.TokenProto(local)}}})
+		if up := receive(t, stream).GetUpgraded(); up.GetSeq() != 3 || up.GetToken().GetLocal() || up.GetSession().GetId() != 7 {
+			t.Errorf("upgraded %v", up)
+		}
+		if gone := receive(t, stream).GetGone(); len(gone.GetIds()) != 1 {
+			t.Errorf("after the answer came %v, want the word of the end", gone)
+		}
+		_ = stream.CloseSend()
+	})
+}

@@ -1,0 +1,67 @@
+package clientport
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+	"holdfast/transport/port"
+	"holdfast/transport/wire"
+)
+
+// invalidText is an open whose label is no UTF-8.
+func invalidText(t *testing.T) []byte {
+	t.Helper()
+	b, err := proto.Marshal(&holdfastv1.OpenSessionRequest{RequestId: make([]byte, 16), Labels: map[string]string{"key": "value"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(strings.Replace(string(b), "value", "va\xff\xfee", 1))
+}
+
+// What cannot be read is refused as any other mistake of a client: with a code, a field and what is wanted.
+func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
+	for name, tt := range map[string]struct {
+		bytes []byte
+		says  string
+	}{
+		"garbage":     {[]byte{0xff, 0xff, 0xff}, "cannot parse"},
+		"no UTF-8":    {invalidText(t), "invalid UTF-8"},
+		"a cut field": {[]byte{0x0a, 0x10, 1, 2, 3}, "cannot parse"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				_, network, stop := clientPort(t, Config{}, &fakeService{})
+				defer stop()
+				err := dialPipes(t, network).Invoke(t.Context(), "/holdfast.v1.SessionService/OpenSession", &tt.bytes, new([]byte), grpc.ForceCodecV2(rawCodec{}))
+				field, ok := errors.AsType[*session.FieldError](wire.Domain(err))
+				if status.Code(err) != codes.InvalidArgument || !ok || field.Field != "message" ||
+					!strings.Contains(field.Limit, "valid protobuf of holdfast.v1.OpenSessionRequest") || !strings.Contains(field.Limit, tt.says) {
+					t.Errorf("got %v, want INVALID_ARGUMENT with the field message, and %q", err, tt.says)
+				}
+			})
+		})
+	}
+}
+
+// A message that was read is not called unreadable, whatever fields of later releases or of strangers it has.
+func TestUnknownFieldsAreNoFault(t *testing.T) {
+	b := protowire.AppendTag(nil, port.MalformedField, protowire.BytesType)
+	b = protowire.AppendString(b, "some reason")
+	var m holdfastv1.OpenSessionRequest
+	if err := proto.Unmarshal(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	if err := port.NewCodec().Unreadable(&m); err != nil {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,145 @@
+package clientport
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+	"holdfast/transport/internal/porttest"
+	"holdfast/transport/port"
+	"holdfast/transport/wire"
+)
+
+// heap returns how many bytes are reachable.
+func heap() int {
+	runtime.GC()
+	runtime.GC() // the first one leaves what is pooled
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// The touch of all that follows the end of a crowd names each of them once more. The client has been told why, with the certificates, and can
+// take the answer.
+func TestTheTouchAfterACrowdHasEnded(t *testing.T) {
+	for n, certificates := range map[int]bool{session.MaxTouchBatch: true, 100_000: false} {
+		failures := make([]session.TouchFailure, n)
+		for i := range failures {
+			id := session.ID(i + 1)
+			c := porttest.Certificate(id)
+			failures[i] = session.TouchFailure{ID: id, Err: &session.ExpiredError{ID: id, Certificate: &c}}
+		}
+		answer := &holdfastv1.Touched{Failures: failuresProto(failures)}
+		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+		o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
+		if size := proto.Size(answer); o.err() != nil || size > 4*wire.DefaultMessageBytes {
+			t.Errorf("%d failures: %v, %d bytes; a client takes %d", n, o.err(), size, 4*wire.DefaultMessageBytes)
+		}
+		for i, f := range answer.GetFailures() {
+			err := wire.FromDetail(f.GetError(), "")
+			ended, _ := errors.AsType[*session.ExpiredError](err)
+			if f.GetId() != uint64(i+1) || !errors.Is(err, session.ErrExpired) || (ended != nil && ended.Certificate != nil) != certificates {
+				t.Fatalf("%d failures: that of %d says %v, certificate %v", n, f.GetId(), err, ended)
+			}
+		}
+	}
+}
+
+// TestWhatWaitsIsCountedAsItCosts: touches of sessions that live elsewhere, or have ended, are answered with far more than was asked.
+func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
+	ids := make([]session.ID, session.MaxTouchBatch)
+	for i := range ids {
+		ids[i] = session.ID(i + 1)
+	}
+	for name, refusal := range map[string]func(session.ID) error{
+		"moved": func(session.ID) error { return session.ErrMoved },
+		"ended": func(id session.ID) error {
+			c := porttest.Certificate(id)
+			return &session.ExpiredError{ID: id, Certificate: &c}
+		},
+	} {
+		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+		before := heap()
+		for o.bytes < maxOutgoingBytes/2 {
+			failures := make([]session.TouchFailure, len(ids))
+			for i, id := range ids {
+				failures[i] = session.TouchFailure{ID: id, Err: refusal(id)}
+			}
+			o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Failures: failuresProto(failures)}}})
+			if o.err() != nil {
+				t.Fatalf("%s: one answer is more than half of what may wait", name)
+			}
+		}
+		if cost := heap() - before; cost < o.bytes/2 || cost > o.bytes*5/4 {
+			t.Errorf("%s: %d bytes wait, %d are counted", name, cost, o.bytes)
+		}
+		runtime.KeepAlive(o)
+	}
+}
+
+// A queue that never becomes empty keeps what waits, and nothing of what was sent.
+func TestSentMessagesAreGivenBack(t *testing.T) {
+	o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+	var batch [takeBatch]outgoing
+	for range 2000 {
+		o.jeopardyEnded()
+	}
+	before := heap()
+	const large = 500_000
+	for range 10 {
+		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
+	}
+	for len(o.queue) > 1 {
+		if n, _ := o.take(&batch); n == 0 {
+			t.Fatal("nothing is taken from a queue")
+		}
+	}
+	clear(batch[:])
+	if kept := heap() - before; kept > 2*large || o.err() != nil {
+		t.Errorf("%d bytes are kept, %d of them in messages that wait", kept, o.bytes)
+	}
+	runtime.KeepAlive(o)
+}
+
+// What the writer has taken is not counted: it takes few bytes at once, and keeps none of what it has sent.
+func TestTheWriterHoldsLittle(t *testing.T) {
+	o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+	const large = 500_000
+	for range 10 {
+		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
+	}
+	all := o.bytes
+	stop := errors.New("stop")
+	err := o.run(t.Context(), func(*holdfastv1.ServerMessage) error { return stop })
+	if taken := all - o.bytes; !errors.Is(err, stop) || taken > 2*large {
+		t.Errorf("%v: %d bytes were taken to send one message", err, taken)
+	}
+}
+
+// A writer that waits keeps nothing of what it has sent.
+func TestAnIdleWriterKeepsNothing(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+		ended := make(chan error, 1)
+		go func() { ended <- o.run(t.Context(), func(*holdfastv1.ServerMessage) error { return nil }) }()
+		before := heap()
+		const large = 5_000_000
+		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
+		synctest.Wait()
+		if kept := heap() - before; kept > large/2 || o.bytes != 0 {
+			t.Errorf("%d bytes are kept after all was sent, %d are counted", kept, o.bytes)
+		}
+		o.close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

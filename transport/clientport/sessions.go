@@ -1,0 +1,184 @@
+package clientport
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/gate"
+	"holdfast/transport/port"
+	"holdfast/transport/wire"
+)
+
+// sessionServer serves SessionService. Its unary methods return domain errors; the port's interceptor maps them.
+type sessionServer struct {
+	holdfastv1.UnimplementedSessionServiceServer
+	cfg     Config
+	service session.Service
+	port    *port.Port
+	gate    *gate.Gate
+	stats   *clientCounters
+}
+
+// state is what the node can do and knows, read after what an answer shows (N4).
+func (s *sessionServer) state() *holdfastv1.NodeState { return wire.StateProto(s.service.State()) }
+
+// stateOfRead is state for the answer to a read. What comes from the applied state is a read-only node's answer, whatever the node has
+// become since (N3).
+func (s *sessionServer) stateOfRead(applied bool) *holdfastv1.NodeState { //nolint:revive // flag-parameter: it is about the mode only
+	state := s.state()
+	if applied {
+		state.Mode = holdfastv1.Mode_MODE_READ_ONLY
+	}
+	return state
+}
+
+// OpenSession opens a session that no connection serves: it lives by TouchSessions, or until it is resumed.
+func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSessionRequest) (*holdfastv1.OpenSessionResponse, error) {
+	open, err := wire.OpenFrom(req, s.cfg.Clock())
+	if err != nil {
+		return nil, err
+	}
+	visitor, err := s.admit(ctx, gate.Opens, 1)
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Open(ctx, open) })
+	if err != nil {
+		s.gate.Unserved(time.Now(), gate.Opens, 1, visitor, err)
+		return nil, err
+	}
+	return &holdfastv1.OpenSessionResponse{
+		Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor), State: s.state(),
+	}, nil
+}
+
+// admit has a unary call pass the gate, and returns who makes it.
+func (s *sessionServer) admit(ctx context.Context, k gate.Kind, n int) (gate.Visitor, error) {
+	v, err := gate.VisitorOf(ctx)
+	if err != nil {
+		return v, err
+	}
+	return v, s.gate.Admit(time.Now(), k, n, v)
+}
+
+// unary does one thing through a connection of its own.
+func (s *sessionServer) unary(do func(session.Connection) (session.Grant, error)) (session.Grant, error) {
+	conn, err := s.service.Connect(nil)
+	if err != nil {
+		return session.Grant{}, err
+	}
+	defer conn.Disconnect()
+	return do(conn)
+}
+
+// ResumeSession moves a session to this node.
+func (s *sessionServer) ResumeSession(ctx context.Context, req *holdfastv1.ResumeSessionRequest) (*holdfastv1.ResumeSessionResponse, error) {
+	resume, err := wire.ClientResumeFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	visitor, err := s.admit(ctx, gate.Resumes, 1)
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Resume(ctx, resume) })
+	if err != nil {
+		s.gate.Unserved(time.Now(), gate.Resumes, 1, visitor, err)
+		return nil, err
+	}
+	return &holdfastv1.ResumeSessionResponse{
+		Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor), State: s.state(),
+	}, nil
+}
+
+// TouchSessions touches sessions that this node owns.
+func (s *sessionServer) TouchSessions(ctx context.Context, req *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
+	tokens, err := wire.TokensFrom(req.GetTokens())
+	if err != nil {
+		return nil, err
+	}
+	if _, err = s.admit(ctx, gate.Touches, len(tokens)); err != nil {
+		return nil, err
+	}
+	conn, err := s.service.Connect(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Disconnect()
+	// One bound for all: a node that is far behind would otherwise wait once for each of the tokens.
+	waits, cancel := context.WithTimeout(ctx, s.cfg.TouchWait)
+	defer cancel()
+	results := make([]*holdfastv1.TouchResult, len(tokens))
+	for i, t := range tokens {
+		safe, touchErr := conn.TouchToken(waits, t)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if touchErr != nil && waits.Err() != nil && errors.Is(touchErr, waits.Err()) {
+			touchErr = session.ErrLagging
+		}
+		results[i] = &holdfastv1.TouchResult{SessionId: uint64(t.ID), Error: wire.Detail(touchErr)}
+		if touchErr == nil {
+			results[i].SafeFor = wire.PromiseProto(safe)
+		}
+	}
+	return &holdfastv1.TouchSessionsResponse{Results: results, State: s.state()}, nil
+}
+
+// CloseSession ends a session.
+func (s *sessionServer) CloseSession(ctx context.Context, req *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
+	token, err := wire.TokenFrom(req.GetToken())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.service.Connect(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Disconnect()
+	if err := conn.Close(ctx, token); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.CloseSessionResponse{State: s.state()}, nil
+}
+
+// GetSession shows a session, or the certificate of its end.
+func (s *sessionServer) GetSession(ctx context.Context, req *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
+	id, err := wire.IdFrom("session_id", req.GetSessionId())
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.service.Find(ctx, id, session.ReadOptions{AllowReadOnly: req.GetAllowReadOnly(), Seen: req.GetSeenIndex()})
+	if expired, ok := errors.AsType[*session.ExpiredError](err); ok && expired.Certificate != nil {
+		return &holdfastv1.GetSessionResponse{
+			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: wire.CertificateProto(*expired.Certificate)},
+			State:  s.stateOfRead(wire.FromApplied(err)),
+		}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.GetSessionResponse{
+		Result:    &holdfastv1.GetSessionResponse_Session{Session: wire.SessionProto(found.Session)},
+		Remaining: wire.PromiseProto(found.Remaining),
+		State:     s.stateOfRead(found.Applied),
+	}, nil
+}
+
+// ListSessions shows one page of sessions.
+func (s *sessionServer) ListSessions(ctx context.Context, req *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
+	query, err := queryFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.service.List(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	answer := pageProto(page)
+	answer.State = s.stateOfRead(page.Applied)
+	return answer, nil
+}

@@ -1,0 +1,57 @@
+package clientport
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubbles"
+	"holdfast/transport/internal/porttest"
+	"holdfast/transport/port"
+)
+
+// slowConn takes so many bytes a second, until ctx ends.
+type slowConn struct {
+	net.Conn
+	ctx  context.Context //nolint:containedctx // it is the test's
+	rate int
+}
+
+func (c slowConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b[:min(len(b), c.rate/8)])
+	_ = porttest.Sleep(c.ctx, time.Duration(n)*time.Second/time.Duration(c.rate))
+	return n, err
+}
+
+// TestAReaderOfASlowLink: large answers take longer than a client may read nothing, when its link is slow and it reads all the time. Its stream was
+// ended for reading nothing.
+func TestAReaderOfASlowLink(t *testing.T) {
+	failures := make([]session.TouchFailure, 50_000)
+	for i := range failures {
+		failures[i] = session.TouchFailure{ID: session.ID(1<<60 + i), Err: session.ErrMoved}
+	}
+	service := &fakeService{touch: func([]session.ID) session.Touched { return session.Touched{SafeFor: -1, Failures: failures} }}
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		network.Cut = func(c net.Conn) net.Conn { return slowConn{c, t.Context(), 24 << 10} }
+		stream := connected(t, network)
+		begun := time.Now()
+		for seq := range uint64(4) {
+			send(t, stream, touchMessage(seq+1))
+		}
+		for seq := range uint64(4) {
+			if got := receive(t, stream).GetTouched(); got.GetSeq() != seq+1 || len(got.GetFailures()) != len(failures) {
+				t.Errorf("answer %d names %d sessions", got.GetSeq(), len(got.GetFailures()))
+			}
+		}
+		if took := time.Since(begun); took < 4*port.ReadPatience {
+			t.Errorf("the answers took %v: the link is not slow", took)
+		}
+		if got := s.Stats().SlowReaders; got != 0 {
+			t.Errorf("%d slow readers", got)
+		}
+	})
+}

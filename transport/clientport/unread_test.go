@@ -1,0 +1,116 @@
+package clientport
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+	"holdfast/transport/dial"
+	"holdfast/transport/port"
+)
+
+// TestHeadersAreNotUnread: headers of calls, such as tokens and traces, are no part of messages. A connection with a stream on it was ended after
+// some 16 MB of them.
+func TestHeadersAreNotUnread(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, Config{}, &fakeService{})
+		defer stop()
+		conn := dialPipes(t, network)
+		stream, err := holdfastv1.NewSessionServiceClient(conn).Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		for range 500 {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", strings.Repeat(rand.Text(), 200)) // never the same, as those of traces are
+			if _, err := holdfastv1.NewClusterServiceClient(conn).GetStatus(ctx, &holdfastv1.GetStatusRequest{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantNothingUnread(t, s.only(t))
+	})
+}
+
+// TestNewsOfWhatWasReadIsNotUnread: a client that reads much says so on the wire all the time.
+func TestNewsOfWhatWasReadIsNotUnread(t *testing.T) {
+	page := pageToRead()
+	service := &fakeService{list: func(context.Context, session.Query) (session.Page, error) { return page, nil }}
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		conn, err := grpc.NewClient("passthrough:///node", append(dial.DialOptions(dial.Options{Dial: network.Dial}),
+			grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		c := holdfastv1.NewSessionServiceClient(conn)
+		stream, err := c.Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, stream, touchMessage(1))
+		receive(t, stream)
+		for range 300 {
+			if _, err := c.ListSessions(t.Context(), &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantNothingUnread(t, s.only(t))
+	})
+}
+
+func wantNothingUnread(t *testing.T, a *port.Account) {
+	t.Helper()
+	synctest.Wait()
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if a.Unread > port.UnreadSlack/8 || a.Bytes > 0 {
+		t.Errorf("%d bytes seem unread, %d wait", a.Unread, a.Bytes)
+	}
+}
+
+// TestCancelledCallsHoldNothing: a client that goes on, and gives up calls whose answers it has not read, is not ended for them.
+func TestCancelledCallsHoldNothing(t *testing.T) {
+	service := nowhere()
+	service.list = func(context.Context, session.Query) (session.Page, error) { return pageToRead(), nil }
+	bubbles.Test(t, func(t *testing.T) {
+		s, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		h := reading(t, network, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		for _, begin := range []func() uint32{
+			func() uint32 {
+				_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName, &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
+				return h.next - 2
+			},
+			func() uint32 {
+				stream := h.call(holdfastv1.SessionService_Connect_FullMethodName)
+				for seq := range uint64(3) {
+					_ = h.say(stream, touchMessage(seq+1, manyIDs(session.MaxTouchBatch)...))
+				}
+				return stream
+			},
+		} {
+			stream := begin()
+			synctest.Wait()
+			if got := s.Stats().Waiting; got < 300_000 {
+				t.Errorf("%d bytes wait before the call is given up", got)
+			}
+			h.cancel(stream)
+			synctest.Wait()
+			if got := s.Stats(); got.Waiting != 0 || got.Calls != 0 || got.Connections != 1 {
+				t.Errorf("stats %+v after the call was given up", got)
+			}
+		}
+	})
+}

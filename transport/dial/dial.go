@@ -1,0 +1,103 @@
+package dial
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// Options configures [DialClient]. The zero value is good.
+type Options struct {
+	// Dial makes the connection; nil is TCP. It is never asked to go through a proxy.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// KeepaliveTime is how long a connection is quiet before it is tested, and KeepaliveTimeout how long the answer may
+	// take. 0 is 10 s, which is also gRPC's lower bound for the first, and 5 s.
+	KeepaliveTime, KeepaliveTimeout time.Duration
+	// MaxMessageBytes is the largest message that is received; 0 is four times [DefaultMessageBytes], because what a
+	// server sends is bounded by the server, and a client with a smaller limit than that would lose its connection.
+	MaxMessageBytes int
+	// Credentials of the transport; nil is plaintext.
+	Credentials credentials.TransportCredentials
+	// Principal is sent with each call as the client's own word of who it is, see [ValidPrincipal]; empty sends nothing.
+	Principal string
+	// UserAgent goes in front of gRPC's own.
+	UserAgent string
+	// Heard, when set, is called with what the node says of itself in the answer to a unary call, or in its refusal, before the
+	// call returns; of calls under way at the same time, at the same time.
+	Heard func(session.NodeState)
+}
+
+// Client returns a client connection to the node at address, host:port, which need not be reachable: gRPC connects
+// with the first call and connects again, with a back-off of at most 3 s, while calls are made. The caller closes it.
+func Client(address string, o Options) (*grpc.ClientConn, error) {
+	// A target is a URL, where the zone of an IPv6 address would be an escape.
+	conn, err := grpc.NewClient("passthrough:///"+url.PathEscape(address), DialOptions(o)...)
+	if err != nil {
+		return nil, fmt.Errorf("dialling %s: %w", address, err)
+	}
+	return conn, nil
+}
+
+func DialOptions(o Options) []grpc.DialOption {
+	if o.Dial == nil {
+		o.Dial = dialTCP
+	}
+	if o.Credentials == nil {
+		o.Credentials = insecure.NewCredentials()
+	}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(o.Credentials),
+		grpc.WithContextDialer(o.Dial),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithUserAgent(o.UserAgent),
+		grpc.WithReadBufferSize(wire.ReadBufferBytes),
+		grpc.WithWriteBufferSize(wire.WriteBufferBytes),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time:                cmp.Or(o.KeepaliveTime, 10*time.Second),
+			Timeout:             cmp.Or(o.KeepaliveTimeout, 5*time.Second),
+			PermitWithoutStream: true,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cmp.Or(o.MaxMessageBytes, 4*wire.DefaultMessageBytes))),
+	}
+	if o.Heard != nil {
+		options = append(options, grpc.WithUnaryInterceptor(wire.Hear(o.Heard)))
+	}
+	if o.Principal != "" {
+		options = append(options, grpc.WithPerRPCCredentials(named(o.Principal)))
+	}
+	return options
+}
+
+// named sends the name of a principal with each call.
+type named string
+
+// GetRequestMetadata returns what is sent.
+func (n named) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{wire.PrincipalKey: string(n)}, nil
+}
+
+// RequireTransportSecurity is false: it is a name, no secret.
+func (named) RequireTransportSecurity() bool { return false }
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
+}

@@ -1,0 +1,182 @@
+package dial
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	peerv1 "holdfast/proto/holdfast/peer/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// PeerConfig configures [DialPeer]. The zero value of a field is its default, if it has one.
+type PeerConfig struct {
+	// Address of the leader's peer port.
+	Address string
+	// ClusterID is this node's.
+	ClusterID string
+	// Dial makes the connection; nil is TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Credentials of the transport; nil is plaintext.
+	Credentials credentials.TransportCredentials
+	// HelloTimeout is how long connecting and the leader's first message may take; default 5 s.
+	HelloTimeout time.Duration
+	// Silence is how long the connection may carry nothing from the leader, or take nothing, before it counts as cut;
+	// default 4 s. gRPC's own client pings no more often than every 10 s. A leader's server tests a quiet connection
+	// every KeepaliveTime, so Silence must be above that plus a round trip.
+	Silence time.Duration
+	// MaxMessageBytes is the largest message the leader may send; default 4 MiB.
+	MaxMessageBytes int
+}
+
+// PeerLink is a learner's end of a stream. Send and Recv may each be called by one goroutine at a time, Close by any.
+type PeerLink struct {
+	conn   *grpc.ClientConn
+	stream peerv1.PeerService_FollowClient
+	cancel context.CancelCauseFunc
+	// first is the leader's first message until Recv has returned it.
+	first *session.LeaderMessage
+}
+
+// Peer opens a stream to the leader, says hello and waits for the leader's Welcome, which is also the first message
+// that Recv returns. The stream ends when ctx does; the caller closes it. The error is a [session.NotLeaderError] from a
+// node that does not lead, [session.ErrWrongCluster] from one of another cluster or one that does not know hello's node,
+// context.DeadlineExceeded when the node stayed silent, and otherwise the connection's.
+func Peer(ctx context.Context, c PeerConfig, hello session.Hello) (*PeerLink, error) {
+	if c.Dial == nil {
+		c.Dial = dialTCP
+	}
+	conn, err := Client(c.Address, Options{
+		Dial:            watched(c.Dial, cmp.Or(c.Silence, 4*time.Second)),
+		Credentials:     c.Credentials,
+		MaxMessageBytes: cmp.Or(c.MaxMessageBytes, wire.PeerMessageBytes),
+	})
+	if err != nil {
+		return nil, err
+	}
+	link, err := follow(ctx, conn, c, hello)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("following %s: %w", c.Address, err), conn.Close())
+	}
+	return link, nil
+}
+
+func follow(ctx context.Context, conn *grpc.ClientConn, c PeerConfig, hello session.Hello) (*PeerLink, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	patience := cmp.Or(c.HelloTimeout, wire.HelloTimeout)
+	timer := time.AfterFunc(patience, func() {
+		cancel(fmt.Errorf("waiting %s for its welcome: %w", patience, context.DeadlineExceeded))
+	})
+	link := &PeerLink{conn: conn, cancel: cancel}
+	err := link.begin(ctx, c.ClusterID, hello)
+	if !timer.Stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		return link, nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	cancel(err)
+	return nil, err
+}
+
+func (l *PeerLink) begin(ctx context.Context, clusterID string, hello session.Hello) error {
+	stream, err := peerv1.NewPeerServiceClient(l.conn).Follow(ctx)
+	if err != nil {
+		return wire.Domain(err)
+	}
+	l.stream = stream
+	// A failed Send says only that the stream has ended; Recv says why.
+	if err = stream.Send(wire.HelloProto(clusterID, hello)); err != nil && !errors.Is(err, io.EOF) {
+		return wire.Domain(err)
+	}
+	first, err := l.Recv()
+	if err != nil {
+		return err
+	}
+	if first.Welcome == nil {
+		return &session.FieldError{Field: "message", Limit: "a welcome first"}
+	}
+	l.first = &first
+	return nil
+}
+
+// Send sends a message to the leader. An error ends the stream; Recv returns why it ended.
+func (l *PeerLink) Send(m session.LearnerMessage) error {
+	p, err := wire.LearnerProto(m)
+	if err != nil {
+		return err
+	}
+	if err := l.stream.Send(p); err != nil {
+		return fmt.Errorf("sending to the leader: %w", wire.Domain(err))
+	}
+	return nil
+}
+
+// Recv returns the leader's next message, or the domain error that ended the stream; io.EOF when the leader ended it
+// without one. A message that is not valid ends the stream.
+func (l *PeerLink) Recv() (session.LeaderMessage, error) {
+	if first := l.first; first != nil {
+		l.first = nil
+		return *first, nil
+	}
+	p, err := l.stream.Recv()
+	if err != nil {
+		return session.LeaderMessage{}, wire.Domain(err)
+	}
+	m, err := wire.LeaderFrom(p)
+	if err != nil {
+		err = fmt.Errorf("message of the leader: %w", err)
+		l.cancel(err)
+		return session.LeaderMessage{}, err
+	}
+	return m, nil
+}
+
+// Close ends the stream and its connection.
+func (l *PeerLink) Close() error {
+	l.cancel(session.ErrClosed)
+	return l.conn.Close()
+}
+
+// watched returns a dial whose connections fail when for a while nothing comes or nothing can be sent.
+func watched(dial func(context.Context, string) (net.Conn, error), silence time.Duration) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		return &watchedConn{Conn: conn, silence: silence}, nil
+	}
+}
+
+type watchedConn struct {
+	net.Conn
+	silence time.Duration
+}
+
+// Read reads what comes within the silence that is allowed.
+func (c *watchedConn) Read(b []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(b)
+}
+
+// Write writes within the silence that is allowed.
+func (c *watchedConn) Write(b []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.silence)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}

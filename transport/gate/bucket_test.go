@@ -1,0 +1,270 @@
+package gate
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+func newBucket(rate int) *bucket {
+	b := &bucket{}
+	b.limit(rate)
+	return b
+}
+
+// At any moment no more has been taken than the burst and what the rate has added since, and no less when somebody always asks.
+func TestBucketKeepsItsRate(t *testing.T) {
+	const rate, burst = 1000, 100
+	b := newBucket(rate)
+	taken := 0
+	for now := int64(0); now <= int64(3*time.Second); now += int64(100 * time.Microsecond) {
+		for b.take(now, 1) {
+			taken++
+		}
+		if want := burst + int(now/int64(time.Millisecond)); taken != want {
+			t.Fatalf("after %v %d were taken, want %d", time.Duration(now), taken, want)
+		}
+	}
+	if !b.take(int64(time.Hour), burst) || b.take(int64(time.Hour), 1) {
+		t.Errorf("after an hour of rest a burst is %d, no more and no less", burst)
+	}
+}
+
+// To the nanosecond: a token is there when its time has passed.
+func TestBucketTokenComesOnTime(t *testing.T) {
+	b := newBucket(5) // of a burst of one
+	if !b.take(0, 1) || b.take(199_999_999, 1) || !b.take(200_000_000, 1) {
+		t.Error("a token every 200 ms, neither sooner nor later")
+	}
+}
+
+func TestBucketThatIsNoLimit(t *testing.T) {
+	b := newBucket(0)
+	for range 1000 {
+		if !b.take(0, session.MaxTouchBatch) {
+			t.Fatal("0 is no limit")
+		}
+	}
+	if one := newBucket(1); !one.take(0, 0) || !one.take(0, 1) {
+		t.Error("nothing asked costs something")
+	}
+}
+
+// A request for more than the bucket holds is served by a full one, which then is in debt.
+func TestBucketInDebt(t *testing.T) {
+	b := newBucket(1000)
+	if !b.take(0, 500) {
+		t.Fatal("a full bucket refuses what it can never hold")
+	}
+	ms := int64(time.Millisecond)
+	if b.take(400*ms, 1) || !b.take(401*ms, 1) {
+		t.Error("500 at 1,000 a second are paid off after 500 ms, less the burst of 100 ms")
+	}
+	b.giveBack(1)
+	if !b.take(401*ms, 1) {
+		t.Error("a token that was given back is gone")
+	}
+}
+
+// However many sessions one request names, it has nobody wait for longer than a second: those whose sessions live must not lose them to it.
+func TestBucketBoundsTheDebt(t *testing.T) {
+	for _, rate := range []int{1, 100, 2500} {
+		b := newBucket(rate)
+		if !b.take(0, session.MaxTouchBatch) {
+			t.Fatal("a full bucket refuses what it can never hold")
+		}
+		paid := int64(time.Second) + b.interval - b.burst
+		if got := b.refuse(0, 1); got != paid {
+			t.Errorf("a budget of %d asks others back after %v", rate, time.Duration(got))
+		}
+		if one := b.refuse(0, session.MaxTouchBatch); one > paid+int64(time.Second) {
+			t.Errorf("a budget of %d asks one for many back after %v", rate, time.Duration(one))
+		}
+		if b.take(paid-1, 1) || !b.take(paid, session.MaxTouchBatch) {
+			t.Errorf("a budget of %d is not paid off on time", rate)
+		}
+		b.giveBack(session.MaxTouchBatch)
+		if got, want := b.used.Load(), b.burst-b.interval+paid; got != want {
+			t.Errorf("what was taken is not what was given back: the budget is used up to %v, want %v", time.Duration(got), time.Duration(want))
+		}
+	}
+}
+
+// Those whom a bucket refused at the same moment are asked back one after the other, at its rate, and each finds a token, also when it comes
+// a little later than it was asked to.
+func TestBucketAsksAHerdBackAtItsRate(t *testing.T) {
+	const rate, herd = 1000, 5000
+	random := rand.New(rand.NewPCG(1, 2))
+	b := newBucket(rate)
+	var back [6000]int // by millisecond
+	served, last := 0, time.Duration(0)
+	for range herd {
+		if b.take(0, 1) {
+			served++
+			continue
+		}
+		hint := time.Duration(b.wait(0, 0))
+		if hint != last+time.Millisecond && served > 0 && last > 0 {
+			t.Fatalf("a hint of %v follows one of %v, want a millisecond more", hint, last)
+		}
+		last = hint
+		back[int(hint.Milliseconds())+random.IntN(50)]++
+	}
+	if want := herd - rate/burstPart; served != rate/burstPart || last != time.Duration(want)*time.Millisecond {
+		t.Fatalf("%d served at once, the last asked to wait %v; want %d, %v", served, last, rate/burstPart, want)
+	}
+	again := 0
+	for ms, n := range back {
+		for range n {
+			b.leave(1)
+			if !b.take(int64(ms)*int64(time.Millisecond), 1) {
+				again++
+			}
+		}
+	}
+	if again > 0 {
+		t.Errorf("%d of %d who came back when they were asked to were refused again", again, herd)
+	}
+}
+
+// Nobody is asked to wait for longer than a client would: the moments are promised anew instead, spread as before.
+func TestBucketBoundsTheWait(t *testing.T) {
+	b := newBucket(10)
+	b.take(0, 1)
+	seen := map[time.Duration]int{}
+	for range 900 {
+		hint := time.Duration(b.wait(0, 0))
+		if hint <= 0 || hint > session.MaxRetryAfter {
+			t.Fatalf("a hint of %v", hint)
+		}
+		seen[hint]++
+	}
+	if len(seen) != 300 {
+		t.Errorf("%d moments for 900 waits, want one every 100 ms of %v", len(seen), session.MaxRetryAfter)
+	}
+	for hint, n := range seen {
+		if n != 3 {
+			t.Errorf("%d were asked to wait %v, want 3", n, hint)
+		}
+	}
+}
+
+// A request for many is taken while others take one at a time: it needs one token, and puts the bucket into debt.
+func TestBucketStarvesNoRequestForMany(t *testing.T) {
+	b := newBucket(1000)
+	for b.take(0, 1) {
+	}
+	ms := int64(time.Millisecond)
+	if !b.take(ms, 500) || b.take(500*ms, 1) || !b.take(501*ms, 1) {
+		t.Error("500 are not taken for the first token, or not paid off when 500 more have come")
+	}
+	if one, many, next := b.refuse(501*ms, 1), b.refuse(501*ms, 10), b.refuse(501*ms, 1); one != 502*ms || many != one+10*ms || next != many+ms {
+		t.Errorf("asked back at %d, then for ten at %d, then at %d", one, many, next)
+	}
+}
+
+// Nobody lines up behind those who have gone: the next place is behind those who still wait.
+func TestBucketForgetsWhoHasGone(t *testing.T) {
+	b := newBucket(1000)
+	for b.take(0, 1) {
+	}
+	ms := int64(time.Millisecond)
+	for range 30_000 {
+		b.wait(0, 0)
+	}
+	b.leave(29_000)
+	if got := b.wait(0, 0); got != 1001*ms {
+		t.Errorf("behind 1,000 who wait, asked back after %v", time.Duration(got))
+	}
+	if got := b.wait(0, 0); got != 1002*ms {
+		t.Errorf("behind 1,001 who wait, asked back after %v", time.Duration(got))
+	}
+	// Those who neither come back nor end their connections are forgotten when their moments have passed.
+	if later := 40_000 * ms; b.take(later, 100) && b.wait(later, 0) > later+2*ms {
+		t.Error("who never comes back is waited for")
+	}
+}
+
+// Who comes before its moment keeps it, or is promised a sooner one.
+func TestBucketKeepsAPromise(t *testing.T) {
+	b := newBucket(1000)
+	for b.take(0, 1) {
+	}
+	ms := int64(time.Millisecond)
+	for range 2000 {
+		b.wait(0, 0)
+	}
+	b.leave(1)
+	if got := b.wait(0, 500*ms); got != 500*ms {
+		t.Errorf("asked back after %v, was promised 500 ms", time.Duration(got))
+	}
+	b.leave(1901)
+	if got := b.wait(0, 500*ms); got != 100*ms {
+		t.Errorf("99 are left, asked back after %v", time.Duration(got))
+	}
+}
+
+// A flood of requests without places makes the queue no longer for those who have one, and is spread itself.
+func TestBucketKeepsPlacesFromAFlood(t *testing.T) {
+	b := newBucket(1000)
+	for b.take(0, 1) {
+	}
+	ms := int64(time.Millisecond)
+	b.wait(0, 0)
+	for i := range int64(20_000) {
+		if got := b.refuse(0, 1); got != (i+2)*ms {
+			t.Fatalf("request %d of the flood is asked back after %v", i, time.Duration(got))
+		}
+	}
+	if got := b.wait(0, 0); got != 2*ms {
+		t.Errorf("the next place is after %v", time.Duration(got))
+	}
+}
+
+// A bucket that has promised something is not given on.
+func TestBucketThatHasPromisedIsNotIdle(t *testing.T) {
+	for _, promise := range []func(*bucket) int64{
+		func(b *bucket) int64 { return b.refuse(0, 1) }, func(b *bucket) int64 { return b.wait(0, 0) },
+	} {
+		b := newBucket(10)
+		b.take(0, 1)
+		var last int64
+		for range 20 {
+			last = promise(b)
+		}
+		if b.idle(last-1) || !b.idle(last) {
+			t.Errorf("idle: %t just before the last promise, %t then", b.idle(last-1), b.idle(last))
+		}
+	}
+}
+
+// Many at a time take no more than is there.
+func TestBucketTakersRace(t *testing.T) {
+	const rate = 10_000
+	b := newBucket(rate)
+	var taken atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 1000 {
+				if b.take(0, 1) {
+					taken.Add(1)
+				} else {
+					b.refuse(0, 1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := taken.Load(); got != rate/burstPart {
+		t.Errorf("%d taken at one moment, want %d", got, rate/burstPart)
+	}
+	// Each refused one has a moment of its own.
+	if got, want := time.Duration(b.refuse(0, 1)), time.Duration(8000-rate/burstPart+1)*time.Second/rate; got != want {
+		t.Errorf("the next hint is %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,198 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"holdfast/transport/internal/porttest"
+)
+
+// drain has a gate refuse, and returns how often it did not.
+func drain(g *Gate, now time.Time, k Kind, v Visitor) (admitted int) {
+	for g.Admit(now, k, 1, v) == nil {
+		admitted++
+	}
+	return admitted
+}
+
+// A herd of one kind takes nothing from the others.
+func TestGateBudgetsAreApart(t *testing.T) {
+	g := New(Config{Opens: 100, Resumes: 200, Touches: 300})
+	now := g.base
+	for k, want := range map[Kind]int{Opens: 10, Resumes: 20, Touches: 30} {
+		if got := drain(g, now, k, Visitor{}); got != want {
+			t.Errorf("%d %s at once, want %d", got, k, want)
+		}
+		limit := porttest.RefusedBy(t, g.Admit(now, k, 1, Visitor{}))
+		if name := fmt.Sprintf("max_%s_per_second", k); limit.Name != name || limit.Limit != fmt.Sprintf("%d per second", 10*want) {
+			t.Errorf("refused by %v, want %s", limit, name)
+		}
+	}
+	if got, want := g.Refused(), (Refusals{Opens: {2, 0, 0}, Resumes: {2, 0, 0}, Touches: {2, 0, 0}}); got != want {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}
+
+// While resumes are refused, every touch and every open of a healthy day is admitted.
+func TestGateServesTouchesUnderAHerdOfResumes(t *testing.T) {
+	g := New(Config{Opens: 100, Resumes: 1000, Touches: 10_000})
+	refused := 0
+	for ms := range 5000 {
+		now := g.base.Add(time.Duration(ms) * time.Millisecond)
+		for range 20 { // 20 times the budget
+			if g.Admit(now, Resumes, 1, Visitor{}) != nil {
+				refused++
+			}
+		}
+		if err := g.Admit(now, Touches, 10, Visitor{}); err != nil {
+			t.Fatalf("a touch after %d ms: %v", ms, err)
+		}
+		if ms%10 == 0 {
+			if err := g.Admit(now, Opens, 1, Visitor{}); err != nil {
+				t.Fatalf("an open after %d ms: %v", ms, err)
+			}
+		}
+	}
+	if refused < 90_000 {
+		t.Errorf("%d resumes refused: the herd is none", refused)
+	}
+}
+
+// While opens are refused, sessions that exist come back and are kept alive.
+func TestGateServesResumesUnderAHerdOfOpens(t *testing.T) {
+	g := New(Config{Opens: 100, Resumes: 1000, Touches: 10_000})
+	refused := 0
+	for ms := range 5000 {
+		now := g.base.Add(time.Duration(ms) * time.Millisecond)
+		for range 20 {
+			if g.Admit(now, Opens, 1, Visitor{}) != nil {
+				refused++
+			}
+		}
+		if err := errors.Join(g.Admit(now, Resumes, 1, Visitor{}), g.Admit(now, Touches, 10, Visitor{})); err != nil {
+			t.Fatalf("after %d ms: %v", ms, err)
+		}
+	}
+	if refused < 99_000 {
+		t.Errorf("%d opens refused: the herd is none", refused)
+	}
+}
+
+func TestGatePerAddress(t *testing.T) {
+	g := New(Config{Resumes: 1000, ArrivalsPerAddress: 50})
+	one, two := Visitor{Address: netip.MustParseAddr("192.0.2.1")}, Visitor{Address: netip.MustParseAddr("192.0.2.2")}
+	if err := errors.Join(g.Admit(g.base, Opens, 3, one), g.Admit(g.base, Resumes, 2, one)); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []Kind{Opens, Resumes} { // they share the budget
+		if limit := porttest.RefusedBy(t, g.Admit(g.base, k, 1, one)); limit.Name != "max_arrivals_per_second_per_address" || limit.Limit != "50 per second" {
+			t.Errorf("refused by %v", limit)
+		}
+	}
+	if err := errors.Join(g.Admit(g.base, Touches, 1000, one), g.Admit(g.base, Resumes, 5, two)); err != nil {
+		t.Errorf("a touch of the same address, or another address: %v", err)
+	}
+	if got := g.Refused(); got[Opens][OfAddress] != 1 || got[Resumes][OfAddress] != 1 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+func TestGatePerPrincipal(t *testing.T) {
+	g := New(Config{ArrivalsPerPrincipal: 10})
+	for _, v := range []Visitor{{Principal: "a"}, {Principal: "a", Verified: true}, {Principal: "b"}, {}} {
+		if err := g.Admit(g.base, Opens, 1, v); err != nil {
+			t.Errorf("%+v: %v", v, err)
+		}
+	}
+	// Those without a name share one budget, wherever they come from.
+	limit := porttest.RefusedBy(t, g.Admit(g.base, Resumes, 1, Visitor{Address: netip.MustParseAddr("192.0.2.7")}))
+	if limit.Name != "max_arrivals_per_second_per_principal" {
+		t.Errorf("refused by %v", limit)
+	}
+}
+
+// What another budget refuses uses up none.
+func TestGateGivesBackWhatItRefuses(t *testing.T) {
+	g := New(Config{Resumes: 10, ArrivalsPerAddress: 20, ArrivalsPerPrincipal: 20})
+	v := Visitor{Principal: "a"}
+	if err := g.Admit(g.base, Resumes, 1, v); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if limit := porttest.RefusedBy(t, g.Admit(g.base, Resumes, 1, v)); limit.Name != "max_resumes_per_second" {
+			t.Fatalf("refused by %v", limit)
+		}
+	}
+	if err := g.Admit(g.base, Opens, 1, v); err != nil {
+		t.Errorf("the refused resumes used up the budget of opens and resumes: %v", err)
+	}
+
+	g = New(Config{ArrivalsPerAddress: 20, ArrivalsPerPrincipal: 10})
+	if err := g.Admit(g.base, Opens, 1, v); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if limit := porttest.RefusedBy(t, g.Admit(g.base, Opens, 1, v)); limit.Name != "max_arrivals_per_second_per_principal" {
+			t.Fatalf("refused by %v", limit)
+		}
+	}
+	if err := g.Admit(g.base, Opens, 1, Visitor{Principal: "b"}); err != nil {
+		t.Errorf("what one client was refused used up the budget of its address: %v", err)
+	}
+}
+
+// However many names come, a node keeps so many budgets; who was there before keeps its own.
+func TestSharesAreBounded(t *testing.T) {
+	const most = 100
+	s := newShares[int](10, most)
+	for key := range most {
+		if !s.bucket(0, key).take(0, 1) {
+			t.Fatalf("%d has no budget of its own", key)
+		}
+	}
+	if !s.bucket(0, most).take(0, 1) {
+		t.Error("those without a place have no budget at all")
+	}
+	for key := most + 1; key < 100*most; key++ {
+		if s.bucket(0, key).take(0, 1) {
+			t.Fatalf("%d of a flood has a budget of its own", key)
+		}
+	}
+	if got := s.len(); got != most {
+		t.Errorf("%d budgets, want %d", got, most)
+	}
+	if s.bucket(0, 7).take(0, 1) {
+		t.Error("a flood made one forgotten that was used up")
+	}
+	later := int64(time.Second)
+	if !s.bucket(later, most+1).take(later, 1) || s.len() != most {
+		t.Error("the place of one that is full again is not given on")
+	}
+}
+
+// The place that is given on is that of the one that has not come for longest.
+func TestSharesForgetTheOldest(t *testing.T) {
+	s := newShares[string](10, 3)
+	for _, key := range []string{"a", "b", "c", "a"} {
+		s.bucket(0, key)
+	}
+	for i, want := range []string{"b", "c", "a", "d"} {
+		s.bucket(0, string(rune('d'+i)))
+		if _, kept := s.of[want]; kept || s.len() != 3 {
+			t.Errorf("%d are kept, %s among them", s.len(), want)
+		}
+	}
+}
+
+func TestGateAllocatesNothing(t *testing.T) {
+	g := New(Config{Touches: 1_000_000_000, Resumes: 1_000_000_000, ArrivalsPerAddress: 1_000_000_000, ArrivalsPerPrincipal: 1_000_000_000})
+	v := Visitor{Address: netip.MustParseAddr("2001:db8::"), Principal: "a"}
+	for _, k := range []Kind{Touches, Resumes} {
+		if n := testing.AllocsPerRun(100, func() { _ = g.Admit(g.base, k, 1, v) }); n != 0 {
+			t.Errorf("%s: %v allocations", k, n)
+		}
+	}
+}

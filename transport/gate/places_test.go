@@ -1,0 +1,123 @@
+package gate
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/transport/internal/porttest"
+)
+
+// A request gives its place up when it comes back, and a connection all of them when it ends.
+func TestPlacesAreGivenUp(t *testing.T) {
+	g := New(Config{Resumes: 10, Opens: 1000})
+	drain(g, g.base, Resumes, Visitor{})
+	resume := func(id session.ID) Arrival { return Arrival{Kind: Resumes, Session: id} }
+	wait := func(p *Places, at time.Duration, a Arrival) time.Duration {
+		t.Helper()
+		return porttest.RefusedBy(t, p.Admit(g.base.Add(at), a)).RetryAfter
+	}
+	const tick = 100 * time.Millisecond
+	gone, stays := g.Places(Visitor{}, 10), g.Places(Visitor{}, 10)
+	for i := range session.ID(10) {
+		if got, want := wait(gone, 0, resume(i+1)), time.Duration(i+1)*tick; got != want {
+			t.Fatalf("place %d is after %v, want %v", i, got, want)
+		}
+	}
+	if got := wait(gone, 0, resume(4)); got != 4*tick {
+		t.Errorf("who asks too soon is asked back after %v, want its own moment", got)
+	}
+	if got := wait(stays, 0, resume(99)); got != 11*tick {
+		t.Errorf("behind ten: %v", got)
+	}
+	gone.Leave()
+	gone.Leave()
+	if got := wait(stays, 0, resume(98)); got != 2*tick {
+		t.Errorf("behind one, after ten have gone: %v", got)
+	}
+	if got := wait(stays, 0, resume(99)); got > 2*tick {
+		t.Errorf("behind one, after ten have gone, a moment of %v is not brought forward", got)
+	}
+	if err := stays.Admit(g.base.Add(tick), resume(98)); err != nil {
+		t.Fatal(err)
+	}
+	if got := wait(stays, tick, resume(97)); got != 2*tick {
+		t.Errorf("behind one, after another was admitted: %v", got)
+	}
+	// The reader of a connection that has ended may be late: it takes no place any more.
+	for range 10 {
+		wait(gone, tick, resume(1))
+	}
+	if got := wait(stays, tick, resume(96)); got != 3*tick {
+		t.Errorf("behind two and a connection that has ended: %v", got)
+	}
+}
+
+// A connection holds so many places, and what is refused beyond that makes nobody else wait.
+func TestPlacesAreBounded(t *testing.T) {
+	g := New(Config{Resumes: 10})
+	drain(g, g.base, Resumes, Visitor{})
+	p := g.Places(Visitor{}, 3)
+	for i := range session.ID(1000) {
+		porttest.RefusedBy(t, p.Admit(g.base, Arrival{Kind: Resumes, Session: i + 1}))
+	}
+	limit := porttest.RefusedBy(t, g.Places(Visitor{}, 3).Admit(g.base, Arrival{Kind: Resumes, Session: 2000}))
+	if len(p.held) != 3 || limit.RetryAfter != 400*time.Millisecond {
+		t.Errorf("%d places are held, the next is after %v", len(p.held), limit.RetryAfter)
+	}
+}
+
+// A client gives requests up on a connection that lives on: what it asks for later is promised places all the same.
+func TestPlacesOfWhatIsGivenUpAreGivenOn(t *testing.T) {
+	const most, tick = 50, 10 * time.Millisecond
+	g := New(Config{Opens: 100, Resumes: 100, Touches: 100})
+	p := g.Places(Visitor{}, most)
+	open := func(i int) Arrival { return Arrival{Kind: Opens, Open: session.RequestID{byte(i)}} }
+	refused := func(now time.Time, a Arrival) {
+		t.Helper()
+		drain(g, now, a.Kind, Visitor{})
+		porttest.RefusedBy(t, p.Admit(now, a))
+	}
+	holds := func(opens, resumes, touches int64) {
+		t.Helper()
+		for k, want := range map[Kind]int64{Opens: opens, Resumes: resumes, Touches: touches} {
+			if got := g.node[k].waiting.Load() / int64(tick); got != want {
+				t.Errorf("%d places of %s, want %d", got, k, want)
+			}
+		}
+	}
+	for i := range 2 * most {
+		refused(g.base, open(i))
+	}
+	holds(most, 0, 0)
+	late := g.base.Add(session.MaxRetryAfter) // not too late for any of them
+	refused(late, Arrival{Kind: Resumes, Session: 1})
+	holds(most, 0, 0)
+	refused(late, Arrival{Kind: Touches})
+	refused(late, Arrival{Kind: Touches})
+	refused(late, open(0)) // which so was not given up
+	holds(most, 0, 1)
+	later := late.Add(most*tick + time.Duration(searchInterval))
+	refused(later, Arrival{Kind: Resumes, Session: 1})
+	holds(1, 1, 1)
+	if len(p.held) != 3 {
+		t.Errorf("%d places are held, want 3", len(p.held))
+	}
+}
+
+// Looking for places to give on is not done for every request.
+func TestAFullConnectionIsSearchedOnceASecond(t *testing.T) {
+	g := New(Config{Resumes: 100})
+	drain(g, g.base, Resumes, Visitor{})
+	p := g.Places(Visitor{}, 1)
+	porttest.RefusedBy(t, p.Admit(g.base, Arrival{Kind: Resumes, Session: 1}))
+	begin := g.base.Add(session.MaxRetryAfter)
+	for ms := range 1100 {
+		now := begin.Add(time.Duration(ms) * time.Millisecond)
+		drain(g, now, Resumes, Visitor{})
+		porttest.RefusedBy(t, p.Admit(now, Arrival{Kind: Resumes, Session: 2}))
+		if _, kept := p.held[Arrival{Kind: Resumes, Session: 1}]; kept != (ms < 1000) {
+			t.Fatalf("after %d ms, the place of one that does not come back is held: %t", ms, kept)
+		}
+	}
+}

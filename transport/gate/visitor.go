@@ -1,0 +1,60 @@
+package gate
+
+import (
+	"context"
+	"crypto/x509"
+	"net"
+	"net/netip"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// VisitorOf returns who makes a call. A verified certificate says it; without one, the client itself may.
+func VisitorOf(ctx context.Context) (Visitor, error) {
+	var v Visitor
+	if p, ok := peer.FromContext(ctx); ok {
+		v.Address = AddressOf(p.Addr)
+		if tls, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(tls.State.VerifiedChains) > 0 && len(tls.State.VerifiedChains[0]) > 0 {
+			v.Principal, v.Verified = subject(tls.State.VerifiedChains[0][0]), true
+			return v, nil
+		}
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	switch names := md[wire.PrincipalKey]; {
+	case len(names) == 0:
+	case len(names) > 1 || !wire.ValidPrincipal(names[0]):
+		return Visitor{}, &session.FieldError{Field: wire.PrincipalKey, Limit: "must be given once, and be " + wire.PrincipalLimit()}
+	default:
+		v.Principal = names[0]
+	}
+	return v, nil
+}
+
+// subject is the name of a certificate's owner: its first URI, such as a SPIFFE id, or its common name.
+func subject(c *x509.Certificate) string {
+	if len(c.URIs) > 0 {
+		return c.URIs[0].String()
+	}
+	return c.Subject.CommonName
+}
+
+// AddressOf returns the address that a budget is for.
+func AddressOf(a net.Addr) netip.Addr {
+	if a == nil {
+		return netip.Addr{}
+	}
+	ap, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	ip := ap.Addr().Unmap().WithZone("")
+	if ip.Is6() {
+		ip = netip.PrefixFrom(ip, 64).Masked().Addr()
+	}
+	return ip
+}

@@ -1,0 +1,84 @@
+package gate
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// Whoever has one address of a /64 has them all; an IPv4 address is one however it is written.
+func TestAddressOfAVisitor(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.1:77": "192.0.2.1", "[::ffff:192.0.2.1]:77": "192.0.2.1",
+		"[2001:db8:1:2:3:4:5:6]:77": "2001:db8:1:2::", "[2001:db8:1:2::9]:78": "2001:db8:1:2::", "[fe80::1%eth0]:79": "fe80::",
+	} {
+		ap, err := net.ResolveTCPAddr("tcp", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := AddressOf(ap); got != netip.MustParseAddr(want) {
+			t.Errorf("%s: got %v, want %s", text, got, want)
+		}
+	}
+	if got := AddressOf(&net.UnixAddr{Name: "pipe", Net: "pipe"}); got != (netip.Addr{}) || AddressOf(nil) != got {
+		t.Errorf("no IP address: got %v", got)
+	}
+}
+
+func TestPrincipalOfAVisitor(t *testing.T) {
+	for _, tt := range []struct {
+		names []string
+		want  string
+		ok    bool
+	}{
+		{nil, "", true},
+		{[]string{"team a"}, "team a", true},
+		{[]string{strings.Repeat("a", session.MaxPrincipal)}, strings.Repeat("a", session.MaxPrincipal), true},
+		{[]string{strings.Repeat("a", session.MaxPrincipal+1)}, "", false},
+		{[]string{""}, "", false},
+		{[]string{" a"}, "", false},
+		{[]string{"a\x7f"}, "", false},
+		{[]string{"ä"}, "", false},
+		{[]string{"a", "b"}, "", false},
+	} {
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{wire.PrincipalKey: tt.names})
+		v, err := VisitorOf(ctx)
+		field, isField := errors.AsType[*session.FieldError](err)
+		if v.Principal != tt.want || v.Verified || (err == nil) != tt.ok || !tt.ok && (!isField || field.Field != wire.PrincipalKey) {
+			t.Errorf("%q: got %+v, %v", tt.names, v, err)
+		}
+	}
+}
+
+// A verified certificate counts, whatever the client says beside it; one that was not verified is none.
+func TestPrincipalOfACertificate(t *testing.T) {
+	byName := &x509.Certificate{Subject: pkix.Name{CommonName: "billing"}}
+	byURI := &x509.Certificate{Subject: pkix.Name{CommonName: "x"}, URIs: []*url.URL{{Scheme: "spiffe", Host: "a", Path: "/billing"}}}
+	for _, tt := range []struct {
+		state tls.ConnectionState
+		want  Visitor
+	}{
+		{tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byName}}}, Visitor{Principal: "billing", Verified: true}},
+		{tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byURI}}}, Visitor{Principal: "spiffe://a/billing", Verified: true}},
+		{tls.ConnectionState{PeerCertificates: []*x509.Certificate{byName}}, Visitor{Principal: "said"}},
+	} {
+		ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: credentials.TLSInfo{State: tt.state}})
+		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs(wire.PrincipalKey, "said"))
+		if got, err := VisitorOf(ctx); got != tt.want || err != nil {
+			t.Errorf("got %+v, %v, want %+v", got, err, tt.want)
+		}
+	}
+}

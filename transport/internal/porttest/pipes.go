@@ -1,0 +1,49 @@
+package porttest
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// Pipes is a network of net.Pipe: a listener and what dials it.
+type Pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+	// cut, when set, wraps the dialler's end.
+	Cut func(net.Conn) net.Conn
+}
+
+func NewPipes() *Pipes { return &Pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *Pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *Pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *Pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+func (p *Pipes) Dial(ctx context.Context, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		if p.Cut != nil {
+			ours = p.Cut(ours)
+		}
+		return ours, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,305 @@
+package peerport
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/credentials"
+
+	peerv1 "holdfast/proto/holdfast/peer/v1"
+	"holdfast/session"
+	"holdfast/transport/port"
+	"holdfast/transport/wire"
+)
+
+const (
+	// flushWait is how long a stream that ends may take to write its last message.
+	flushWait = 500 * time.Millisecond
+	// peerIdle is how long a connection may have no stream: a learner opens one at once, and closes the connection with it.
+	peerIdle = 10 * time.Second
+	// learnerSilence is how long a learner may say nothing. It answers each heartbeat, and there is one every interval.
+	learnerSilence = time.Minute
+	// peerLogInterval keeps a peer that tries again and again from filling the log.
+	peerLogInterval = 10 * time.Second
+)
+
+// Follower takes the streams of learners. Follow serves one until it ends, ctx ends or the node leads no more; the link
+// ends when Follow has returned. The error becomes the stream's status: [session.NotLeaderError] where nobody leads.
+type Follower interface {
+	Follow(ctx context.Context, hello session.Hello, link LeaderLink) error
+}
+
+// LeaderLink is a leader's end of a stream. Send and Recv may each be called by one goroutine at a time; both return when
+// the stream, or its context, ends. A message that is not valid ends the stream.
+type LeaderLink interface {
+	Send(m session.LeaderMessage) error
+	Recv() (session.LearnerMessage, error)
+}
+
+// PeerConfig configures a [PeerServer]. The zero value of a field is its default, if it has one.
+type PeerConfig struct {
+	Logger hclog.Logger
+	// Credentials of the transport; nil is plaintext.
+	Credentials credentials.TransportCredentials
+	// ClusterID is this node's. A peer of another cluster is refused with WRONG_CLUSTER.
+	ClusterID string
+	// Member reports whether a node is one of this cluster; others are refused with WRONG_CLUSTER. nil: all are.
+	Member func(session.Node) bool
+	// HelloTimeout is how long a stream may wait with its first message; default 5 s.
+	HelloTimeout time.Duration
+	// Silence is how long a stream may be silent after it; default 1 min. It should be well above the interval of heartbeats.
+	Silence time.Duration
+	// MaxMessageBytes is the largest message a peer may send; default 4 MiB.
+	MaxMessageBytes int
+	// MaxConnections is the number of connections; default 256.
+	MaxConnections int
+	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may take:
+	// together, how long a peer that was cut off goes unnoticed. Default 2 s and 2 s; gRPC allows no less than 1 s.
+	KeepaliveTime, KeepaliveTimeout time.Duration
+}
+
+// Server serves the peer port. Safe for concurrent use.
+type Server struct {
+	port *port.Port
+}
+
+// New returns a server that gives the streams of members to follower. It starts nothing.
+func New(cfg PeerConfig, follower Follower) *Server {
+	cfg.Logger = cmp.Or(cfg.Logger, hclog.NewNullLogger())
+	cfg.HelloTimeout = cmp.Or(cfg.HelloTimeout, wire.HelloTimeout)
+	cfg.Silence = cmp.Or(cfg.Silence, learnerSilence)
+	p := port.New(port.Config{
+		Logger:           cfg.Logger,
+		Credentials:      cfg.Credentials,
+		MaxMessageBytes:  cmp.Or(cfg.MaxMessageBytes, wire.PeerMessageBytes),
+		MaxStreams:       4,
+		MaxConnections:   cmp.Or(cfg.MaxConnections, 256),
+		KeepaliveTime:    cmp.Or(cfg.KeepaliveTime, 2*time.Second),
+		KeepaliveTimeout: cmp.Or(cfg.KeepaliveTimeout, 2*time.Second),
+		Ping:             time.Second,
+		MaxIdle:          peerIdle,
+	})
+	peerv1.RegisterPeerServiceServer(p.Grpc, &peerHandler{
+		cfg: cfg, follower: follower, port: p, refusals: rate.Sometimes{Interval: peerLogInterval},
+	})
+	return &Server{port: p}
+}
+
+// Serve accepts connections from listener, which it closes, until [PeerServer.Stop]; the error is nil then.
+func (s *Server) Serve(listener net.Listener) error { return s.port.Serve(listener) }
+
+// Stop ends every stream with STOPPING and, when ctx ends, closes every connection. The error is [ErrHandlersLeft] when
+// streams go on even then.
+func (s *Server) Stop(ctx context.Context) error { return s.port.Halt(ctx) }
+
+// peerHandler serves PeerService.
+type peerHandler struct {
+	peerv1.UnimplementedPeerServiceServer
+	cfg      PeerConfig
+	follower Follower
+	port     *port.Port
+	refusals rate.Sometimes
+}
+
+// peerStream is the part of a Follow stream that is used here.
+type peerStream interface {
+	Context() context.Context
+	Send(*peerv1.LeaderMessage) error
+	Recv() (*peerv1.LearnerMessage, error)
+}
+
+// Follow serves the stream of one learner.
+func (h *peerHandler) Follow(stream peerv1.PeerService_FollowServer) error { return h.follow(stream) }
+
+func (h *peerHandler) follow(stream peerStream) error {
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(context.Canceled)
+	h.port.Pumps.Go(func() {
+		select {
+		case <-h.port.Stopping:
+			cancel(session.ErrStopping)
+		case <-ctx.Done():
+		}
+	})
+	link := newLeaderLink(ctx, cancel)
+	h.port.Pumps.Go(func() { link.read(stream.Recv, h.cfg.Silence) })
+	hello, err := h.hello(ctx, link)
+	if err != nil {
+		h.refused(hello.Node, err)
+		return err
+	}
+	// Until it has said which member it is, a connection makes room for others when places are short.
+	wire := port.WireOf(stream.Context())
+	h.port.Crowd.Engage(&wire.Seat)
+	defer h.port.Crowd.Disengage(&wire.Seat)
+	h.port.Pumps.Go(func() { link.write(stream.Send) })
+	err = h.follower.Follow(ctx, hello, link)
+	link.flush()
+	if bad := link.badMessage(); bad != nil {
+		h.refused(hello.Node, bad)
+		return bad
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, session.ErrStopping) {
+		return cause
+	}
+	if errors.Is(err, io.EOF) {
+		return nil // the learner has ended it
+	}
+	return err
+}
+
+// hello waits for the stream's first message, and checks who sent it.
+func (h *peerHandler) hello(ctx context.Context, link *leaderLink) (session.Hello, error) {
+	timer := time.NewTimer(h.cfg.HelloTimeout)
+	defer timer.Stop()
+	var first *peerv1.LearnerMessage
+	select {
+	case first = <-link.in:
+	case <-timer.C:
+		return session.Hello{}, fmt.Errorf("waiting %s for a hello: %w", h.cfg.HelloTimeout, context.DeadlineExceeded)
+	case <-ctx.Done():
+		return session.Hello{}, context.Cause(ctx)
+	}
+	cluster, hello, err := wire.HelloFrom(first)
+	switch {
+	case err != nil:
+		return hello, err
+	case cluster != h.cfg.ClusterID:
+		return hello, fmt.Errorf("%w: it says %q, here is %q", session.ErrWrongCluster, cluster, h.cfg.ClusterID)
+	case h.cfg.Member != nil && !h.cfg.Member(hello.Node):
+		return hello, fmt.Errorf("%w: node %d is no member", session.ErrWrongCluster, hello.Node)
+	}
+	return hello, nil
+}
+
+func (h *peerHandler) refused(node session.Node, err error) {
+	h.refusals.Do(func() { h.port.Logger.Warn("peer refused", "node", node, "error", err) })
+}
+
+// leaderLink is the LeaderLink over one stream. gRPC interrupts its own Recv and Send only when the handler has returned,
+// so each has a goroutine of its own, which outlives the handler for a moment, and what is asked of the link never waits
+// for more than its context.
+type leaderLink struct {
+	ctx    context.Context //nolint:containedctx // the link is the stream, and this is how long it lives
+	cancel context.CancelCauseFunc
+	in     chan *peerv1.LearnerMessage
+	out    chan *peerv1.LeaderMessage
+	// ended is closed when nothing more is sent, written when the last message was.
+	ended, written chan struct{}
+
+	mu sync.Mutex
+	// bad says why a message of the peer was not valid, or that none came. guarded by mu
+	bad error
+}
+
+func newLeaderLink(ctx context.Context, cancel context.CancelCauseFunc) *leaderLink {
+	return &leaderLink{
+		ctx: ctx, cancel: cancel,
+		in: make(chan *peerv1.LearnerMessage), out: make(chan *peerv1.LeaderMessage),
+		ended: make(chan struct{}), written: make(chan struct{}),
+	}
+}
+
+// read reads what the learner says, until it has been silent for too long.
+func (l *leaderLink) read(recv func() (*peerv1.LearnerMessage, error), silence time.Duration) {
+	timer := time.AfterFunc(silence, func() {
+		l.refuse(fmt.Errorf("hearing nothing for %s: %w", silence, context.DeadlineExceeded))
+	})
+	defer timer.Stop()
+	for {
+		m, err := recv()
+		if err != nil {
+			l.cancel(fmt.Errorf("reading from the peer: %w", wire.Domain(err)))
+			return
+		}
+		timer.Reset(silence)
+		select {
+		case l.in <- m:
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// refuse ends the stream for what the peer said, or did not say.
+func (l *leaderLink) refuse(err error) {
+	l.mu.Lock()
+	l.bad = err
+	l.mu.Unlock()
+	l.cancel(err)
+}
+
+func (l *leaderLink) write(send func(*peerv1.LeaderMessage) error) {
+	defer close(l.written)
+	for {
+		select {
+		case m := <-l.out:
+			if err := send(m); err != nil {
+				l.cancel(fmt.Errorf("writing to the peer: %w", wire.Domain(err)))
+				return
+			}
+		case <-l.ended:
+			return
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// flush waits until what Send took is written: with the end of the handler it would be lost. Not for long: the other
+// side may hang.
+func (l *leaderLink) flush() {
+	close(l.ended)
+	timer := time.NewTimer(flushWait)
+	defer timer.Stop()
+	select {
+	case <-l.written:
+	case <-timer.C:
+	}
+}
+
+// Recv returns the next message.
+func (l *leaderLink) Recv() (session.LearnerMessage, error) {
+	select {
+	case p := <-l.in:
+		m, err := wire.LearnerFrom(p)
+		if err != nil {
+			err = fmt.Errorf("message of the peer: %w", err)
+			l.refuse(err)
+			return session.LearnerMessage{}, err
+		}
+		return m, nil
+	case <-l.ctx.Done():
+		return session.LearnerMessage{}, context.Cause(l.ctx)
+	}
+}
+
+// Send hands a message to the stream. That it returns nil does not say that the peer got it.
+func (l *leaderLink) Send(m session.LeaderMessage) error {
+	p, err := wire.LeaderProto(m)
+	if err != nil {
+		return err
+	}
+	select {
+	case l.out <- p:
+		return nil
+	case <-l.ended:
+		return session.ErrClosed
+	case <-l.ctx.Done():
+		return context.Cause(l.ctx)
+	}
+}
+
+func (l *leaderLink) badMessage() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bad
+}

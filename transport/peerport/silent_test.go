@@ -1,0 +1,128 @@
+package peerport
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	peerv1 "holdfast/proto/holdfast/peer/v1"
+	"holdfast/session"
+	"holdfast/test/bubbles"
+	"holdfast/transport/dial"
+)
+
+// TestALearnerThatSaysNothingIsGivenUp: a stream ends when nothing has come on it for a minute, and says so on both sides. One on which something
+// comes lives on.
+func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		p := peerPort(t, hears)
+		defer p.stop(t)
+		link := dialPeer(t, p.network)
+		if _, err := link.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for range 5 {
+			time.Sleep(learnerSilence - time.Second)
+			if err := link.Send(session.LearnerMessage{Answer: &session.Answer{Round: 1, Last: true}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := link.Recv()
+		if got, want := time.Since(begun), 6*learnerSilence-5*time.Second; status.Code(err) != codes.DeadlineExceeded || got != want {
+			t.Errorf("ended with %v after %v, want %v", err, got, want)
+		}
+		if !strings.Contains(p.log.String(), "hearing nothing for 1m0s") {
+			t.Errorf("the log does not say why:\n%s", p.log)
+		}
+	})
+}
+
+// TestAConnectionWithoutAStreamEnds: a connection that says all that HTTP/2 wants and opens no stream gives its place back.
+func TestAConnectionWithoutAStreamEnds(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		p := peerPort(t, nil)
+		defer p.stop(t)
+		conn := plainConn(t, p.network)
+		conn.Connect()
+		synctest.Wait()
+		if got, _ := p.server.port.Crowd.Open(); got != 1 {
+			t.Fatalf("%d connections, want 1", got)
+		}
+		time.Sleep(peerIdle - time.Second)
+		if got, _ := p.server.port.Crowd.Open(); got != 1 {
+			t.Errorf("%d connections before the limit, want 1", got)
+		}
+		time.Sleep(3 * time.Second)
+		if got, _ := p.server.port.Crowd.Open(); got != 0 {
+			t.Errorf("%d connections after the limit, want 0", got)
+		}
+	})
+}
+
+// TestStrangersTakeNoPlaceFromAMember: connections that do not say which member they are make room for those that do, with a stream open or without
+// one, and never take the place of one that did.
+func TestStrangersTakeNoPlaceFromAMember(t *testing.T) {
+	const most = 8
+	follow := func(ctx context.Context, _ session.Hello, l LeaderLink) error {
+		if err := welcome(l); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	bubbles.Test(t, func(t *testing.T) {
+		p := peerPort(t, follow)
+		defer p.stop(t)
+		p.server.port.Crowd.Limits.Connections = most
+		flood := func() {
+			for i := range 2 * most {
+				conn := plainConn(t, p.network)
+				conn.Connect()
+				if i%2 == 0 {
+					if _, err := peerv1.NewPeerServiceClient(conn).Follow(t.Context()); err != nil {
+						t.Logf("stranger %d: %v", i, err)
+					}
+				}
+				synctest.Wait()
+			}
+		}
+		var members []*dial.PeerLink
+		for range 4 {
+			flood()
+			members = append(members, dialPeer(t, p.network))
+		}
+		flood()
+		for i, m := range members {
+			if _, err := m.Recv(); err != nil { // its welcome
+				t.Errorf("member %d: %v", i, err)
+			}
+			if err := m.Send(session.LearnerMessage{Answer: &session.Answer{Round: 1, Last: true}}); err != nil {
+				t.Errorf("member %d: %v", i, err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := m.Recv()
+				ended <- err
+			}()
+			synctest.Wait()
+			select {
+			case err := <-ended:
+				t.Errorf("member %d: its stream has ended: %v", i, err)
+			default:
+			}
+		}
+		if got, _ := p.server.port.Crowd.Open(); got > most {
+			t.Errorf("%d connections, of at most %d", got, most)
+		}
+		for _, m := range members {
+			_ = m.Close()
+		}
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,267 @@
+package wire
+
+import (
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// Unknown is how a duration that is not known is written in the domain: negative.
+const Unknown time.Duration = -1
+
+// SessionProto returns s as it travels.
+func SessionProto(s session.Session) *holdfastv1.Session {
+	p := &holdfastv1.Session{
+		Id:          uint64(s.ID),
+		Timeout:     durationpb.New(s.Timeout),
+		Owner:       uint32(s.Owner),
+		Attachment:  s.Attachment,
+		OpenedIndex: s.OpenedIndex,
+		OpenedAt:    timeProto(s.OpenedAt),
+		Local:       s.Local,
+	}
+	if len(s.Labels) > 0 {
+		p.Labels = make(map[string]string, len(s.Labels))
+		for _, l := range s.Labels {
+			p.Labels[l.Key] = l.Value
+		}
+	}
+	return p
+}
+
+// SessionFrom returns the session that p is. The error is a [session.FieldError] of "session".
+func SessionFrom(p *holdfastv1.Session) (session.Session, error) {
+	if p == nil {
+		return session.Session{}, &session.FieldError{Field: "session", Limit: session.Missing}
+	}
+	owner, err := NodeFrom("session.owner", p.GetOwner())
+	if err != nil {
+		return session.Session{}, err
+	}
+	timeout, err := DurationFrom("session.timeout", p.GetTimeout(), Positive)
+	if err != nil {
+		return session.Session{}, err
+	}
+	at, err := timeFrom("session.opened_at", p.GetOpenedAt())
+	if err != nil {
+		return session.Session{}, err
+	}
+	labels, err := session.NewLabels(p.GetLabels())
+	if err != nil {
+		return session.Session{}, Within("session", err)
+	}
+	if p.GetId() == 0 {
+		return session.Session{}, &session.FieldError{Field: "session.id", Limit: notZero}
+	}
+	return session.Session{
+		ID:          session.ID(p.GetId()),
+		Timeout:     timeout,
+		Owner:       owner,
+		Attachment:  p.GetAttachment(),
+		Labels:      labels,
+		OpenedIndex: p.GetOpenedIndex(),
+		OpenedAt:    at,
+		Local:       p.GetLocal(),
+	}, nil
+}
+
+// TokenProto returns t as it travels.
+func TokenProto(t session.Token) *holdfastv1.Token {
+	return &holdfastv1.Token{SessionId: uint64(t.ID), Credential: t.Credential[:], Attachment: t.Attachment, Local: t.Local}
+}
+
+// TokenFrom returns the token that p is. The error is a [session.FieldError] of "token".
+func TokenFrom(p *holdfastv1.Token) (session.Token, error) { return tokenFrom("token", p) }
+
+func tokenFrom(field string, p *holdfastv1.Token) (session.Token, error) {
+	switch {
+	case p == nil:
+		return session.Token{}, &session.FieldError{Field: field, Limit: session.Missing}
+	case p.GetSessionId() == 0:
+		return session.Token{}, &session.FieldError{Field: field + ".session_id", Limit: notZero}
+	case len(p.GetCredential()) != len(session.Credential{}):
+		return session.Token{}, &session.FieldError{Field: field + ".credential", Limit: "16 bytes"}
+	case p.GetAttachment() == 0:
+		return session.Token{}, &session.FieldError{Field: field + ".attachment", Limit: notZero}
+	}
+	return session.Token{
+		ID:         session.ID(p.GetSessionId()),
+		Credential: session.Credential(p.GetCredential()),
+		Attachment: p.GetAttachment(),
+		Local:      p.GetLocal(),
+	}, nil
+}
+
+// CertificateProto returns c as it travels.
+func CertificateProto(c session.Certificate) *holdfastv1.Certificate {
+	return &holdfastv1.Certificate{
+		SessionId:    uint64(c.ID),
+		Cause:        causeProto(c.Cause),
+		LastTouchAge: PromiseProto(c.LastTouchAge),
+		Owner:        uint32(c.Owner),
+		Term:         c.Term,
+		Credited:     durationpb.New(c.Credited),
+		Index:        c.Index,
+		EndedAt:      timeProto(c.EndedAt),
+	}
+}
+
+// CertificateFrom returns the certificate that p is. The error is a [session.FieldError] of "certificate".
+func CertificateFrom(p *holdfastv1.Certificate) (session.Certificate, error) {
+	if p.GetSessionId() == 0 {
+		return session.Certificate{}, &session.FieldError{Field: "certificate.session_id", Limit: notZero}
+	}
+	owner, err := NodeFrom("certificate.owner", p.GetOwner())
+	if err != nil {
+		return session.Certificate{}, err
+	}
+	age, err := OptionalDurationFrom("certificate.last_touch_age", p.GetLastTouchAge())
+	if err != nil {
+		return session.Certificate{}, err
+	}
+	credited, err := DurationFrom("certificate.credited", p.GetCredited(), NotNegative)
+	if err != nil {
+		return session.Certificate{}, err
+	}
+	at, err := timeFrom("certificate.ended_at", p.GetEndedAt())
+	if err != nil {
+		return session.Certificate{}, err
+	}
+	return session.Certificate{
+		ID:           session.ID(p.GetSessionId()),
+		Cause:        CauseFrom(p.GetCause()),
+		LastTouchAge: age,
+		Owner:        owner,
+		Term:         p.GetTerm(),
+		Index:        p.GetIndex(),
+		Credited:     credited,
+		EndedAt:      at,
+	}, nil
+}
+
+// GrantFrom returns the grant of an answer to an open or a resume. The error is a [session.FieldError].
+func GrantFrom(s *holdfastv1.Session, t *holdfastv1.Token, safeFor *durationpb.Duration) (session.Grant, error) {
+	opened, err := SessionFrom(s)
+	if err != nil {
+		return session.Grant{}, err
+	}
+	token, err := TokenFrom(t)
+	if err != nil {
+		return session.Grant{}, err
+	}
+	safe, err := OptionalDurationFrom("safe_for", safeFor)
+	if err != nil {
+		return session.Grant{}, err
+	}
+	return session.Grant{Session: opened, Token: token, SafeFor: safe}, nil
+}
+
+// PromiseProto returns a duration that may be unknown, which is negative here and absent on the wire.
+func PromiseProto(d time.Duration) *durationpb.Duration {
+	if d < 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// PromiseFrom is the inverse of [PromiseProto]. What is not a valid duration promises nothing: it is negative too.
+func PromiseFrom(p *durationpb.Duration) time.Duration {
+	d, err := OptionalDurationFrom("safe_for", p)
+	if err != nil {
+		return Unknown
+	}
+	return d
+}
+
+func causeProto(c session.Cause) holdfastv1.Cause {
+	switch c {
+	case session.CauseClosed:
+		return holdfastv1.Cause_CAUSE_CLOSED
+	case session.CauseExpired:
+		return holdfastv1.Cause_CAUSE_EXPIRED
+	default:
+		return holdfastv1.Cause_CAUSE_UNSPECIFIED
+	}
+}
+
+// CauseFrom returns the cause that p is, 0 for one this version does not know.
+func CauseFrom(p holdfastv1.Cause) session.Cause {
+	switch p {
+	case holdfastv1.Cause_CAUSE_CLOSED:
+		return session.CauseClosed
+	case holdfastv1.Cause_CAUSE_EXPIRED:
+		return session.CauseExpired
+	case holdfastv1.Cause_CAUSE_UNSPECIFIED:
+		return 0
+	default:
+		return 0
+	}
+}
+
+// timeProto leaves out the zero time.
+func timeProto(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func timeFrom(field string, p *timestamppb.Timestamp) (time.Time, error) {
+	if p == nil {
+		return time.Time{}, nil
+	}
+	if p.CheckValid() != nil {
+		return time.Time{}, &session.FieldError{Field: field, Limit: "a valid google.protobuf.Timestamp"}
+	}
+	return p.AsTime(), nil
+}
+
+func NodeFrom(field string, n uint32) (session.Node, error) {
+	if n > math.MaxUint8 || !session.Node(n).Valid() {
+		return 0, &session.FieldError{Field: field, Limit: "1 to 254"}
+	}
+	return session.Node(n), nil
+}
+
+// lowest says how small a duration may be.
+type lowest time.Duration
+
+const (
+	NotNegative lowest = 0
+	Positive    lowest = 1
+)
+
+const notZero = "not 0"
+
+func (l lowest) String() string {
+	if l == Positive {
+		return "positive"
+	}
+	return "not negative"
+}
+
+// DurationFrom returns a duration that must be valid and at least l; an absent one is 0. Durations above 292 years become
+// 292 years.
+func DurationFrom(field string, p *durationpb.Duration, l lowest) (time.Duration, error) {
+	if p != nil && p.CheckValid() != nil {
+		return 0, &session.FieldError{Field: field, Limit: "a valid google.protobuf.Duration"}
+	}
+	d := p.AsDuration()
+	if d < time.Duration(l) {
+		return 0, &session.FieldError{Field: field, Limit: l.String()}
+	}
+	return d, nil
+}
+
+// OptionalDurationFrom returns a negative duration for an absent one.
+func OptionalDurationFrom(field string, p *durationpb.Duration) (time.Duration, error) {
+	if p == nil {
+		return Unknown, nil
+	}
+	return DurationFrom(field, p, NotNegative)
+}

@@ -1,0 +1,276 @@
+package wire
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// mapping is one line of ARCHITECTURE.md's table of errors.
+type mapping struct {
+	Sentinel error
+	code     codes.Code
+	reason   holdfastv1.Reason
+}
+
+// Mappings returns the table. The order matters for an error that is two of them: ErrOutcomeUnknown first, because
+// forgetting that something may have happened is the one mistake that does harm.
+func Mappings() [14]mapping {
+	return [...]mapping{
+		{session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
+		{session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
+		{session.ErrBadCredential, codes.Unauthenticated, holdfastv1.Reason_REASON_BAD_CREDENTIAL},
+		{session.ErrMoved, codes.FailedPrecondition, holdfastv1.Reason_REASON_SESSION_MOVED},
+		{session.ErrClosing, codes.Unavailable, holdfastv1.Reason_REASON_CLOSING},
+		{session.ErrLagging, codes.Unavailable, holdfastv1.Reason_REASON_LAGGING},
+		{session.ErrNotLeader, codes.FailedPrecondition, holdfastv1.Reason_REASON_NOT_LEADER},
+		{session.ErrNoLeader, codes.Unavailable, holdfastv1.Reason_REASON_NO_LEADER},
+		{session.ErrStopping, codes.Unavailable, holdfastv1.Reason_REASON_STOPPING},
+		{session.ErrReadOnly, codes.FailedPrecondition, holdfastv1.Reason_REASON_READ_ONLY},
+		{session.ErrIDsUsedUp, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
+		{session.ErrLimit, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
+		{session.ErrInvalid, codes.InvalidArgument, holdfastv1.Reason_REASON_INVALID_ARGUMENT},
+		{session.ErrWrongCluster, codes.FailedPrecondition, holdfastv1.Reason_REASON_WRONG_CLUSTER},
+	}
+}
+
+// internalText is all that a client learns of an error that is none of the domain's: what it says may be nobody's business.
+const internalText = "internal error: the node's log says more"
+
+// idsLimit names the limit that ErrIDsUsedUp reaches.
+const idsLimit = "session_ids_of_node"
+
+// classify returns the code and reason of err; an error that is none of the domain's has no reason.
+func classify(err error) (codes.Code, holdfastv1.Reason) {
+	for _, m := range Mappings() {
+		if errors.Is(err, m.Sentinel) {
+			return m.code, m.reason
+		}
+	}
+	switch {
+	case err == nil:
+		return codes.OK, holdfastv1.Reason_REASON_UNSPECIFIED
+	case errors.Is(err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded, holdfastv1.Reason_REASON_UNSPECIFIED
+	case errors.Is(err, context.Canceled), errors.Is(err, session.ErrClosed):
+		return codes.Canceled, holdfastv1.Reason_REASON_UNSPECIFIED
+	default:
+		return codes.Internal, holdfastv1.Reason_REASON_UNSPECIFIED
+	}
+}
+
+// Code returns the status code of a domain error: OK for nil, DEADLINE_EXCEEDED or CANCELED for a context's error,
+// INTERNAL for an error that is none of the domain's.
+func Code(err error) codes.Code {
+	code, _ := classify(err)
+	return code
+}
+
+// Status returns the gRPC status error of a domain error, with an ErrorDetail; nil for nil. Its text is the domain
+// error's own: what err is wrapped in stays here, and of an error that is none of the domain's nothing is told.
+func Status(err error) error {
+	if err == nil {
+		return nil
+	}
+	st := status.New(Code(err), Text(err))
+	if d := Detail(err); d.GetReason() != holdfastv1.Reason_REASON_UNSPECIFIED {
+		// WithDetails fails on an OK status and on a detail that cannot be marshaled; neither can be here.
+		if with, detailErr := st.WithDetails(d); detailErr == nil {
+			st = with
+		}
+	}
+	return st.Err()
+}
+
+// Text returns what a client is told of err in words: a domain error's own text without what it is wrapped in.
+func Text(err error) string {
+	var (
+		expired *session.ExpiredError
+		leader  *session.NotLeaderError
+		limit   *session.LimitError
+		field   *session.FieldError
+	)
+	switch {
+	case errors.As(err, &expired) && (expired.ID != 0 || expired.Certificate != nil):
+		return expired.Error()
+	case errors.As(err, &leader):
+		return leader.Error()
+	case errors.Is(err, session.ErrIDsUsedUp):
+		return session.ErrIDsUsedUp.Error()
+	case errors.As(err, &limit):
+		return limit.Error()
+	case errors.As(err, &field):
+		return field.Error()
+	default:
+		return plainText(err)
+	}
+}
+
+func plainText(err error) string {
+	for _, m := range Mappings() {
+		if errors.Is(err, m.Sentinel) {
+			return m.Sentinel.Error()
+		}
+	}
+	for _, known := range []error{context.DeadlineExceeded, context.Canceled, session.ErrClosed} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return internalText
+}
+
+// Detail returns the ErrorDetail of err: nil for nil, and a detail without a reason for an error that is none of the
+// domain's, so that a message which carries nothing but the detail still says that there was an error.
+func Detail(err error) *holdfastv1.ErrorDetail {
+	if err == nil {
+		return nil
+	}
+	_, reason := classify(err)
+	d := &holdfastv1.ErrorDetail{Reason: reason}
+	var (
+		expired *session.ExpiredError
+		moved   *session.MovedError
+		leader  *session.NotLeaderError
+		limit   *session.LimitError
+		field   *session.FieldError
+	)
+	switch {
+	case reason == holdfastv1.Reason_REASON_SESSION_MOVED && errors.As(err, &moved):
+		d.Attachment, d.Local, d.Instance = moved.Attachment, moved.Local, moved.Instance
+	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED && errors.As(err, &expired) && expired.Certificate != nil:
+		d.Certificate = CertificateProto(*expired.Certificate)
+	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED && errors.As(err, &expired):
+		d.LocalTo = uint32(expired.LocalTo)
+	case reason == holdfastv1.Reason_REASON_NOT_LEADER && errors.As(err, &leader):
+		d.Leader, d.LeaderAddress = uint32(leader.Leader), leader.Address
+	case errors.Is(err, session.ErrIDsUsedUp):
+		d.Field, d.Limit = idsLimit, session.ErrIDsUsedUp.Error()
+	case reason == holdfastv1.Reason_REASON_LIMIT && errors.As(err, &limit):
+		d.Field, d.Limit = limit.Name, limit.Limit
+		if limit.RetryAfter > 0 {
+			d.RetryAfter = durationpb.New(limit.RetryAfter)
+		}
+	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT && errors.As(err, &field):
+		d.Field, d.Limit = field.Field, field.Limit
+	}
+	return d
+}
+
+// Domain returns the domain error of an error that a gRPC call returned: errors.Is finds session's sentinels and the
+// context's errors, errors.As the typed errors. An error that carries no reason, such as a lost connection, is returned
+// as it is, so that status.Code still tells: UNAVAILABLE then says neither that the call took effect nor that it did not.
+func Domain(err error) error {
+	st, ok := status.FromError(err)
+	if err == nil || !ok {
+		return err
+	}
+	for _, d := range st.Details() {
+		if detail, is := d.(*holdfastv1.ErrorDetail); is && Known(detail.GetReason()) {
+			return FromDetail(detail, st.Message())
+		}
+	}
+	switch st.Code() { //nolint:exhaustive // all other codes say nothing that the status does not
+	case codes.DeadlineExceeded:
+		return &remoteError{message: st.Message(), err: errors.Join(context.DeadlineExceeded, err)}
+	case codes.Canceled:
+		return &remoteError{message: st.Message(), err: errors.Join(context.Canceled, err)}
+	case codes.ResourceExhausted:
+		return &remoteError{message: st.Message(), err: errors.Join(&session.LimitError{Name: "message", Limit: st.Message()}, err)}
+	default:
+		return err
+	}
+}
+
+// FromDetail returns the domain error that d was made of; message is the text it is shown with, when not empty. A detail
+// that is nil or has a reason this version does not know is an error without a sentinel.
+func FromDetail(d *holdfastv1.ErrorDetail, message string) error {
+	err := typed(d)
+	switch {
+	case err == nil && message == "":
+		return errors.New("refused without a reason that this version knows")
+	case err == nil:
+		return errors.New(message)
+	case message == "" && Text(err) == err.Error(), message == err.Error():
+		return err
+	case message == "":
+		return &remoteError{message: Text(err), err: err}
+	default:
+		return &remoteError{message: message, err: err}
+	}
+}
+
+// typed returns the error of d's reason, nil when the reason is not known. A certificate that is out of range is left out.
+func typed(d *holdfastv1.ErrorDetail) error {
+	switch reason := d.GetReason(); {
+	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED:
+		e := &session.ExpiredError{}
+		if c, err := CertificateFrom(d.GetCertificate()); err == nil {
+			e.ID, e.Certificate = c.ID, &c
+		}
+		if n, err := NodeFrom("local_to", d.GetLocalTo()); err == nil && e.Certificate == nil {
+			e.LocalTo = n
+		}
+		return e
+	case reason == holdfastv1.Reason_REASON_SESSION_MOVED && d.GetAttachment() != 0:
+		return &session.MovedError{Attachment: d.GetAttachment(), Local: d.GetLocal(), Instance: d.GetInstance()}
+	case reason == holdfastv1.Reason_REASON_NOT_LEADER:
+		e := &session.NotLeaderError{}
+		if n, err := NodeFrom("leader", d.GetLeader()); err == nil {
+			e.Leader, e.Address = n, d.GetLeaderAddress()
+		}
+		return e
+	case reason == holdfastv1.Reason_REASON_LIMIT && d.GetField() == idsLimit:
+		return session.ErrIDsUsedUp
+	case reason == holdfastv1.Reason_REASON_LIMIT:
+		return &session.LimitError{Name: d.GetField(), Limit: d.GetLimit(), RetryAfter: max(d.GetRetryAfter().AsDuration(), 0)}
+	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT:
+		return &session.FieldError{Field: d.GetField(), Limit: d.GetLimit()}
+	default:
+		return sentinel(reason)
+	}
+}
+
+// sentinel returns the plain error of a reason, nil when it is not known.
+func sentinel(reason holdfastv1.Reason) error {
+	for _, m := range Mappings() {
+		if m.reason == reason {
+			return m.Sentinel
+		}
+	}
+	return nil
+}
+
+func Known(reason holdfastv1.Reason) bool { return sentinel(reason) != nil }
+
+// FailedProto returns the answer of a connection to a request that was refused.
+func FailedProto(seq uint64, err error) *holdfastv1.Failed {
+	return &holdfastv1.Failed{Seq: seq, Code: int32(Code(err)), Message: Text(err), Error: Detail(err)}
+}
+
+// FailedError returns the domain error of a Failed, as [Domain] does of a status.
+func FailedError(f *holdfastv1.Failed) error {
+	if Known(f.GetError().GetReason()) {
+		return FromDetail(f.GetError(), f.GetMessage())
+	}
+	code := codes.Code(max(f.GetCode(), 0))
+	if code == codes.OK {
+		code = codes.Unknown
+	}
+	return Domain(status.Error(code, f.GetMessage()))
+}
+
+// remoteError is a domain error with the words the other side found for it.
+type remoteError struct {
+	message string
+	err     error
+}
+
+func (e *remoteError) Error() string { return e.message }
+func (e *remoteError) Unwrap() error { return e.err }

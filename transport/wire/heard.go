@@ -1,0 +1,25 @@
+package wire
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// Hear returns what has each answer of a unary call, and each refusal, tell heard which state the node is in.
+func Hear(heard func(session.NodeState)) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		state := StateOf(err)
+		if answer, has := reply.(interface{ GetState() *holdfastv1.NodeState }); has && err == nil {
+			state = StateFrom(answer.GetState())
+		}
+		if state.Node != 0 {
+			heard(state)
+		}
+		return err
+	}
+}

@@ -1,0 +1,341 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	peerv1 "holdfast/proto/holdfast/peer/v1"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// maxClusterID bounds a cluster id in bytes.
+const maxClusterID = 255
+
+func HelloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
+	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
+		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream, Directory: h.Directory,
+		LogVersion: h.LogVersion,
+	}}}
+}
+
+// HelloFrom returns the cluster id and the rest of a stream's first message.
+func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
+	h := m.GetHello()
+	if h == nil {
+		return "", session.Hello{}, &session.FieldError{Field: "message", Limit: "a hello first"}
+	}
+	node, err := NodeFrom("hello.node", h.GetNode())
+	if err != nil {
+		return "", session.Hello{}, err
+	}
+	if id := h.GetClusterId(); id == "" || len(id) > maxClusterID {
+		return "", session.Hello{}, &session.FieldError{Field: "hello.cluster_id", Limit: fmt.Sprintf("1 to %d bytes", maxClusterID)}
+	}
+	return h.GetClusterId(), session.Hello{
+		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(), LogVersion: h.GetLogVersion(),
+	}, nil
+}
+
+func LearnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
+	switch {
+	case m.Answer != nil:
+		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{
+			Round:      m.Answer.Round,
+			Term:       m.Answer.Term,
+			Attachment: m.Answer.Attachment,
+			VouchAge:   durationpb.New(max(m.Answer.VouchAge, 0)),
+			ProcessAge: durationpb.New(max(m.Answer.ProcessAge, 0)),
+			Credit:     durationpb.New(max(m.Answer.Credit, 0)),
+			Touches:    m.Answer.Touches,
+			Last:       m.Answer.Last,
+			Applied:    m.Answer.Applied,
+
+			DigestIndex: m.Answer.Digest.Index,
+			Digest:      digestBytes(m.Answer.Digest),
+		}}}, nil
+	case m.Request != nil:
+		r, err := requestProto(m.Request)
+		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}, err
+	default:
+		return nil, &session.FieldError{Field: "message", Limit: "answer or request"}
+	}
+}
+
+// LearnerFrom returns a message after the first. The touches of an answer are checked by who reads them.
+func LearnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
+	switch m := m.GetMessage().(type) {
+	case *peerv1.LearnerMessage_Answer:
+		a, err := AnswerFrom(m.Answer)
+		if err != nil {
+			return session.LearnerMessage{}, Within("answer", err)
+		}
+		return session.LearnerMessage{Answer: a}, nil
+	case *peerv1.LearnerMessage_Request:
+		r, err := requestFrom(m.Request)
+		if err != nil {
+			return session.LearnerMessage{}, Within("request", err)
+		}
+		return session.LearnerMessage{Request: r}, nil
+	default:
+		return session.LearnerMessage{}, &session.FieldError{Field: "message", Limit: "answer or request, after one hello"}
+	}
+}
+
+func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
+	vouches, err := DurationFrom("vouch_age", p.GetVouchAge(), NotNegative)
+	if err != nil {
+		return nil, err
+	}
+	process := vouches // as far as a node of a former release says
+	if p.GetProcessAge() != nil {
+		if process, err = DurationFrom("process_age", p.GetProcessAge(), NotNegative); err != nil {
+			return nil, err
+		}
+	}
+	credit, err := DurationFrom("credit", p.GetCredit(), NotNegative)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := digestFrom("digest", p.GetDigestIndex(), p.GetDigest())
+	if err != nil {
+		return nil, err
+	}
+	return &session.Answer{
+		Round:      p.GetRound(),
+		Term:       p.GetTerm(),
+		Attachment: p.GetAttachment(),
+		VouchAge:   vouches,
+		ProcessAge: process,
+		Credit:     credit,
+		Touches:    p.GetTouches(),
+		Last:       p.GetLast(),
+		Applied:    p.GetApplied(),
+		Digest:     digest,
+	}, nil
+}
+
+func requestProto(r *session.Request) (*peerv1.Request, error) {
+	p := &peerv1.Request{Seq: r.Seq}
+	switch {
+	case r.Open != nil:
+		open := &peerv1.OpenRequest{
+			RequestId: r.Open.RequestID[:],
+			Timeout:   durationpb.New(r.Open.Timeout),
+			Ms:        int64(min(r.Open.MS, math.MaxInt64)),
+			Labels:    labelsProto(r.Open.Labels),
+		}
+		p.Body = &peerv1.Request_Open{Open: open}
+	case r.Resume != nil:
+		p.Body = &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{
+			Token: TokenProto(r.Resume.Token), Instance: r.Resume.Instance, Attempt: r.Resume.Attempt,
+		}}
+	case r.Close != nil:
+		p.Body = &peerv1.Request_Close{Close: &peerv1.CloseRequest{Token: TokenProto(*r.Close)}}
+	case r.Read != nil:
+		read := &peerv1.ReadRequest{Remaining: make([]uint64, len(r.Read.Remaining))}
+		for i, id := range r.Read.Remaining {
+			read.Remaining[i] = uint64(id)
+		}
+		p.Body = &peerv1.Request_Read{Read: read}
+	case r.Claim != nil:
+		p.Body = &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: int64(min(r.Claim.MS, math.MaxInt64)), Count: r.Claim.Count}}
+	case r.Upgrade != nil:
+		p.Body = &peerv1.Request_Upgrade{Upgrade: upgradeProto(r.Upgrade)}
+	default:
+		return nil, &session.FieldError{Field: "request", Limit: "open, resume, close, read, claim or upgrade"}
+	}
+	return p, nil
+}
+
+func requestFrom(p *peerv1.Request) (*session.Request, error) {
+	r := &session.Request{Seq: p.GetSeq()}
+	var err error
+	switch b := p.GetBody().(type) {
+	case *peerv1.Request_Open:
+		r.Open, err = PeerOpenFrom(b.Open)
+	case *peerv1.Request_Resume:
+		var resume session.ResumeRequest
+		resume, err = resumeFrom(b.Resume)
+		r.Resume = &resume
+	case *peerv1.Request_Close:
+		var token session.Token
+		token, err = TokenFrom(b.Close.GetToken())
+		r.Close = &token
+	case *peerv1.Request_Read:
+		read := &session.ReadRequest{}
+		read.Remaining, err = idsFrom("remaining", b.Read.GetRemaining(), session.MaxPage)
+		r.Read = read
+	case *peerv1.Request_Claim:
+		r.Claim = &session.ClaimRequest{MS: uint64(max(b.Claim.GetMs(), 0)), Count: b.Claim.GetCount()}
+		err = session.CheckClaim(r.Claim.Count)
+	case *peerv1.Request_Upgrade:
+		r.Upgrade, err = upgradeFrom(b.Upgrade)
+	default:
+		err = &session.FieldError{Field: "body", Limit: "open, resume, close, read, claim or upgrade"}
+	}
+	return r, err
+}
+
+func PeerOpenFrom(p *peerv1.OpenRequest) (*session.OpenRequest, error) {
+	id, err := requestIDFrom("request_id", p.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	timeout, err := DurationFrom("timeout", p.GetTimeout(), Positive)
+	if err != nil {
+		return nil, err
+	}
+	labels, err := labelsFrom(p.GetLabels())
+	// A clock before the epoch counts as 0 (O1).
+	return &session.OpenRequest{RequestID: id, Timeout: timeout, Labels: labels, MS: uint64(max(p.GetMs(), 0))}, err
+}
+
+func labelsProto(labels session.Labels) []*peerv1.Label {
+	var all []*peerv1.Label
+	for _, l := range labels {
+		all = append(all, &peerv1.Label{Key: l.Key, Value: l.Value})
+	}
+	return all
+}
+
+func labelsFrom(all []*peerv1.Label) (session.Labels, error) {
+	var labels session.Labels
+	for _, l := range all {
+		labels = append(labels, session.Label{Key: l.GetKey(), Value: l.GetValue()})
+	}
+	return labels, labels.Check()
+}
+
+func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
+	switch {
+	case m.Welcome != nil:
+		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{
+			Term: m.Welcome.Term, Leader: uint32(m.Welcome.Leader),
+		}}}, nil
+	case m.Heartbeat != nil:
+		h := &peerv1.Heartbeat{
+			Round:      m.Heartbeat.Round,
+			Good:       m.Heartbeat.Good,
+			Confirmed:  m.Heartbeat.Confirmed,
+			Attachment: m.Heartbeat.Attachment,
+			VotesFrom:  m.Heartbeat.VotesFrom,
+			Compare:    m.Heartbeat.Compare,
+			Compared:   comparisonProto(m.Heartbeat.Compared),
+			Interval:   durationpb.New(m.Heartbeat.Interval),
+		}
+		for _, id := range m.Heartbeat.NotTaken {
+			h.NotTaken = append(h.NotTaken, uint64(id))
+		}
+		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: h}}, nil
+	case m.Reply != nil:
+		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: ReplyProto(m.Reply)}}, nil
+	default:
+		return nil, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or reply"}
+	}
+}
+
+func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
+	switch m := m.GetMessage().(type) {
+	case *peerv1.LeaderMessage_Welcome:
+		leader, err := NodeFrom("welcome.leader", m.Welcome.GetLeader())
+		return session.LeaderMessage{Welcome: &session.Welcome{Term: m.Welcome.GetTerm(), Leader: leader}}, err
+	case *peerv1.LeaderMessage_Heartbeat:
+		h := m.Heartbeat
+		notTaken, err := idsFrom("heartbeat.not_taken", h.GetNotTaken(), math.MaxInt)
+		if err != nil {
+			return session.LeaderMessage{}, err
+		}
+		interval, err := intervalFrom("heartbeat.interval", h.GetInterval())
+		if err != nil {
+			return session.LeaderMessage{}, err
+		}
+		compared, err := comparisonFrom(h.GetCompared())
+		return session.LeaderMessage{Heartbeat: &session.Heartbeat{
+			Interval:   interval,
+			Round:      h.GetRound(),
+			Good:       h.GetGood(),
+			Confirmed:  h.GetConfirmed(),
+			NotTaken:   notTaken,
+			Attachment: h.GetAttachment(),
+			VotesFrom:  h.GetVotesFrom(),
+			Compare:    h.GetCompare(),
+			Compared:   compared,
+		}}, err
+	case *peerv1.LeaderMessage_Reply:
+		r, err := ReplyFrom(m.Reply)
+		if err != nil {
+			return session.LeaderMessage{}, Within("reply", err)
+		}
+		return session.LeaderMessage{Reply: r}, nil
+	default:
+		return session.LeaderMessage{}, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or reply"}
+	}
+}
+
+// intervalFrom returns the interval of a leader's rounds, 0 for one that is absent.
+func intervalFrom(field string, p *durationpb.Duration) (time.Duration, error) {
+	d, err := DurationFrom(field, p, NotNegative)
+	if err == nil && d != 0 && (d < session.MinInterval || d > session.MaxInterval) {
+		err = &session.FieldError{Field: field, Limit: fmt.Sprintf("must be %s to %s", session.MinInterval, session.MaxInterval)}
+	}
+	return d, err
+}
+
+func ReplyProto(r *session.Reply) *peerv1.Reply {
+	p := &peerv1.Reply{Seq: r.Seq, Term: r.Term, Index: r.Index, Repeated: r.Repeated, First: uint64(r.First)}
+	if r.Session.ID != 0 {
+		p.Session = SessionProto(r.Session)
+	}
+	for _, d := range r.Remaining {
+		ms := int64(-1)
+		if d >= 0 {
+			ms = d.Milliseconds()
+		}
+		p.RemainingMs = append(p.RemainingMs, ms)
+	}
+	if r.Err != nil {
+		p.Error, p.Message = replyError(r.Err)
+	}
+	return p
+}
+
+// replyError tells a peer more than [Text] tells a client: both are ours. A context that ended at the leader says nothing
+// about the request, so to the learner its outcome is unknown.
+func replyError(err error) (*holdfastv1.ErrorDetail, string) {
+	d := Detail(err)
+	if !Known(d.GetReason()) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		d = Detail(session.ErrOutcomeUnknown)
+	}
+	return d, err.Error()
+}
+
+func ReplyFrom(p *peerv1.Reply) (*session.Reply, error) {
+	r := &session.Reply{Seq: p.GetSeq(), Term: p.GetTerm(), Index: p.GetIndex(), Repeated: p.GetRepeated(), First: session.ID(p.GetFirst())}
+	if p.GetSession() != nil {
+		s, err := SessionFrom(p.GetSession())
+		if err != nil {
+			return nil, err
+		}
+		r.Session = s
+	}
+	if len(p.GetRemainingMs()) > session.MaxPage {
+		return nil, &session.FieldError{Field: "remaining_ms", Limit: fmt.Sprintf("at most %d", session.MaxPage)}
+	}
+	for _, ms := range p.GetRemainingMs() {
+		d := Unknown
+		if ms >= 0 {
+			d = time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+		}
+		r.Remaining = append(r.Remaining, d)
+	}
+	if p.GetError() != nil {
+		r.Err = FromDetail(p.GetError(), p.GetMessage())
+	}
+	return r, nil
+}

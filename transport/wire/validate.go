@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// Within puts a [session.FieldError] into the message it is a field of.
+func Within(message string, err error) error {
+	if field, ok := errors.AsType[*session.FieldError](err); ok {
+		return &session.FieldError{Field: message + "." + field.Field, Limit: field.Limit}
+	}
+	return err
+}
+
+func SeqOf(seq uint64) error {
+	if seq == 0 {
+		return &session.FieldError{Field: "seq", Limit: notZero}
+	}
+	return nil
+}
+
+func IdFrom(field string, id uint64) (session.ID, error) {
+	if id == 0 {
+		return 0, &session.FieldError{Field: field, Limit: notZero}
+	}
+	return session.ID(id), nil
+}
+
+// idsFrom checks a list of ids; more than limit are too many.
+func idsFrom(field string, ids []uint64, limit int) ([]session.ID, error) {
+	if len(ids) > limit {
+		return nil, &session.FieldError{Field: field, Limit: fmt.Sprintf("at most %d", limit)}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	out := make([]session.ID, len(ids))
+	for i, id := range ids {
+		if id == 0 {
+			return nil, &session.FieldError{Field: field, Limit: "must hold no 0"}
+		}
+		out[i] = session.ID(id)
+	}
+	return out, nil
+}
+
+// opening are the fields of an open, in whichever message it comes.
+type opening interface {
+	GetTimeout() *durationpb.Duration
+	GetLabels() map[string]string
+	GetRequestId() []byte
+	GetLocal() bool
+}
+
+// OpenFrom reads an open that came at now, by the wall clock: ids count milliseconds (O1).
+func OpenFrom(o opening, now time.Time) (session.OpenRequest, error) {
+	timeout, err := DurationFrom("timeout", o.GetTimeout(), Positive)
+	if err != nil {
+		return session.OpenRequest{}, err
+	}
+	labels, err := session.NewLabels(o.GetLabels())
+	if err != nil {
+		return session.OpenRequest{}, err
+	}
+	request, err := requestIDFrom("request_id", o.GetRequestId())
+	if err != nil {
+		return session.OpenRequest{}, err
+	}
+	return session.OpenRequest{RequestID: request, Timeout: timeout, Labels: labels, MS: session.MS(now), Local: o.GetLocal()}, nil
+}
+
+func requestIDFrom(field string, b []byte) (session.RequestID, error) {
+	if len(b) != len(session.RequestID{}) {
+		return session.RequestID{}, &session.FieldError{Field: field, Limit: "16 bytes"}
+	}
+	return session.RequestID(b), nil
+}
+
+// resuming are the fields of a resume, in whichever message it comes.
+type resuming interface {
+	GetToken() *holdfastv1.Token
+	GetInstance() uint64
+	GetAttempt() uint64
+}
+
+func resumeFrom(r resuming) (session.ResumeRequest, error) {
+	token, err := TokenFrom(r.GetToken())
+	if err != nil {
+		return session.ResumeRequest{}, err
+	}
+	if r.GetInstance() == 0 {
+		return session.ResumeRequest{}, &session.FieldError{Field: "instance", Limit: "64 random bits that are not all zero"}
+	}
+	if r.GetAttempt() == 0 {
+		return session.ResumeRequest{}, &session.FieldError{Field: "attempt", Limit: "1 or more"}
+	}
+	return session.ResumeRequest{Token: token, Instance: r.GetInstance(), Attempt: r.GetAttempt()}, nil
+}
+
+// seeing is a resume as a client asks for it. Any index may have been seen: a node waits for one a little, and bounded (N4).
+type seeing interface {
+	resuming
+	GetSeenIndex() uint64
+}
+
+func ClientResumeFrom(r seeing) (session.ResumeRequest, error) {
+	resume, err := resumeFrom(r)
+	resume.Seen = r.GetSeenIndex()
+	return resume, err
+}
+
+func TouchFrom(t *holdfastv1.Touch) ([]session.ID, error) {
+	return idsFrom("ids", t.GetIds(), session.MaxTouchBatch)
+}
+
+func TokensFrom(tokens []*holdfastv1.Token) ([]session.Token, error) {
+	if len(tokens) > session.MaxTouchBatch {
+		return nil, &session.FieldError{Field: "tokens", Limit: fmt.Sprintf("at most %d", session.MaxTouchBatch)}
+	}
+	out := make([]session.Token, len(tokens))
+	for i, p := range tokens {
+		t, err := tokenFrom(fmt.Sprintf("tokens[%d]", i), p)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = t
+	}
+	return out, nil
+}
