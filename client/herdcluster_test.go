@@ -56,7 +56,7 @@ type herdNode struct {
 func (n *herdNode) flood(trial herdTrial) {
 	now := time.Now()
 	for i := range trial.flood {
-		p := n.gate.Places(herdVisitor(), 1)
+		p := n.gate.Reservations(herdVisitor(), 1)
 		_ = p.Admit(now, gate.Arrival{Kind: gate.Resumes, Session: session.ID(i + 1)})
 		defer p.Leave()
 	}
@@ -235,8 +235,8 @@ func (l herdLeaderEnd) Send(m session.LeaderMessage) error    { return herdGive(
 func (l herdLeaderEnd) Recv() (session.LearnerMessage, error) { return herdTake(l.ctx, l.up) }
 func (l herdLearnerEnd) Send(m session.LearnerMessage) error  { return herdGive(l.ctx, l.up, m) }
 func (l herdLearnerEnd) Recv() (session.LeaderMessage, error) { return herdTake(l.ctx, l.down) }
-func herdVisitor() gate.Visitor {
-	return gate.Visitor{Address: netip.MustParseAddr("192.0.2.1")}
+func herdVisitor() gate.Caller {
+	return gate.Caller{Address: netip.MustParseAddr("192.0.2.1")}
 }
 
 func herdGive[M any](ctx context.Context, to chan<- M, m M) error {

@@ -56,7 +56,7 @@ type herdConn struct {
 	client *herdClient
 	conn   *conn
 	node   *herdNode
-	places *gate.Places
+	places *gate.Reservations
 	serves session.Connection
 }
 
@@ -160,7 +160,7 @@ func (c *herdClient) connect(ctx context.Context, conn *conn) {
 		if ctx.Err() != nil {
 			return
 		}
-		hc := &herdConn{client: c, conn: conn, node: node, places: node.gate.Places(herdVisitor(), 1024)}
+		hc := &herdConn{client: c, conn: conn, node: node, places: node.gate.Reservations(herdVisitor(), 1024)}
 		serves, err := node.server.Connect(hc)
 		if err != nil {
 			c.turn(func() { c.loop.arrived(arrival{c: conn, err: err}) })

@@ -84,7 +84,7 @@ func BenchmarkIdleConnection(b *testing.B) {
 // BenchmarkGate is what a request costs at the gate: a touch that is admitted, a resume that is refused, and one that is counted by address and
 // principal too.
 func BenchmarkGate(b *testing.B) {
-	v := gate.Visitor{Address: netip.MustParseAddr("192.0.2.1"), Principal: "a"}
+	v := gate.Caller{Address: netip.MustParseAddr("192.0.2.1"), Principal: "a"}
 	for name, c := range map[string]struct {
 		config gate.Config
 		kind   gate.Kind

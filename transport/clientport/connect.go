@@ -39,7 +39,7 @@ func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) 
 func (s *sessionServer) connect(stream connectStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	visitor, err := gate.VisitorOf(ctx)
+	visitor, err := gate.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 	c := &connection{
 		server: s,
 		wire:   wire,
-		places: s.gate.Places(visitor, s.cfg.MaxRequests),
+		places: s.gate.Reservations(visitor, s.cfg.MaxRequests),
 		out:    newOutbox(s.cfg.MaxOutgoing, wire.Account, s.cfg.Patience, s.state),
 		roster: newRoster(s.cfg.MaxSessions, s.cfg.MaxRequests, func(begins bool) {
 			if begins {
@@ -78,7 +78,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 type connection struct {
 	server *sessionServer
 	wire   *port.Wire
-	places *gate.Places
+	places *gate.Reservations
 	conn   session.Connection
 	out    *outbox
 	roster *roster

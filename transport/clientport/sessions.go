@@ -56,8 +56,8 @@ func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSes
 }
 
 // admit has a unary call pass the gate, and returns who makes it.
-func (s *sessionServer) admit(ctx context.Context, k gate.Kind, n int) (gate.Visitor, error) {
-	v, err := gate.VisitorOf(ctx)
+func (s *sessionServer) admit(ctx context.Context, k gate.Kind, n int) (gate.Caller, error) {
+	v, err := gate.CallerOf(ctx)
 	if err != nil {
 		return v, err
 	}

@@ -68,8 +68,8 @@ func Budget(k Kind, s Scope) string {
 // Refusals counts requests that a gate refused.
 type Refusals [Kinds][Scopes]uint64
 
-// Visitor is who asks.
-type Visitor struct {
+// Caller is who asks.
+type Caller struct {
 	// Address is the peer's IP address, of IPv6 its /64: whoever has one address there has all of them. The zero value is whatever
 	// has no such address.
 	Address netip.Addr
@@ -92,8 +92,8 @@ type Gate struct {
 	base       time.Time
 	rates      [Kinds]int
 	node       [Kinds]bucket
-	addresses  *shares[netip.Addr]
-	principals *shares[principal]
+	addresses  *keyedBuckets[netip.Addr]
+	principals *keyedBuckets[principal]
 	refusals   [Kinds][Scopes]atomic.Uint64
 }
 
@@ -101,8 +101,8 @@ type Gate struct {
 func New(c Config) *Gate {
 	g := &Gate{
 		base: time.Now(), rates: [Kinds]int{Opens: c.Opens, Resumes: c.Resumes, Touches: c.Touches},
-		addresses:  newShares[netip.Addr](c.ArrivalsPerAddress, maxShares),
-		principals: newShares[principal](c.ArrivalsPerPrincipal, maxShares),
+		addresses:  newKeyedBuckets[netip.Addr](c.ArrivalsPerAddress, maxShares),
+		principals: newKeyedBuckets[principal](c.ArrivalsPerPrincipal, maxShares),
 	}
 	for k := range Kinds {
 		g.node[k].limit(g.rates[k])
@@ -112,7 +112,7 @@ func New(c Config) *Gate {
 
 // Admit takes n requests of a kind that come at now out of the budgets they count in, or refuses them with a [session.LimitError]
 // that names the budget and says when to come back. They hold no place in the queue of a budget; those of a connection do, see [Places].
-func (g *Gate) Admit(now time.Time, k Kind, n int, v Visitor) error {
+func (g *Gate) Admit(now time.Time, k Kind, n int, v Caller) error {
 	at := int64(now.Sub(g.base))
 	if b, s := g.take(at, k, n, v); b != nil {
 		return g.refused(k, s, b.refuse(at, n)-at)
@@ -121,7 +121,7 @@ func (g *Gate) Admit(now time.Time, k Kind, n int, v Visitor) error {
 }
 
 // take takes n requests out of the budgets they count in, or returns the one that has too little, and whose it is.
-func (g *Gate) take(at int64, k Kind, n int, v Visitor) (*bucket, Scope) {
+func (g *Gate) take(at int64, k Kind, n int, v Caller) (*bucket, Scope) {
 	var address, name *bucket
 	if k != Touches && g.addresses != nil {
 		if address = g.addresses.bucket(at, v.Address); !address.take(at, n) {
@@ -144,14 +144,14 @@ func (g *Gate) take(at int64, k Kind, n int, v Visitor) (*bucket, Scope) {
 // Unserved returns what Admit took for n requests, if err, their outcome, says that they went no further than this node: [session.ErrNoLeader] and
 // [session.ErrReadOnly] cost no more than a refusal. Otherwise clients that look for a leader would use up, and queue for, a budget that nobody is served from, and have
 // to wait for that when there is a leader again.
-func (g *Gate) Unserved(now time.Time, k Kind, n int, v Visitor, err error) {
+func (g *Gate) Unserved(now time.Time, k Kind, n int, v Caller, err error) {
 	if errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrReadOnly) {
 		g.giveBack(now, k, n, v)
 	}
 }
 
 // giveBack returns what n requests took that went no further than this node.
-func (g *Gate) giveBack(now time.Time, k Kind, n int, v Visitor) {
+func (g *Gate) giveBack(now time.Time, k Kind, n int, v Caller) {
 	at := int64(now.Sub(g.base))
 	if g.addresses != nil {
 		giveBack(n, g.addresses.bucket(at, v.Address))

@@ -11,7 +11,7 @@ import (
 )
 
 // drain has a gate refuse, and returns how often it did not.
-func drain(g *Gate, now time.Time, k Kind, v Visitor) (admitted int) {
+func drain(g *Gate, now time.Time, k Kind, v Caller) (admitted int) {
 	for g.Admit(now, k, 1, v) == nil {
 		admitted++
 	}
@@ -23,10 +23,10 @@ func TestGateBudgetsAreApart(t *testing.T) {
 	g := New(Config{Opens: 100, Resumes: 200, Touches: 300})
 	now := g.base
 	for k, want := range map[Kind]int{Opens: 10, Resumes: 20, Touches: 30} {
-		if got := drain(g, now, k, Visitor{}); got != want {
+		if got := drain(g, now, k, Caller{}); got != want {
 			t.Errorf("%d %s at once, want %d", got, k, want)
 		}
-		limit := porttest.RefusedBy(t, g.Admit(now, k, 1, Visitor{}))
+		limit := porttest.RefusedBy(t, g.Admit(now, k, 1, Caller{}))
 		if name := fmt.Sprintf("max_%s_per_second", k); limit.Name != name || limit.Limit != fmt.Sprintf("%d per second", 10*want) {
 			t.Errorf("refused by %v, want %s", limit, name)
 		}
@@ -43,15 +43,15 @@ func TestGateServesTouchesUnderAHerdOfResumes(t *testing.T) {
 	for ms := range 5000 {
 		now := g.base.Add(time.Duration(ms) * time.Millisecond)
 		for range 20 { // 20 times the budget
-			if g.Admit(now, Resumes, 1, Visitor{}) != nil {
+			if g.Admit(now, Resumes, 1, Caller{}) != nil {
 				refused++
 			}
 		}
-		if err := g.Admit(now, Touches, 10, Visitor{}); err != nil {
+		if err := g.Admit(now, Touches, 10, Caller{}); err != nil {
 			t.Fatalf("a touch after %d ms: %v", ms, err)
 		}
 		if ms%10 == 0 {
-			if err := g.Admit(now, Opens, 1, Visitor{}); err != nil {
+			if err := g.Admit(now, Opens, 1, Caller{}); err != nil {
 				t.Fatalf("an open after %d ms: %v", ms, err)
 			}
 		}
@@ -68,11 +68,11 @@ func TestGateServesResumesUnderAHerdOfOpens(t *testing.T) {
 	for ms := range 5000 {
 		now := g.base.Add(time.Duration(ms) * time.Millisecond)
 		for range 20 {
-			if g.Admit(now, Opens, 1, Visitor{}) != nil {
+			if g.Admit(now, Opens, 1, Caller{}) != nil {
 				refused++
 			}
 		}
-		if err := errors.Join(g.Admit(now, Resumes, 1, Visitor{}), g.Admit(now, Touches, 10, Visitor{})); err != nil {
+		if err := errors.Join(g.Admit(now, Resumes, 1, Caller{}), g.Admit(now, Touches, 10, Caller{})); err != nil {
 			t.Fatalf("after %d ms: %v", ms, err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestGateServesResumesUnderAHerdOfOpens(t *testing.T) {
 
 func TestGatePerAddress(t *testing.T) {
 	g := New(Config{Resumes: 1000, ArrivalsPerAddress: 50})
-	one, two := Visitor{Address: netip.MustParseAddr("192.0.2.1")}, Visitor{Address: netip.MustParseAddr("192.0.2.2")}
+	one, two := Caller{Address: netip.MustParseAddr("192.0.2.1")}, Caller{Address: netip.MustParseAddr("192.0.2.2")}
 	if err := errors.Join(g.Admit(g.base, Opens, 3, one), g.Admit(g.base, Resumes, 2, one)); err != nil {
 		t.Fatal(err)
 	}
@@ -102,13 +102,13 @@ func TestGatePerAddress(t *testing.T) {
 
 func TestGatePerPrincipal(t *testing.T) {
 	g := New(Config{ArrivalsPerPrincipal: 10})
-	for _, v := range []Visitor{{Principal: "a"}, {Principal: "a", Verified: true}, {Principal: "b"}, {}} {
+	for _, v := range []Caller{{Principal: "a"}, {Principal: "a", Verified: true}, {Principal: "b"}, {}} {
 		if err := g.Admit(g.base, Opens, 1, v); err != nil {
 			t.Errorf("%+v: %v", v, err)
 		}
 	}
 	// Those without a name share one budget, wherever they come from.
-	limit := porttest.RefusedBy(t, g.Admit(g.base, Resumes, 1, Visitor{Address: netip.MustParseAddr("192.0.2.7")}))
+	limit := porttest.RefusedBy(t, g.Admit(g.base, Resumes, 1, Caller{Address: netip.MustParseAddr("192.0.2.7")}))
 	if limit.Name != "max_arrivals_per_second_per_principal" {
 		t.Errorf("refused by %v", limit)
 	}
@@ -117,7 +117,7 @@ func TestGatePerPrincipal(t *testing.T) {
 // What another budget refuses uses up none.
 func TestGateGivesBackWhatItRefuses(t *testing.T) {
 	g := New(Config{Resumes: 10, ArrivalsPerAddress: 20, ArrivalsPerPrincipal: 20})
-	v := Visitor{Principal: "a"}
+	v := Caller{Principal: "a"}
 	if err := g.Admit(g.base, Resumes, 1, v); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestGateGivesBackWhatItRefuses(t *testing.T) {
 			t.Fatalf("refused by %v", limit)
 		}
 	}
-	if err := g.Admit(g.base, Opens, 1, Visitor{Principal: "b"}); err != nil {
+	if err := g.Admit(g.base, Opens, 1, Caller{Principal: "b"}); err != nil {
 		t.Errorf("what one client was refused used up the budget of its address: %v", err)
 	}
 }
@@ -147,7 +147,7 @@ func TestGateGivesBackWhatItRefuses(t *testing.T) {
 // However many names come, a node keeps so many budgets; who was there before keeps its own.
 func TestSharesAreBounded(t *testing.T) {
 	const most = 100
-	s := newShares[int](10, most)
+	s := newKeyedBuckets[int](10, most)
 	for key := range most {
 		if !s.bucket(0, key).take(0, 1) {
 			t.Fatalf("%d has no budget of its own", key)
@@ -175,7 +175,7 @@ func TestSharesAreBounded(t *testing.T) {
 
 // The place that is given on is that of the one that has not come for longest.
 func TestSharesForgetTheOldest(t *testing.T) {
-	s := newShares[string](10, 3)
+	s := newKeyedBuckets[string](10, 3)
 	for _, key := range []string{"a", "b", "c", "a"} {
 		s.bucket(0, key)
 	}
@@ -189,7 +189,7 @@ func TestSharesForgetTheOldest(t *testing.T) {
 
 func TestGateAllocatesNothing(t *testing.T) {
 	g := New(Config{Touches: 1_000_000_000, Resumes: 1_000_000_000, ArrivalsPerAddress: 1_000_000_000, ArrivalsPerPrincipal: 1_000_000_000})
-	v := Visitor{Address: netip.MustParseAddr("2001:db8::"), Principal: "a"}
+	v := Caller{Address: netip.MustParseAddr("2001:db8::"), Principal: "a"}
 	for _, k := range []Kind{Touches, Resumes} {
 		if n := testing.AllocsPerRun(100, func() { _ = g.Admit(g.base, k, 1, v) }); n != 0 {
 			t.Errorf("%s: %v allocations", k, n)

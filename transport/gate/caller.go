@@ -14,9 +14,9 @@ import (
 	"holdfast/transport/wire"
 )
 
-// VisitorOf returns who makes a call. A verified certificate says it; without one, the client itself may.
-func VisitorOf(ctx context.Context) (Visitor, error) {
-	var v Visitor
+// CallerOf returns who makes a call. A verified certificate says it; without one, the client itself may.
+func CallerOf(ctx context.Context) (Caller, error) {
+	var v Caller
 	if p, ok := peer.FromContext(ctx); ok {
 		v.Address = AddressOf(p.Addr)
 		if tls, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(tls.State.VerifiedChains) > 0 && len(tls.State.VerifiedChains[0]) > 0 {
@@ -28,7 +28,7 @@ func VisitorOf(ctx context.Context) (Visitor, error) {
 	switch names := md[wire.PrincipalKey]; {
 	case len(names) == 0:
 	case len(names) > 1 || !wire.ValidPrincipal(names[0]):
-		return Visitor{}, &session.FieldError{Field: wire.PrincipalKey, Limit: "must be given once, and be " + wire.PrincipalLimit()}
+		return Caller{}, &session.FieldError{Field: wire.PrincipalKey, Limit: "must be given once, and be " + wire.PrincipalLimit()}
 	default:
 		v.Principal = names[0]
 	}

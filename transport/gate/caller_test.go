@@ -55,7 +55,7 @@ func TestPrincipalOfAVisitor(t *testing.T) {
 		{[]string{"a", "b"}, "", false},
 	} {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{wire.PrincipalKey: tt.names})
-		v, err := VisitorOf(ctx)
+		v, err := CallerOf(ctx)
 		field, isField := errors.AsType[*session.FieldError](err)
 		if v.Principal != tt.want || v.Verified || (err == nil) != tt.ok || !tt.ok && (!isField || field.Field != wire.PrincipalKey) {
 			t.Errorf("%q: got %+v, %v", tt.names, v, err)
@@ -69,15 +69,15 @@ func TestPrincipalOfACertificate(t *testing.T) {
 	byURI := &x509.Certificate{Subject: pkix.Name{CommonName: "x"}, URIs: []*url.URL{{Scheme: "spiffe", Host: "a", Path: "/billing"}}}
 	for _, tt := range []struct {
 		state tls.ConnectionState
-		want  Visitor
+		want  Caller
 	}{
-		{tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byName}}}, Visitor{Principal: "billing", Verified: true}},
-		{tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byURI}}}, Visitor{Principal: "spiffe://a/billing", Verified: true}},
-		{tls.ConnectionState{PeerCertificates: []*x509.Certificate{byName}}, Visitor{Principal: "said"}},
+		{tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byName}}}, Caller{Principal: "billing", Verified: true}},
+		{tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byURI}}}, Caller{Principal: "spiffe://a/billing", Verified: true}},
+		{tls.ConnectionState{PeerCertificates: []*x509.Certificate{byName}}, Caller{Principal: "said"}},
 	} {
 		ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: credentials.TLSInfo{State: tt.state}})
 		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs(wire.PrincipalKey, "said"))
-		if got, err := VisitorOf(ctx); got != tt.want || err != nil {
+		if got, err := CallerOf(ctx); got != tt.want || err != nil {
 			t.Errorf("got %+v, %v, want %+v", got, err, tt.want)
 		}
 	}

@@ -16,12 +16,12 @@ type Arrival struct {
 	Open session.RequestID
 }
 
-// Places are the places that requests of one connection hold in the queues of a gate, from a refusal until they come back or the
+// Reservations are the places that requests of one connection hold in the queues of a gate, from a refusal until they come back or the
 // connection ends: nobody lines up behind those who have gone. A request that the client has given up never comes back: its place is given to
 // another when no other is free and its moment is so long ago that it is worth nothing. Safe for concurrent use.
-type Places struct {
+type Reservations struct {
 	gate    *Gate
-	visitor Visitor
+	visitor Caller
 	most    int
 
 	mu   sync.Mutex
@@ -37,13 +37,15 @@ type place struct {
 	due int64
 }
 
-// Places returns the places of a connection, none yet and at most so many, and one for its touches: what is refused beyond that is served as Admit
+// Reservations returns the places of a connection, none yet and at most so many, and one for its touches: what is refused beyond that is served as Admit
 // serves it. The caller calls Leave when the connection ends.
-func (g *Gate) Places(v Visitor, most int) *Places { return &Places{gate: g, visitor: v, most: most} }
+func (g *Gate) Reservations(v Caller, most int) *Reservations {
+	return &Reservations{gate: g, visitor: v, most: most}
+}
 
 // Admit takes a request that comes at now out of the budgets it counts in, or refuses it as [Gate.Admit] does, with a place. One that comes
 // before its moment keeps it, or is promised a sooner one when the queue has become shorter.
-func (p *Places) Admit(now time.Time, a Arrival) error {
+func (p *Reservations) Admit(now time.Time, a Arrival) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := int64(now.Sub(p.gate.base))
@@ -74,7 +76,7 @@ const searchInterval = int64(time.Second)
 
 // room reports whether a request may hold a place. Touches always may: sessions live by them, and all of a connection are one request, whose
 // place is not counted. Called with mu held.
-func (p *Places) room(at int64, k Kind) bool {
+func (p *Reservations) room(at int64, k Kind) bool {
 	most := p.most
 	if _, touches := p.held[Arrival{Kind: Touches}]; touches {
 		most++
@@ -95,15 +97,15 @@ func (p *Places) room(at int64, k Kind) bool {
 }
 
 // Unserved is [Gate.Unserved] for a request that Admit admitted.
-func (p *Places) Unserved(now time.Time, k Kind, err error) {
+func (p *Reservations) Unserved(now time.Time, k Kind, err error) {
 	p.gate.Unserved(now, k, 1, p.visitor, err)
 }
 
 // NotBegun returns what Admit took for a request that the connection refused to begin.
-func (p *Places) NotBegun(now time.Time, k Kind) { p.gate.giveBack(now, k, 1, p.visitor) }
+func (p *Reservations) NotBegun(now time.Time, k Kind) { p.gate.giveBack(now, k, 1, p.visitor) }
 
 // Leave gives all places up, for good.
-func (p *Places) Leave() {
+func (p *Reservations) Leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.held {

@@ -5,11 +5,11 @@ import "sync"
 // maxShares bounds the addresses, and the principals, that a node keeps a budget of its own for.
 const maxShares = 10_000
 
-// shares are budgets of the same size, one for each address or principal that has come lately. There are at most so many: a new one takes
+// keyedBuckets are budgets of the same size, one for each address or principal that has come lately. There are at most so many: a new one takes
 // the place of the one that has not come for longest, if that one's budget is full again, so that nothing is forgotten. When it is not, the new
 // one shares a single budget with all others that find no place. So a flood of names costs no more memory, and those who
 // were there before keep theirs; it is not kept small itself, for each name that finds a place begins with a full budget. Safe for concurrent use.
-type shares[K comparable] struct {
+type keyedBuckets[K comparable] struct {
 	rate, most int
 	rest       bucket
 
@@ -26,19 +26,19 @@ type share[K comparable] struct {
 	next, last *share[K]
 }
 
-// newShares returns budgets of rate tokens a second, nil for 0: no limit.
-func newShares[K comparable](rate, most int) *shares[K] {
+// newKeyedBuckets returns budgets of rate tokens a second, nil for 0: no limit.
+func newKeyedBuckets[K comparable](rate, most int) *keyedBuckets[K] {
 	if rate <= 0 {
 		return nil
 	}
-	s := &shares[K]{rate: rate, most: most, of: map[K]*share[K]{}}
+	s := &keyedBuckets[K]{rate: rate, most: most, of: map[K]*share[K]{}}
 	s.recent.next, s.recent.last = &s.recent, &s.recent
 	s.rest.limit(rate)
 	return s
 }
 
 // bucket returns the budget of key.
-func (s *shares[K]) bucket(now int64, key K) *bucket {
+func (s *keyedBuckets[K]) bucket(now int64, key K) *bucket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.of[key]
@@ -61,7 +61,7 @@ func (s *shares[K]) bucket(now int64, key K) *bucket {
 }
 
 // add is called with mu held.
-func (s *shares[K]) add(key K) *share[K] {
+func (s *keyedBuckets[K]) add(key K) *share[K] {
 	added := &share[K]{key: key}
 	added.bucket.limit(s.rate)
 	s.of[key] = added
@@ -78,7 +78,7 @@ func (e *share[K]) follow(other *share[K]) {
 }
 
 // len returns how many have a budget of their own.
-func (s *shares[K]) len() int {
+func (s *keyedBuckets[K]) len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.of)

@@ -11,14 +11,14 @@ import (
 // A request gives its place up when it comes back, and a connection all of them when it ends.
 func TestPlacesAreGivenUp(t *testing.T) {
 	g := New(Config{Resumes: 10, Opens: 1000})
-	drain(g, g.base, Resumes, Visitor{})
+	drain(g, g.base, Resumes, Caller{})
 	resume := func(id session.ID) Arrival { return Arrival{Kind: Resumes, Session: id} }
-	wait := func(p *Places, at time.Duration, a Arrival) time.Duration {
+	wait := func(p *Reservations, at time.Duration, a Arrival) time.Duration {
 		t.Helper()
 		return porttest.RefusedBy(t, p.Admit(g.base.Add(at), a)).RetryAfter
 	}
 	const tick = 100 * time.Millisecond
-	gone, stays := g.Places(Visitor{}, 10), g.Places(Visitor{}, 10)
+	gone, stays := g.Reservations(Caller{}, 10), g.Reservations(Caller{}, 10)
 	for i := range session.ID(10) {
 		if got, want := wait(gone, 0, resume(i+1)), time.Duration(i+1)*tick; got != want {
 			t.Fatalf("place %d is after %v, want %v", i, got, want)
@@ -56,12 +56,12 @@ func TestPlacesAreGivenUp(t *testing.T) {
 // A connection holds so many places, and what is refused beyond that makes nobody else wait.
 func TestPlacesAreBounded(t *testing.T) {
 	g := New(Config{Resumes: 10})
-	drain(g, g.base, Resumes, Visitor{})
-	p := g.Places(Visitor{}, 3)
+	drain(g, g.base, Resumes, Caller{})
+	p := g.Reservations(Caller{}, 3)
 	for i := range session.ID(1000) {
 		porttest.RefusedBy(t, p.Admit(g.base, Arrival{Kind: Resumes, Session: i + 1}))
 	}
-	limit := porttest.RefusedBy(t, g.Places(Visitor{}, 3).Admit(g.base, Arrival{Kind: Resumes, Session: 2000}))
+	limit := porttest.RefusedBy(t, g.Reservations(Caller{}, 3).Admit(g.base, Arrival{Kind: Resumes, Session: 2000}))
 	if len(p.held) != 3 || limit.RetryAfter != 400*time.Millisecond {
 		t.Errorf("%d places are held, the next is after %v", len(p.held), limit.RetryAfter)
 	}
@@ -71,11 +71,11 @@ func TestPlacesAreBounded(t *testing.T) {
 func TestPlacesOfWhatIsGivenUpAreGivenOn(t *testing.T) {
 	const most, tick = 50, 10 * time.Millisecond
 	g := New(Config{Opens: 100, Resumes: 100, Touches: 100})
-	p := g.Places(Visitor{}, most)
+	p := g.Reservations(Caller{}, most)
 	open := func(i int) Arrival { return Arrival{Kind: Opens, Open: session.RequestID{byte(i)}} }
 	refused := func(now time.Time, a Arrival) {
 		t.Helper()
-		drain(g, now, a.Kind, Visitor{})
+		drain(g, now, a.Kind, Caller{})
 		porttest.RefusedBy(t, p.Admit(now, a))
 	}
 	holds := func(opens, resumes, touches int64) {
@@ -108,13 +108,13 @@ func TestPlacesOfWhatIsGivenUpAreGivenOn(t *testing.T) {
 // Looking for places to give on is not done for every request.
 func TestAFullConnectionIsSearchedOnceASecond(t *testing.T) {
 	g := New(Config{Resumes: 100})
-	drain(g, g.base, Resumes, Visitor{})
-	p := g.Places(Visitor{}, 1)
+	drain(g, g.base, Resumes, Caller{})
+	p := g.Reservations(Caller{}, 1)
 	porttest.RefusedBy(t, p.Admit(g.base, Arrival{Kind: Resumes, Session: 1}))
 	begin := g.base.Add(session.MaxRetryAfter)
 	for ms := range 1100 {
 		now := begin.Add(time.Duration(ms) * time.Millisecond)
-		drain(g, now, Resumes, Visitor{})
+		drain(g, now, Resumes, Caller{})
 		porttest.RefusedBy(t, p.Admit(now, Arrival{Kind: Resumes, Session: 2}))
 		if _, kept := p.held[Arrival{Kind: Resumes, Session: 1}]; kept != (ms < 1000) {
 			t.Fatalf("after %d ms, the place of one that does not come back is held: %t", ms, kept)
