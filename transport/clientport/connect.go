@@ -81,7 +81,7 @@ type connection struct {
 	places *gate.Reservations
 	conn   session.Connection
 	out    *outbox
-	roster *roster
+	roster *streamState
 	// sessions is how many it has.
 	sessions atomic.Int64
 	// heard counts messages.

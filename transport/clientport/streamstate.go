@@ -8,12 +8,12 @@ import (
 	"holdfast/session"
 )
 
-// roster is what one Connect stream knows of its sessions and of the requests under way. It bounds both, and it keeps
+// streamState is what one Connect stream knows of its sessions and of the requests under way. It bounds both, and it keeps
 // events in order: the node may tell of a session's end or move before the answer that told the client of the session has
 // been queued, because the answer goes through the request's goroutine. Such an event is held until the answer is queued; a
 // client that heard of an end first would keep the session for alive ever after. A move to an attachment that this stream was granted, or
 // to an older one, is not told at all: the client would give up a session that it holds. Safe for concurrent use.
-type roster struct {
+type streamState struct {
 	maxSessions, maxRequests int
 	// engage is told, with mu held, when the stream begins or ceases to serve something: a session, or a request under way.
 	engage func(begins bool)
@@ -69,8 +69,8 @@ type request struct {
 	bytes int
 }
 
-func newRoster(maxSessions, maxRequests int, engage func(begins bool)) *roster {
-	return &roster{
+func newRoster(maxSessions, maxRequests int, engage func(begins bool)) *streamState {
+	return &streamState{
 		maxSessions: maxSessions, maxRequests: maxRequests, engage: engage,
 		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{}, upgrades: map[session.ID]int{},
 		held: map[session.ID]event{}, idle: make(chan struct{}),
@@ -78,7 +78,7 @@ func newRoster(maxSessions, maxRequests int, engage func(begins bool)) *roster {
 }
 
 // begin takes a place for q, or says which limit is reached. The caller then calls release, answered and done.
-func (r *roster) begin(q request) (request, error) {
+func (r *streamState) begin(q request) (request, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining {
@@ -108,14 +108,14 @@ func (r *roster) begin(q request) (request, error) {
 }
 
 // more reports whether q may add a session. Called with mu held.
-func (r *roster) more(q request) bool {
+func (r *streamState) more(q request) bool {
 	_, here := r.sessions[q.resume]
 	return q.open || q.resume != 0 && !here && r.resumes[q.resume] == 0
 }
 
 // release gives the place of a request back, before its answer is queued: a client that has seen the answer may send
 // another request.
-func (r *roster) release() {
+func (r *streamState) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests--
@@ -123,7 +123,7 @@ func (r *roster) release() {
 
 // answered notes that the answer of q is queued, and what it granted; the zero token is nothing. It returns the events that
 // waited for it, and by how much the number of sessions changed.
-func (r *roster) answered(q request, granted session.Token) (waited []event, change int) {
+func (r *streamState) answered(q request, granted session.Token) (waited []event, change int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.opens, q.number)
@@ -159,7 +159,7 @@ func oneLess(under map[session.ID]int, id session.ID) {
 }
 
 // done ends a request.
-func (r *roster) done() {
+func (r *streamState) done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
@@ -168,7 +168,7 @@ func (r *roster) done() {
 }
 
 // oldest returns the number of the oldest open under way. Called with mu held.
-func (r *roster) oldest() uint64 {
+func (r *streamState) oldest() uint64 {
 	oldest := uint64(math.MaxUint64)
 	for n := range r.opens {
 		oldest = min(oldest, n)
@@ -178,20 +178,20 @@ func (r *roster) oldest() uint64 {
 
 // holds reports whether e must wait: a resume or an upgrade of its session is under way, or an open that may be the one that opened it.
 // Called with mu held.
-func (r *roster) holds(e event, oldest uint64) bool {
+func (r *streamState) holds(e event, oldest uint64) bool {
 	_, here := r.sessions[e.id]
 	return r.resumes[e.id]+r.upgrades[e.id] > 0 || !here && oldest <= e.newest
 }
 
 // overtaken reports whether e is a move that came before what the client was granted since, or is that. Called with mu held.
-func (r *roster) overtaken(e event) bool {
+func (r *streamState) overtaken(e event) bool {
 	granted, here := r.sessions[e.id]
 	return e.certificate == nil && here && e.moved <= granted
 }
 
 // happened reports whether e is to be told at once; otherwise it is held, or overtaken. An end is held rather than a move before it, and the
 // newest of moves.
-func (r *roster) happened(e event) bool {
+func (r *streamState) happened(e event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.newest = r.newest
@@ -205,7 +205,7 @@ func (r *roster) happened(e event) bool {
 }
 
 // forget takes a session off the roster and reports whether it was on it.
-func (r *roster) forget(id session.ID) bool {
+func (r *streamState) forget(id session.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, here := r.sessions[id]
@@ -215,14 +215,14 @@ func (r *roster) forget(id session.ID) bool {
 }
 
 // idles reports whether the stream serves nothing.
-func (r *roster) idles() bool {
+func (r *streamState) idles() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.engaged
 }
 
 // weigh is called with mu held.
-func (r *roster) weigh() {
+func (r *streamState) weigh() {
 	if now := len(r.sessions)+r.running > 0; now != r.engaged {
 		r.engaged = now
 		r.engage(now)
@@ -230,7 +230,7 @@ func (r *roster) weigh() {
 }
 
 // drain refuses requests from now on. The channel is closed when none is running.
-func (r *roster) drain() <-chan struct{} {
+func (r *streamState) drain() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.draining {
@@ -241,14 +241,14 @@ func (r *roster) drain() <-chan struct{} {
 }
 
 // ifIdle is called with mu held.
-func (r *roster) ifIdle() {
+func (r *streamState) ifIdle() {
 	if r.draining && r.running == 0 {
 		close(r.idle)
 	}
 }
 
 // clear takes all sessions off the roster and returns how many there were.
-func (r *roster) clear() int {
+func (r *streamState) clear() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.sessions)
