@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -137,7 +138,7 @@ func (l *loop) resumed(c *conn, r *request, b *resumeBody, m *holdfastv1.Resumed
 // failed handles a refusal by the kind of request it refuses.
 func (l *loop) failed(c *conn, r *request, err error) {
 	if other, ok := errors.AsType[*session.NotLeaderError](err); ok {
-		l.mover.prefer(other.Address)
+		l.router.Prefer(other.Address)
 	}
 	switch b := r.body.(type) {
 	case *openBody:
@@ -167,13 +168,13 @@ func (l *loop) openRefused(c *conn, r *request, call *call, err error) {
 	if errors.Is(err, session.ErrLimit) {
 		call.sends-- // nothing was done: it is no open that a later one repeats
 	}
-	switch judge(err) {
-	case final:
+	switch route.Judge(err) {
+	case route.Final:
 		if !joined {
 			delete(l.opens, call)
 			call.settle(nil, err)
 		}
-	case elsewhere:
+	case route.Elsewhere:
 		switch {
 		case call.on != c:
 			return // it goes on elsewhere
@@ -189,7 +190,7 @@ func (l *loop) openRefused(c *conn, r *request, call *call, err error) {
 			l.pause(c, r, err)
 			l.leave(c, err)
 		}
-	case again:
+	case route.Again:
 		l.pause(c, r, err)
 		l.proved(c)
 		l.putOff(c, err)
@@ -201,16 +202,16 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 	if !l.holds(h) {
 		return
 	}
-	verdict := judge(err)
+	verdict := route.Judge(err)
 	if l.sentHome(c, h, err) {
-		verdict = elsewhere
+		verdict = route.Elsewhere
 	}
 	if b.local && !h.token.Local && errors.Is(err, session.ErrExpired) {
 		l.resumeGlobal(c, r, h)
 		return
 	}
 	switch {
-	case errors.Is(err, session.ErrExpired) && verdict != elsewhere:
+	case errors.Is(err, session.ErrExpired) && verdict != route.Elsewhere:
 		l.served(c)
 		l.expired(h, err)
 		return
@@ -218,7 +219,7 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 		return
 	case l.takeOver(c, r, h, err):
 		return
-	case dead(err) && verdict != elsewhere, h.joining != nil && verdict == final:
+	case dead(err) && verdict != route.Elsewhere, h.joining != nil && verdict == route.Final:
 		l.served(c)
 		l.end(h, err)
 		return
@@ -229,7 +230,7 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 			l.unknown(h.joining)
 		}
 	}
-	if verdict == elsewhere {
+	if verdict == route.Elsewhere {
 		l.resumeElsewhere(c, r, h, err)
 		return
 	}
@@ -288,7 +289,7 @@ func (l *loop) closeRefused(c *conn, r *request, h *held, err error) {
 		l.end(h, err)
 	default:
 		l.pause(c, r, err)
-		if judge(err) == elsewhere {
+		if route.Judge(err) == route.Elsewhere {
 			l.leave(c, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
@@ -21,10 +22,10 @@ func benched(b *testing.B) (*loop, *conn) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := newLoop(cl.cfg, cl.clock, cl.dice)
+	l := newLoop(cl.cfg, cl.clock, cl.jitter)
 	l.look()
 	c := &conn{
-		target: target{"n1:7400", "n1:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request),
+		Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request),
 		out: make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow),
 	}
 	l.cur = c

@@ -3,20 +3,20 @@ package client
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 )
 
 // Client holds sessions of one cluster. Safe for concurrent use.
 type Client struct {
-	cfg   Config
-	clock *clock
-	dice  *dice
+	cfg    Config
+	clock  *clock
+	jitter *route.Jitter
 	// spread and settled are a pool's, or nil: see Pool.
 	spread    func(servers []string)
 	settled   func(server string)
@@ -43,7 +43,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		cfg: cfg, servers: cfg.Endpoints, clock: newClock(), seen: new(seen), conns: make(map[string]*grpc.ClientConn),
-		dice: &dice{rand: rand.New(cfg.Rand), lowest: cfg.MinBackoff, highest: cfg.MaxBackoff},
+		jitter: route.NewJitter(cfg.Rand, cfg.MinBackoff, cfg.MaxBackoff),
 	}, nil
 }
 
@@ -163,8 +163,8 @@ func (c *Client) begin(ctx context.Context) (*loop, error) {
 		return nil, session.ErrClosed
 	}
 	if c.loop == nil {
-		c.loop = newLoop(c.cfg, c.clock, c.dice)
-		c.loop.mover.servers, c.loop.mover.spread = c.servers, c.spread
+		c.loop = newLoop(c.cfg, c.clock, c.jitter)
+		c.loop.router.Servers, c.loop.router.Spread = c.servers, c.spread
 		c.loop.settled, c.loop.occupancy, c.loop.seen = c.settled, &c.occupancy, c.seen
 		c.loop.start(context.WithoutCancel(ctx))
 	}

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -178,40 +177,4 @@ func newRequestID() session.RequestID {
 	var id session.RequestID
 	_, _ = crand.Read(id[:]) // never fails: it ends the process first
 	return id
-}
-
-// dice draws for the loop and for callers of the unary helpers.
-type dice struct {
-	mu   sync.Mutex
-	rand *rand.Rand // guarded by mu
-	// lowest and highest bound the cap of a back-off.
-	lowest, highest time.Duration
-}
-
-// backoff returns the n-th wait in a row, n from 1: exponential, with full jitter.
-func (d *dice) backoff(n int) time.Duration {
-	limit := d.highest
-	if shift := n - 1; shift < 32 && d.lowest<<shift < d.highest {
-		limit = d.lowest << shift
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return time.Duration(d.rand.Int64N(int64(limit)))
-}
-
-// wait returns the n-th wait in a row after err: a back-off, on top of what a server asks for. So it is never shorter than
-// that, and those who were asked at the same time come back at different ones.
-func (d *dice) wait(n int, err error) time.Duration { return hint(err) + d.backoff(n) }
-
-// draw returns a number from 0 to below 1.
-func (d *dice) draw() float64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.rand.Float64()
-}
-
-func (d *dice) shuffle(s []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/dial"
@@ -27,7 +28,7 @@ const (
 
 // conn is one Connect stream. The first group of fields is shared with its goroutines, the rest is the loop's.
 type conn struct {
-	target
+	route.Target
 	cancel context.CancelFunc
 	// out has room for all that waits for an answer, so that the loop never waits for a slow node.
 	out chan *holdfastv1.ClientMessage
@@ -64,9 +65,9 @@ type arrival struct {
 }
 
 // dial starts a connection to t; what becomes of it arrives.
-func (l *loop) dial(ctx context.Context, t target) *conn {
+func (l *loop) dial(ctx context.Context, t route.Target) *conn {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &conn{target: t, cancel: cancel, inflight: make(map[uint64]*request)}
+	c := &conn{Target: t, cancel: cancel, inflight: make(map[uint64]*request)}
 	l.connect(ctx, c)
 	return c
 }
@@ -91,7 +92,7 @@ func (l *loop) tell(ctx context.Context, a arrival) {
 
 // serve runs the stream until it ends; the error is never nil.
 func (l *loop) serve(ctx context.Context, c *conn) error {
-	cc, err := dial.Client(c.address, dial.Options{Dial: l.cfg.Dial, Principal: l.cfg.Principal})
+	cc, err := dial.Client(c.Address, dial.Options{Dial: l.cfg.Dial, Principal: l.cfg.Principal})
 	if err != nil {
 		return err
 	}

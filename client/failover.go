@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
@@ -18,36 +19,36 @@ import (
 // unary makes a call at one endpoint after the other, with a back-off after each round, until one of them decides it or
 // ctx ends; then the error wraps its cause and what stood in the way last.
 func (c *Client) unary(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
-	var trouble obstacle
+	var trouble route.Failure
 	for n := 1; ; n++ {
 		if decided, err := c.round(ctx, &trouble, call); decided {
 			return err
 		}
 		if !over(ctx) {
-			trouble.ended()
+			trouble.Ended()
 		}
-		if slept := sleep(ctx, c.dice.wait(n, trouble.last())); slept != nil {
-			return errors.Join(slept, trouble.last())
+		if slept := sleep(ctx, c.jitter.Wait(n, trouble.Last())); slept != nil {
+			return errors.Join(slept, trouble.Last())
 		}
 	}
 }
 
 // round makes a call at one endpoint after the other, until one of them decides it or ctx ends. Undecided, the error is
 // what stands in the way, which is noted.
-func (c *Client) round(ctx context.Context, trouble *obstacle, call func(context.Context, *grpc.ClientConn) error) (decided bool, err error) {
+func (c *Client) round(ctx context.Context, trouble *route.Failure, call func(context.Context, *grpc.ClientConn) error) (decided bool, err error) {
 	for _, address := range c.endpoints() {
 		err := c.attempt(ctx, address, call)
-		if judge(err) == final {
+		if route.Judge(err) == route.Final {
 			return true, err
 		}
-		if !over(ctx) || trouble.last() == nil { // an attempt that ctx cut short says nothing of the node
-			trouble.met(err)
+		if !over(ctx) || trouble.Last() == nil { // an attempt that ctx cut short says nothing of the node
+			trouble.Met(err)
 		}
 		if over(ctx) {
 			break
 		}
 	}
-	return false, trouble.last()
+	return false, trouble.Last()
 }
 
 // over reports whether ctx has ended or its deadline has passed, which an attempt may find before the timer of ctx fires on a busy machine.
@@ -97,12 +98,12 @@ func (c *Client) attempt(ctx context.Context, address string, call func(context.
 	}
 	domain := wire.Domain(err)
 	switch code := status.Code(err); {
-	case errors.Is(domain, session.ErrOutcomeUnknown), judge(domain) == final:
+	case errors.Is(domain, session.ErrOutcomeUnknown), route.Judge(domain) == route.Final:
 		return domain
 	case code == codes.Unavailable && !answered(err):
-		return unreachable(address, errors.New(status.Convert(err).Message()))
+		return route.Unreachable(address, errors.New(status.Convert(err).Message()))
 	case code == codes.DeadlineExceeded, code == codes.Canceled:
-		return unreachable(address, errSlow)
+		return route.Unreachable(address, errSlow)
 	default:
 		return domain
 	}

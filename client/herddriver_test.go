@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client/internal/route"
 	"holdfast/fsm"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -73,8 +74,8 @@ func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []sessi
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := newLoop(cfg, newClock(), &dice{rand: rand.New(cfg.Rand), lowest: cfg.MinBackoff, highest: cfg.MaxBackoff})
-		l.mover.servers, l.mover.last = cfg.Endpoints, herdAddress(s.Owner)
+		l := newLoop(cfg, newClock(), route.NewJitter(cfg.Rand, cfg.MinBackoff, cfg.MaxBackoff))
+		l.router.Servers, l.router.Last = cfg.Endpoints, herdAddress(s.Owner)
 		age := time.Duration(random.Int64N(int64(s.Timeout / touchPart)))
 		hc := &herdClient{h: h, loop: l, conns: map[*conn]*herdConn{}, deadline: s.Timeout - age}
 		l.connect = hc.connect
@@ -151,7 +152,7 @@ func (c *herdClient) send(conn *conn) {
 // connect is what the loop begins a connection with.
 func (c *herdClient) connect(ctx context.Context, conn *conn) {
 	conn.out = make(chan *holdfastv1.ClientMessage, 16)
-	i := slices.Index(c.loop.cfg.Endpoints, conn.server)
+	i := slices.Index(c.loop.cfg.Endpoints, conn.Server)
 	node := c.h.cluster.nodes[session.Node(i+1)]
 	if node == nil {
 		return // it never answers

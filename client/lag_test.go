@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -44,18 +45,18 @@ func TestN4OneRoundOfLaggingNodesIsNoDoubt(t *testing.T) {
 		{session.ErrLagging, session.ErrLagging},
 		{session.ErrLagging, session.ErrNoLeader},
 		{session.ErrLagging},
-		{unreachable(c.address, errSlow)},
+		{route.Unreachable(c.Address, errSlow)},
 		{session.ErrLagging},
 	} {
 		for _, err := range round {
-			l.mover.lag.note(err)
+			l.router.Lag.Note(err)
 		}
 		l.endLagRound()
 		if got := (&resumeBody{h: h}).message(l, 1).GetResume().GetSeenIndex(); got != 7 {
 			t.Fatalf("resume says %d was seen after %v, want 7", got, round)
 		}
 	}
-	l.mover.lag.note(session.ErrLagging)
+	l.router.Lag.Note(session.ErrLagging)
 	l.endLagRound()
 	if got := (&resumeBody{h: h}).message(l, 1).GetResume().GetSeenIndex(); got != 0 {
 		t.Errorf("resume says %d was seen after two rounds, want none", got)

@@ -3,38 +3,27 @@ package client
 import (
 	"errors"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
-)
-
-// homing says when a round over the nodes comes to the one that served last, which alone knows the local sessions (L1).
-type homing uint8
-
-const (
-	// homeLast: there is nothing to find there that is not elsewhere.
-	homeLast homing = iota
-	// homeFirst: local sessions live there, if it does; the others can be moved to any node.
-	homeFirst
-	// homeOnly: no other node can do anything for this client.
-	homeOnly
 )
 
 // homing returns how to look for a node. While a promise holds, the local sessions live for sure if their node does. After
 // that others are asked too: what they say ends a session that nobody may keep any more.
-func (l *loop) homing() homing {
+func (l *loop) homing() route.Home {
 	local, all := l.locals()
 	promised, lifting := false, false
 	for _, h := range l.sessions {
-		promised, lifting = promised || !h.until.IsZero(), lifting || h.lifting
+		promised, lifting = promised || !h.until.IsZero(), lifting || h.upgradeSent
 	}
 	switch {
 	case !local:
-		return homeLast
+		return route.Last
 	case all && promised && !lifting && len(l.opens) == 0:
-		return homeOnly
+		return route.Only
 	case l.cur == nil || l.readOnly(l.cur): // which is put off, if it is the one that served last
-		return homeFirst
+		return route.First
 	default: // it serves still, and is left for its faults
-		return homeLast
+		return route.Last
 	}
 }
 
@@ -64,6 +53,6 @@ func (l *loop) sentHome(c *conn, h *held, err error) bool {
 	if !ok || expired.LocalTo == 0 || !h.token.Local || len(l.opens) > 0 {
 		return false
 	}
-	h.lifting = false // no upgrade has taken effect by now (L6)
-	return h.joining != nil && len(l.sessions) == 1 || c != l.cur && l.homing() == homeOnly
+	h.upgradeSent = false // no upgrade has taken effect by now (L6)
+	return h.joining != nil && len(l.sessions) == 1 || c != l.cur && l.homing() == route.Only
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 )
 
@@ -20,7 +21,7 @@ const lookEvery = time.Second
 type loop struct {
 	cfg      Config
 	clock    *clock
-	dice     *dice
+	jitter   *route.Jitter
 	logger   hclog.Logger
 	cancel   context.CancelFunc // set by start
 	done     chan struct{}
@@ -39,19 +40,19 @@ type loop struct {
 	cur    *conn   // serves the sessions
 	next   *conn   // is tried, and becomes cur when it has served something
 	racing []*conn // not up yet: the first one that is becomes next
-	mover  mover
+	router route.Router
 	stayed bool // a move has ended where it began: see stay
 	// attempts numbers the resumes of all sessions (M1): rising for each session, also for one dropped and resumed again.
 	attempts uint64
 	// trouble is what connections and nodes had against serving since one has served.
-	trouble obstacle
+	trouble route.Failure
 
 	settled   func(server string) // nil outside pools
 	occupancy *occupancy
 	seen      *seen // the client's
 	// distrusted is the index that every node was behind: while none is higher, resumes go without it. See lag.
 	distrusted uint64
-	told       place // what Config.OnNode was told last
+	told       position // what Config.OnNode was told last
 }
 
 // held is a session the client holds, or is taking hold of while joining is set.
@@ -64,7 +65,7 @@ type held struct {
 	// upgrading wait for the session to be global.
 	upgrading []*call
 	// lifting: an upgrade was sent whose outcome is not known. The session may be at home at every node.
-	lifting bool
+	upgradeSent bool
 
 	on        *conn  // whose stream serves it, nil while none does
 	since     uint64 // the newest seq there when it was attached
@@ -81,17 +82,17 @@ type held struct {
 
 // call is a caller that waits: for an open, a resume, an upgrade, or a close. The loop answers each once.
 type call struct {
-	ctx     context.Context //nolint:containedctx // hands its values to the session, and is the caller's own
-	opts    SessionOptions
-	request session.RequestID
-	sends   int
-	h       *held // the session being joined, upgraded or closed, once there is one
-	closes  bool
-	lifts   bool         // waits for an upgrade
-	answer  chan outcome // has room for the one answer
-	settled bool
-	last    error // what stood in the way last
-	on      *conn // an open is on: queued, sent or refused for now; nil while it waits for one that may serve it
+	ctx      context.Context //nolint:containedctx // hands its values to the session, and is the caller's own
+	opts     SessionOptions
+	request  session.RequestID
+	sends    int
+	h        *held // the session being joined, upgraded or closed, once there is one
+	closes   bool
+	upgrades bool         // waits for an upgrade
+	answer   chan outcome // has room for the one answer
+	settled  bool
+	last     error // what stood in the way last
+	on       *conn // an open is on: queued, sent or refused for now; nil while it waits for one that may serve it
 }
 
 type outcome struct {
@@ -109,13 +110,13 @@ func (c *call) settle(s *Session, err error) {
 	}
 }
 
-func newLoop(cfg Config, c *clock, d *dice) *loop {
+func newLoop(cfg Config, c *clock, d *route.Jitter) *loop {
 	l := &loop{
-		cfg: cfg, clock: c, dice: d, logger: cfg.Logger,
+		cfg: cfg, clock: c, jitter: d, logger: cfg.Logger,
 		done: make(chan struct{}), calls: make(chan func()), arrivals: make(chan arrival),
 		occupancy: new(occupancy), seen: new(seen), sessions: make(map[session.ID]*held), opens: make(map[*call]struct{}),
 	}
-	l.mover.fresh = true
+	l.router.Fresh = true
 	l.connect = l.stream
 	return l
 }
@@ -209,33 +210,25 @@ func (l *loop) idle() bool { return len(l.sessions) == 0 && len(l.opens) == 0 }
 func (l *loop) wakeAt() time.Time {
 	at := l.dueAt
 	if len(l.sessions) > 0 {
-		at = earliest(at, l.now.Add(lookEvery))
+		at = route.Earliest(at, l.now.Add(lookEvery))
 	}
 	if l.next == nil {
-		at = earliest(at, l.mover.wakesAt(len(l.racing)))
+		at = route.Earliest(at, l.router.WakesAt(len(l.racing)))
 	}
 	for _, c := range l.racing {
-		at = earliest(at, c.deadline)
+		at = route.Earliest(at, c.deadline)
 	}
 	for _, c := range []*conn{l.cur, l.next} {
 		if c != nil {
-			at = earliest(at, c.deadline)
-			at = earliest(at, c.again.dueAt())
-			at = earliest(at, c.touchAt)
+			at = route.Earliest(at, c.deadline)
+			at = route.Earliest(at, c.again.dueAt())
+			at = route.Earliest(at, c.touchAt)
 		}
 	}
 	if l.cur != nil && !l.idle() { // whoever needs nothing leaves nobody: nothing would be done about it
-		at = earliest(at, l.cur.stallsAt())
+		at = route.Earliest(at, l.cur.stallsAt())
 	}
 	return at
-}
-
-// earliest returns the earlier of two moments of which zero is never.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // post has the loop run f, and reports whether it will.
@@ -263,7 +256,7 @@ func (l *loop) wait(c *call) (*Session, error) {
 			} else if last != nil {
 				err = errors.Join(err, last)
 			} else {
-				err = errors.Join(err, l.trouble.last())
+				err = errors.Join(err, l.trouble.Last())
 			}
 			l.giveUp(c, err)
 		}
@@ -281,7 +274,7 @@ func (l *loop) giveUp(c *call, err error) {
 	c.settled = true // whoever is told that the session has ended is not told so
 	switch h := c.h; {
 	case h == nil:
-	case c.lifts:
+	case c.upgrades:
 		h.upgrading = slices.DeleteFunc(h.upgrading, func(other *call) bool { return other == c })
 	case c.closes:
 		h.closing = slices.DeleteFunc(h.closing, func(other *call) bool { return other == c })

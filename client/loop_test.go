@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
@@ -43,7 +44,7 @@ func TestResumeOfASessionNotHeldMakesTouchesNameTheirs(t *testing.T) {
 // A node that is tried and refuses leaves the session free to be resumed where it was.
 func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
 	l, c, h := staged(t)
-	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
+	l.next = &conn{Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true}
 	h.on = nil
 	h.resuming = &request{seq: 1, body: &resumeBody{h: h}}
 	l.resumeRefused(l.next, h.resuming, &resumeBody{h: h}, session.ErrNoLeader)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
@@ -41,34 +42,34 @@ const (
 // other one has served something.
 func (l *loop) leave(c *conn, why error) {
 	if errors.Is(why, errStalled) { // which is no word of the node
-		l.trouble.met(unreachable(c.address, why))
+		l.trouble.Met(route.Unreachable(c.Address, why))
 	} else {
-		l.trouble.met(fmt.Errorf("%s: %w", c.address, why))
+		l.trouble.Met(fmt.Errorf("%s: %w", c.Address, why))
 	}
 	if c != l.cur || c.failing != nil {
 		return
 	}
 	c.failing = why
-	l.logger.Info("looking for another node", "address", c.address, "error", why)
+	l.logger.Info("looking for another node", "address", c.Address, "error", why)
 	l.beginMove()
 }
 
 func (l *loop) beginMove() {
-	m := &l.mover
-	if m.moving {
+	m := &l.router
+	if m.Moving {
 		return
 	}
-	m.moving = true
-	if !m.fresh {
+	m.Moving = true
+	if !m.Fresh {
 		l.tryOn() // the node that is left has served nothing
 		return
 	}
-	m.fresh, m.begun, m.asked, m.rounds, m.at = false, false, 0, 0, l.now
+	m.Fresh, m.Begun, m.Asked, m.Rounds, m.At = false, false, 0, 0, l.now
 }
 
 // endMove stays where the client is.
 func (l *loop) endMove() {
-	l.mover.moving = false
+	l.router.Moving = false
 	l.dropRacing()
 	if l.next != nil {
 		l.drop(l.next, nil)
@@ -90,7 +91,7 @@ func (l *loop) stay() {
 func (l *loop) dropRacing() {
 	for _, c := range l.racing {
 		c.cancel()
-		l.mover.putBack(c.target)
+		l.router.PutBack(c.Target)
 	}
 	l.racing = nil
 }
@@ -117,7 +118,7 @@ func (l *loop) connected(c *conn) {
 	l.racing = slices.Delete(l.racing, i, i+1)
 	l.dropRacing()
 	l.next = c
-	if c.deadline = c.dialled.Add(l.bound(tryPart, patience)); l.mover.rounds > 0 {
+	if c.deadline = c.dialled.Add(l.bound(tryPart, patience)); l.router.Rounds > 0 {
 		c.deadline = l.now.Add(l.bound(latePart, patience))
 	}
 	l.tryNext(c)
@@ -125,9 +126,9 @@ func (l *loop) connected(c *conn) {
 
 // served notes that c has done something for this client that only a node in touch with a leader can do.
 func (l *loop) served(c *conn) {
-	l.mover.fresh, l.mover.refused = true, false
+	l.router.Fresh, l.router.Refused = true, false
 	c.pauses = 0
-	l.trouble = obstacle{}
+	l.trouble = route.Failure{}
 	if c == l.next {
 		l.adopt()
 		return
@@ -146,12 +147,12 @@ func (l *loop) adopt() {
 	former := l.cur
 	l.cur, l.next = l.next, nil
 	l.cur.deadline, l.cur.probing, l.cur.probe = time.Time{}, false, nil
-	l.mover.moving = false
-	l.mover.last, l.mover.notBefore = l.cur.server, nil
+	l.router.Moving = false
+	l.router.Last, l.router.NotBefore = l.cur.Server, nil
 	if l.settled != nil {
-		l.settled(l.cur.server)
+		l.settled(l.cur.Server)
 	}
-	l.logger.Info("connected", "address", l.cur.address)
+	l.logger.Info("connected", "address", l.cur.Address)
 	if former != nil {
 		l.drop(former, nil)
 	}
@@ -163,21 +164,21 @@ func (l *loop) adopt() {
 func (l *loop) lost(c *conn, err error) {
 	switch {
 	case c == l.next:
-		l.failedNext(unreachable(c.address, err))
+		l.failedNext(route.Unreachable(c.Address, err))
 		return
 	case c != l.cur:
-		l.failedRacing(c, unreachable(c.address, err))
+		l.failedRacing(c, route.Unreachable(c.Address, err))
 		return
 	}
-	l.logger.Info("connection lost", "address", c.address, "error", err)
-	l.trouble.met(unreachable(c.address, err))
+	l.logger.Info("connection lost", "address", c.Address, "error", err)
+	l.trouble.Met(route.Unreachable(c.Address, err))
 	l.drop(c, err)
 	l.rejoin()
 }
 
 // failedRacing gives up an attempt to connect.
 func (l *loop) failedRacing(c *conn, err error) {
-	l.logger.Debug("node cannot be reached", "address", c.address, "error", err)
+	l.logger.Debug("node cannot be reached", "address", c.Address, "error", err)
 	c.cancel()
 	l.racing = slices.DeleteFunc(l.racing, func(other *conn) bool { return other == c })
 	l.attemptFailed(err)
@@ -185,12 +186,12 @@ func (l *loop) failedRacing(c *conn, err error) {
 
 // failedNext gives up the connection that was tried.
 func (l *loop) failedNext(err error) {
-	l.logger.Debug("node does not serve", "address", l.next.address, "error", err)
+	l.logger.Debug("node does not serve", "address", l.next.Address, "error", err)
 	l.drop(l.next, err)
-	l.mover.refused = l.mover.refused || errors.Is(err, session.ErrReadOnly)
-	l.mover.lag.note(err)
+	l.router.Refused = l.router.Refused || errors.Is(err, session.ErrReadOnly)
+	l.router.Lag.Note(err)
 	if l.recovered() {
-		l.trouble.met(err)
+		l.trouble.Met(err)
 		l.stay()
 	} else {
 		l.attemptFailed(err)
@@ -272,7 +273,7 @@ func (l *loop) unknown(c *call) {
 func (l *loop) checkConns() {
 	for _, c := range slices.Clone(l.racing) {
 		if !l.now.Before(c.deadline) {
-			l.failedRacing(c, unreachable(c.address, errSlow))
+			l.failedRacing(c, route.Unreachable(c.Address, errSlow))
 		}
 	}
 	if c := l.next; c != nil {
@@ -280,7 +281,7 @@ func (l *loop) checkConns() {
 		case c.up && len(l.sessions) == 0 && !l.readOnly(l.cur):
 			l.adopt()
 		case !l.now.Before(c.deadline):
-			l.failedNext(unreachable(c.address, errSlow))
+			l.failedNext(route.Unreachable(c.Address, errSlow))
 		}
 	}
 	if c := l.cur; c == nil {
@@ -292,15 +293,15 @@ func (l *loop) checkConns() {
 
 // inJeopardy handles a node's word that touches may not count (S4).
 func (l *loop) inJeopardy(c *conn, m *holdfastv1.Jeopardy) {
-	l.mover.learn(m.GetTry())
+	l.router.Learn(m.GetTry())
 	again := c.jeopardy
 	c.jeopardy = true
 	if c == l.next {
 		// After a fail-over every node says so until it hears of the new leader's first good round, and would move the
 		// sessions all the same. What it answers counts, if it does soon: trying one node after the other would have
 		// each of them move all sessions.
-		c.deadline = earliest(c.deadline, l.now.Add(l.bound(jeopardyPart, l.cfg.ConnectTimeout)))
-		l.trouble.met(fmt.Errorf("%s: %w", c.address, errJeopardy))
+		c.deadline = route.Earliest(c.deadline, l.now.Add(l.bound(jeopardyPart, l.cfg.ConnectTimeout)))
+		l.trouble.Met(fmt.Errorf("%s: %w", c.Address, errJeopardy))
 		return
 	}
 	if l.readOnly(c) {

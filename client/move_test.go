@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -158,27 +157,6 @@ func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Full jitter: waits are spread over all of 0 to the cap, which doubles.
-func TestFullJitter(t *testing.T) {
-	d := &dice{rand: rand.New(rand.NewPCG(1, 2)), lowest: 50 * time.Millisecond, highest: 2 * time.Second}
-	for n, limit := 1, d.lowest; n < 60; n, limit = n+1, min(2*limit, d.highest) {
-		const draws, tenths = 2000, 10
-		var count [tenths]int
-		for range draws {
-			w := d.backoff(n)
-			if w < 0 || w >= limit {
-				t.Fatalf("wait %d is %v, of at most %v", n, w, limit)
-			}
-			count[w*tenths/limit]++
-		}
-		for i, got := range count {
-			if got < draws/tenths*2/3 || got > draws/tenths*4/3 {
-				t.Errorf("wait %d: %d of %d draws in tenth %d", n, got, draws, i)
-			}
-		}
 	}
 }
 

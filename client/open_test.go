@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -378,20 +377,5 @@ func TestConfigNamesAllThatIsWrong(t *testing.T) {
 		if _, err := cl.Open(t.Context(), o); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("Open(%v): got %v", o, err)
 		}
-	}
-}
-
-func TestMoverForgetsTheOldestLearntAddress(t *testing.T) {
-	m := mover{servers: []string{"a:1"}}
-	m.learn([]string{"a:1", "b", "b:"})
-	if len(m.learnt) != 0 {
-		t.Errorf("learnt %q", m.learnt)
-	}
-	for i := range maxLearnt + 2 {
-		address := string(rune('b'+i)) + ":1"
-		m.learn([]string{address, address})
-	}
-	if len(m.learnt) != maxLearnt || slices.Contains(m.learnt, "c:1") || !slices.Contains(m.learnt, "d:1") {
-		t.Errorf("learnt %q", m.learnt)
 	}
 }

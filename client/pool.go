@@ -50,7 +50,7 @@ func (o *occupancy) note(sessions int, connected bool) {
 func (o *occupancy) at(c *conn) {
 	var server string
 	if c != nil {
-		server = c.server
+		server = c.Server
 	}
 	if known := o.server.Load(); known == nil || *known != server {
 		o.server.Store(new(server))

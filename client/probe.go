@@ -13,7 +13,7 @@ import (
 
 // tryNext begins to ask the connection that has come up.
 func (l *loop) tryNext(c *conn) {
-	if c.probing = l.readOnly(l.cur) || l.mover.refused; !c.probing {
+	if c.probing = l.readOnly(l.cur) || l.router.Refused; !c.probing {
 		l.queueResumes(c)
 		return
 	}

@@ -22,7 +22,7 @@ func (c *Client) place() string {
 			address <- ""
 			return
 		}
-		address <- l.cur.address
+		address <- l.cur.Address
 	})
 	return <-address
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -33,7 +34,7 @@ type reading[T any] struct {
 	// kept is the best answer of a read-only node in this round.
 	kept *readAnswer[T]
 	// trouble is what stands in the way.
-	trouble obstacle
+	trouble route.Failure
 	// behind is the refusal of a node that was LAGGING.
 	behind error
 }
@@ -58,13 +59,13 @@ func read[T any](ctx context.Context, c *Client, call readCall[T]) (T, session.N
 	if another(err) {
 		_, err = c.searchHome(ctx, err, r.ask)
 	}
-	if r.behind != nil && err != nil && !silent(err) && judge(err) != final && !errors.Is(err, session.ErrLagging) {
+	if r.behind != nil && err != nil && !route.Silent(err) && route.Judge(err) != route.Final && !errors.Is(err, session.ErrLagging) {
 		err = errors.Join(err, r.behind) // whatever the last node said
 	}
 	if errors.Is(err, session.ErrLagging) {
 		err = fmt.Errorf("index %d was seen before: %w", c.seen.demand(), err)
 	}
-	if state := r.last.state; err != nil && !silent(err) && state.Mode == session.ModeReadOnly && !errors.Is(err, session.ErrReadOnly) {
+	if state := r.last.state; err != nil && !route.Silent(err) && state.Mode == session.ModeReadOnly && !errors.Is(err, session.ErrReadOnly) {
 		err = fmt.Errorf("%w: node %d knows the log up to index %d: %w", session.ErrReadOnly, state.Node, state.Index, err)
 	}
 	return r.last.shown, r.last.state, err
@@ -106,7 +107,7 @@ func (r *reading[T]) anywhere(ctx context.Context) error {
 			trying, cancel := context.WithTimeout(ctx, part(ctx, r.c.cfg.ConnectTimeout, 2)) // the others have their time too
 			err := r.c.attempt(trying, first, r.ask)
 			cancel()
-			if judge(err) == final {
+			if route.Judge(err) == route.Final {
 				return err
 			}
 			r.c.trust("")
@@ -115,10 +116,10 @@ func (r *reading[T]) anywhere(ctx context.Context) error {
 			return err
 		}
 		if !over(ctx) {
-			r.trouble.ended()
+			r.trouble.Ended()
 		}
-		if slept := sleep(ctx, r.c.dice.wait(n, r.trouble.last())); slept != nil {
-			return errors.Join(slept, r.trouble.last())
+		if slept := sleep(ctx, r.c.jitter.Wait(n, r.trouble.Last())); slept != nil {
+			return errors.Join(slept, r.trouble.Last())
 		}
 	}
 }
@@ -180,9 +181,9 @@ func (r *reading[T]) round(ctx context.Context) (decided bool, err error) {
 func (r *reading[T]) decides(ctx context.Context, a readAnswer[T]) bool {
 	r.noteBehind(a.err)
 	switch {
-	case judge(a.err) != final:
-		if !over(ctx) || r.trouble.last() == nil { // an attempt that ctx cut short says nothing of the node
-			r.trouble.met(a.err)
+	case route.Judge(a.err) != route.Final:
+		if !over(ctx) || r.trouble.Last() == nil { // an attempt that ctx cut short says nothing of the node
+			r.trouble.Met(a.err)
 		}
 	case a.state.Mode != session.ModeReadOnly:
 		r.last = a

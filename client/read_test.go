@@ -3,13 +3,13 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"pgregory.net/rapid"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
@@ -212,7 +212,7 @@ func TestN4OlderAnswersAreRefused(t *testing.T) {
 		{session.NodeState{Node: 1, Mode: session.ModeReadOnly, Index: 9}, session.ErrLagging},
 		{session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 10}, nil},
 	} {
-		if err := notOlder(tt.state, 10); !errors.Is(err, tt.want) || judge(err) == final != (tt.want == nil) {
+		if err := notOlder(tt.state, 10); !errors.Is(err, tt.want) || route.Judge(err) == route.Final != (tt.want == nil) {
 			t.Errorf("%+v after index 10: got %v, want %v", tt.state, err, tt.want)
 		}
 	}
@@ -321,23 +321,5 @@ func TestN4ResumesSayWhatWasSeen(t *testing.T) {
 	l.heardOf(c, wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 9}))
 	if got := (&resumeBody{h: h}).message(l, 2).GetResume().GetSeenIndex(); got != 9 {
 		t.Errorf("resume says %d was seen, want 9", got)
-	}
-}
-
-func TestRoundsComeToTheReadOnlyNodeLast(t *testing.T) {
-	m := mover{}
-	m.plan([]string{"a:1", "b:1", "c:1"})
-	m.putOff("a:1")
-	m.putOff("d:1")
-	var got []string
-	for {
-		next, ok := m.pop()
-		if !ok {
-			break
-		}
-		got = append(got, next.server)
-	}
-	if want := []string{"b:1", "c:1", "a:1"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -94,7 +95,7 @@ func (l *loop) readWriteAgain(c *conn) {
 		serves = serves || h.on == c
 	}
 	if !serves && !c.dismissed() {
-		c.failing, l.mover.fresh = nil, true
+		c.failing, l.router.Fresh = nil, true
 		l.endMove() // nobody serves anything, so that nothing is lost where an attempt was under way
 	}
 	l.rejoin()
@@ -106,13 +107,13 @@ func (l *loop) stayReadOnly(err error) {
 	c := l.next
 	l.cur, l.next, c.probing, c.probe = c, nil, false, nil
 	if l.settled != nil {
-		l.settled(c.server)
+		l.settled(c.Server)
 	}
 	c.deadline, c.failing = time.Time{}, err
 	l.holdBack(c)
-	l.logger.Info("connected to a read-only node", "address", c.address)
+	l.logger.Info("connected to a read-only node", "address", c.Address)
 	l.rejoin()
-	l.attemptFailed(fmt.Errorf("%s: %w", c.address, err))
+	l.attemptFailed(fmt.Errorf("%s: %w", c.Address, err))
 }
 
 // stays reports whether c, which refused with err, is stayed at as a read-only node. Neither a node that serves sessions is left
@@ -176,7 +177,7 @@ func (l *loop) parkOpen(c *conn, call *call) {
 // toReadOnly tells a session that its connection is to a read-only node. A local one that the node serves does not mind.
 func (l *loop) toReadOnly(h *held, c *conn) {
 	if h.s.State() != StateConnectedReadOnly && (h.on != c || !h.token.Local) {
-		l.emit(h, onlyReads, fmt.Errorf("%s: %w", c.address, session.ErrReadOnly))
+		l.emit(h, onlyReads, fmt.Errorf("%s: %w", c.Address, session.ErrReadOnly))
 	}
 }
 
@@ -186,8 +187,8 @@ func (l *loop) lookFurther(c *conn) {
 		return
 	}
 	l.leave(c, session.ErrReadOnly)
-	if m := &l.mover; !m.begun { // a node that serves what it should not is not moved to again and again without a pause
-		m.at = latest(m.at, l.now.Add(l.dice.backoff(1)))
+	if m := &l.router; !m.Begun { // a node that serves what it should not is not moved to again and again without a pause
+		m.At = route.Latest(m.At, l.now.Add(l.jitter.Backoff(1)))
 	}
 }
 
@@ -218,8 +219,8 @@ func (h *held) askedAt(c *conn) bool {
 // takesWrites reports whether there is a connection to a node that is not known to be read-only.
 func (l *loop) takesWrites() bool { return l.cur != nil && !l.readOnly(l.cur) }
 
-// place is where the connection is.
-type place struct {
+// position is where the connection is.
+type position struct {
 	address string
 	node    session.Node
 	mode    session.Mode
@@ -227,10 +228,10 @@ type place struct {
 
 // tellPlace tells the application where the connection is, if that is another place than before.
 func (l *loop) tellPlace() {
-	var now place
+	var now position
 	var state session.NodeState
 	if c := l.cur; c != nil {
-		now, state = place{c.address, c.state.Node, c.state.Mode}, c.state
+		now, state = position{c.Address, c.state.Node, c.state.Mode}, c.state
 	}
 	if now != l.told && l.cfg.OnNode != nil {
 		l.told = now

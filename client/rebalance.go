@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 )
 
@@ -36,120 +37,55 @@ func (c *Client) UpdateServers(servers []string) error {
 	return nil
 }
 
-// update says what a change of the server list means for one client.
-type update struct {
-	// leave is the probability of leaving the present server; 1 if that has gone.
-	leave float64
-	// known are the servers of the new list that were in the former one, added those that were not.
-	known, added []string
-	// toAdded is the probability of going to one of the added servers first, for a client that leaves.
-	toAdded float64
-}
-
-// planUpdate decides by the rules of ZooKeeper's reconfiguration (spec section 10.5), S being the number of former servers, o
-// that of known and w that of added ones, N = o + w. Each former server has 1/S of all clients, and each present one is to
-// have 1/N.
-//
-//	N >  S, mine stays   leave with 1 - S/N, to an added one    a known one keeps 1/S x S/N = 1/N
-//	N >  S, mine goes    leave, to an added one                 the known ones give up more than they need already
-//	N <= S, mine stays   stay                                   1/S is at most 1/N
-//	N <= S, mine goes    leave, to a known one with             the known ones lack o x (1/N - 1/S), which is
-//	                     o x (S-N) / (N x (S-o))                that part of the (S-o)/S that leave
-func planUpdate(former, present []string, mine string) update {
-	var u update
-	for _, s := range present {
-		if slices.Contains(former, s) {
-			u.known = append(u.known, s)
-		} else {
-			u.added = append(u.added, s)
-		}
-	}
-	was, is, known := float64(len(former)), float64(len(present)), float64(len(u.known))
-	grows, stays := is > was, slices.Contains(present, mine)
-	u.toAdded = 1
-	switch {
-	case stays && grows:
-		u.leave = 1 - was/is
-	case stays:
-	default:
-		u.leave = 1
-		if !grows && was > known {
-			u.toAdded = 1 - known*(was-is)/(is*(was-known))
-		}
-	}
-	return u
-}
-
-// order returns the servers in the order in which a client that leaves tries them: for each, one of the added is next with
-// the probability toAdded, one of the known otherwise; when either have run out, the others follow.
-func (u update) order(d *dice) []string {
-	known, added := slices.Clone(u.known), slices.Clone(u.added)
-	d.shuffle(known)
-	d.shuffle(added)
-	all := make([]string, 0, len(known)+len(added))
-	for len(known) > 0 && len(added) > 0 {
-		from := &known
-		if d.draw() < u.toAdded { // not <=: a draw of 0 must not beat a probability of 0
-			from = &added
-		}
-		all = append(all, (*from)[0])
-		*from = (*from)[1:]
-	}
-	return slices.Concat(all, known, added)
-}
-
-// leaves reports the draw of a client.
-func (u update) leaves(d *dice) bool { return d.draw() < u.leave }
-
 // updateServers takes a new list. While a client is on its way because of a former one, its server is the one it goes to.
 func (l *loop) updateServers(servers []string) {
-	m := &l.mover
-	former := m.servers
-	m.servers = servers
-	m.learnt = slices.DeleteFunc(m.learnt, func(a string) bool { return slices.Contains(former, a) || slices.Contains(servers, a) })
+	m := &l.router
+	former := m.Servers
+	m.Servers = servers
+	m.Learnt = slices.DeleteFunc(m.Learnt, func(a string) bool { return slices.Contains(former, a) || slices.Contains(servers, a) })
 	if l.cur == nil {
 		l.endMove()
-		m.begun, m.asked, m.at = false, 0, l.now // the next step begins a move: a client without a connection always does
-		m.moving = len(l.sessions) > 0 || len(l.opens) > 0
+		m.Begun, m.Asked, m.At = false, 0, l.now // the next step begins a move: a client without a connection always does
+		m.Moving = len(l.sessions) > 0 || len(l.opens) > 0
 		return
 	}
 	mine := l.goesTo()
-	u := planUpdate(former, servers, mine)
+	u := route.PlanUpdate(former, servers, mine)
 	local, _ := l.locals()
 	stays := local && slices.Contains(servers, mine) // local sessions cannot go along
-	if !u.leaves(l.dice) || stays {
-		m.left = slices.DeleteFunc(m.left, func(t target) bool {
-			return !slices.Contains(servers, t.server) && !slices.Contains(m.learnt, t.server)
+	if !u.Leaves(l.jitter) || stays {
+		m.Left = slices.DeleteFunc(m.Left, func(t route.Target) bool {
+			return !slices.Contains(servers, t.Server) && !slices.Contains(m.Learnt, t.Server)
 		})
 		return
 	}
 	l.endMove()
 	l.cur.failing = errRemoved
-	order := u.order(l.dice)
-	if slices.Contains(servers, l.cur.server) {
+	order := u.Order(l.jitter)
+	if slices.Contains(servers, l.cur.Server) {
 		if l.cur.failing = errRebalanced; l.readOnly(l.cur) {
 			l.cur.failing = session.ErrReadOnly // there is no going back to where it was well
 		}
-		order = slices.DeleteFunc(order, func(s string) bool { return s == l.cur.server })
+		order = slices.DeleteFunc(order, func(s string) bool { return s == l.cur.Server })
 	}
-	l.logger.Info("looking for another node", "address", l.cur.address, "error", l.cur.failing)
-	m.moving, m.fresh, m.rounds, m.at = true, false, 0, l.now
-	m.plan(order)
+	l.logger.Info("looking for another node", "address", l.cur.Address, "error", l.cur.failing)
+	m.Moving, m.Fresh, m.Rounds, m.At = true, false, 0, l.now
+	m.Plan(order)
 }
 
 // goesTo returns the server that the client is at, or goes to because of a change of the list.
 func (l *loop) goesTo() string {
-	switch m := &l.mover; {
+	switch m := &l.router; {
 	case !l.cur.dismissed():
-		return l.cur.server
+		return l.cur.Server
 	case l.next != nil:
-		return l.next.server
+		return l.next.Server
 	case len(l.racing) > 0:
-		return l.racing[0].server
-	case len(m.left) > 0:
-		return m.left[0].server
+		return l.racing[0].Server
+	case len(m.Left) > 0:
+		return m.Left[0].Server
 	default:
-		return l.cur.server
+		return l.cur.Server
 	}
 }
 

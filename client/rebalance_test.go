@@ -10,42 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
-
-func servers(from, to int) []string {
-	var s []string
-	for i := from; i <= to; i++ {
-		s = append(s, fmt.Sprintf("s%d:1", i))
-	}
-	return s
-}
-
-// The examples of the spec's section 10.5.
-func TestPlanUpdate(t *testing.T) {
-	tests := []struct {
-		former, present []string
-		mine            string
-		leave, toAdded  float64
-	}{
-		{servers(1, 3), servers(1, 5), "s1:1", 0.4, 1},
-		{servers(1, 3), servers(2, 6), "s1:1", 1, 1},
-		{servers(1, 5), servers(1, 3), "s1:1", 0, 1},
-		{servers(1, 5), servers(1, 3), "s4:1", 1, 0},
-		{servers(1, 10), servers(7, 12), "s1:1", 1, 1 - 16.0/36},
-		{servers(1, 3), servers(2, 4), "s1:1", 1, 1},
-		{servers(1, 3), servers(1, 3), "s1:1", 0, 1},
-		{servers(1, 3), servers(1, 3), "learnt:1", 1, 1}, // nobody knows what share of the clients is there
-		{servers(1, 3), servers(4, 6), "s1:1", 1, 1},
-	}
-	for _, tt := range tests {
-		u := planUpdate(tt.former, tt.present, tt.mine)
-		if math.Abs(u.leave-tt.leave) > 1e-12 || math.Abs(u.toAdded-tt.toAdded) > 1e-12 || len(u.known)+len(u.added) != len(tt.present) {
-			t.Errorf("%v to %v at %s: got %+v, want %v and %v", tt.former, tt.present, tt.mine, u, tt.leave, tt.toAdded)
-		}
-	}
-}
 
 // binomial fails if got is more than five standard deviations from what n draws of p are expected to give: one run of a
 // million would.
@@ -56,48 +24,6 @@ func binomial(t *testing.T, what string, got, n int, p float64) {
 		t.Errorf("%s: got %d, want %.0f within %.0f", what, got, mean, 5*sigma)
 	}
 	t.Logf("%s: %d, expected %.0f, standard deviation %.1f", what, got, mean, sigma)
-}
-
-func TestTenThousandClientsRebalance(t *testing.T) {
-	const clients = 10_000
-	tests := []struct {
-		name            string
-		former, present []string
-		moves           float64 // part of the clients
-	}{
-		{"3 to 5", servers(1, 3), servers(1, 5), 0.4},
-		{"5 to 3", servers(1, 5), servers(1, 3), 0.4},
-		{"10 to 6 with 2 new", servers(1, 10), servers(7, 12), 0.6},
-		{"one replaced", servers(1, 3), servers(2, 4), 1.0 / 3},
-		{"3 to 5 with one gone", servers(1, 3), servers(2, 6), 1.0/3 + 2.0/3*0.4},
-		{"all replaced", servers(1, 3), servers(4, 7), 1},
-		{"unchanged", servers(1, 3), servers(1, 3), 0},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			d := &dice{rand: rand.New(rand.NewPCG(3, 5))}
-			moved, load := 0, make(map[string]int)
-			for range clients {
-				mine := tt.former[int(d.draw()*float64(len(tt.former)))]
-				u, at := planUpdate(tt.former, tt.present, mine), mine
-				if u.leaves(d) {
-					at = u.order(d)[0]
-					moved++
-				}
-				if gone := !slices.Contains(tt.present, mine); gone && at == mine || !gone && at != mine && len(tt.present) <= len(tt.former) {
-					t.Fatalf("a client of %s is at %s", mine, at)
-				}
-				load[at]++
-			}
-			binomial(t, "moved", moved, clients, tt.moves)
-			for _, s := range tt.present {
-				binomial(t, "load of "+s, load[s], clients, 1/float64(len(tt.present)))
-			}
-			if len(load) != len(tt.present) {
-				t.Errorf("loads %v", load)
-			}
-		})
-	}
 }
 
 // Whole clients move as planned, each served all the time.
@@ -215,31 +141,33 @@ func TestUpdateServersWithoutSuccess(t *testing.T) {
 // A list that comes while a client moves because of the former one finds it where it goes, not where it still is (spec
 // 10.5): else two updates in a row would move it twice.
 func TestUpdateDuringAMoveCountsFromWhereTheClientGoes(t *testing.T) {
-	to := func(n int) *conn { return &conn{target: target{server: fmt.Sprintf("n%d:7400", n)}, cancel: func() {}} }
+	to := func(n int) *conn {
+		return &conn{Target: route.Target{Server: fmt.Sprintf("n%d:7400", n)}, cancel: func() {}}
+	}
 	for name, set := range map[string]func(*loop){
-		"planned": func(l *loop) { l.mover.left = []target{{server: "n4:7400"}, {server: "n5:7400"}} },
+		"planned": func(l *loop) { l.router.Left = []route.Target{{Server: "n4:7400"}, {Server: "n5:7400"}} },
 		"dialled": func(l *loop) { l.racing = []*conn{to(4)} },
 		"asked":   func(l *loop) { l.next = to(4) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, c, _ := staged(t)
-			l.mover.servers = []string{"n1:7400", "n4:7400", "n5:7400"}
+			l.router.Servers = []string{"n1:7400", "n4:7400", "n5:7400"}
 			if got := l.goesTo(); got != "n1:7400" {
 				t.Fatalf("goes to %s without a move", got)
 			}
-			c.failing, l.mover.moving = errRebalanced, true
+			c.failing, l.router.Moving = errRebalanced, true
 			set(l)
 			if got := l.goesTo(); got != "n4:7400" {
 				t.Fatalf("goes to %s, want n4", got)
 			}
 			next, racing := l.next, len(l.racing)
 			l.updateServers([]string{"n1:7400", "n4:7400"}) // n4 stays: so does the move
-			if l.next != next || len(l.racing) != racing || !l.mover.moving || slices.ContainsFunc(l.mover.left, func(t target) bool { return t.server == "n5:7400" }) {
-				t.Errorf("the move was given up, or goes to a removed server: %+v", l.mover)
+			if l.next != next || len(l.racing) != racing || !l.router.Moving || slices.ContainsFunc(l.router.Left, func(t route.Target) bool { return t.Server == "n5:7400" }) {
+				t.Errorf("the move was given up, or goes to a removed server: %+v", l.router)
 			}
 			l.updateServers([]string{"n1:7400", "n2:7400"}) // n4 goes
-			if l.next != nil || len(l.racing) > 0 || !l.mover.moving || len(l.mover.left) != 1 || l.mover.left[0].server != "n2:7400" {
-				t.Errorf("left %+v, want the new server", l.mover.left)
+			if l.next != nil || len(l.racing) > 0 || !l.router.Moving || len(l.router.Left) != 1 || l.router.Left[0].Server != "n2:7400" {
+				t.Errorf("left %+v, want the new server", l.router.Left)
 			}
 		})
 	}

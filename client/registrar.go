@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 )
 
@@ -57,7 +58,7 @@ type RegistrarOptions struct {
 type Registrar struct {
 	opener Opener
 	opts   RegistrarOptions
-	dice   *dice
+	jitter *route.Jitter
 
 	mu      sync.Mutex
 	current *Session // guarded by mu
@@ -83,8 +84,8 @@ func NewRegistrar(o Opener, opts RegistrarOptions) (*Registrar, error) {
 		opts.Logger = hclog.NewNullLogger()
 	}
 	opts.Logger = opts.Logger.Named("registrar")
-	d := &dice{rand: rand.New(rand.NewPCG(randomUint64(), randomUint64())), lowest: opts.MinBackoff, highest: opts.MaxBackoff}
-	return &Registrar{opener: o, opts: opts, dice: d}, nil
+	d := route.NewJitter(rand.NewPCG(randomUint64(), randomUint64()), opts.MinBackoff, opts.MaxBackoff)
+	return &Registrar{opener: o, opts: opts, jitter: d}, nil
 }
 
 // Session returns the newest session, nil before the first. It may have ended, and not be registered yet. Safe for
@@ -119,7 +120,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 			continue
 		}
 		misses++
-		if slept := sleep(ctx, r.dice.backoff(misses)); slept != nil {
+		if slept := sleep(ctx, r.jitter.Backoff(misses)); slept != nil {
 			return slept
 		}
 	}
@@ -138,7 +139,7 @@ func (r *Registrar) open(ctx context.Context) (*Session, error) {
 		case !errors.Is(err, session.ErrLimit):
 			return nil, err
 		}
-		if sleep(ctx, r.dice.wait(n, err)) != nil {
+		if sleep(ctx, r.jitter.Wait(n, err)) != nil {
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
 	}
@@ -158,7 +159,7 @@ func (r *Registrar) register(ctx context.Context, e Establishment) (done bool, e
 			return false, fmt.Errorf("register session %s: %w", s.ID(), err)
 		}
 		r.opts.Logger.Warn("session is not registered", "session", s.ID(), "attempt", e.Attempt, "error", err)
-		timer := time.NewTimer(r.dice.backoff(e.Attempt))
+		timer := time.NewTimer(r.jitter.Backoff(e.Attempt))
 		err = r.await(ctx, s, timer.C)
 		timer.Stop()
 		if err != nil {

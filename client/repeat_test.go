@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
@@ -78,10 +79,10 @@ func alsoAt(t *testing.T, l *loop, address string) (*conn, *request) {
 	t.Helper()
 	l.cur.jeopardy, l.cur.failing = true, errJeopardy
 	next := &conn{
-		target: target{address, address}, cancel: func() {}, up: true, deadline: l.now.Add(time.Second),
+		Target: route.Target{Server: address, Address: address}, cancel: func() {}, up: true, deadline: l.now.Add(time.Second),
 		inflight: make(map[uint64]*request), out: make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow),
 	}
-	l.next, l.mover.moving = next, true
+	l.next, l.router.Moving = next, true
 	l.tryNext(next)
 	l.pump(next)
 	for _, r := range next.inflight {
@@ -162,7 +163,7 @@ func TestALateRefusalOfAnOpenThatIsDone(t *testing.T) {
 func TestTheSecondOfTwoLocalSessionsIsClosed(t *testing.T) {
 	l, _, first := opening(t, true)
 	cur := l.cur
-	l.mover.refused = true // the next node may be read-only as well: the open shows what it is
+	l.router.Refused = true // the next node may be read-only as well: the open shows what it is
 	next, repeat := alsoAt(t, l, "n2:7400")
 	x, y := session.ID(1<<56|5), session.ID(2<<56|7)
 	l.answerOpen(cur, first, session.Session{ID: x, Owner: 1, Attachment: 1, Local: true}, 9*time.Second)

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -149,20 +150,20 @@ func (l *loop) pause(c *conn, r *request, err error) {
 	if len(c.again) == 0 {
 		c.pauses++
 	}
-	n := max(c.pauses, l.mover.rounds)
+	n := max(c.pauses, l.router.Rounds)
 	early := l.now.Before(r.named)
 	r.named = time.Time{}
 	switch {
-	case hint(err) > 0:
+	case route.Hint(err) > 0:
 		if !early {
 			r.refused++
 		}
-		r.named = l.now.Add(hint(err))
+		r.named = l.now.Add(route.Hint(err))
 		r.due = l.now.Add(l.comesBack(r, max(n, r.refused), err))
 	case l.now.Before(c.pausedUntil):
 		r.due = c.pausedUntil
 	default:
-		c.pausedUntil = l.now.Add(l.dice.wait(n, err))
+		c.pausedUntil = l.now.Add(l.jitter.Wait(n, err))
 		r.due = c.pausedUntil
 	}
 	c.again.push(r)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -149,7 +150,7 @@ func TestServersAreUpdatedWhileNamesAreAskedFor(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		var names []string
-		for i := range 2 * maxRacing {
+		for i := range 2 * route.MaxRacing {
 			names = append(names, fmt.Sprintf("name%d:7400", i))
 		}
 		cl := newClientWith(t, Config{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 )
 
@@ -155,9 +156,9 @@ func (l *loop) attach(h *held, c *conn, r *request, g session.Grant) {
 	}
 	h.s.grant(g.Session, g.Token)
 	h.renewBy = l.now.Add(h.timeout / lostPart)
-	l.dueAt = earliest(l.dueAt, h.renewBy)
+	l.dueAt = route.Earliest(l.dueAt, h.renewBy)
 	c.smallest = minPositive(c.smallest, h.timeout)
-	c.touchAt = earliest(c.touchAt, r.sent.Add(h.timeout/touchPart))
+	c.touchAt = route.Earliest(c.touchAt, r.sent.Add(h.timeout/touchPart))
 	back := l.promise(h, r, g.SafeFor, h.timeout)
 	l.emit(h, h.either(served, servedUnpromised), nil)
 	if back && !first {
@@ -250,7 +251,7 @@ func (l *loop) promise(h *held, r *request, safeFor, smallest time.Duration) (re
 		return false
 	}
 	regained = h.until.IsZero()
-	until = latest(h.until, until) // a promise once given stands
+	until = route.Latest(h.until, until) // a promise once given stands
 	if h.s.promise(until, l.suspensions) && !regained {
 		// The timer of the former promise was faster than this turn of the loop. Who waits for Regained has to be told.
 		h.until, regained = time.Time{}, true
@@ -262,18 +263,11 @@ func (l *loop) promise(h *held, r *request, safeFor, smallest time.Duration) (re
 		h.renewBy = renewBy(r.sent, safeFor, smallest, h.until)
 		if h.on != nil {
 			next := r.sent.Add(touchIn(safeFor, smallest))
-			h.on.touchAt = earliest(h.on.touchAt, latest(next, h.on.touched.Add(smallest/answerPart)))
+			h.on.touchAt = route.Earliest(h.on.touchAt, route.Latest(next, h.on.touched.Add(smallest/answerPart)))
 		}
 	}
-	l.dueAt = earliest(earliest(l.dueAt, h.until), h.renewBy)
+	l.dueAt = route.Earliest(route.Earliest(l.dueAt, h.until), h.renewBy)
 	return regained
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // lapse drops the promise of h, if it has one.
@@ -302,9 +296,9 @@ func (l *loop) checkSessions() {
 				l.silent(h)
 				h.renewBy = l.now.Add(h.timeout / lostPart)
 			}
-			l.dueAt = earliest(l.dueAt, h.renewBy)
+			l.dueAt = route.Earliest(l.dueAt, h.renewBy)
 		}
-		l.dueAt = earliest(l.dueAt, h.until)
+		l.dueAt = route.Earliest(l.dueAt, h.until)
 	}
 }
 
@@ -322,9 +316,9 @@ func (l *loop) emit(h *held, t trigger, err error) {
 	from, to := h.s.enter(t)
 	e := Event{Kind: t.kind(), From: from, State: to, At: l.now, Node: h.s.Owner(), SafeUntil: h.until, Err: err}
 	if h.on != nil {
-		e.Address = h.on.address
+		e.Address = h.on.Address
 	} else if to == StateConnectedReadOnly && l.cur != nil {
-		e.Address = l.cur.address
+		e.Address = l.cur.Address
 	}
 	h.s.events.push(e)
 }

@@ -1,6 +1,10 @@
 package client
 
-import "time"
+import (
+	"time"
+
+	"holdfast/client/internal/route"
+)
 
 // How silence is noticed. A touch sent at k was answered, and promised safety for p from k: at most T - T/100, and
 // T/6 to T/4 less than that while a node confirms touches one touch behind (S3). Two other nodes are to be given T/4 each
@@ -33,5 +37,5 @@ func touchIn(safeFor, timeout time.Duration) time.Duration {
 // has had its time to be answered, and some time before the end in any case.
 func renewBy(sent time.Time, safeFor, timeout time.Duration, until time.Time) time.Time {
 	by := sent.Add(touchIn(safeFor, timeout) + timeout/answerPart)
-	return earliest(by, until.Add(-timeout/answerPart))
+	return route.Earliest(by, until.Add(-timeout/answerPart))
 }

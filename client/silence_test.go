@@ -121,7 +121,7 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 // underWay returns the node of an attempt to connect that is under way.
 func underWay(c *fakeCluster, cl *Client) <-chan *fakeNode {
 	n := make(chan *fakeNode, 1)
-	cl.loop.post(func() { n <- c.nodes[cl.loop.racing[1].address] })
+	cl.loop.post(func() { n <- c.nodes[cl.loop.racing[1].Address] })
 	return n
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 )
 
@@ -15,8 +16,8 @@ func staged(t *testing.T) (*loop, *conn, *held) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLoop(cl.cfg, cl.clock, cl.dice)
-	c := &conn{target: target{"n1:7400", "n1:7400"}, cancel: func() {}, inflight: make(map[uint64]*request)}
+	l := newLoop(cl.cfg, cl.clock, cl.jitter)
+	c := &conn{Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {}, inflight: make(map[uint64]*request)}
 	token := session.Token{ID: 1, Attachment: 9}
 	h := &held{s: newSession(t.Context(), l, token), token: token, on: c, since: 5}
 	h.closing = []*call{newCall(t.Context())}
@@ -52,7 +53,7 @@ func TestM1OwnResumeThatTookEffectLate(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, c, h := staged(t)
-			l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
+			l.next = &conn{Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true}
 			b := &resumeBody{h: h}
 			h.closing, h.resuming = nil, &request{seq: 1, body: b}
 			b.message(l, 1)
@@ -71,9 +72,9 @@ func TestNodeInJeopardyIsGivenAMoment(t *testing.T) {
 	l, former, h := staged(t)
 	h.timeout, h.closing = 12*time.Second, nil
 	l.now = time.Now()
-	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true, deadline: l.now.Add(4 * time.Second)}
+	l.next = &conn{Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true, deadline: l.now.Add(4 * time.Second)}
 	next := l.next
-	l.mover.moving = true
+	l.router.Moving = true
 	l.inJeopardy(next, nil)
 	if l.next != next || !next.deadline.Equal(l.now.Add(time.Second)) {
 		t.Fatalf("tried %v, until %v; want that the node is tried for a second more", l.next == next, next.deadline.Sub(l.now))
@@ -84,8 +85,8 @@ func TestNodeInJeopardyIsGivenAMoment(t *testing.T) {
 	}
 	l, _, h = staged(t)
 	h.timeout, l.now = 12*time.Second, time.Now()
-	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true}
-	l.mover.moving = true
+	l.next = &conn{Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true}
+	l.router.Moving = true
 	l.inJeopardy(l.next, nil)
 	l.now = l.now.Add(time.Second)
 	l.checkConns()

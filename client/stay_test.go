@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
@@ -77,9 +78,9 @@ func TestWhatIsJoinedDuringARebalancingThatFailsIsAskedFor(t *testing.T) {
 	l, c, h := staged(t)
 	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
 	c.failing, c.up, c.out = errRebalanced, true, make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow)
-	m := &l.mover
-	m.moving, m.begun, m.round, m.asked = true, true, 1, 1
-	l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
+	m := &l.router
+	m.Moving, m.Begun, m.Round, m.Asked = true, true, 1, 1
+	l.next = &conn{Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
 	l.join(newCall(t.Context()), session.Token{ID: 2})
 	l.resolved(1, "n3:7400", "7400", nil, errors.New("no such host"))
 	for range 3 {

@@ -25,7 +25,7 @@ func (l *loop) takeOver(c *conn, r *request, h *held, err error) bool {
 	if h.contested++; h.contested == 1 {
 		c.queue = append(c.queue, r)
 	} else {
-		r.due = l.now.Add(l.dice.backoff(h.contested))
+		r.due = l.now.Add(l.jitter.Backoff(h.contested))
 		c.again.push(r)
 	}
 	l.servedFor(c, h.token)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -123,15 +124,15 @@ func (l *loop) targets(b *touchBody) iter.Seq[*held] {
 
 // touchSoon has c touched again after a twelfth of the smallest timeout.
 func (l *loop) touchSoon(c *conn) {
-	c.touchAt = earliest(c.touchAt, latest(l.now, c.touched.Add(c.smallest/answerPart)))
+	c.touchAt = route.Earliest(c.touchAt, route.Latest(l.now, c.touched.Add(c.smallest/answerPart)))
 }
 
 // touchPutOff has c touched again when the node that refused to hear of it says, or soon when it does not say; in any case when it would be
 // touched anyhow: sessions that came meanwhile may have shorter timeouts. A promise that is not renewed meanwhile has the client look for
 // another node, as with any silence.
 func (l *loop) touchPutOff(c *conn, err error) {
-	if hint(err) > 0 {
-		c.touchAt = earliest(c.touchAt, l.now.Add(l.dice.wait(1, err)))
+	if route.Hint(err) > 0 {
+		c.touchAt = route.Earliest(c.touchAt, l.now.Add(l.jitter.Wait(1, err)))
 		return
 	}
 	l.touchSoon(c)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -148,7 +149,7 @@ func bound(d time.Duration) *durationpb.Duration {
 // When ctx ends, the error wraps [session.ErrOutcomeUnknown] if a request was sent whose outcome is not known.
 func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
 	tries := 0
-	var asked fate
+	var asked writeOutcome
 	err := c.about(ctx, t, func(ctx context.Context, cc *grpc.ClientConn) error {
 		tries++
 		var node peer.Peer
@@ -307,7 +308,7 @@ func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResu
 		}
 	}
 	if !t.heard {
-		return nil, fmt.Errorf("touch sessions: %w", errors.Join(context.Cause(ctx), together(t.stood...)))
+		return nil, fmt.Errorf("touch sessions: %w", errors.Join(context.Cause(ctx), route.Together(t.stood...)))
 	}
 	return t.results, nil
 }
@@ -359,7 +360,7 @@ func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 			result.SafeUntil = sent.Add(d)
 		}
 		t.results[i] = result
-		if result.Err != nil && (errors.Is(result.Err, session.ErrMoved) || judge(result.Err) != final) {
+		if result.Err != nil && (errors.Is(result.Err, session.ErrMoved) || route.Judge(result.Err) != route.Final) {
 			open = append(open, i)
 		}
 	}

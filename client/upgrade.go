@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -37,7 +38,7 @@ type upgradeBody struct{ h *held }
 func (b *upgradeBody) wanted() bool { return len(b.h.upgrading) > 0 && b.h.on != nil }
 
 func (b *upgradeBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
-	b.h.lifting = true
+	b.h.upgradeSent = true
 	for _, call := range b.h.upgrading {
 		call.last = session.ErrOutcomeUnknown // until there is an answer
 	}
@@ -49,7 +50,7 @@ func (b *upgradeBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
 // upgrade has a session made global and waits for that.
 func (l *loop) upgrade(ctx context.Context, s *Session) error {
 	c := newCall(ctx)
-	c.lifts = true
+	c.upgrades = true
 	if !l.post(func() { l.beginUpgrade(c, s) }) {
 		return session.ErrClosed
 	}
@@ -69,7 +70,7 @@ func (l *loop) beginUpgrade(c *call, s *Session) {
 	}
 	c.h = h
 	h.upgrading = append(h.upgrading, c)
-	if h.lifting {
+	if h.upgradeSent {
 		c.last = session.ErrOutcomeUnknown
 	}
 	if len(h.upgrading) == 1 && h.on != nil {
@@ -85,7 +86,7 @@ func (l *loop) queueUpgrade(h *held) {
 func (l *loop) goOnUpgrading(h *held) {
 	switch {
 	case !h.token.Local:
-		h.lifting = false
+		h.upgradeSent = false
 		l.settleUpgrades(h, nil)
 	case len(h.upgrading) > 0:
 		l.queueUpgrade(h)
@@ -110,7 +111,7 @@ func (l *loop) upgraded(c *conn, r *request, h *held, m *holdfastv1.Upgraded) {
 		l.settleUpgrades(h, err)
 		return
 	}
-	h.token, h.lifting = g.Token, false
+	h.token, h.upgradeSent = g.Token, false
 	h.s.grant(g.Session, g.Token)
 	l.served(c)
 	if l.promise(h, r, g.SafeFor, h.timeout) {
@@ -137,8 +138,8 @@ func (l *loop) upgradeRefused(c *conn, r *request, h *held, err error) {
 		l.moved(h, c, holder(err))
 	case errors.Is(err, session.ErrBadCredential):
 		l.end(h, err)
-	case judge(err) == final:
-		h.lifting = false
+	case route.Judge(err) == route.Final:
+		h.upgradeSent = false
 		l.settleUpgrades(h, err)
 	default:
 		l.pause(c, r, err)

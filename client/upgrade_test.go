@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubbles"
@@ -273,8 +274,8 @@ func TestALocalSessionThatIsNotKnownIsNotTheGlobalOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, c, h := staged(t)
 			h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
-			h.token.Local, l.mover.moving = true, true
-			l.next = &conn{target: target{"n2:7400", "n2:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
+			h.token.Local, l.router.Moving = true, true
+			l.next = &conn{Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
 			l.queueResume(l.next, h)
 			r := h.resuming
 			r.seq = 1
@@ -297,8 +298,8 @@ func TestALateGrantOfTheLocalSession(t *testing.T) {
 	l, _, h := staged(t)
 	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
 	h.token.Local = true
-	home := &conn{target: target{"n1:7400", "n1:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
-	l.next, l.mover.moving = home, true
+	home := &conn{Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
+	l.next, l.router.Moving = home, true
 	l.queueResume(home, h)
 	r := h.resuming
 	r.seq = 1

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/test/bubbles"
 )
@@ -111,7 +112,7 @@ func TestATouchThatIsPutOffIsNotLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLoop(cfg, newClock(), &dice{rand: rand.New(rand.NewPCG(1, 2)), lowest: cfg.MinBackoff, highest: cfg.MaxBackoff})
+	l := newLoop(cfg, newClock(), route.NewJitter(rand.NewPCG(1, 2), cfg.MinBackoff, cfg.MaxBackoff))
 	l.look()
 	for hint, want := range map[time.Duration]time.Duration{20 * time.Second: time.Second, 500 * time.Millisecond: 500 * time.Millisecond} {
 		c := &conn{touchAt: l.now.Add(time.Second)}
@@ -195,24 +196,6 @@ func TestATouchThatIsRefusedComesBackWhenItWasAskedTo(t *testing.T) {
 			t.Errorf("state %v", s.State())
 		}
 	})
-}
-
-// A limit that does not pass is none to wait for.
-func TestOnlyALimitThatPassesIsWaitedFor(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		want verdict
-	}{
-		{full(time.Millisecond), again},
-		{full(0), final},
-		{&session.LimitError{Name: "requests_to_leader"}, again},
-		{&session.LimitError{Name: "max_requests_per_connection", RetryAfter: session.BusyRetryAfter}, again},
-		{&session.LimitError{Name: "max_sessions_per_connection"}, final},
-	} {
-		if got := judge(tt.err); got != tt.want {
-			t.Errorf("%v: got %d, want %d", tt.err, got, tt.want)
-		}
-	}
 }
 
 func TestWaitingIsInTheOrderOfWhatIsDue(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -33,7 +34,7 @@ type Upgraded struct {
 // outcome is not known.
 func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, error) {
 	var u Upgraded
-	var asked fate
+	var asked writeOutcome
 	err := c.atHome(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
 		sent, before := c.clock.look()
 		var node peer.Peer
@@ -57,20 +58,20 @@ func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, e
 	return u, nil
 }
 
-// fate is what became of a write that is asked for at one node after the other.
-type fate struct {
+// writeOutcome is what became of a write that is asked for at one node after the other.
+type writeOutcome struct {
 	unknown bool // a node may have done it, or may yet
 }
 
 // refused notes the error of a request, and the node that it was sent to, if any.
-func (f *fate) refused(node *peer.Peer, err error) {
+func (f *writeOutcome) refused(node *peer.Peer, err error) {
 	if node.Addr != nil && !answered(err) || errors.Is(wire.Domain(err), session.ErrOutcomeUnknown) {
 		f.unknown = true // whatever other nodes say of it
 	}
 }
 
 // end returns the error of the call: [session.ErrOutcomeUnknown] too when ctx has ended before the fate was known.
-func (f *fate) end(ctx context.Context, err error) error {
+func (f *writeOutcome) end(ctx context.Context, err error) error {
 	if f.unknown && ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, err)
 	}
@@ -96,17 +97,17 @@ func (c *Client) about(ctx context.Context, t session.Token, call func(context.C
 
 // atHome makes a call at the node that serves a session, or alone knows it, and looks for that until ctx ends.
 func (c *Client) atHome(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
-	var trouble obstacle
+	var trouble route.Failure
 	for n := 1; ; n++ {
 		decided, err := c.searchHome(ctx, nil, call)
 		if decided {
 			return err
 		}
-		if trouble.met(err); !over(ctx) {
-			trouble.ended()
+		if trouble.Met(err); !over(ctx) {
+			trouble.Ended()
 		}
-		if slept := sleep(ctx, c.dice.wait(n, err)); slept != nil {
-			return errors.Join(slept, trouble.last())
+		if slept := sleep(ctx, c.jitter.Wait(n, err)); slept != nil {
+			return errors.Join(slept, trouble.Last())
 		}
 	}
 }
@@ -121,7 +122,7 @@ func (c *Client) searchHome(ctx context.Context, heard error, call func(context.
 		return true, s.answer
 	}
 	var members []Member
-	var trouble obstacle
+	var trouble route.Failure
 	if known, err := c.round(ctx, &trouble, membersInto(&members)); !known || err != nil {
 		return false, s.undecided(err)
 	}
@@ -158,7 +159,7 @@ func (s *search) ask(ctx context.Context, addresses []string) bool {
 			if !errors.Is(s.foreign, session.ErrMoved) {
 				s.foreign = err
 			}
-		case judge(err) == final:
+		case route.Judge(err) == route.Final:
 			s.answer = err
 			return true
 		default:
@@ -170,18 +171,18 @@ func (s *search) ask(ctx context.Context, addresses []string) bool {
 
 // undecided joins what stood in the way, err too, and tells in words alone what others have said of the session.
 func (s *search) undecided(err error) error {
-	err = together(append(s.stood, err)...)
+	err = route.Together(append(s.stood, err)...)
 	if s.foreign != nil {
-		err = errors.Join(err, hearsay{s.foreign})
+		err = errors.Join(err, foreignReport{s.foreign})
 	}
 	return err
 }
 
-// hearsay is what a node says of a session that another may know. It is neither [session.ErrExpired] nor [session.ErrMoved], or
+// foreignReport is what a node says of a session that another may know. It is neither [session.ErrExpired] nor [session.ErrMoved], or
 // a session whose node is silent would be taken for one that has ended.
-type hearsay struct{ said error }
+type foreignReport struct{ said error }
 
-func (h hearsay) Error() string { return h.said.Error() }
+func (h foreignReport) Error() string { return h.said.Error() }
 
 // another reports whether a node says that a session is another's, or was.
 func another(err error) bool {

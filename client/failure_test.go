@@ -226,36 +226,6 @@ func TestCallersWhoseRequestWasNotRefusedHearTheWordToo(t *testing.T) {
 	})
 }
 
-// What is joined names every node that was asked, and is an unreachable cluster only when all were silent.
-func TestTogetherIsUnreachableOnlyWhenNobodyAnswered(t *testing.T) {
-	dead, other := unreachable("n1:7400", errSlow), unreachable("n2:7400", errSlow)
-	for _, tt := range []struct {
-		errs        []error
-		unreachable bool
-		says        string
-	}{
-		{nil, false, ""},
-		{[]error{nil, nil}, false, ""},
-		{[]error{dead, nil, other}, true, dead.Error() + "\n" + other.Error()},
-		{[]error{dead, session.ErrStopping, nil}, false, "n1:7400: no answer in time\nnode is stopping"},
-		{[]error{fmt.Errorf("list members: %w", dead), session.ErrMoved}, false, "n1:7400: no answer in time\n" + session.ErrMoved.Error()},
-		{
-			[]error{errors.Join(context.DeadlineExceeded, dead, fmt.Errorf("ask: %w", other)), session.ErrMoved},
-			false,
-			"context deadline exceeded\nn1:7400: no answer in time\nn2:7400: no answer in time\n" + session.ErrMoved.Error(),
-		},
-	} {
-		err := together(tt.errs...)
-		said := ""
-		if err != nil {
-			said = err.Error()
-		}
-		if errors.Is(err, ErrUnreachable) != tt.unreachable || said != tt.says {
-			t.Errorf("%v: got %q, unreachable %v; want %q, %v", tt.errs, said, errors.Is(err, ErrUnreachable), tt.says, tt.unreachable)
-		}
-	}
-}
-
 // A node that takes requests and answers none has not answered.
 func TestAStalledNodeIsUnreachable(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {

@@ -1,9 +1,10 @@
 package client
 
 import (
-	"maps"
 	"slices"
 	"time"
+
+	"holdfast/client/internal/route"
 )
 
 // waiting are requests that were refused for now, the one that is due first at the front.
@@ -48,9 +49,9 @@ const maxPutOffs = 3
 // resume comes back after half of what is left of its session's promise at the latest: the queue may have become shorter, and the
 // node says so. When nothing is left, a back-off is all it waits: it may find a token, and later there is no session.
 func (l *loop) comesBack(r *request, n int, err error) time.Duration {
-	wait := l.dice.wait(n, err)
+	wait := l.jitter.Wait(n, err)
 	if b, resume := r.body.(*resumeBody); resume && b.h.joining == nil {
-		wait = min(wait, max(b.h.until.Sub(l.now)/2, l.dice.backoff(n)))
+		wait = min(wait, max(b.h.until.Sub(l.now)/2, l.jitter.Backoff(n)))
 	}
 	return wait
 }
@@ -65,12 +66,12 @@ func (c *conn) putsOff() bool { return len(c.again) > 0 && len(c.inflight) == 0 
 // come back. A client that is served by the node already stays in any case: moving all its sessions for the sake of some would make the
 // crowd larger.
 func (l *loop) putOff(c *conn, err error) {
-	if c != l.next || hint(err) == 0 || !c.putsOff() {
+	if c != l.next || route.Hint(err) == 0 || !c.putsOff() {
 		return // it is not tried, names none, or may yet do what it has not answered
 	}
 	first, spare := c.again.dueAt(), l.bound(tryPart, patience)
 	if c.jeopardy && !first.Before(c.deadline) || slices.ContainsFunc(c.again, func(r *request) bool { return l.tooLate(r, spare) }) {
-		l.mover.postpone(l.now, c.target, first)
+		l.router.Postpone(l.now, c.Target, first)
 		l.failedNext(err)
 		return
 	}
@@ -89,27 +90,8 @@ func (l *loop) tooLate(r *request, spare time.Duration) bool {
 	case r.refused >= maxPutOffs:
 		return true
 	}
-	if !l.mover.soonest(l.now).IsZero() {
+	if !l.router.Soonest(l.now).IsZero() {
 		spare = 0
 	}
 	return r.named.After(l.now.Add(l.bound(connectPart, l.cfg.ConnectTimeout))) && r.named.Add(spare).After(b.h.until)
-}
-
-// postpone has a server not tried before then.
-func (m *mover) postpone(now time.Time, t target, then time.Time) {
-	maps.DeleteFunc(m.notBefore, func(_ target, at time.Time) bool { return !now.Before(at) })
-	if m.notBefore == nil {
-		m.notBefore = map[target]time.Time{}
-	}
-	m.notBefore[t] = then
-}
-
-// soonest returns when the first of those wants to be asked that were postponed; zero when none waits.
-func (m *mover) soonest(now time.Time) (at time.Time) {
-	for _, then := range m.notBefore {
-		if now.Before(then) {
-			at = earliest(at, then)
-		}
-	}
-	return at
 }

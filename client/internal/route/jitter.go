@@ -1,0 +1,48 @@
+package route
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Jitter draws for the loop and for callers of the unary helpers.
+type Jitter struct {
+	mu   sync.Mutex
+	rand *rand.Rand // guarded by mu
+	// lowest and highest bound the cap of a back-off.
+	lowest, highest time.Duration
+}
+
+// NewJitter returns dice whose back-offs have caps from lowest to highest.
+func NewJitter(source rand.Source, lowest, highest time.Duration) *Jitter {
+	return &Jitter{rand: rand.New(source), lowest: lowest, highest: highest}
+}
+
+// Backoff returns the n-th wait in a row, n from 1: exponential, with full jitter.
+func (d *Jitter) Backoff(n int) time.Duration {
+	limit := d.highest
+	if shift := n - 1; shift < 32 && d.lowest<<shift < d.highest {
+		limit = d.lowest << shift
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.rand.Int64N(int64(limit)))
+}
+
+// Wait returns the n-th wait in a row after err: a back-off, on top of what a server asks for. So it is never shorter than
+// that, and those who were asked at the same time come back at different ones.
+func (d *Jitter) Wait(n int, err error) time.Duration { return Hint(err) + d.Backoff(n) }
+
+// draw returns a number from 0 to below 1.
+func (d *Jitter) draw() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rand.Float64()
+}
+
+func (d *Jitter) Shuffle(s []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+}

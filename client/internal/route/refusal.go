@@ -1,0 +1,76 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"holdfast/session"
+)
+
+// ErrUnreachable is the SDK's ErrUnreachable.
+var ErrUnreachable = errors.New("no node of the cluster can be reached")
+
+// unreachableError is [errNoNode] with what the attempt at one node ran into.
+type unreachableError struct {
+	address string
+	err     error
+}
+
+func Unreachable(address string, err error) error { return &unreachableError{address, err} }
+
+func (e *unreachableError) Error() string { return ErrUnreachable.Error() + ": " + e.alone().Error() }
+
+func (e *unreachableError) Is(target error) bool { return target == ErrUnreachable }
+
+func (e *unreachableError) Unwrap() error { return e.err }
+
+// alone says what befell the node, and nothing of the others.
+func (e *unreachableError) alone() error { return fmt.Errorf("%s: %w", e.address, e.err) }
+
+// verdict is what a refusal means for a request.
+type verdict uint8
+
+const (
+	// final: asking again changes nothing.
+	Final verdict = iota
+	// again: the same node may answer otherwise a little later.
+	Again
+	// elsewhere: another node may answer otherwise.
+	Elsewhere
+)
+
+// Judge says what a refused request does next.
+func Judge(err error) verdict {
+	switch {
+	case errors.Is(err, session.ErrOutcomeUnknown), errors.Is(err, session.ErrClosing),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), passes(err):
+		return Again
+	case errors.Is(err, session.ErrLagging), errors.Is(err, session.ErrNoLeader), errors.Is(err, session.ErrNotLeader),
+		errors.Is(err, session.ErrStopping), errors.Is(err, session.ErrReadOnly), errors.Is(err, ErrUnreachable),
+		status.Code(err) == codes.Unavailable:
+		return Elsewhere
+	default:
+		return Final
+	}
+}
+
+// passes reports whether err is a limit that passes: of requests under way, which does when some are answered, or one of which the
+// node says when. The other limits are of what a client holds or sends.
+func passes(err error) bool {
+	limit, ok := errors.AsType[*session.LimitError](err)
+	return ok && (limit.RetryAfter > 0 || strings.HasPrefix(limit.Name, "requests_"))
+}
+
+// Hint returns how long the server that refused with err asks to wait; 0 when it does not say.
+func Hint(err error) time.Duration {
+	if limit, ok := errors.AsType[*session.LimitError](err); ok {
+		return min(max(limit.RetryAfter, 0), session.MaxRetryAfter)
+	}
+	return 0
+}

@@ -1,0 +1,122 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+var errNoAnswer = errors.New("no answer in time")
+
+// passing is a limit that passes after a while, or does not say when.
+func passing(after time.Duration) error {
+	return &session.LimitError{Name: "max_opens_per_second", RetryAfter: after}
+}
+
+// A limit that does not pass is none to wait for.
+func TestOnlyALimitThatPassesIsWaitedFor(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want verdict
+	}{
+		{passing(time.Millisecond), Again},
+		{passing(0), Final},
+		{&session.LimitError{Name: "requests_to_leader"}, Again},
+		{&session.LimitError{Name: "max_requests_per_connection", RetryAfter: session.BusyRetryAfter}, Again},
+		{&session.LimitError{Name: "max_sessions_per_connection"}, Final},
+	} {
+		if got := Judge(tt.err); got != tt.want {
+			t.Errorf("%v: got %d, want %d", tt.err, got, tt.want)
+		}
+	}
+}
+
+// What is joined names every node that was asked, and is an unreachable cluster only when all were silent.
+func TestTogetherIsUnreachableOnlyWhenNobodyAnswered(t *testing.T) {
+	dead, other := Unreachable("n1:7400", errNoAnswer), Unreachable("n2:7400", errNoAnswer)
+	for _, tt := range []struct {
+		errs        []error
+		unreachable bool
+		says        string
+	}{
+		{nil, false, ""},
+		{[]error{nil, nil}, false, ""},
+		{[]error{dead, nil, other}, true, dead.Error() + "\n" + other.Error()},
+		{[]error{dead, session.ErrStopping, nil}, false, "n1:7400: no answer in time\nnode is stopping"},
+		{[]error{fmt.Errorf("list members: %w", dead), session.ErrMoved}, false, "n1:7400: no answer in time\n" + session.ErrMoved.Error()},
+		{
+			[]error{errors.Join(context.DeadlineExceeded, dead, fmt.Errorf("ask: %w", other)), session.ErrMoved},
+			false,
+			"context deadline exceeded\nn1:7400: no answer in time\nn2:7400: no answer in time\n" + session.ErrMoved.Error(),
+		},
+	} {
+		err := Together(tt.errs...)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if errors.Is(err, ErrUnreachable) != tt.unreachable || said != tt.says {
+			t.Errorf("%v: got %q, unreachable %v; want %q, %v", tt.errs, said, errors.Is(err, ErrUnreachable), tt.says, tt.unreachable)
+		}
+	}
+}
+
+func TestMoverForgetsTheOldestLearntAddress(t *testing.T) {
+	m := Router{Servers: []string{"a:1"}}
+	m.Learn([]string{"a:1", "b", "b:"})
+	if len(m.Learnt) != 0 {
+		t.Errorf("learnt %q", m.Learnt)
+	}
+	for i := range maxLearnt + 2 {
+		address := string(rune('b'+i)) + ":1"
+		m.Learn([]string{address, address})
+	}
+	if len(m.Learnt) != maxLearnt || slices.Contains(m.Learnt, "c:1") || !slices.Contains(m.Learnt, "d:1") {
+		t.Errorf("learnt %q", m.Learnt)
+	}
+}
+
+func TestRoundsComeToTheReadOnlyNodeLast(t *testing.T) {
+	m := Router{}
+	m.Plan([]string{"a:1", "b:1", "c:1"})
+	m.PutOff("a:1")
+	m.PutOff("d:1")
+	var got []string
+	for {
+		next, ok := m.Pop()
+		if !ok {
+			break
+		}
+		got = append(got, next.Server)
+	}
+	if want := []string{"b:1", "c:1", "a:1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Full jitter: waits are spread over all of 0 to the cap, which doubles.
+func TestFullJitter(t *testing.T) {
+	d := NewJitter(rand.NewPCG(1, 2), 50*time.Millisecond, 2*time.Second)
+	for n, limit := 1, d.lowest; n < 60; n, limit = n+1, min(2*limit, d.highest) {
+		const draws, tenths = 2000, 10
+		var count [tenths]int
+		for range draws {
+			w := d.Backoff(n)
+			if w < 0 || w >= limit {
+				t.Fatalf("wait %d is %v, of at most %v", n, w, limit)
+			}
+			count[w*tenths/limit]++
+		}
+		for i, got := range count {
+			if got < draws/tenths*2/3 || got > draws/tenths*4/3 {
+				t.Errorf("wait %d: %d of %d draws in tenth %d", n, got, draws, i)
+			}
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package route
+
+import (
+	"maps"
+	"net"
+	"slices"
+	"time"
+)
+
+const (
+	// maxLearnt bounds the addresses learnt from nodes; the oldest is forgotten.
+	maxLearnt = 16
+	// MaxRacing bounds the attempts to connect, and to resolve a name, that are under way at a time; the next one waits for
+	// one of them to end.
+	MaxRacing = 8
+	// MaxAddresses is how many addresses of one name are tried in a round.
+	MaxAddresses = 64
+)
+
+// Target is where an attempt goes: a server as it was configured or learnt, and one of its addresses; empty while its name
+// is not resolved yet.
+type Target struct{ Server, Address string }
+
+// Router chooses where to go. It is a part of the loop.
+type Router struct {
+	Servers []string // configured
+	Learnt  []string // told by nodes
+	Last    string   // served most recently: tried last
+	// spread, when set, sorts servers so that the connections of a pool come to different ones.
+	Spread func(servers []string)
+
+	Moving bool
+	first  string // tried before the others of the round
+	Begun  bool   // there is a round, and left, asked and what races is of it
+	Left   []Target
+	Asked  int    // names that are being resolved
+	Round  uint64 // numbers the rounds: names resolved for a former one are of no use
+	Rounds int    // that came to nothing, in a row
+	At     time.Time
+	// NotBefore is when those want to be asked again that refused for now; others is set when a round met a node that did not.
+	NotBefore map[Target]time.Time
+	Others    bool
+	// fresh: a node has served something since the last move began, so the next move begins a new row of rounds.
+	Fresh bool
+	// refused: a node has said that it is read-only since a node has served anything.
+	Refused bool
+	Lag     lag
+}
+
+// Begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served last,
+// sooner if home says so. Names are resolved again in each round, when their turn comes.
+func (m *Router) Begin(d *Jitter, home Home) {
+	servers, learnt := slices.Clone(m.Servers), slices.Clone(m.Learnt)
+	d.Shuffle(servers)
+	d.Shuffle(learnt)
+	all := append(servers, learnt...)
+	i := slices.Index(all, m.Last)
+	if i >= 0 && home == Only {
+		m.Plan([]string{m.Last})
+		return
+	}
+	if i >= 0 {
+		all = slices.Delete(all, i, i+1)
+	}
+	if m.Spread != nil {
+		m.Spread(all)
+	}
+	switch {
+	case i >= 0 && home == First:
+		all = slices.Insert(all, 0, m.Last)
+	case i >= 0:
+		all = append(all, m.Last)
+	}
+	m.Plan(all)
+}
+
+// Plan starts a round over servers, in their order.
+func (m *Router) Plan(servers []string) {
+	m.Begun, m.Left, m.Asked, m.Others = true, nil, 0, false
+	m.Round++
+	for _, s := range servers {
+		m.Left = append(m.Left, Target{Server: s})
+	}
+}
+
+// Learn adds addresses that a node told.
+func (m *Router) Learn(addresses []string) {
+	for _, a := range addresses {
+		_, port, err := net.SplitHostPort(a)
+		if err != nil || port == "" || slices.Contains(m.Servers, a) || slices.Contains(m.Learnt, a) {
+			continue
+		}
+		m.Learnt = append(m.Learnt, a)
+		if len(m.Learnt) > maxLearnt {
+			m.Learnt = slices.Delete(m.Learnt, 0, 1)
+		}
+	}
+}
+
+// Prefer has address tried next, if it has not been tried in this round: two nodes that name each other get no more
+// attempts than others.
+func (m *Router) Prefer(address string) {
+	m.Learn([]string{address})
+	m.first = address
+}
+
+// Pop returns what is tried next; false when everything of the round is under way or was tried.
+func (m *Router) Pop() (Target, bool) {
+	if len(m.Left) == 0 {
+		return Target{}, false
+	}
+	i := max(slices.IndexFunc(m.Left, func(t Target) bool { return t.Server == m.first }), 0)
+	t := m.Left[i]
+	m.Left = slices.Delete(m.Left, i, i+1)
+	m.first = ""
+	return t, true
+}
+
+// PutOff has a server tried last.
+func (m *Router) PutOff(server string) {
+	if i := slices.IndexFunc(m.Left, func(t Target) bool { return t.Server == server }); i >= 0 {
+		m.Left = append(slices.Delete(m.Left, i, i+1), Target{Server: server})
+	}
+}
+
+// PutBack has targets tried next: they were given up for another one, or are the addresses of a name.
+func (m *Router) PutBack(targets ...Target) { m.Left = slices.Insert(m.Left, 0, targets...) }
+
+// WakesAt returns when the next attempt is due, given how many connections race; zero when it waits for something else.
+func (m *Router) WakesAt(racing int) time.Time {
+	if !m.Moving || m.Begun && len(m.Left) == 0 || m.Asked+racing >= MaxRacing {
+		return time.Time{}
+	}
+	return m.At
+}
+
+// Postpone has a server not tried before then.
+func (m *Router) Postpone(now time.Time, t Target, then time.Time) {
+	maps.DeleteFunc(m.NotBefore, func(_ Target, at time.Time) bool { return !now.Before(at) })
+	if m.NotBefore == nil {
+		m.NotBefore = map[Target]time.Time{}
+	}
+	m.NotBefore[t] = then
+}
+
+// Soonest returns when the first of those wants to be asked that were postponed; zero when none waits.
+func (m *Router) Soonest(now time.Time) (at time.Time) {
+	for _, then := range m.NotBefore {
+		if now.Before(then) {
+			at = Earliest(at, then)
+		}
+	}
+	return at
+}
+
+// Home says when a round over the nodes comes to the one that served last, which alone knows the local sessions (L1).
+type Home uint8
+
+const (
+	// homeLast: there is nothing to find there that is not elsewhere.
+	Last Home = iota
+	// homeFirst: local sessions live there, if it does; the others can be moved to any node.
+	First
+	// homeOnly: no other node can do anything for this client.
+	Only
+)
+
+// Earliest returns the earlier of two moments of which zero is never.
+func Earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func Latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
