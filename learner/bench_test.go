@@ -73,7 +73,7 @@ func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
 	const each = 1000
 	table, served := million(b)
 	arrange(served)
-	server := &Server{table: table, pulse: newPulse(time.Hour, instant{wall: time.Now().Round(0)}, func() {})}
+	server := &Server{table: table, stalls: newStallDetector(time.Hour, instant{wall: time.Now().Round(0)}, func() {})}
 	var connections []*connection
 	for len(served) > 0 {
 		c := &connection{server: server, events: &events{}, sessions: make(map[session.ID]*attached)}
@@ -115,7 +115,7 @@ func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
 func BenchmarkAnswer(b *testing.B) {
 	const touched = 100_000
 	table, served := million(b)
-	relay := &relay{server: &Server{table: table, pulse: newPulse(time.Second, instant{wall: time.Now().Round(0)}, func() {}), view: newFakeView()}, link: sink{}}
+	relay := &relay{server: &Server{table: table, stalls: newStallDetector(time.Second, instant{wall: time.Now().Round(0)}, func() {}), view: newFakeView()}, link: sink{}}
 	relay.server.cfg.Interval = interval
 	b.ReportAllocs()
 	for b.Loop() {

@@ -19,7 +19,7 @@ type connection struct {
 	// events is nil for unary calls.
 	events session.Events
 	// told is what the client was last told of the node's plight. guarded by server.mu
-	told plight
+	told health
 
 	mu sync.Mutex
 	// sessions are those of this connection, and for a moment some that have ended. guarded by mu
@@ -93,7 +93,7 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 	}
 	confirmed := mark{tag: s.table.nextTag(), at: received}
 	now := s.look()
-	if reply.Repeated || s.pulse.suspendedSince(received) {
+	if reply.Repeated || s.stalls.suspendedSince(received) {
 		confirmed = mark{}
 	}
 	a, err := s.attach(reply.Session, c, confirmed, now)

@@ -131,12 +131,12 @@ func TestL2ClaimsAheadOfNeed(t *testing.T) {
 			return g.Session.ID
 		}
 		n := 0
-		for ; n < session.MaxClaim-lowStock; n++ {
+		for ; n < session.MaxClaim-lowPool; n++ {
 			open(n)
 		}
 		synctest.Wait()
 		if len(w.leader.toLeader) != 0 {
-			t.Errorf("claims more with %d ids left", w.server.local.stock())
+			t.Errorf("claims more with %d ids left", w.server.local.poolSize())
 		}
 		open(n)
 		n++

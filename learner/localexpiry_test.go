@@ -92,7 +92,7 @@ type stall struct{ from, till time.Duration }
 
 // stallsOf returns what a pulse makes of stalls.
 func stallsOf(all ...stall) *session.Stalls {
-	p := newPulse(interval, instant{}, func() {})
+	p := newStallDetector(interval, instant{}, func() {})
 	for _, s := range all {
 		for at := p.last; at < s.from; at += look {
 			p.look(instant{mono: at, wall: time.Time{}.Add(at)})
@@ -152,7 +152,7 @@ func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
 		w := stocked(t)
 		w.openLocal(w.conn, 1)
 		time.Sleep(timeout - time.Second)
-		w.server.pulse.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
+		w.server.stalls.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
 		time.Sleep(timeout - time.Second)
 		if w.events.ends() > 0 {
 			t.Error("expired before its client had a timeout to be heard in")

@@ -188,7 +188,7 @@ func (s *Server) closeLocal(ctx context.Context, t session.Token) (here bool, er
 
 // expireLocal ends the local sessions that are due (L3).
 func (s *Server) expireLocal(now time.Duration) {
-	s.tellGone(s.local.expire(now, s.pulse.stalled(), s.cfg.Clock()))
+	s.tellGone(s.local.expire(now, s.stalls.stalled(), s.cfg.Clock()))
 }
 
 func (s *Server) changedLocally(c session.Change) {

@@ -50,7 +50,7 @@ func (s *Server) unheard(now time.Duration) time.Duration {
 		return 0
 	}
 	quiet, _ := s.standing.quiet(now)
-	return min(quiet, now-time.Duration(began-1), now-s.pulse.runs(now))
+	return min(quiet, now-time.Duration(began-1), now-s.stalls.runs(now))
 }
 
 // mayRead reports whether the node has a state of this cluster's log to show, and shows it: one that stops sends its clients

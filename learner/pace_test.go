@@ -49,9 +49,9 @@ func TestE1StallsByTheShorterInterval(t *testing.T) {
 				if got := l.beat(session.Heartbeat{Good: 2, Interval: told}); got.VouchAge != time.Since(begin) || got.Credit != 0 {
 					t.Errorf("without a stall it vouches for %v and is credited with %v, want %v and 0", got.VouchAge, got.Credit, time.Since(begin))
 				}
-				w.server.pulse.mu.Lock() // as if nothing had looked since
-				w.server.pulse.last -= stall
-				w.server.pulse.mu.Unlock()
+				w.server.stalls.mu.Lock() // as if nothing had looked since
+				w.server.stalls.last -= stall
+				w.server.stalls.mu.Unlock()
 				got := l.beat(session.Heartbeat{Good: 3, Interval: told})
 				if want := stall + session.GraceIntervals*min(told, interval); got.VouchAge != 0 || got.Credit != want {
 					t.Errorf("after a stall of %v it vouches for %v and is credited with %v, want 0 and %v", stall, got.VouchAge, got.Credit, want)

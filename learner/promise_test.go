@@ -253,7 +253,7 @@ func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
 		w.conn.Touch(nil)
 		l.beat(session.Heartbeat{}) // reported before the suspension, confirmed after it
 		suspend := instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(aheadLimit + 1).Round(0)}
-		w.server.pulse.look(suspend)
+		w.server.stalls.look(suspend)
 		l.beat(session.Heartbeat{Confirmed: 1})
 		if got := w.conn.Touch(nil).SafeFor; got >= 0 {
 			t.Errorf("promise after a suspension: %v, want none", got)
@@ -272,7 +272,7 @@ func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
 func TestS5ShortSuspensionsAddUp(t *testing.T) {
 	wall := time.Unix(1000, 0)
 	found := 0
-	p := newPulse(interval, instant{wall: wall}, func() { found++ })
+	p := newStallDetector(interval, instant{wall: wall}, func() { found++ })
 	mono, ahead := time.Duration(0), time.Duration(0)
 	look := func(suspended time.Duration) bool {
 		mono += interval / 4
@@ -308,7 +308,7 @@ func TestS5NobodyGetsPastTheDrop(t *testing.T) {
 			wg.Go(func() {
 				<-begin
 				woken := instant{mono: time.Since(server.table.base), wall: time.Now().Add(time.Hour).Round(0)}
-				server.pulse.look(woken)
+				server.stalls.look(woken)
 				if safe, err := server.table.touch(a, woken.mono); err != nil || safe >= 0 {
 					t.Errorf("promise after an hour of suspension: %v, %v", safe, err)
 				}
@@ -331,7 +331,7 @@ func TestS5AnOpenOverASuspensionPromisesNothing(t *testing.T) {
 			done <- g
 		}()
 		seq := l.request().Seq
-		w.server.pulse.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
+		w.server.stalls.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
 		l.reply(session.Reply{Seq: seq, Session: s})
 		if got := (<-done).SafeFor; got >= 0 {
 			t.Errorf("promise of an open that a suspension interrupted: %v, want none", got)

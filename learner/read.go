@@ -25,7 +25,7 @@ func (s *Server) Find(ctx context.Context, id session.ID, o session.ReadOptions)
 			return session.Listed{}, err
 		}
 	}
-	if listed, ok := s.local.find(id, s.look(), s.pulse.stalled()); ok && s.local.decides(id) {
+	if listed, ok := s.local.find(id, s.look(), s.stalls.stalled()); ok && s.local.decides(id) {
 		return listed, nil
 	}
 	if c, ok := s.local.certificate(id); ok {
@@ -41,7 +41,7 @@ func (s *Server) Find(ctx context.Context, id session.ID, o session.ReadOptions)
 	if err != nil {
 		return session.Listed{}, err
 	}
-	if listed, ok := s.local.find(id, s.look(), s.pulse.stalled()); ok {
+	if listed, ok := s.local.find(id, s.look(), s.stalls.stalled()); ok {
 		return listed, nil // its upgrade had not taken effect when the read began
 	}
 	found, ok := s.view.Session(id)
@@ -53,7 +53,7 @@ func (s *Server) Find(ctx context.Context, id session.ID, o session.ReadOptions)
 
 // findApplied is Find in the applied state. What it returns says so, because the node may be read-write again before that is told.
 func (s *Server) findApplied(id session.ID) (session.Listed, error) {
-	if listed, ok := s.local.find(id, s.look(), s.pulse.stalled()); ok {
+	if listed, ok := s.local.find(id, s.look(), s.stalls.stalled()); ok {
 		listed.Applied = true // the log may have more of it
 		return listed, nil
 	}
@@ -86,7 +86,7 @@ func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error
 			return session.Page{}, err
 		}
 	}
-	local := s.local.list(q, s.look(), s.pulse.stalled()) // what becomes global from now on is on both pages
+	local := s.local.list(q, s.look(), s.stalls.stalled()) // what becomes global from now on is on both pages
 	page := s.scan(q)
 	page.Applied = applied
 	if !applied && len(page.Sessions) > 0 {
@@ -99,7 +99,7 @@ func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error
 
 // listLocal is List of local sessions alone. It depends on no other node but for a session on the page whose upgrade is under way.
 func (s *Server) listLocal(ctx context.Context, q session.Query) (session.Page, error) {
-	page := s.local.list(q, s.look(), s.pulse.stalled())
+	page := s.local.list(q, s.look(), s.stalls.stalled())
 	if !slices.ContainsFunc(page.Sessions, func(l session.Listed) bool { return !s.local.decides(l.Session.ID) }) {
 		return page, nil
 	}
@@ -110,7 +110,7 @@ func (s *Server) listLocal(ctx context.Context, q session.Query) (session.Page, 
 	if _, err := s.read(ctx, nil); err != nil {
 		return session.Page{}, err
 	}
-	return s.local.list(q, s.look(), s.pulse.stalled()), nil
+	return s.local.list(q, s.look(), s.stalls.stalled()), nil
 }
 
 // addRemaining asks for the remaining times of a page's sessions, and keeps those that match.

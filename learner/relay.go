@@ -238,7 +238,7 @@ func (r *relay) pack(touches []taken, now time.Duration) *session.Answer {
 	packed := session.AppendTouches(make([]byte, 0, len(r.packed)+len(r.packed)/8), r.sorted)
 	r.packed = packed
 	a := &session.Answer{Term: r.server.view.Term(), Touches: packed}
-	a.VouchAge, a.ProcessAge, a.Credit = r.server.pulse.vouches(now)
+	a.VouchAge, a.ProcessAge, a.Credit = r.server.stalls.vouches(now)
 	return a
 }
 

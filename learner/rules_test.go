@@ -183,7 +183,7 @@ func TestT4AgesCountToTheTakingOfTheTable(t *testing.T) {
 
 func TestE1VouchesSinceTheLastStall(t *testing.T) {
 	wall := time.Unix(0, 0)
-	p := newPulse(interval, instant{wall: wall}, func() { t.Error("found a suspension") })
+	p := newStallDetector(interval, instant{wall: wall}, func() { t.Error("found a suspension") })
 	at := func(mono, ahead time.Duration) instant { return instant{mono, wall.Add(mono + ahead)} }
 	if p.look(at(interval, 0)); vouches(p, interval) != interval {
 		t.Error("a gap of one interval counts as a stall")
@@ -197,7 +197,7 @@ func TestE1VouchesSinceTheLastStall(t *testing.T) {
 	}
 }
 
-func vouches(p *pulse, now time.Duration) time.Duration {
+func vouches(p *stallDetector, now time.Duration) time.Duration {
 	age, _, _ := p.vouches(now)
 	return age
 }
@@ -222,7 +222,7 @@ func TestE1CreditsStalls(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wall := time.Unix(0, 0)
-			p := newPulse(interval, instant{begun, wall}, func() {})
+			p := newStallDetector(interval, instant{begun, wall}, func() {})
 			for i, at := range tt.looks {
 				ahead := time.Duration(0)
 				if i == len(tt.looks)-1 {
@@ -245,9 +245,9 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 		if got := l.beat(session.Heartbeat{}).VouchAge; got != 20*interval {
 			t.Errorf("vouches for %v, want %v since the start", got, 20*interval)
 		}
-		w.server.pulse.mu.Lock() // as if nothing had looked for two intervals
-		w.server.pulse.last -= 2 * interval
-		w.server.pulse.mu.Unlock()
+		w.server.stalls.mu.Lock() // as if nothing had looked for two intervals
+		w.server.stalls.last -= 2 * interval
+		w.server.stalls.mu.Unlock()
 		got := l.beat(session.Heartbeat{})
 		if got.VouchAge != 0 || got.ProcessAge != 20*interval || got.Credit != (2+session.GraceIntervals)*interval {
 			t.Errorf("after a stall it vouches for %v, runs for %v and is credited with %v", got.VouchAge, got.ProcessAge, got.Credit)

@@ -60,10 +60,10 @@ type reached struct{ attachment, index uint64 }
 // Server serves a node's clients for as long as the node runs. It implements session.Service, and is told of applied
 // entries (Applied, Restored). Safe for concurrent use.
 type Server struct {
-	cfg   Config
-	view  View
-	table *TouchTable
-	pulse *pulse
+	cfg    Config
+	view   View
+	table  *TouchTable
+	stalls *stallDetector
 	// standing is what the node's mode follows from.
 	standing standing
 	// local holds the local sessions: none unless the configuration allows them.
@@ -97,8 +97,8 @@ type Server struct {
 	votes     bool
 	// noIDs is why no ids can be claimed for local sessions, when a person has to mend it. guarded by mu
 	noIDs error
-	// plight is what clients are told of. guarded by mu
-	plight plight
+	// health is what clients are told of. guarded by mu
+	health health
 	// connections are those with events. guarded by mu
 	connections map[*connection]struct{}
 	// stopping refuses new connections and requests. guarded by mu
@@ -125,8 +125,8 @@ func NewServer(cfg Config, view View) *Server {
 		connections: make(map[*connection]struct{}),
 	}
 	s.standing.interval.Store(int64(cfg.Interval))
-	s.pulse = newPulse(cfg.Interval, instant{wall: now.Round(0)}, s.table.dropPromises)
-	s.local = newLocal(cfg.Node, cfg.ExpiryInterval, s.pulse.suspendedSince)
+	s.stalls = newStallDetector(cfg.Interval, instant{wall: now.Round(0)}, s.table.dropPromises)
+	s.local = newLocal(cfg.Node, cfg.ExpiryInterval, s.stalls.suspendedSince)
 	s.local.usage.Capacity = cfg.Capacity
 	return s
 }
@@ -140,7 +140,7 @@ func (s *Server) Run(ctx context.Context) error {
 		wg.Go(func() { s.fly(ctx) })
 	}
 	s.standing.begin(s.look())
-	every := s.pulse.interval() / 4
+	every := s.stalls.interval() / 4
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -150,7 +150,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-s.wake:
 		}
-		if now := s.pulse.interval() / 4; now != every {
+		if now := s.stalls.interval() / 4; now != every {
 			every = now
 			ticker.Reset(every)
 		}
@@ -167,7 +167,7 @@ func (s *Server) look() time.Duration {
 	}
 	now := time.Now()
 	moment := now.Sub(s.table.base)
-	if s.pulse.look(instant{mono: moment, wall: now.Round(0)}) {
+	if s.stalls.look(instant{mono: moment, wall: now.Round(0)}) {
 		s.cfg.Logger.Warn("the machine was suspended: promises were dropped")
 	}
 	return moment
@@ -191,7 +191,7 @@ func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 	}
 	s.goodTerm, s.goodRound, s.goodAt = term, beat.Good, time.Now()
 	s.standing.heardGood(s.goodAt.Sub(s.table.base))
-	wake := s.plight != plightNone
+	wake := s.health != healthy
 	s.mu.Unlock()
 	if wake {
 		notify(s.wake)
@@ -209,7 +209,7 @@ func (s *Server) pace(interval time.Duration) {
 	}
 	s.look()
 	s.standing.interval.Store(int64(interval))
-	if s.pulse.follow(interval) {
+	if s.stalls.follow(interval) {
 		notify(s.wake)
 	}
 }
@@ -289,7 +289,7 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 	if events != nil {
 		s.connections[c] = struct{}{}
 	}
-	tell := s.plight != plightNone && events != nil
+	tell := s.health != healthy && events != nil
 	s.mu.Unlock()
 	if tell {
 		notify(s.wake)
@@ -313,7 +313,7 @@ func (s *Server) Ready() error {
 		return session.ErrStopping
 	case s.relay == nil:
 		return session.ErrNoLeader
-	case s.goodRound == 0 || s.plight != plightNone:
+	case s.goodRound == 0 || s.health != healthy:
 		return fmt.Errorf("no good round since %s", s.goodAt.Format(time.RFC3339Nano))
 	case s.view.Attachment() < s.catchUp.attachment:
 		return fmt.Errorf("catching up: has applied attachment %d of %d", s.view.Attachment(), s.catchUp.attachment)
@@ -354,7 +354,7 @@ func (s *Server) LocalUsage() session.Usage { return s.local.used() }
 // Stats returns the present figures.
 func (s *Server) Stats() Stats {
 	sessions, expired, upgraded := s.local.count()
-	ids := s.local.stock()
+	ids := s.local.poolSize()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Stats{
@@ -364,7 +364,7 @@ func (s *Server) Stats() Stats {
 		LocalUpgraded: upgraded,
 		LocalIDs:      ids,
 		Connections:   len(s.connections),
-		Stalls:        s.pulse.count(),
-		Jeopardy:      s.plight != plightNone,
+		Stalls:        s.stalls.count(),
+		Jeopardy:      s.health != healthy,
 	}
 }

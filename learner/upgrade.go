@@ -279,7 +279,7 @@ func (s *Server) handOver(c *connection, granted session.Session) bool {
 	done := s.local.handOver(granted.ID, c, session.ErrMoved, func(one *local) {
 		s.local.upgraded++
 		confirmed := mark{}
-		if one.flight != nil && !s.pulse.suspendedSince(one.flight.begun) {
+		if one.flight != nil && !s.stalls.suspendedSince(one.flight.begun) {
 			confirmed = mark{tag: tag, at: one.flight.begun} // S2: by its commit, as of the request
 		}
 		a = s.table.promote(granted, one, confirmed)

@@ -15,7 +15,7 @@ import (
 
 // suspend has the server find that the machine was suspended.
 func (w *world) suspend() {
-	w.server.pulse.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
+	w.server.stalls.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
 }
 
 // S5: while the log may decide, a suspension voids what rests on the begin of the upgrade; before and after, the node's own clock

@@ -16,10 +16,10 @@ type instant struct {
 	wall time.Time
 }
 
-// pulse notices when this process did not run: for longer than an interval a stall, and when wall time ran ahead of
+// stallDetector notices when this process did not run: for longer than an interval a stall, and when wall time ran ahead of
 // monotonic time a suspended machine. The node vouches for what its clients said only since the end of the last such
 // gap (E1, S5), and the gaps are credited to its sessions. Safe for concurrent use.
-type pulse struct {
+type stallDetector struct {
 	// limit is an interval, as [pulse.follow] left it.
 	limit atomic.Int64
 	// own is the interval of this node's configuration, began when the process did.
@@ -51,8 +51,8 @@ type pulse struct {
 // together: more is a suspended machine (S5).
 const aheadLimit = time.Second
 
-func newPulse(own time.Duration, now instant, suspended func()) *pulse {
-	p := &pulse{own: own, began: now.mono, suspended: suspended, last: now.mono, base: now, suspension: -1}
+func newStallDetector(own time.Duration, now instant, suspended func()) *stallDetector {
+	p := &stallDetector{own: own, began: now.mono, suspended: suspended, last: now.mono, base: now, suspension: -1}
 	p.limit.Store(int64(own))
 	p.since.Store(int64(now.mono))
 	p.looked.Store(int64(now.mono))
@@ -61,17 +61,17 @@ func newPulse(own time.Duration, now instant, suspended func()) *pulse {
 
 // follow has the pulse notice stalls that a leader's sessions, and this node's local ones, have to be credited with: those
 // longer than the shorter of the leader's interval and this node's own (E1, L3). It reports whether that is news.
-func (p *pulse) follow(interval time.Duration) bool {
+func (p *stallDetector) follow(interval time.Duration) bool {
 	limit := int64(min(interval, p.own))
 	return p.limit.Swap(limit) != limit
 }
 
 // interval is what the pulse must be looked at much more often than.
-func (p *pulse) interval() time.Duration { return time.Duration(p.limit.Load()) }
+func (p *stallDetector) interval() time.Duration { return time.Duration(p.limit.Load()) }
 
 // look notes that the process runs at now, and finds out whether it, or the machine, did not since the last look. It
 // reports that the machine did not.
-func (p *pulse) look(now instant) bool {
+func (p *stallDetector) look(now instant) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ran := now.mono - p.last
@@ -99,7 +99,7 @@ func (p *pulse) look(now instant) bool {
 
 // credit credits the gap from the last look to now and the grace after it; after a suspension also the time that the
 // monotonic clock did not show, up to the largest timeout: more is of use to no session. Called with mu held.
-func (p *pulse) credit(now, ahead time.Duration) {
+func (p *stallDetector) credit(now, ahead time.Duration) {
 	grace := session.GraceIntervals * p.interval()
 	credit := now + grace - max(p.last, p.covered)
 	if ahead > aheadLimit {
@@ -111,24 +111,24 @@ func (p *pulse) credit(now, ahead time.Duration) {
 
 // vouches returns, as of now, how long ago the last gap ended, how long ago the process began, and the sum of all
 // credits. A gap that ended later has an age of 0.
-func (p *pulse) vouches(now time.Duration) (age, process, credit time.Duration) {
+func (p *stallDetector) vouches(now time.Duration) (age, process, credit time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return max(now-p.vouched(), 0), max(now-p.began, 0), p.stalls.Total()
 }
 
 // stalled returns the gaps so far.
-func (p *pulse) stalled() *session.Stalls {
+func (p *stallDetector) stalled() *session.Stalls {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stalls
 }
 
 // vouched returns since when the process has run without a gap, as far as was noticed. It takes no lock.
-func (p *pulse) vouched() time.Duration { return time.Duration(p.since.Load()) }
+func (p *stallDetector) vouched() time.Duration { return time.Duration(p.since.Load()) }
 
 // runs returns since when the process has run without a gap: now, when one ends that nobody has noticed yet. It takes no lock.
-func (p *pulse) runs(now time.Duration) time.Duration {
+func (p *stallDetector) runs(now time.Duration) time.Duration {
 	if looked := time.Duration(p.looked.Load()); now-looked > p.interval() {
 		return now
 	}
@@ -137,14 +137,14 @@ func (p *pulse) runs(now time.Duration) time.Duration {
 
 // suspendedSince reports whether the machine was found suspended at or after a moment: what the monotonic clock says of
 // the time since then is not to be trusted.
-func (p *pulse) suspendedSince(moment time.Duration) bool {
+func (p *stallDetector) suspendedSince(moment time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.suspension >= moment
 }
 
 // count returns how many gaps there were.
-func (p *pulse) count() uint64 {
+func (p *stallDetector) count() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.gaps

@@ -30,8 +30,8 @@ func (l *Local) supply(first session.ID, count uint32) {
 	l.blocks = append(l.blocks, block{first, uint64(count)})
 }
 
-// stock returns how many ids are left.
-func (l *Local) stock() uint64 {
+// poolSize returns how many ids are left.
+func (l *Local) poolSize() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	left := uint64(0)
@@ -41,8 +41,8 @@ func (l *Local) stock() uint64 {
 	return left
 }
 
-// lowStock is how many ids are left when more are claimed: half of what one claim brings.
-const lowStock = session.MaxClaim / 2
+// lowPool is how many ids are left when more are claimed: half of what one claim brings.
+const lowPool = session.MaxClaim / 2
 
 // refill keeps ids in stock until ctx ends, so that an open of a local session waits for nobody (L2). One claim is under way
 // at a time; one that failed is tried again after an interval.
@@ -50,7 +50,7 @@ func (s *Server) refill(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.Interval)
 	defer ticker.Stop()
 	for {
-		if s.local.stock() < lowStock {
+		if s.local.poolSize() < lowPool {
 			first, err := s.AllocateIDs(ctx, session.ClaimRequest{MS: session.MS(s.cfg.Clock()), Count: session.MaxClaim})
 			if err == nil {
 				s.local.supply(first, session.MaxClaim)
@@ -92,7 +92,7 @@ func (s *Server) openLocalSoon(ctx context.Context, o opening) (*local, error) {
 		supplied := s.supplied.wait()
 		made, err := s.local.open(o, s.look())
 		if made != nil || err != nil {
-			if s.local.stock() < lowStock {
+			if s.local.poolSize() < lowPool {
 				notify(s.low)
 			}
 			return made, err
