@@ -130,7 +130,7 @@ func poll(b *testing.B, stalls *session.Stalls) {
 		b.StopTimer()
 		t := tracking(p)
 		t.rounds.good = &round{n: 1, began: time.Hour}
-		words := t.rounds.words(time.Hour)
+		words := t.rounds.owners(time.Hour)
 		for i := range words {
 			words[i].stalls = stalls
 		}

@@ -23,8 +23,8 @@ type expirer struct {
 	next  time.Duration
 	waits bool
 	// owners are those of the sessions that were left on the due lists, and seen is what was known of them then.
-	owners [len(words{})]bool
-	seen   *words
+	owners [len(ownerStates{})]bool
+	seen   *ownerStates
 	// more says that sessions may expire that no entry had room for.
 	more bool
 
@@ -36,7 +36,7 @@ type expirer struct {
 func (x *expirer) poll(ctx context.Context) {
 	x.t.mu.Lock()
 	now := x.t.clock.read(x.t.mono())
-	words := x.t.rounds.words(now)
+	words := x.t.rounds.owners(now)
 	x.t.mu.Unlock()
 	if x.sift(now, words) == 0 && !x.more && !x.turned(words) {
 		return
@@ -64,7 +64,7 @@ func (x *expirer) poll(ctx context.Context) {
 }
 
 // sift moves what has come due to the due lists, and returns how much that was.
-func (x *expirer) sift(now time.Duration, words *words) int {
+func (x *expirer) sift(now time.Duration, words *ownerStates) int {
 	due := 0
 	x.waits = false
 	for i := range x.t.shards {
@@ -82,7 +82,7 @@ func (x *expirer) sift(now time.Duration, words *words) int {
 }
 
 // turned reports whether anything has changed that the sessions on the due lists wait for.
-func (x *expirer) turned(words *words) bool {
+func (x *expirer) turned(words *ownerStates) bool {
 	for owner, waiting := range x.owners {
 		if waiting && x.seen[owner] != words[owner] {
 			return true
@@ -92,7 +92,7 @@ func (x *expirer) turned(words *words) bool {
 }
 
 // take pops and marks at most limit sessions that may expire (E3).
-func (x *expirer) take(now time.Duration, words *words, limit int) []session.Closing {
+func (x *expirer) take(now time.Duration, words *ownerStates, limit int) []session.Closing {
 	var batch []session.Closing
 	clear(x.owners[:])
 	x.wants, x.more = never, false

@@ -313,7 +313,7 @@ func readError(err error) error {
 func (t *Tracker) remaining(ids []session.ID) []time.Duration {
 	t.mu.Lock()
 	now := t.clock.read(t.mono())
-	words := t.rounds.words(now)
+	words := t.rounds.owners(now)
 	t.mu.Unlock()
 	all := make([]time.Duration, len(ids))
 	for i, id := range ids {
@@ -327,7 +327,7 @@ func (t *Tracker) remaining(ids []session.ID) []time.Duration {
 
 // due returns when a session comes due. One that is not in the queue and exists is about to be filed: as of the term's start (E1),
 // or by the entry that this tracker is about to be told of (S2).
-func (t *Tracker) due(id session.ID, now time.Duration, words *words) (time.Duration, bool) {
+func (t *Tracker) due(id session.ID, now time.Duration, words *ownerStates) (time.Duration, bool) {
 	s := t.shard(id)
 	s.mu.Lock()
 	if it := s.queue.Find(id); it != nil {

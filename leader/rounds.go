@@ -346,8 +346,8 @@ func (r *rounds) nextLoss(now time.Duration) (time.Duration, bool) {
 	return first, found
 }
 
-// word is what counts about an owner when its sessions expire.
-type word struct {
+// ownerState is what counts about an owner when its sessions expire.
+type ownerState struct {
 	// vouches is V of E1: a session of the owner is not due before vouches + its timeout.
 	vouches time.Duration
 	// stalls are the owner's.
@@ -356,14 +356,14 @@ type word struct {
 	horizon time.Duration
 }
 
-// words is the word of every owner at one moment. A node that is no member has that of a lost one (M6).
-type words [1 << 8]word
+// ownerStates is the word of every owner at one moment. A node that is no member has that of a lost one (M6).
+type ownerStates [1 << 8]ownerState
 
-// words returns the word of every owner at now.
-func (r *rounds) words(now time.Duration) *words {
-	var all words
+// owners returns the word of every owner at now.
+func (r *rounds) owners(now time.Duration) *ownerStates {
+	var all ownerStates
 	for i := range all {
-		all[i] = word{horizon: r.good.moment()}
+		all[i] = ownerState{horizon: r.good.moment()}
 	}
 	for node, m := range r.members {
 		w := &all[node]
@@ -378,13 +378,13 @@ func (r *rounds) words(now time.Duration) *words {
 }
 
 // due returns when a session comes due (E1).
-func (w *words) due(it *item) time.Duration {
+func (w *ownerStates) due(it *item) time.Duration {
 	return w[it.Value.owner].due(it.Deadline(), it.Value.timeout())
 }
 
 // due returns when a session of the owner comes due that has a deadline, 0 before its first touch. Its silence began
 // a timeout and T/200 before: at a touch, see intake.touch and shard.applied, or at vouches.
-func (w *word) due(deadline, timeout time.Duration) time.Duration {
+func (w *ownerState) due(deadline, timeout time.Duration) time.Duration {
 	due := max(deadline, w.vouches+timeout)
 	if w.stalls == nil {
 		return due
