@@ -120,7 +120,7 @@ lint: .bin/golangci-lint .bin/buf ## Lint Go and protocol buffers
 	.bin/golangci-lint run --allow-parallel-runners --build-tags e2e
 	.bin/buf lint
 	@if git grep -n 'synctest[.]Test(' -- '*_test.go'; then \
-		echo 'make lint: use bubbles.Test of test/bubbles, which says why' >&2; exit 1; \
+		echo 'make lint: use bubbles.Test of test/bubble, which says why' >&2; exit 1; \
 	fi
 
 .PHONY: fmt

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // wantWord checks an error of a call at whose end one node had given its word, and the others none.
@@ -28,7 +28,7 @@ func TestANodesWordOutranksTheSilenceOfOthers(t *testing.T) {
 	} {
 		for place := 1; place <= 3; place++ {
 			t.Run(fmt.Sprintf("%s, node %d lives", name, place), func(t *testing.T) {
-				bubbles.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					c, cl := newModalTrial(t, 3, func(cfg *Config) { cfg.ReadOnly = false })
 					alive := c.node(place)
 					alive.isIn(session.ModeReadOnly, 14)
@@ -109,7 +109,7 @@ func TestAFormerWordDoesNotHideThatNoNodeAnswers(t *testing.T) {
 	} {
 		for _, word := range []error{session.ErrNoLeader, session.ErrLagging} {
 			t.Run(fmt.Sprintf("%s, %v", name, word), func(t *testing.T) {
-				bubbles.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					c, cl := newModalTrial(t, 2, nil)
 					c.node(2).down()
 					c.set(func() { c.node(1).script = func(string) error { return word } })
@@ -145,7 +145,7 @@ func TestAWordOutlivesTheLastMomentOfACall(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.MaxBackoff = DefaultMinBackoff })
 				c.node(2).down()
 				c.set(func() { c.node(1).script = func(string) error { return session.ErrNoLeader } })
@@ -170,7 +170,7 @@ func TestALocalSessionWhoseNodeDoesNotServeIsUndecided(t *testing.T) {
 		"refuses": {func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return session.ErrStopping } }) }, session.ErrStopping, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 3, 1)
 				token := mustOpenLocal(t, cl, time.Hour).Token()
 				tt.sick(c.node(1))
@@ -200,7 +200,7 @@ func TestALocalSessionWhoseNodeDoesNotServeIsUndecided(t *testing.T) {
 
 // Of many resumes at a node that is read-only the first refusal has the client go on: the callers of the others hear that node's word too.
 func TestCallersWhoseRequestWasNotRefusedHearTheWordToo(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, holder := newTrial(t, 3, 3)
 		var tokens []session.Token
 		for range 20 {
@@ -228,7 +228,7 @@ func TestCallersWhoseRequestWasNotRefusedHearTheWordToo(t *testing.T) {
 
 // A node that takes requests and answers none has not answered.
 func TestAStalledNodeIsUnreachable(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		c.set(func() { c.node(1).script = func(string) error { return errMute } })
 		ctx, cancel := context.WithTimeout(t.Context(), patience+time.Millisecond)

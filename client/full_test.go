@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // noRoom is what every node of a cluster says that has no room for more sessions (O4).
@@ -18,7 +18,7 @@ func noRoom() error {
 // A cluster without room is the same through each node: an open waits where it is for as long as it was asked to, again
 // and again, and is done when there is room.
 func TestO4AnOpenWaitsForRoom(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		const full = time.Minute
 		for i := range 3 {
@@ -59,7 +59,7 @@ func TestO4AnOpenWaitsForRoom(t *testing.T) {
 
 // The caller's context bounds the wait, and the error says what stood in the way.
 func TestO4AnOpenGivesUpWithItsContext(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		for i := range 2 {
 			n := c.node(i + 1)

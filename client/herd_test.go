@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/gate"
 )
 
@@ -49,7 +49,7 @@ type herdOutcome struct {
 func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 	t.Helper()
 	o.herdTrial = trial
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		cluster, sessions := newHerdCluster(t, trial.clients, gate.Config{Resumes: trial.resumes, Touches: 50 * trial.resumes})
@@ -152,7 +152,7 @@ func (o herdOutcome) String() string {
 // node. They come back at the rate that the nodes allow, each before its session may expire.
 func TestHerd(t *testing.T) {
 	trial := herdTrial{clients: 50_000, resumes: 5000}
-	if bubbles.Race {
+	if bubble.Race {
 		trial = herdTrial{clients: 5000, resumes: 500}
 	}
 	o := trial.run(t)
@@ -178,7 +178,7 @@ func TestHerd(t *testing.T) {
 
 // small returns the trial for a run under the race detector: a tenth of it.
 func (trial herdTrial) small() herdTrial {
-	if bubbles.Race {
+	if bubble.Race {
 		trial.clients, trial.resumes, trial.flood, trial.calls = trial.clients/10, trial.resumes/10, trial.flood/10, trial.calls/10
 	}
 	return trial

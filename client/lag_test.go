@@ -9,12 +9,12 @@ import (
 
 	"holdfast/client/internal/route"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // An index that no node comes to costs reads, with an error that names it, and no session.
 func TestN4IndexThatNoNodeComesToEndsNoSession(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 4, func(cfg *Config) { cfg.ReadOnly = false })
 		c.node(4).down() // one that does not answer is none that has it
 		a, b := mustOpen(t, cl, 10*time.Second), mustOpen(t, cl, 10*time.Second)
@@ -69,7 +69,7 @@ func TestN4OneRoundOfLaggingNodesIsNoDoubt(t *testing.T) {
 
 // Any address may be asked for its status; what one says that is no server of the client is nothing it has seen.
 func TestN4StatusOfAnotherAddressIsNotSeen(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		cl := newTestClient(t, c, c.endpoints(1, 1))
 		for i, want := range []uint64{0, 66} {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func mustOpenLocal(t *testing.T, cl *Client, timeout time.Duration) *Session {
@@ -39,7 +39,7 @@ func wantEndedAway(t *testing.T, s *Session, home session.Node) {
 }
 
 func TestLocalSessionsAreRefusedWhenTheSettingIsOff(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		c.set(func() { c.localOff = true })
 		_, err := cl.Open(t.Context(), SessionOptions{Timeout: 12 * time.Second, Local: true})
@@ -50,7 +50,7 @@ func TestLocalSessionsAreRefusedWhenTheSettingIsOff(t *testing.T) {
 }
 
 func TestTheNodeOfALocalSessionIsLookedForAgain(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
 		home := c.node(int(s.Owner()))
@@ -73,7 +73,7 @@ func TestTheNodeOfALocalSessionIsLookedForAgain(t *testing.T) {
 }
 
 func TestALocalSessionEndsWithTheProcessOfItsNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
 		c.node(int(s.Owner())).restart()
@@ -87,7 +87,7 @@ func TestALocalSessionEndsWithTheProcessOfItsNode(t *testing.T) {
 }
 
 func TestALocalSessionWhoseNodeStaysLostEnds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
 		c.node(int(s.Owner())).down()
@@ -109,7 +109,7 @@ func TestGlobalSessionsMoveAndLocalOnesEnd(t *testing.T) {
 		"silence":         func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return errMute } }) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 3, 3)
 				global, local := mustOpen(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
 				home := c.node(int(local.Owner()))
@@ -131,7 +131,7 @@ func TestGlobalSessionsMoveAndLocalOnesEnd(t *testing.T) {
 
 // TestLocalSessionsEndOnceAnotherNodeServes has an open answered by another node before that is asked for all sessions of the lost one.
 func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		one, two := mustOpenLocal(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
 		home := c.node(int(one.Owner()))
@@ -164,7 +164,7 @@ func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
 }
 
 func TestBothKindsGoBackToTheirNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		global, local := mustOpen(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
 		home := c.node(int(local.Owner()))
@@ -178,7 +178,7 @@ func TestBothKindsGoBackToTheirNode(t *testing.T) {
 }
 
 func TestJeopardyIsNotAboutLocalSessions(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpenLocal(t, cl, 12*time.Second)
 		c.node(int(s.Owner())).jeopardy()
@@ -193,7 +193,7 @@ func TestJeopardyIsNotAboutLocalSessions(t *testing.T) {
 
 // TestLocalSessionsAreTouchedApart: what a node cannot promise for global sessions takes nothing from local ones.
 func TestLocalSessionsAreTouchedApart(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		mustOpen(t, cl, 12*time.Second)
 		mustOpenLocal(t, cl, 12*time.Second)
@@ -209,7 +209,7 @@ func TestLocalSessionsAreTouchedApart(t *testing.T) {
 }
 
 func TestALocalSessionIsResumedAtItsNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 30*time.Second)
 		home := s.Owner()
@@ -238,7 +238,7 @@ func mustOpenAt(t *testing.T, c *fakeCluster, node int) *Client {
 }
 
 func TestResumeOfALocalSessionWaitsForItsNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 30*time.Second)
 		token, home := s.Token(), c.node(int(s.Owner()))
@@ -258,7 +258,7 @@ func TestResumeOfALocalSessionWaitsForItsNode(t *testing.T) {
 }
 
 func TestRebalancingLeavesLocalSessionsWhereTheyAre(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 8)
 		for range 10 { // each would leave with a probability of 7/8
 			cl := newTestClient(t, c, c.endpoints(1, 1))
@@ -279,7 +279,7 @@ func TestRebalancingLeavesLocalSessionsWhereTheyAre(t *testing.T) {
 func TestWhatANodeDoesForLocalSessionsKeepsNoOthersThere(t *testing.T) {
 	for _, also := range []string{"touches", "opens"} {
 		t.Run(also, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				global := mustOpen(t, cl, 12*time.Second)
 				home := c.node(int(global.Owner()))

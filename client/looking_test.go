@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A node that goes on renewing promises, of what was confirmed before (S3), is looked away from all the same when it is in jeopardy or
@@ -20,7 +20,7 @@ func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 		"jeopardy":  func(n *fakeNode) { n.jeopardy() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newModalTrial(t, 2, nil)
 				s := mustOpen(t, cl, 12*time.Second)
 				here := c.node(int(s.Owner()))
@@ -41,7 +41,7 @@ func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 // A client that is sent from a read-only node to added servers, and finds nothing better there, has no place where it is well: it goes on
 // looking.
 func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		left := 0
 		for range 5 { // each leaves with a probability of 6/8
 			c := newFakeCluster(t, 8)
@@ -75,7 +75,7 @@ func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
 
 // A server that was removed is left although it is read-write again before another one is found.
 func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, time.Minute)
 		first := c.node(int(s.Owner()))
@@ -101,7 +101,7 @@ func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
 
 // A client that waits at a read-only node goes to the node of its local sessions first when that is back, whoever else is.
 func TestL1NodeOfLocalSessionsIsLookedForFirstFromAReadOnlyNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		g, s := mustOpen(t, cl, time.Minute), mustOpenLocal(t, cl, time.Minute)
 		home := c.node(int(s.Owner()))
@@ -125,7 +125,7 @@ func TestL1NodeOfLocalSessionsIsLookedForFirstFromAReadOnlyNode(t *testing.T) {
 
 // A pool counts a connection where it is as soon as it stays at a read-only node, not at the server that it tried before.
 func TestPoolCountsAConnectionAtTheReadOnlyNodeItStaysAt(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		for _, n := range c.all() {
 			n.isIn(session.ModeReadWrite, 10)

@@ -10,7 +10,7 @@ import (
 	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/wire"
 )
 
@@ -56,7 +56,7 @@ func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
 // A client that needs nothing, and is owed an answer by a node that has fallen silent, waits for something to happen: it does not look
 // again and again.
 func TestAnIdleClientThatIsOwedAnAnswerSleeps(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l, c, _ := staged(t)
 		clear(l.sessions)
 		c.failing, c.touchAt = nil, time.Time{}
@@ -91,7 +91,7 @@ func TestWindowBoundsWhatIsOut(t *testing.T) {
 
 // The loop may be late, callers are told the truth all the same.
 func TestContextEndsWithThePromiseWithoutTheLoop(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, _, h := staged(t)
 		h.s.promise(time.Now().Add(time.Second), 0)
 		ctx := h.s.Context()
@@ -107,7 +107,7 @@ func TestContextEndsWithThePromiseWithoutTheLoop(t *testing.T) {
 
 // A session that somebody else closed is no wish of this client's.
 func TestClosedBySomebodyElse(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		var cert session.Certificate

@@ -12,11 +12,11 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestMovesWhenTheConnectionIsLost(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 		first := c.node(int(a.Owner()))
@@ -40,7 +40,7 @@ func TestMovesWhenTheConnectionIsLost(t *testing.T) {
 }
 
 func TestMovesOnJeopardyToALearntAddress(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		time.Sleep(time.Second)
@@ -55,7 +55,7 @@ func TestMovesOnJeopardyToALearntAddress(t *testing.T) {
 }
 
 func TestStaysAndTouchesWhileNoOtherNodeServes(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -92,7 +92,7 @@ func TestStaysAndTouchesWhileNoOtherNodeServes(t *testing.T) {
 }
 
 func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		for _, n := range []int{1, 2} {
 			c.set(func() {
@@ -113,7 +113,7 @@ func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
 }
 
 func TestBackOffBetweenRounds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		for i := range 3 {
 			c.node(i + 1).down()
@@ -140,7 +140,7 @@ func TestBackOffBetweenRounds(t *testing.T) {
 func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, time.Hour: session.MaxRetryAfter, -time.Hour: 0} {
 		t.Run(asked.String(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				tries := 0
 				c.set(func() {
@@ -163,7 +163,7 @@ func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
 func TestNodesThatRefuseAreNotAskedInATightLoop(t *testing.T) {
 	for _, err := range []error{session.ErrNoLeader, session.ErrStopping, session.ErrReadOnly, &session.NotLeaderError{Leader: 2, Address: "n2:7400"}} {
 		t.Run(err.Error(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				for i := range 2 {
 					c.set(func() { c.node(i + 1).script = func(string) error { return err } })
@@ -190,7 +190,7 @@ func errSentinel(err error) error {
 }
 
 func TestGoesToTheLeaderItIsTold(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 1)
 		c.set(func() {
 			c.node(1).script = func(string) error { return &session.NotLeaderError{Leader: 2, Address: c.node(2).address} }
@@ -219,7 +219,7 @@ func TestResumeAfterAMoveByReason(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.err.Error(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				s := mustOpen(t, cl, 30*time.Second)
 				n := c.node(1)
@@ -260,7 +260,7 @@ func TestResumeAfterAMoveByReason(t *testing.T) {
 // A resume whose outcome was never heard may take effect late, and take the session from the connection that serves it.
 // The Moved that tells so does not end the session: the client resumes again (M1).
 func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -287,7 +287,7 @@ func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 func TestPromisesAreSoundUnderFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 30).Draw(rt, "steps")
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c := newFakeCluster(t, 3)
 			c.promises = make(map[session.ID]time.Time)
 			cl := newTestClient(t, c, c.endpoints(1, 3))

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestO2RepeatedOpenIsOneSessionAndIsResumed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		var first *fakeNode
 		for i := range 2 {
@@ -42,7 +42,7 @@ func TestO2RepeatedOpenIsOneSessionAndIsResumed(t *testing.T) {
 
 // The repeat through the stream of the first open is resumed too: where the first one was attached is not known.
 func TestO2OpenWithAnUnknownOutcomeIsRepeatedAndResumed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		n, tries := c.node(1), 0
 		c.set(func() {
@@ -66,7 +66,7 @@ func TestOpenRefusedForGood(t *testing.T) {
 		&session.LimitError{Name: "sessions", Limit: "7"}, &session.FieldError{Field: "labels", Limit: "at most 32"}, session.ErrWrongCluster,
 	} {
 		t.Run(want.Error(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				for i := range 2 {
 					c.set(func() { c.node(i + 1).script = func(string) error { return want } })
@@ -84,7 +84,7 @@ func TestOpenRefusedForGood(t *testing.T) {
 func TestOpenWaitsForAPlaceAmongRequests(t *testing.T) {
 	for _, name := range []string{"requests_per_stream", "requests_to_leader"} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				n, tries := c.node(1), 0
 				c.set(func() {
@@ -105,7 +105,7 @@ func TestOpenWaitsForAPlaceAmongRequests(t *testing.T) {
 }
 
 func TestAbandonedOpenIsClosed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		n := c.node(1)
 		mustOpen(t, cl, 12*time.Second)
@@ -127,7 +127,7 @@ func TestAbandonedOpenIsClosed(t *testing.T) {
 }
 
 func TestAbandonedResumeIsNotKeptAlive(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		tok := mustOpen(t, cl, 12*time.Second).Token()
 		_ = cl.Close()
@@ -151,7 +151,7 @@ func TestAbandonedResumeIsNotKeptAlive(t *testing.T) {
 }
 
 func TestResumeByReason(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		if _, err := cl.Resume(t.Context(), s.Token()); !errors.Is(err, ErrHeld) {
@@ -179,7 +179,7 @@ func TestResumeByReason(t *testing.T) {
 }
 
 func TestManyOpensAreSentInAWindow(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		var wg sync.WaitGroup
 		for range 2 * requestWindow {
@@ -199,7 +199,7 @@ func TestManyOpensAreSentInAWindow(t *testing.T) {
 }
 
 func TestCloseAnswers(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		ctx := s.Context()
@@ -234,7 +234,7 @@ func TestCloseByReason(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.err.Error(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				s := mustOpen(t, cl, 12*time.Second)
 				n, tries := c.node(int(s.Owner())), 0
@@ -257,7 +257,7 @@ func TestCloseByReason(t *testing.T) {
 
 // A close that was refused for good leaves a session that the node serves and the client does not hold: it must not be kept alive.
 func TestSessionWhoseCloseWasRefusedIsNotKeptAlive(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		mustOpen(t, cl, 12*time.Second)
@@ -275,7 +275,7 @@ func TestSessionWhoseCloseWasRefusedIsNotKeptAlive(t *testing.T) {
 }
 
 func TestCloseWhoseAnswerWasLostSucceeds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		n := c.node(int(s.Owner()))
@@ -295,7 +295,7 @@ func TestCloseWhoseAnswerWasLostSucceeds(t *testing.T) {
 }
 
 func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s, other := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 		n := c.node(1)
@@ -324,7 +324,7 @@ func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 }
 
 func TestClientCloseAnswersAllWhoWait(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		tok := s.Token()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // idless has a node refuse opens as one does that has no ids.
@@ -34,7 +34,7 @@ func openFor(t *testing.T, cl *Client, d time.Duration, o SessionOptions) (*Sess
 
 // A local open that a read-only node cannot do is asked for once through each connection, and its error says what the node lacked (L2).
 func TestL2LocalOpenOfAReadOnlyNodeWithoutIDsIsParked(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		here := c.node(1)
 		here.isIn(session.ModeReadOnly, 10)
@@ -55,7 +55,7 @@ func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 		"global": {Timeout: 10 * time.Second}, "local": {Timeout: 10 * time.Second, Local: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newModalTrial(t, 1, nil)
 				here := c.node(1)
 				mustOpen(t, cl, time.Minute)
@@ -79,7 +79,7 @@ func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 // What waits at a read-only node that has lost that as well is asked for there again: it may hear of a leader before any node can be
 // connected to.
 func TestWhatWaitsGoesOnThroughANodeWithoutALeader(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
 		first := c.node(int(s.Owner()))
@@ -118,7 +118,7 @@ func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 	const many = requestWindow + 200
 	for name, granted := range map[string]int{"tried": 0, "in use": 3} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newModalTrial(t, 1, nil)
 				here := c.node(1)
 				for range many {
@@ -152,7 +152,7 @@ func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 // A local session whose home is away waits at a read-only node until a search finds its home again, also one that was asked for there
 // when the search ended.
 func TestALocalSessionThatIsJoinedAtAReadOnlyNodeIsFoundAtItsHome(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, first := newModalTrial(t, 2, nil)
 		s := mustOpenLocal(t, first, 10*time.Minute)
 		home, token := c.node(int(s.Owner())), s.Token()

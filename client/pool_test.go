@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func newTestPool(t *testing.T, c *fakeCluster, connections int) *Pool {
@@ -64,7 +64,7 @@ func spreadOf(p *Pool) (connections, sessions map[string]int) {
 // Ten thousand sessions over three connections: one on each node, a third of the sessions on each connection, and one
 // message on each connection in each touch interval.
 func TestTenThousandSessionsOverThreeConnections(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const sessions, timeout = 10_000, 40 * time.Second
 		c := newFakeCluster(t, 3)
 		p := newTestPool(t, c, 3)
@@ -96,7 +96,7 @@ func TestTenThousandSessionsOverThreeConnections(t *testing.T) {
 }
 
 func TestPoolSpreadsWhatALostNodeHad(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		p := newTestPool(t, c, 6)
 		held := fill(t, p, 600, 12*time.Second)
@@ -121,7 +121,7 @@ func TestPoolSpreadsWhatALostNodeHad(t *testing.T) {
 
 // Opens go where a connection is and fewest sessions are, also when some are closed.
 func TestPoolOpensThroughTheEmptiest(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		p := newTestPool(t, c, 3)
 		var first []*Session
@@ -160,7 +160,7 @@ func TestPoolOpensThroughTheEmptiest(t *testing.T) {
 }
 
 func TestPoolUpdatesServersAndCloses(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		p := newTestPool(t, c, 3)
 		held := fill(t, p, 30, 12*time.Second)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // place returns the address of the connection.
@@ -39,7 +39,7 @@ func (n *fakeNode) count(kind string) (count int) {
 
 // A local session is its node's own, read-only or not (L1): the rounds that look for a leader for the others leave it alone.
 func TestL1LocalSessionIsLeftAloneAtItsReadOnlyNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		g := mustOpen(t, cl, 60*time.Second)
 		s := mustOpenLocal(t, cl, 4*time.Second)
@@ -63,7 +63,7 @@ func TestL1LocalSessionIsLeftAloneAtItsReadOnlyNode(t *testing.T) {
 
 // A local session is resumed where the connection is when that is its node, and waits for another one when it is not.
 func TestL1LocalSessionIsResumedAtAReadOnlyNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		here := c.node(1)
 		token := mustOpenLocal(t, newTestClient(t, c, c.endpoints(1, 1)), time.Minute).Token()
@@ -83,7 +83,7 @@ func TestL1LocalSessionIsResumedAtAReadOnlyNode(t *testing.T) {
 
 // An open that waits for a leader moves no local session, and has the nodes asked with a back-off.
 func TestOpenThatWaitsLeavesLocalSessionsAlone(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpenLocal(t, cl, 10*time.Second)
 		here := c.node(int(s.Owner()))
@@ -116,7 +116,7 @@ func TestOpenThatWaitsLeavesLocalSessionsAlone(t *testing.T) {
 
 // A read-only node without ids is no place for a local open: another one is asked (L2).
 func TestL2LocalOpenThatAReadOnlyNodeCannotDoGoesOn(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		first := ""
 		for _, n := range c.all() {
@@ -153,7 +153,7 @@ func TestL2LocalOpenThatAReadOnlyNodeCannotDoGoesOn(t *testing.T) {
 
 // A server that was removed from the list is not come back to by a client that has nothing there.
 func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		for _, n := range c.all() {
 			n.becomes(session.ModeReadOnly)
@@ -186,7 +186,7 @@ func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
 // Nodes that take no writes are asked with one request, however many sessions wait, also by clients that do not stay at them.
 func TestReadOnlyNodesAreProbed(t *testing.T) {
 	for _, stay := range []bool{true, false} {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, cl := newModalTrial(t, 3, func(cfg *Config) { cfg.ReadOnly = stay })
 			var sessions [100]*Session
 			for i := range sessions {
@@ -221,7 +221,7 @@ func TestReadOnlyNodesAreProbed(t *testing.T) {
 
 // A node that puts the probe off takes writes: the others ask for their moments too.
 func TestProbeThatIsPutOffHasTheOthersAsk(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		a, b := mustOpen(t, cl, 40*time.Second), mustOpen(t, cl, 40*time.Second)
 		first := c.node(int(a.Owner()))
@@ -253,7 +253,7 @@ func TestProbeThatIsPutOffHasTheOthersAsk(t *testing.T) {
 
 // A read-only node that lags behind what the client has seen is not stayed at, although it says first that it is read-only.
 func TestN5ReadOnlyNodeThatLagsIsNotStayedAt(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
 		first := c.node(int(s.Owner()))
@@ -269,7 +269,7 @@ func TestN5ReadOnlyNodeThatLagsIsNotStayedAt(t *testing.T) {
 
 // Connected read-only is a connection to a read-only node: one that becomes worse than that right after it has served tells so.
 func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		a, b := mustOpen(t, cl, time.Minute), mustOpen(t, cl, time.Minute)
 		first := c.node(int(a.Owner()))
@@ -308,7 +308,7 @@ func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 
 // A read-only node that is read-only no more, and hears of no leader either, has its sessions told.
 func TestN5ReadOnlyNodeThatServesNoReadsAnyMore(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, time.Minute)
 		here := c.node(int(s.Owner()))
@@ -322,7 +322,7 @@ func TestN5ReadOnlyNodeThatServesNoReadsAnyMore(t *testing.T) {
 
 // A pool knows where a connection is that stays at a read-only node, and gives it no session while others take writes.
 func TestPoolKnowsConnectionsToReadOnlyNodes(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		c.node(1).isIn(session.ModeReadWrite, 10)
 		c.node(2).isIn(session.ModeReadWrite, 10)

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // barrier is what a callback blocks at once it is shut.
@@ -49,7 +49,7 @@ func TestAContextEndsOnTimeWhateverBlocksTheLoop(t *testing.T) {
 	}
 	for name, block := range blocks {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 2)
 				cfg := Config{Endpoints: c.endpoints(1, 1), Dial: c.dial}
 				g := newBarrier()
@@ -81,7 +81,7 @@ func TestAContextEndsOnTimeWhateverBlocksTheLoop(t *testing.T) {
 
 // A promise that is renewed in time ends nothing at the moment of the former one.
 func TestARenewedPromiseKeepsItsContext(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		ctx := s.Context()
@@ -96,7 +96,7 @@ func TestARenewedPromiseKeepsItsContext(t *testing.T) {
 // A promise may run out while the loop is busy with what renews it. The context has ended then, and the events say that there is a
 // new one.
 func TestALapseThatTheTimerSawFirstIsTold(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l, _, h := staged(t)
 		h.closing, h.timeout = nil, 10*time.Second
 		l.look()
@@ -119,7 +119,7 @@ func TestALapseThatTheTimerSawFirstIsTold(t *testing.T) {
 
 // Who looked at the clock before a suspension was noticed, and comes to the session after its promise was renewed, finds a good promise.
 func TestS5ALookFromBeforeASuspensionEndsNoLaterPromise(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := newPromise(t.Context(), func() {})
 		now := time.Now()
 		p.renew(now.Add(time.Second), 1)
@@ -132,7 +132,7 @@ func TestS5ALookFromBeforeASuspensionEndsNoLaterPromise(t *testing.T) {
 
 // After its end a session has no timer: nothing is left to go off in a process that opens and closes sessions for years.
 func TestAnEndedSessionHasNoTimer(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		if err := s.Close(t.Context()); err != nil {
@@ -148,7 +148,7 @@ func TestAnEndedSessionHasNoTimer(t *testing.T) {
 
 // S5: suspensions that are too short to be noticed one by one add up: what a promise may be too long by is one second in all.
 func TestS5ShortSuspensionsAddUp(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		var ahead time.Duration
 		add := func(d time.Duration) {

@@ -6,13 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // When every node that lives is full for longer than the promise, the client asks again while there is something to lose: each after half of
 // what is left of the promise, and not before. Those that it could not reach are tried meanwhile.
 func TestAResumeThatAllRefuseComesBackInTime(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
 		former := c.node(int(s.Owner()))
@@ -38,7 +38,7 @@ func TestAResumeThatAllRefuseComesBackInTime(t *testing.T) {
 
 // A node that wants to be asked much later keeps the client from no other one: the former node is asked as soon as it is back.
 func TestAResumeThatIsPutOffFindsTheNodeThatRecovers(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -59,7 +59,7 @@ func TestAResumeThatIsPutOffFindsTheNodeThatRecovers(t *testing.T) {
 
 // With one name for all nodes it is the node that is not asked before its moment, not the name.
 func TestANodeThatPutsOffIsKnownByItsAddress(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		cl := newClientWith(t, Config{
 			Endpoints: []string{"all:7400"}, Dial: c.dial,
@@ -89,7 +89,7 @@ func TestANodeThatPutsOffIsKnownByItsAddress(t *testing.T) {
 
 // A node that puts a client off again and again, with however short waits, does not keep it from the one that would serve.
 func TestANodeThatOnlyPutsOffIsLeft(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
 		former := c.node(int(s.Owner()))
@@ -120,7 +120,7 @@ func TestANodeThatOnlyPutsOffIsLeft(t *testing.T) {
 
 // A node that hears of no leader and puts off for longer than it is given is left at once.
 func TestANodeInJeopardyThatPutsOffIsLeft(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -136,7 +136,7 @@ func TestANodeInJeopardyThatPutsOffIsLeft(t *testing.T) {
 
 // A client whose node recovers while another one puts it off stays: an election is no herd of resumes.
 func TestAClientWhoseNodeRecoversStays(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 16*time.Second)
 		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -155,7 +155,7 @@ func TestAClientWhoseNodeRecoversStays(t *testing.T) {
 
 // A moment that leaves no time for another node is too late.
 func TestAResumeLeavesTimeForAnotherNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -170,7 +170,7 @@ func TestAResumeLeavesTimeForAnotherNode(t *testing.T) {
 
 // What a node has not answered yet may be granted: it is not left for the one session that it puts off.
 func TestANodeIsHeardOutBeforeItIsLeft(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 		former, other := c.node(int(a.Owner())), c.node(3-int(a.Owner()))

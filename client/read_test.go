@@ -12,7 +12,7 @@ import (
 	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/wire"
 )
 
@@ -23,7 +23,7 @@ func (n *fakeNode) isIn(mode session.Mode, index uint64) {
 
 // A read-only node answers only for want of one that hears of a leader, and the answer says so.
 func TestN3ReadOnlyNodesAnswerForWantOfABetterOne(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -67,7 +67,7 @@ func TestN3ReadOnlyNodesAnswerForWantOfABetterOne(t *testing.T) {
 // nothing; and it is asked at once if the sessions' connection is to it.
 func TestReadOnlyNodeAnswersWithinTheTimeOfTheCall(t *testing.T) {
 	for last := range 5 {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, cl := newModalTrial(t, 5, nil)
 			for _, n := range c.others(c.node(last + 1)) {
 				c.set(func() { n.hang = true })
@@ -89,7 +89,7 @@ func TestReadOnlyNodeAnswersWithinTheTimeOfTheCall(t *testing.T) {
 
 // A read begins at the node that the sessions' connection is to.
 func TestReadsBeginWhereTheConnectionIs(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 5, nil)
 		s := mustOpen(t, cl, 10*time.Minute)
 		for _, n := range c.others(c.node(int(s.Owner()))) {
@@ -106,7 +106,7 @@ func TestReadsBeginWhereTheConnectionIs(t *testing.T) {
 // The answer of the read-only node that has come furthest counts.
 func TestNewestReadOnlyAnswerCounts(t *testing.T) {
 	for furthest := range 3 {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, cl := newModalTrial(t, 3, nil)
 			for i, n := range c.all() {
 				n.isIn(session.ModeReadOnly, 10)
@@ -125,7 +125,7 @@ func TestNewestReadOnlyAnswerCounts(t *testing.T) {
 // A read-only node that answers at once does not take the place of a better one that answers half a second later, wherever that stands.
 func TestN3AReadWriteNodeIsWaitedFor(t *testing.T) {
 	for better := range 3 {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, cl := newModalTrial(t, 3, nil)
 			for i, n := range c.all() {
 				if i != better {
@@ -146,7 +146,7 @@ func TestN3AReadWriteNodeIsWaitedFor(t *testing.T) {
 }
 
 func TestReadsWithoutLeaveAreRefusedByReadOnlyNodes(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.ReadOnly = false })
 		for _, n := range c.all() {
 			n.isIn(session.ModeReadOnly, 10)
@@ -161,7 +161,7 @@ func TestReadsWithoutLeaveAreRefusedByReadOnlyNodes(t *testing.T) {
 
 // What a client has seen travels with resumes and reads: a node that is behind is passed over.
 func TestN4SeenIndexTravels(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, 40*time.Second)
 		if got := cl.SeenIndex(); got != 10 {
@@ -193,7 +193,7 @@ func TestN4SeenIndexTravels(t *testing.T) {
 
 // Every answer counts, refusals too.
 func TestN4RefusalsAreSeen(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		c.node(1).isIn(session.ModeReadWrite, 33)
 		if _, err := cl.Get(t.Context(), 77); !errors.Is(err, session.ErrExpired) || cl.SeenIndex() != 33 {
@@ -242,7 +242,7 @@ func TestN4LocalSessionsAreTheirNodesToShow(t *testing.T) {
 
 // The connections of a pool are one client: what one has seen, no other goes behind.
 func TestN4ConnectionsOfAPoolHaveSeenTheSame(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		c.node(1).isIn(session.ModeReadWrite, 44)
 		p, err := NewPool(Config{Endpoints: c.endpoints(1, 1), Dial: c.dial}, 2)
@@ -277,7 +277,7 @@ func TestN4ReadsNeverGoBack(t *testing.T) {
 	}), 1, 40)
 	rapid.Check(t, func(rt *rapid.T) {
 		plan := steps.Draw(rt, "steps")
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, cl := newModalTrial(t, 3, nil)
 			s := mustOpen(t, cl, 10*time.Minute)
 			var shown uint64

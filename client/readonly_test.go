@@ -12,7 +12,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // becomes has a node tell another mode, as a node does that notices it.
@@ -67,7 +67,7 @@ func wantPassages(t *testing.T, s *Session, state State, events ...string) {
 
 // A session is connected read-only while its node is, with the reason, and goes on there when the node hears of a leader again.
 func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, 12*time.Second)
 		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
@@ -112,7 +112,7 @@ func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 // The client stays at a read-only node for want of a better one, goes on looking in the background, and moves to the first
 // read-write node with its session.
 func TestN5MovesToAReadWriteNodeWithTheSession(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, 40*time.Second)
 		first := c.node(int(s.Owner()))
@@ -145,7 +145,7 @@ func TestN5MovesToAReadWriteNodeWithTheSession(t *testing.T) {
 
 // A read-only node that hears of a leader again is used at once, without a new connection.
 func TestN5ReadOnlyNodeThatIsReadWriteAgainIsUsedAtOnce(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
 		first := c.node(int(s.Owner()))
@@ -167,7 +167,7 @@ func TestN5ReadOnlyNodeThatIsReadWriteAgainIsUsedAtOnce(t *testing.T) {
 
 // What cannot be reached any more leaves the session connecting; its promise is apart from all of that.
 func TestPromiseRunsOutWhileConnectedReadOnly(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 12*time.Second)
 		first := c.node(int(s.Owner()))
@@ -196,7 +196,7 @@ func TestPromiseRunsOutWhileConnectedReadOnly(t *testing.T) {
 
 // The cluster may have ended the session while this client's side was cut off: the first read-write node says so.
 func TestSessionThatExpiredWhileConnectedReadOnly(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 12*time.Second)
 		first := c.node(int(s.Owner()))
@@ -214,7 +214,7 @@ func TestSessionThatExpiredWhileConnectedReadOnly(t *testing.T) {
 
 // A client that does not allow read-only nodes passes them over, as it does nodes without a leader.
 func TestReadOnlyNodesArePassedOverWithoutLeave(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.ReadOnly = false })
 		s := mustOpen(t, cl, 40*time.Second)
 		first := c.node(int(s.Owner()))
@@ -231,7 +231,7 @@ func TestReadOnlyNodesArePassedOverWithoutLeave(t *testing.T) {
 
 // No id before a read-write node has given one; the error says why there is none, and the first such node is found.
 func TestN2OpenWaitsForAReadWriteNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var heard []string
 		c, cl := newModalTrial(t, 3, func(cfg *Config) {
@@ -280,7 +280,7 @@ func TestN2OpenWaitsForAReadWriteNode(t *testing.T) {
 
 // An open that waits at a read-only node goes on there when it hears of a leader.
 func TestOpenGoesOnWhereTheNodeIsReadWriteAgain(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		c.node(1).becomes(session.ModeReadOnly)
 		time.AfterFunc(5*time.Second, func() {
@@ -296,7 +296,7 @@ func TestOpenGoesOnWhereTheNodeIsReadWriteAgain(t *testing.T) {
 
 // Local sessions are their node's own: they are opened, kept and resumed there whatever it is, and no other node is looked for (L1).
 func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		for _, n := range c.all() {
 			n.becomes(session.ModeReadOnly)
@@ -319,7 +319,7 @@ func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
 
 // Whatever the nodes are, every session is served again when one of them is read-write, and no promise is made up.
 func TestSessionsOfManyAtAReadOnlyNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		const many = 2*requestWindow + 10
 		sessions := make([]*Session, many)
@@ -355,7 +355,7 @@ func TestSessionsOfManyAtAReadOnlyNode(t *testing.T) {
 }
 
 func TestJeopardyThatIsToldAgainIsOneEvent(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		c.set(func() {

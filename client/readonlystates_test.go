@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A node that is tried and hears of no leader takes nothing from the read-only one that is stayed at meanwhile.
 func TestN5NodeWithoutALeaderThatIsTriedIsNoNews(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, time.Minute)
 		first := c.node(int(s.Owner()))
@@ -29,7 +29,7 @@ func TestN5NodeWithoutALeaderThatIsTriedIsNoNews(t *testing.T) {
 
 // What was under way when a node became read-only is done there, and the client neither takes that for more than it is nor stays for it.
 func TestN5GrantOfANodeThatHasBecomeReadOnly(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
 		first := c.node(int(s.Owner()))
@@ -51,7 +51,7 @@ func TestN5GrantOfANodeThatHasBecomeReadOnly(t *testing.T) {
 
 // Nodes that grant and are read-only, one after the other, are gone round with pauses.
 func TestNodesThatGrantAndAreReadOnlyAreNotGoneRoundInALoop(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
 		const most = 100
@@ -72,7 +72,7 @@ func TestNodesThatGrantAndAreReadOnlyAreNotGoneRoundInALoop(t *testing.T) {
 // An open asks the next node at once when the first turns out to be read-only.
 func TestOpenGoesOnAtOnceFromAReadOnlyNode(t *testing.T) {
 	for _, i := range []int{1, 2} { // one of them is asked first
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, cl := newModalTrial(t, 2, nil)
 			c.node(i).isIn(session.ModeReadOnly, 10)
 			mustOpen(t, cl, 10*time.Second)
@@ -85,7 +85,7 @@ func TestOpenGoesOnAtOnceFromAReadOnlyNode(t *testing.T) {
 
 // Jeopardy is over, and comes again, while messages of both wait to be sent: each tells what the node is by then.
 func TestJeopardyEndedThatIsToldLate(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		s := mustOpen(t, cl, time.Minute)
 		here := c.node(1)
@@ -100,7 +100,7 @@ func TestJeopardyEndedThatIsToldLate(t *testing.T) {
 // A node that is read-write again while another one is asked for its sessions leaves the decision to that: a move that may have taken
 // effect is not given up.
 func TestReadWriteAgainWhileAnotherNodeIsAsked(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
 		here := c.node(int(s.Owner()))

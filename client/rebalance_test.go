@@ -12,7 +12,7 @@ import (
 
 	"holdfast/client/internal/route"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // binomial fails if got is more than five standard deviations from what n draws of p are expected to give: one run of a
@@ -28,7 +28,7 @@ func binomial(t *testing.T, what string, got, n int, p float64) {
 
 // Whole clients move as planned, each served all the time.
 func TestUpdateServersMovesLiveClients(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const clients = 60
 		c := newFakeCluster(t, 5)
 		var held []*Session
@@ -87,7 +87,7 @@ func TestUpdateServersMovesLiveClients(t *testing.T) {
 
 // Servers that were added and do not serve make nobody worse off; removed ones are left when there is another one.
 func TestUpdateServersWithoutSuccess(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 4, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		for i := 2; i <= 4; i++ {

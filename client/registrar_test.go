@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // registrarTrial runs a registrar whose hook returns what answers says, then nil.
@@ -53,7 +53,7 @@ func startRegistrar(t *testing.T, c *fakeCluster, cl *Client, answers ...error) 
 }
 
 func TestExpiredSessionIsEstablishedAgainAndRegistered(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		x := startRegistrar(t, c, cl)
 		first := x.Session()
@@ -81,7 +81,7 @@ func TestExpiredSessionIsEstablishedAgainAndRegistered(t *testing.T) {
 }
 
 func TestHookThatFailsIsCalledAgain(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		failure := errors.New("no place to register")
 		x := startRegistrar(t, c, cl, failure, failure, failure, failure)
@@ -100,7 +100,7 @@ func TestHookThatFailsIsCalledAgain(t *testing.T) {
 
 // The session expires before it is registered: the hook gets the next one.
 func TestSessionThatExpiresUnregistered(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		failure := errors.New("not yet")
 		x := startRegistrar(t, c, cl, slices.Repeat([]error{failure}, 8)...)
@@ -136,7 +136,7 @@ func TestRegistrarEnds(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				x := startRegistrar(t, c, cl, tt.hook)
 				if tt.do != nil {
@@ -157,7 +157,7 @@ func TestRegistrarEnds(t *testing.T) {
 }
 
 func TestLimitOfTheClusterPasses(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		tries := 0
 		c.set(func() {
@@ -179,7 +179,7 @@ func TestLimitOfTheClusterPasses(t *testing.T) {
 
 // Without a registrar an expired session stays what it is: nothing is opened in its place.
 func TestNothingIsEstablishedSilently(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		c.expire(s.ID())

@@ -11,13 +11,13 @@ import (
 	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/wire"
 )
 
 // O2: what an open finds that repeats another one of the caller's is attached to the node that took the first. The client has to resume it.
 func TestTheCallersRepeatOfAnOpenIsResumed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, InFlight: FailInFlight})
 		here := c.node(int(mustOpen(t, cl, 10*time.Second).Owner()))
@@ -43,7 +43,7 @@ func TestTheCallersRepeatOfAnOpenIsResumed(t *testing.T) {
 
 // A client holds a session once: nobody would end a second one that is held under the same id.
 func TestOpenOfASessionThatIsHeld(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		o := SessionOptions{Timeout: 10 * time.Second, RequestID: session.RequestID{1}}
 		s, err := cl.Open(t.Context(), o)
@@ -202,7 +202,7 @@ func TestAnOpenThatIsGivenUpClosesNothingThatItsRepeatFinds(t *testing.T) {
 
 // An open that is refused for now at a node that is tried beside a read-only one waits there, on its connection, where it has its place.
 func TestAnOpenThatIsPutOffBesideAReadOnlyNodeKeepsItsPlace(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		c.node(1).becomes(session.ModeReadOnly)
 		busy, dials, turn := c.node(2), 0, time.Time{}

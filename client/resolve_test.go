@@ -12,12 +12,12 @@ import (
 
 	"holdfast/client/internal/route"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A name stands for all its addresses, asked for again in each round.
 func TestNamesAreResolvedInEachRound(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		alias := func(i int) string { return fmt.Sprintf("10.0.0.%d", i) }
 		for i := range 3 {
@@ -55,7 +55,7 @@ func TestNamesAreResolvedInEachRound(t *testing.T) {
 
 // A name that is not answered holds up nobody: the next server is tried after the hedge delay.
 func TestSlowNamesAreHedged(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		c.nodes["10.0.0.1:1"] = c.node(1)
 		cl, err := New(Config{Endpoints: []string{"slow:1", "none:1", "bad:1", "10.0.0.1:1"}, Dial: c.dial, Resolve: func(ctx context.Context, host string) ([]string, error) {
@@ -88,7 +88,7 @@ func TestSlowNamesAreHedged(t *testing.T) {
 
 // Without wishes requests in flight are repeated, which the tests of O2, M1 and Close show; who wants to know is told.
 func TestFailInFlight(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		cl, err := New(Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, InFlight: FailInFlight})
 		if err != nil {
@@ -147,7 +147,7 @@ func TestFailInFlight(t *testing.T) {
 
 // A list without names is gone through at once, however many names of the former one are being asked for.
 func TestServersAreUpdatedWhileNamesAreAskedFor(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		var names []string
 		for i := range 2 * route.MaxRacing {

@@ -14,7 +14,7 @@ import (
 
 	"holdfast/client/internal/route"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // full is what a node says whose budget of resumes is used up.
@@ -55,7 +55,7 @@ func (n *fakeNode) when(t *testing.T, kind string) (at []time.Duration) {
 
 // A node that is full names a moment within the promise: the client comes back to it then, and asks no other node meanwhile.
 func TestAResumeThatCanWaitComesBackWhenItWasAskedTo(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 16*time.Second)
 		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -81,7 +81,7 @@ func TestAResumeThatCanWaitComesBackWhenItWasAskedTo(t *testing.T) {
 
 // A moment that is after the end of the promise is too late: another node is tried at once.
 func TestAResumeThatCannotWaitGoesElsewhereAtOnce(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
 		former := c.node(int(s.Owner()))
@@ -125,7 +125,7 @@ func TestATouchThatIsPutOffIsNotLate(t *testing.T) {
 
 // Each of a client's sessions comes back at its own moment, not all at the last one.
 func TestEachResumeOfAClientComesBackAtItsOwnMoment(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const sessions = 40
 		c, cl := newTrial(t, 1, 1)
 		for range sessions {
@@ -152,7 +152,7 @@ func TestEachResumeOfAClientComesBackAtItsOwnMoment(t *testing.T) {
 
 // A client that the node serves stays with it, however long some of its sessions are to wait.
 func TestAClientThatIsServedStays(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 		former, other := c.node(int(a.Owner())), c.node(3-int(a.Owner()))
@@ -174,7 +174,7 @@ func TestAClientThatIsServedStays(t *testing.T) {
 
 // A touch that a full node refuses is sent again when the node says.
 func TestATouchThatIsRefusedComesBackWhenItWasAskedTo(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		n, touches := c.node(1), 0
@@ -227,7 +227,7 @@ func TestPrincipalIsSent(t *testing.T) {
 	if _, err := New(Config{Endpoints: []string{"a:1"}, Principal: " "}); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("New: got %v, want a field error", err)
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		cl, err := New(Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, Principal: "team a"})
 		if err != nil {

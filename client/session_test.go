@@ -10,7 +10,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func wantStrings(t *testing.T, got []string, want ...string) {
@@ -50,7 +50,7 @@ func kinds(s *Session) []string {
 }
 
 func TestTouchesEveryQuarterOfTheTimeout(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		wantSafe(t, c, s, promised(12*time.Second))
@@ -64,7 +64,7 @@ func TestTouchesEveryQuarterOfTheTimeout(t *testing.T) {
 }
 
 func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		n := c.node(1)
@@ -92,7 +92,7 @@ func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
 }
 
 func TestContextEndsWithThePromiseToTheNanosecond(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		ctx := s.Context()
@@ -133,7 +133,7 @@ func TestContextEndsWithThePromiseToTheNanosecond(t *testing.T) {
 }
 
 func TestContextCarriesValuesButNotTheEndOfTheCall(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		type key struct{}
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
@@ -152,7 +152,7 @@ func TestContextCarriesValuesButNotTheEndOfTheCall(t *testing.T) {
 }
 
 func TestOpenWithoutAPromiseHasNoContext(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		other := mustOpen(t, cl, 10*time.Second)
 		tok := other.Token()
@@ -180,7 +180,7 @@ func TestOpenWithoutAPromiseHasNoContext(t *testing.T) {
 }
 
 func TestS5SuspensionDropsPromisesAndTouchesAtOnce(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		var ahead time.Duration
 		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
@@ -209,7 +209,7 @@ func TestS5SuspensionDropsPromisesAndTouchesAtOnce(t *testing.T) {
 }
 
 func TestS5AnswerFromBeforeASuspensionPromisesNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		var ahead time.Duration
 		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
@@ -227,7 +227,7 @@ func TestS5AnswerFromBeforeASuspensionPromisesNothing(t *testing.T) {
 }
 
 func TestDifferentTimeoutsAreTouchedByID(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		short, long := mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 30*time.Second)
 		c.node(1).record()
@@ -253,7 +253,7 @@ func TestTouchFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.err.Error(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				s, other := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 				c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): tt.err} })
@@ -279,7 +279,7 @@ func TestTouchFailures(t *testing.T) {
 }
 
 func TestGoneEndsTheSessionWithItsCertificate(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		ctx := s.Context()
@@ -299,7 +299,7 @@ func TestGoneEndsTheSessionWithItsCertificate(t *testing.T) {
 }
 
 func TestMovedEndsTheSession(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 10*time.Second)
 		thief, err := New(Config{Endpoints: c.endpoints(2, 2), Dial: c.dial})
@@ -323,7 +323,7 @@ func TestMovedEndsTheSession(t *testing.T) {
 }
 
 func TestEventsDropTheOldest(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Hour)
 		for range 50 {

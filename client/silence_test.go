@@ -9,13 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A node that falls silent right after an answer is left a third of the timeout after the sending of what it answered, to the
 // nanosecond; and then two others that do not answer either can be tried before the session can expire.
 func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const timeout = 12 * time.Second
 		c, cl := newTrial(t, 4, 4)
 		s := mustOpen(t, cl, timeout)
@@ -83,7 +83,7 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 		{900 * time.Millisecond, 30 * time.Second, 900 * time.Millisecond, 3 * time.Second},
 	} {
 		t.Run(tt.timeout.String(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 4)
 				cl, err := New(Config{Endpoints: c.endpoints(1, 4), Dial: c.dial, HedgeDelay: tt.configured})
 				if err != nil {
@@ -127,7 +127,7 @@ func underWay(c *fakeCluster, cl *Client) <-chan *fakeNode {
 
 // The first connection that is up is used, those that race it are closed, and are tried again when it does not serve.
 func TestRaceIsWonByTheFirstThatConnects(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		c.set(func() { // the third is soonest, and is no good
 			c.node(1).delay, c.node(2).delay = 2*time.Second, 2*time.Second

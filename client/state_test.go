@@ -11,7 +11,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // Each state at each trigger, written out: the table is made from rules, this is not.
@@ -73,7 +73,7 @@ func passages(s *Session) []string {
 }
 
 func TestStatesOfASession(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		want := func(state State, events ...string) {
@@ -118,7 +118,7 @@ func TestStatesOfASession(t *testing.T) {
 func TestStatesAtTheEnd(t *testing.T) {
 	for want, refusal := range map[State]error{StateAuthFailed: session.ErrBadCredential, StateClosed: session.ErrMoved, StateExpired: session.ErrExpired} {
 		t.Run(want.String(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				s := mustOpen(t, cl, 12*time.Second)
 				c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): refusal} })
@@ -134,7 +134,7 @@ func TestStatesAtTheEnd(t *testing.T) {
 
 // When the connection that a client has just moved to is lost, so is what was not resumed there yet.
 func TestSessionsOfAnUnfinishedMoveAreDisconnected(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		first, second := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 		here, other := c.node(int(first.Owner())), c.node(3-int(first.Owner()))
@@ -165,7 +165,7 @@ func TestSessionsOfAnUnfinishedMoveAreDisconnected(t *testing.T) {
 
 // Whoever asks for events late gets those from the beginning, and the last one of all.
 func TestEventsAreThereForALateReader(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Hour)
 		for range 100 {

@@ -9,13 +9,13 @@ import (
 	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A session that a client takes hold of during a move, and that the node that is tried puts off, is asked for at the former node when that
 // recovers and the move ends there.
 func TestWhatIsJoinedDuringAMoveIsJoinedWhereItEnds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s, token := mustOpen(t, cl, time.Minute), mustOpen(t, newTestClient(t, c, c.endpoints(1, 2)), time.Minute).Token()
 		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
@@ -49,7 +49,7 @@ func TestWhatIsJoinedDuringAMoveIsJoinedWhereItEnds(t *testing.T) {
 
 // A node that recovers while another one is tried is not left because that one serves nobody: its local sessions would end for nothing.
 func TestANodeThatHasRecoveredIsNotLeftWhenTheOneTriedFails(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s, local := mustOpen(t, cl, 20*time.Second), mustOpenLocal(t, cl, 20*time.Second)
 		here := c.node(int(s.Owner()))

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // elsewhereUnheard has cl, whose sessions n1 serves, ask n2 for them and hear nothing, and stay at n1.
@@ -29,7 +29,7 @@ func elsewhereUnheard(t *testing.T, c *fakeCluster) {
 func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, time.Hour} {
 		t.Run(after.String(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 3)
 				s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
 				elsewhereUnheard(t, c)
@@ -52,7 +52,7 @@ func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 
 // M1: the client's own resume that takes effect late is known by its instance, and the session goes on.
 func TestM1AnOwnResumeThatTakesEffectLateIsNoThief(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		cl := newTestClient(t, c, c.endpoints(1, 1))
 		s := mustOpen(t, cl, 12*time.Second)
@@ -67,7 +67,7 @@ func TestM1AnOwnResumeThatTakesEffectLateIsNoThief(t *testing.T) {
 // An old token takes a session over from whoever holds it: the refusal names the present attachment, and the client
 // names that.
 func TestM1ATakeOverNamesWhatItIsTold(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
 		old := s.Token()
@@ -93,7 +93,7 @@ func TestM1ATakeOverNamesWhatItIsTold(t *testing.T) {
 // A token of the time when the session was local names nothing once another process has resumed it and it has become
 // global: the refusal tells the attachment of the log.
 func TestM1ATakeOverOfWhatHasBecomeGlobal(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		s := mustOpenLocal(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
 		old := s.Token()
@@ -125,7 +125,7 @@ func TestM1ATakeOverThatIsGivenUpClosesNothing(t *testing.T) {
 
 // Two that take a session from each other again and again come to an end.
 func TestM1ATakeOverIsRepeatedSoOften(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		now := session.Session{Attachment: 100, Instance: 9}
 		c.set(func() {
@@ -150,7 +150,7 @@ func TestM1ATakeOverIsRepeatedSoOften(t *testing.T) {
 
 // A client that lost its connection and was taken over from meanwhile takes nothing back by itself.
 func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 2)), 12*time.Second)
 		owner := c.node(int(s.Owner()))
@@ -172,7 +172,7 @@ func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
 // A node that says that a session has moved, and that nobody has resumed it, is asked for it once: the log knows. One that
 // goes on saying so is believed.
 func TestM1MovedToNobody(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		said := 0
@@ -191,7 +191,7 @@ func TestM1MovedToNobody(t *testing.T) {
 
 // A node that has taken a touch since is asked again: what it said before was true then.
 func TestM1MovedToNobodyAgain(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		nobody := session.MovedTo(session.Session{Attachment: 9})
@@ -224,7 +224,7 @@ func TestM1MovedByANodeThatDoesNotTell(t *testing.T) {
 		{"nothing asked for", false, false, 0}, {"a resume heard", true, false, 1}, {"a resume unheard", false, true, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 2)
 				s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
 				if tt.unheard {

@@ -12,7 +12,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/wire"
 )
 
@@ -147,7 +147,7 @@ func (n *fakeNode) ListMembers(context.Context, *holdfastv1.ListMembersRequest) 
 }
 
 func TestGet(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 10*time.Second)
 		f, err := cl.Get(t.Context(), s.ID())
@@ -172,7 +172,7 @@ func TestUnaryCallsGoOnToAnotherNode(t *testing.T) {
 		"no leader": func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return session.ErrNoLeader } }) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				sick(c.node(1))
 				for range 2 {
@@ -193,7 +193,7 @@ func TestUnaryCallsGoOnToAnotherNode(t *testing.T) {
 }
 
 func TestUnaryCallsEndWithTheContext(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		c.node(1).down()
 		c.node(2).down()
@@ -214,7 +214,7 @@ func TestUnaryCallsEndWithTheContext(t *testing.T) {
 }
 
 func TestListAndStatus(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		page, err := cl.List(t.Context(), ListOptions{Owner: 1, PageToken: "a"})
@@ -232,7 +232,7 @@ func TestListAndStatus(t *testing.T) {
 }
 
 func TestTouchAsksTheOwner(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 1)
 		here := mustOpen(t, cl, 10*time.Second)
 		far := newTestClient(t, c, c.endpoints(3, 3)) // an endpoint that cl does not know
@@ -256,7 +256,7 @@ func TestTouchAsksTheOwner(t *testing.T) {
 }
 
 func TestCloseTokenThatIsRepeatedSucceeds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 10*time.Second)
 		tok := s.Token()
@@ -302,7 +302,7 @@ func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 	} {
 		for _, leads := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, by node %d", name, leads), func(t *testing.T) {
-				bubbles.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					c, holder := newTrial(t, 2, 2)
 					token := mustOpen(t, holder, time.Hour).Token()
 					c.set(func() {
@@ -327,7 +327,7 @@ func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 
 // A touch whose answer comes after a suspension promises nothing: the monotonic clock stood (S5).
 func TestS5UnaryTouchOverASuspension(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		token := mustOpen(t, cl, 10*time.Second).Token()
 		other := newTestClient(t, c, c.endpoints(1, 1))

@@ -12,12 +12,12 @@ import (
 	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/wire"
 )
 
 func TestUpgrade(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
 		was, home := s.Token(), c.node(int(s.Owner()))
@@ -51,7 +51,7 @@ func TestUpgrade(t *testing.T) {
 }
 
 func TestARefusedUpgradeLeavesTheSessionAlone(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		c.set(func() { c.upgradeOff = true })
 		s := mustOpenLocal(t, cl, 12*time.Second)
@@ -71,7 +71,7 @@ func TestUpgradeIsRepeatedUntilItIsKnown(t *testing.T) {
 		"no leader": session.ErrNoLeader, "outcome unknown": session.ErrOutcomeUnknown, "stopping": session.ErrStopping,
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 3, 3)
 				s := mustOpenLocal(t, cl, 12*time.Second)
 				home := c.node(int(s.Owner()))
@@ -100,7 +100,7 @@ func TestALostAnswerToAnUpgrade(t *testing.T) {
 		"node is dead":    func(n *fakeNode) { n.restart(); n.down() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 3, 3)
 				s := mustOpenLocal(t, cl, 12*time.Second)
 				home := c.node(int(s.Owner()))
@@ -134,7 +134,7 @@ func TestALostAnswerToAnUpgrade(t *testing.T) {
 }
 
 func TestUpgradeGoesOnAfterAReconnection(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
 		home := c.node(int(s.Owner()))
@@ -155,7 +155,7 @@ func TestUpgradeGoesOnAfterAReconnection(t *testing.T) {
 }
 
 func TestCallsByALocalTokenFindItsNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		a, b := mustOpenLocal(t, cl, 30*time.Second), mustOpenLocal(t, cl, 30*time.Second)
 		home := a.Owner()
@@ -190,7 +190,7 @@ func TestCallsByALocalTokenFindItsNode(t *testing.T) {
 
 // L7: a global session is answered as it is, whichever nodes a tool knows and in whichever order it asks them.
 func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		holder := newTestClient(t, c, c.endpoints(2, 2))
 		token := mustOpen(t, holder, 30*time.Second).Token()
@@ -237,7 +237,7 @@ func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 // TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere: as it may be global, other nodes are asked too; and when they
 // say that it is not, it is looked for at its own again.
 func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
 		home := c.node(int(s.Owner()))
@@ -318,7 +318,7 @@ func TestALateGrantOfTheLocalSession(t *testing.T) {
 
 // A request that was sent and not answered may have taken effect.
 func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		refused, unanswered := mustOpenLocal(t, cl, time.Minute).Token(), mustOpenLocal(t, cl, time.Minute).Token()
 		global := mustOpen(t, cl, time.Minute).Token()

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // fakeRaft takes entries, and answers each when and how the test says.
@@ -168,9 +168,9 @@ func marksOf(f *fakeFuture) []uint64 {
 	return marks
 }
 
-func bubble(t *testing.T, cfg ProposerConfig, f func(b *bench)) {
+func inBubble(t *testing.T, cfg ProposerConfig, f func(b *bench)) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := startProposer(t, cfg)
 		defer b.close(t)
 		f(b)

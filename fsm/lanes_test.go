@@ -70,7 +70,7 @@ func counted(f *fakeFuture) map[string]int {
 
 // With more opens waiting than the queue takes, what ends and moves sessions is taken, and is all in the next entry.
 func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
-	bubble(t, ProposerConfig{}, func(b *bench) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
 		const opens = 20_000
 		refused := b.flood(opens)
@@ -120,7 +120,7 @@ func TestEntriesAreFullOfWhateverWaits(t *testing.T) {
 		"moves": func(i int) session.Command { return moving(i + 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, ProposerConfig{MaxCommands: 16}, func(b *bench) {
+			inBubble(t, ProposerConfig{MaxCommands: 16}, func(b *bench) {
 				for i := range 33 {
 					b.propose(b.t.Context(), command(i))
 				}
@@ -138,7 +138,7 @@ func TestEntriesAreFullOfWhateverWaits(t *testing.T) {
 
 // However many moves wait, an eighth of each entry's bytes is for opens that wait too.
 func TestOpensAreNotStarved(t *testing.T) {
-	bubble(t, ProposerConfig{MaxCommands: 64}, func(b *bench) {
+	inBubble(t, ProposerConfig{MaxCommands: 64}, func(b *bench) {
 		t := b.t
 		b.propose(t.Context(), marked(0))
 		for i := range 1000 {
@@ -171,7 +171,7 @@ func TestOpensAreNotStarved(t *testing.T) {
 
 // One command an entry: the share of opens is of the entries then.
 func TestOpensAreNotStarvedByEntriesOfOne(t *testing.T) {
-	bubble(t, ProposerConfig{MaxCommands: 1}, func(b *bench) {
+	inBubble(t, ProposerConfig{MaxCommands: 1}, func(b *bench) {
 		t := b.t
 		b.propose(t.Context(), marked(0))
 		for i := range 30 {
@@ -192,7 +192,7 @@ func TestOpensAreNotStarvedByEntriesOfOne(t *testing.T) {
 // Closes and moves of one session keep the order in which they came: a resume that came first is not overtaken by an
 // expiry.
 func TestClosesAndMovesKeepTheirOrder(t *testing.T) {
-	bubble(t, ProposerConfig{}, func(b *bench) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
 		b.propose(b.t.Context(), marked(0))
 		b.propose(b.t.Context(), openNumber(1))
 		b.propose(b.t.Context(), moving(1))
@@ -227,7 +227,7 @@ func TestEachKindHasABoundOfItsOwn(t *testing.T) {
 		}},
 		{"leader_commands_in_flight", []session.Command{marked(1), closes(session.CauseExpired, 1), marked(2)}},
 	}
-	bubble(t, ProposerConfig{MaxProposals: 2}, func(b *bench) {
+	inBubble(t, ProposerConfig{MaxProposals: 2}, func(b *bench) {
 		t := b.t
 		for _, k := range kinds {
 			for i, c := range k.commands {
@@ -253,7 +253,7 @@ func TestEachKindHasABoundOfItsOwn(t *testing.T) {
 // its callers, and the term's first command comes behind the one entry that cannot be taken back, however late that is
 // answered.
 func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
-	bubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
+	inBubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
 		t := b.t
 		sent := b.propose(t.Context(), closes(session.CauseExpired, 1))
 		former := []<-chan outcome{
@@ -296,7 +296,7 @@ func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
 
 // Who waits in either lane is told when the log does not move.
 func TestDeadlinesOfBothLanes(t *testing.T) {
-	bubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
+	inBubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
 		t := b.t
 		b.propose(t.Context(), marked(0))
 		time.Sleep(100 * time.Millisecond)

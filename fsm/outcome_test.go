@@ -31,7 +31,7 @@ func TestE4RaftErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.raft.Error(), func(t *testing.T) {
-			bubble(t, ProposerConfig{}, func(b *bench) {
+			inBubble(t, ProposerConfig{}, func(b *bench) {
 				t := b.t
 				done := b.propose(t.Context(), marked(1))
 				b.raft.entry(0).fail(test.raft)
@@ -57,7 +57,7 @@ func TestE4OddResponsesAreUnknownOutcomes(t *testing.T) {
 		"halted": errors.New("halted"), "nothing": nil, "too few": []session.Result{}, "too many": make([]session.Result, 2),
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, ProposerConfig{}, func(b *bench) {
+			inBubble(t, ProposerConfig{}, func(b *bench) {
 				t := b.t
 				done := b.propose(t.Context(), marked(1))
 				f := b.raft.entry(0)
@@ -73,7 +73,7 @@ func TestE4OddResponsesAreUnknownOutcomes(t *testing.T) {
 
 // Raft's own timeout covers only its queue: a future may stay unanswered for ever.
 func TestDeadlineOfAnEntry(t *testing.T) {
-	bubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
+	inBubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
 		t := b.t
 		start := time.Now()
 		first := b.propose(t.Context(), marked(1))
@@ -116,7 +116,7 @@ func TestDeadlineOfAnEntry(t *testing.T) {
 
 // Each entry has the whole timeout, however long its commands waited before.
 func TestDeadlineCountsFromTheSending(t *testing.T) {
-	bubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
+	inBubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
 		t := b.t
 		b.propose(t.Context(), marked(1))
 		second := b.propose(t.Context(), marked(2))
@@ -132,7 +132,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 }
 
 func TestCallerLeavesTheQueue(t *testing.T) {
-	bubble(t, ProposerConfig{}, func(b *bench) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
 		ctx, cancel := context.WithCancel(t.Context())
 		first := b.propose(ctx, marked(1))
@@ -163,7 +163,7 @@ func TestCallerLeavesTheQueue(t *testing.T) {
 }
 
 func TestUnknownOutcomesAreCountedOnce(t *testing.T) {
-	bubble(t, ProposerConfig{}, func(b *bench) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
 		ctx, cancel := context.WithCancel(t.Context())
 		left, stayed := b.propose(ctx, marked(1)), b.propose(t.Context(), marked(2))

@@ -12,11 +12,11 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestProposeAnswersWithTheResult(t *testing.T) {
-	bubble(t, ProposerConfig{}, func(b *bench) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
 		done := b.propose(t.Context(), marked(7))
 		b.raft.entry(0).apply()
@@ -28,7 +28,7 @@ func TestProposeAnswersWithTheResult(t *testing.T) {
 
 // A refusal of the state machine is a result, not an error: the command was applied.
 func TestProposePassesOnTheStateMachinesRefusal(t *testing.T) {
-	bubble(t, ProposerConfig{}, func(b *bench) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
 		done := b.propose(t.Context(), marked(7))
 		f := b.raft.entry(0)
@@ -41,7 +41,7 @@ func TestProposePassesOnTheStateMachinesRefusal(t *testing.T) {
 }
 
 func TestGroupCommit(t *testing.T) {
-	bubble(t, ProposerConfig{}, func(b *bench) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
 		all := []<-chan outcome{b.propose(t.Context(), marked(0))}
 		for i := 1; i < 5; i++ {
@@ -78,7 +78,7 @@ func TestEntryIsBounded(t *testing.T) {
 	}
 	for name, cfg := range tests {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, cfg, func(b *bench) {
+			inBubble(t, cfg, func(b *bench) {
 				t := b.t
 				for i := 1; i <= 8; i++ {
 					b.propose(t.Context(), marked(i))
@@ -98,7 +98,7 @@ func TestEntryIsBounded(t *testing.T) {
 }
 
 func TestCommandLargerThanAnEntryTravelsAlone(t *testing.T) {
-	bubble(t, ProposerConfig{MaxBytes: 1}, func(b *bench) {
+	inBubble(t, ProposerConfig{MaxBytes: 1}, func(b *bench) {
 		t := b.t
 		for i := 1; i <= 3; i++ {
 			done := b.propose(t.Context(), marked(i))
@@ -111,7 +111,7 @@ func TestCommandLargerThanAnEntryTravelsAlone(t *testing.T) {
 }
 
 func TestProposalsAreBounded(t *testing.T) {
-	bubble(t, ProposerConfig{MaxProposals: 3}, func(b *bench) {
+	inBubble(t, ProposerConfig{MaxProposals: 3}, func(b *bench) {
 		t := b.t
 		ctx, cancel := context.WithCancel(t.Context())
 		sent := b.propose(t.Context(), marked(1))
@@ -135,7 +135,7 @@ func TestProposalsAreBounded(t *testing.T) {
 }
 
 func TestProposeRefusesWhatIsOutOfRange(t *testing.T) {
-	bubble(t, ProposerConfig{}, func(b *bench) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
 		o := <-b.propose(t.Context(), session.MoveSession{ID: 1, NewOwner: 255, Attempt: 1})
 		var field *session.FieldError
@@ -149,7 +149,7 @@ func TestProposeRefusesWhatIsOutOfRange(t *testing.T) {
 }
 
 func TestStopAnswersEverybody(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := startProposer(t, ProposerConfig{})
 		sent, queued := b.propose(t.Context(), marked(1)), b.propose(t.Context(), marked(2))
 		b.stop()
@@ -169,7 +169,7 @@ func TestStopAnswersEverybody(t *testing.T) {
 }
 
 func TestStopWaitsNoLongerThanTheDeadline(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := startProposer(t, ProposerConfig{Timeout: time.Second})
 		sent := b.propose(t.Context(), marked(1))
 		b.stop()
@@ -186,7 +186,7 @@ func TestStopWaitsNoLongerThanTheDeadline(t *testing.T) {
 
 // A real State behind the Proposer: what its callers get is what each of their commands did.
 func TestProposerOnAState(t *testing.T) {
-	bubble(t, ProposerConfig{}, func(b *bench) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
 		r := newReplica()
 		b.raft.answer = func(f *fakeFuture) {

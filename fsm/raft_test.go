@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // server is a Raft server of one, with a State and a Proposer, whose stores outlive it.
@@ -76,7 +76,7 @@ func (s *server) awaitCommit(t *testing.T) {
 
 // Raft itself over a State: its terms and indices, its no-ops and configurations, its snapshots and its restart.
 func TestOnRaft(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		in := stores{logs: raft.NewInmemStore(), snapshots: raft.NewInmemSnapshotStore()}
 		s := startServer(t, in)
 		if _, err := s.proposer.Propose(t.Context(), session.Configure{}); !errors.Is(err, session.ErrNotLeader) {

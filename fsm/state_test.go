@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // recorder is an Observer that writes down what it is told, and runs a hook meanwhile.
@@ -101,7 +101,7 @@ func (changeKeeper) Restored() {}
 
 // What an observer does on hearing of an entry is done before anybody can see that the entry was applied (M3, T1).
 func TestObserversRunBeforeTheIndexShows(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newReplica()
 		first := r.open(t, opening(1))
 		o := observe(r)
@@ -142,7 +142,7 @@ func TestObserversRunBeforeTheIndexShows(t *testing.T) {
 }
 
 func TestWaitApplied(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newReplica()
 		r.open(t, opening(1))
 		if err := r.WaitApplied(t.Context(), 1); err != nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // clocked runs a leader of one node whose wall clock shows at, and asks it for a session and for a block of ids with the time ms;
 // it returns the times that were proposed, none for what was refused, and the refusals.
 func clocked(t *testing.T, at time.Time, ms uint64) (proposedMS []uint64, refused []error) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(at))
 		w := newWorld(t, voters(1))
 		defer w.run()()

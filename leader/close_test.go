@@ -34,7 +34,7 @@ func (w *world) blocked() (release func(err error)) {
 // E3: popped and marked is one step: while the close is under way the session is not proposed again and touches of it are
 // not taken; entries hold at most 1,024 sessions, each with its attachment, under the tracker's term.
 func TestE3Entries(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		const n = 3000
 		want := make(map[session.ID]uint64)
 		for i := range session.ID(n) {
@@ -121,7 +121,7 @@ func TestE4Refused(t *testing.T) {
 
 // E4: a mark is taken back when the state machine left the session alone.
 func TestE4LeftAlone(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
 		first := true
 		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
@@ -143,7 +143,7 @@ func TestE4LeftAlone(t *testing.T) {
 
 // E4: while the outcome is unknown the mark stays; the log decides, hours later if need be.
 func TestE4Unknown(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		s := w.has(5, 1)
 		moved := w.has(6, 1)
 		release := w.blocked()
@@ -174,7 +174,7 @@ func TestE4Unknown(t *testing.T) {
 
 // E4: the refusal of a close under a former attachment does not take back the mark of a later one.
 func TestE4FormerAttachment(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
 		first, second := make(chan struct{}), make(chan struct{})
 		calls := []chan struct{}{first, second}
@@ -206,7 +206,7 @@ func TestE4FormerAttachment(t *testing.T) {
 
 // E5: until the log has decided, a client hears CLOSING, and then that its session has ended.
 func TestE5OnlyTheLogSays(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		s := w.has(5, 1)
 		release := w.blocked()
 		m := w.join(1, prompt)

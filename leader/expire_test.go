@@ -11,7 +11,7 @@ import (
 // trio runs a leader of three voters with prompt relays on 1 and 2; node 3 is the test's.
 func trio(t *testing.T, test func(w *world)) {
 	t.Helper()
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.join(1, prompt)
 		w.join(2, prompt)
 		test(w)
@@ -21,7 +21,7 @@ func trio(t *testing.T, test func(w *world)) {
 // late is trio with relays that take 1 ms to answer, so that every heartbeat of a round is sent before it is good.
 func late(t *testing.T, test func(w *world)) {
 	t.Helper()
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		for _, n := range []session.Node{1, 2} {
 			w.follow(&member{w: w, hello: session.Hello{Node: n, Stream: 1}, reply: prompt, delay: ms})
 		}
@@ -82,7 +82,7 @@ func TestE1Vouch(t *testing.T) {
 // E1, I8: an owner that can vouch since 1 s gives its sessions a full timeout from then, on the accountable clock. The clock stands
 // from 2.5 s to 3.3 s, for no round is good; how long the owner says afterwards that it can vouch takes that credit from nobody.
 func TestE1VouchKeepsCredit(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(5, 3)
 		w.join(1, prompt)
 		mute := func() bool { return w.now() > 1600*ms && w.now() < 3300*ms }
@@ -216,7 +216,7 @@ func TestE1NeverSeen(t *testing.T) {
 
 // M6: a removed member's sessions follow the rule for lost owners.
 func TestM6RemovedMember(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(5, 3)
 		w.join(1, prompt)
 		w.join(2, prompt)
@@ -281,7 +281,7 @@ func TestE2SilentWord(t *testing.T) {
 
 // E2: a due session needs a good round that began at or after its due time; a lost owner does not change that.
 func TestE2NoGoodRound(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(5, 3)
 		w.view.mu.Lock()
 		s := w.view.sessions[5]

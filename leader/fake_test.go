@@ -12,7 +12,7 @@ import (
 
 	"holdfast/leader"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 const (
@@ -241,10 +241,10 @@ func voters(nodes ...session.Node) []session.Member {
 	return all
 }
 
-// bubble runs test in a bubble with a tracker on node 1 that is not running yet.
-func bubble(t *testing.T, members []session.Member, test func(w *world)) {
+// inBubble runs test in a bubble with a tracker on node 1 that is not running yet.
+func inBubble(t *testing.T, members []session.Member, test func(w *world)) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) { test(newWorld(t, members)) })
+	bubble.Test(t, func(t *testing.T) { test(newWorld(t, members)) })
 }
 
 func newWorld(t *testing.T, members []session.Member) *world {

@@ -31,7 +31,7 @@ func (s *slowly) Ascend(_ session.ID, yield func(session.Session) bool) {
 // filling runs a leader whose queue is not filled before the test calls fill.
 func filling(t *testing.T, ids []session.ID, test func(w *world, m *member, fill func())) {
 	t.Helper()
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		m := w.join(1, nil)
 		frozen := &slowly{step: make(chan struct{})}
 		for _, id := range ids {

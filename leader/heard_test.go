@@ -11,7 +11,7 @@ import (
 // TestHeard: the hook is told when the last chunk of an answer has been taken in, with the moment at which the heartbeat
 // was sent that it answers.
 func TestHeard(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		type heard struct{ at, sent time.Duration }
 		got := make(chan heard, 10)
 		w.tracker = leader.New(leader.Config{

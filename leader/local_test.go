@@ -33,7 +33,7 @@ func TestL5TokensOfLocalSessions(t *testing.T) {
 // M5: that a session is not global says only who still leads after he looked: the attachment of a local token does not tell
 // how far a node should have come.
 func TestM5OfTokensOfLocalSessions(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		const mine session.ID = 6
 		tok := session.Token{ID: mine, Credential: credential(mine), Attachment: 1 << 40, Local: true}
 		var rounds []uint64 // good when the session was looked up

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // rules is the protocol written down naively: everything that happened is kept, and what follows is worked out from it
@@ -239,7 +239,7 @@ func (r *rules) look(t *rapid.T) {
 // TestTrackerModel does random things to a tracker and holds what it does against the rules: nobody ends early or late,
 // nothing is confirmed or good too soon, the clock counts what it may.
 func TestTrackerModel(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		// A bubble has no deadline to ask a *testing.T for.
 		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { tryModel(t, rt) })
 	})

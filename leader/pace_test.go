@@ -10,7 +10,7 @@ import (
 // R1: rounds begin eight times within the timeout of every session, whatever the leader's own interval is: for
 // one of a former leader, and for one that comes later. Heartbeats tell the interval.
 func TestR1RoundsForShortTimeouts(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		const first, second = 500 * ms, 150 * ms
 		w.has(5, 2)
 		w.lasts(5, first)
@@ -49,7 +49,7 @@ func TestR1RoundsForShortTimeouts(t *testing.T) {
 
 // R1: a leader whose sessions all have long timeouts keeps to its own interval, and tells it.
 func TestR1HeartbeatsTellTheInterval(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		m := w.join(1, prompt)
 		w.has(5, 1)
 		defer w.run()()
@@ -62,7 +62,7 @@ func TestR1HeartbeatsTellTheInterval(t *testing.T) {
 
 // O2: a request id is remembered for as long as the timeout of a session that is there, though the leader would give none as long.
 func TestO2RequestsOfLongerTimeouts(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.view.commit, w.log.index = 12, 12
 		w.has(5, 1)
 		w.lasts(5, time.Hour)

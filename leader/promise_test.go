@@ -11,7 +11,7 @@ import (
 // A1, I8: a leader without a quorum ages nobody; when it is back the clock goes on from where it stood, and the
 // certificate says what was credited.
 func TestA1NoQuorum(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(5, 1)
 		w.join(1, prompt)
 		other := w.join(2, prompt)
@@ -38,7 +38,7 @@ func TestA1NoQuorum(t *testing.T) {
 
 // A1, I8: a leader that was paused ages nobody by more than two intervals.
 func TestA1Paused(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
 		w.join(1, prompt)
 		w.at(time.Hour)
@@ -49,7 +49,7 @@ func TestA1Paused(t *testing.T) {
 
 // A2: deadlines only move forward: an older touch changes nothing.
 func TestA2Forward(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
 		w.join(1, func(b *session.Heartbeat) *session.Answer {
 			switch b.Round {
@@ -103,7 +103,7 @@ func TestT5Touches(t *testing.T) {
 		{"unknown session", 3, 1, 7, 4250 * ms, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, voters(1, 2, 3), func(w *world) {
+			inBubble(t, voters(1, 2, 3), func(w *world) {
 				w.has(5, 3)
 				w.join(1, prompt)
 				for _, n := range []session.Node{2, 3} {
@@ -130,7 +130,7 @@ func TestT5Touches(t *testing.T) {
 // S1: an answer is confirmed when it had been processed before the begin of a round that became good, not when it was
 // processed before the round became good.
 func TestS1ProcessedBeforeBegin(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.follow(&member{w: w, hello: session.Hello{Node: 1, Stream: 1}, reply: prompt, delay: ms})
 		second, third := w.join(2, nil), w.join(3, nil)
 		defer w.run()()
@@ -159,7 +159,7 @@ func TestS1ProcessedBeforeBegin(t *testing.T) {
 // S1: without good rounds nothing is confirmed.
 func TestS1NeedsGoodRounds(t *testing.T) {
 	members := append(voters(1, 3, 4), session.Member{Node: 2})
-	bubble(t, members, func(w *world) {
+	inBubble(t, members, func(w *world) {
 		w.join(1, prompt)
 		m := w.join(2, prompt)
 		defer w.run()()

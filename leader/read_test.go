@@ -11,7 +11,7 @@ import (
 // R4: a read is answered by a good round that begins after it was asked, with the index noted before. One round serves
 // all who wait; it begins as soon as the former one is good, and not before.
 func TestR4Reads(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
 		m := w.join(1, prompt)
 		other := w.join(2, nil)
@@ -49,7 +49,7 @@ func TestR4Reads(t *testing.T) {
 
 // R4: without a quorum no read is answered; when the term ends, it is refused.
 func TestR4NoQuorumNoRead(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		stop := w.run()
 		m := w.join(1, prompt)
 		m.asks(session.Request{Seq: 1, Read: &session.ReadRequest{}})
@@ -63,7 +63,7 @@ func TestR4NoQuorumNoRead(t *testing.T) {
 
 // R4, E1: how long sessions have, from the leader's own view of them.
 func TestR4Remaining(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
 		w.has(6, 1)
 		defer w.run()()

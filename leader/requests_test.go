@@ -13,7 +13,7 @@ import (
 // solo runs a leader that is its own quorum.
 func solo(t *testing.T, test func(w *world, m *member)) {
 	t.Helper()
-	bubble(t, voters(1, 2), func(w *world) {
+	inBubble(t, voters(1, 2), func(w *world) {
 		w.view.members[1].Voter = false
 		w.join(1, prompt)
 		defer w.run()()
@@ -67,7 +67,7 @@ func TestOpen(t *testing.T) {
 // O2: the ids of requests that are older than the largest timeout are forgotten, those of earlier terms too; nothing is
 // proposed when there is nothing to forget.
 func TestO2ForgetRequests(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.view.commit, w.log.index = 12, 12
 		m := w.join(1, prompt)
 		defer w.run()()
@@ -93,7 +93,7 @@ func TestO2ForgetRequests(t *testing.T) {
 
 // O2: what could not be forgotten is forgotten later.
 func TestO2Again(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.view.commit = 12
 		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
 			_, forget := c.(session.ForgetRequests)
@@ -187,7 +187,7 @@ func TestM3HeartbeatOfADeposedLeader(t *testing.T) {
 
 // M2: a close is under the session's attachment and no other.
 func TestM2Close(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.has(4, 1)
 		s := w.has(5, 1)
 		m := w.join(1, prompt)
@@ -229,7 +229,7 @@ func TestM2Close(t *testing.T) {
 // E4: a client's close obeys the same rule: refused, the session lives on; and the proposal outlives the stream, so that
 // its outcome still decides about the mark.
 func TestE4ClientClose(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		tok := token(w.has(5, 1))
 		release := w.blocked()
 		m := w.join(1, prompt)
@@ -262,7 +262,7 @@ func TestCloseLeftAlone(t *testing.T) {
 		"ended before": {session.CloseSessions{Term: term, Sessions: []session.Closing{{ID: 5, Attachment: 1}}}, session.ErrExpired},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, voters(1), func(w *world) {
+			inBubble(t, voters(1), func(w *world) {
 				tok := token(w.has(5, 1))
 				m := w.join(1, prompt)
 				defer w.run()()
@@ -305,7 +305,7 @@ func TestM3OutcomeUnknown(t *testing.T) {
 
 // A stream has a bound of requests under way; more are refused, and the others are answered.
 func TestRequestsBounded(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		release := make(chan struct{})
 		w.log.decides(func(context.Context, session.Command) (session.Result, error, bool) {
 			<-release
@@ -336,7 +336,7 @@ func TestRequestsBounded(t *testing.T) {
 
 // Opens that wait take no place from a resume, a close or a read of the same node, nor these from an open.
 func TestOpensThatWaitHoldUpNothingElse(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		tok, other := token(w.has(5, 1)), token(w.has(6, 1))
 		release := make(chan struct{})
 		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {

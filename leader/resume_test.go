@@ -80,7 +80,7 @@ const never = 1 << 31
 
 // M6: a closing session is not moved.
 func TestM6ClosingIsNotMoved(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		tok := token(w.has(5, 1))
 		release := w.blocked()
 		m := w.join(1, prompt)

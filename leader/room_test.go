@@ -38,7 +38,7 @@ func TestO4NothingIsProposedWithoutRoom(t *testing.T) {
 
 // What every member reads is known once each has had a stream.
 func TestLogVersion(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
 		for n, reads := range map[session.Node]uint32{1: 1, 2: 9} {
 			w.stream(session.Hello{Node: n, Stream: 1, LogVersion: reads}, prompt)

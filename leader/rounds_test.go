@@ -15,7 +15,7 @@ import (
 // R1: a round every interval, to every member; a member has at most one unanswered heartbeat, and when it answers an old
 // one it is sent the newest at once; meanwhile it delays nobody.
 func TestR1Rounds(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.join(1, prompt)
 		w.join(2, prompt)
 		slow := w.join(3, nil)
@@ -47,7 +47,7 @@ func TestR1Rounds(t *testing.T) {
 
 // R1: a member that does not even read delays nobody.
 func TestR1StuckMember(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.join(1, prompt)
 		other := w.join(2, prompt)
 		stuck := make(chan struct{})
@@ -89,7 +89,7 @@ func TestR3Quorum(t *testing.T) {
 		{"a leader that does not vote", append(voters(2, 3, 7), session.Member{Node: 1}), []session.Node{1, 2}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, c.members, func(w *world) {
+			inBubble(t, c.members, func(w *world) {
 				defer w.run()()
 				for _, n := range c.answer {
 					w.join(n, prompt)
@@ -105,7 +105,7 @@ func TestR3Quorum(t *testing.T) {
 // R3: observers never count, however many they are and however long it lasts.
 func TestR3ObserversNeverCount(t *testing.T) {
 	members := append(voters(1, 2, 3), session.Member{Node: 4}, session.Member{Node: 5})
-	bubble(t, members, func(w *world) {
+	inBubble(t, members, func(w *world) {
 		defer w.run()()
 		w.join(1, prompt)
 		w.join(4, prompt)
@@ -123,7 +123,7 @@ func TestR3ObserversNeverCount(t *testing.T) {
 
 // R3: an answer from a newer term does not count; it does end nothing, and an older term counts.
 func TestR3NewerTermNeverCounts(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
 		w.join(1, prompt)
 		var in atomic.Uint64
@@ -147,7 +147,7 @@ func TestR3NewerTermNeverCounts(t *testing.T) {
 
 // R3: the tracker ends at once when its own node reads a newer term, and nothing is good by that answer.
 func TestR3OwnTermEndsTheTracker(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		stop := w.run()
 		m := w.join(1, prompt)
 		w.at(2 * beat)
@@ -172,7 +172,7 @@ func TestR3OwnTermEndsTheTracker(t *testing.T) {
 
 // R3: what the own relay answers is the own term too.
 func TestR3OwnAnswerEndsTheTracker(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		stop := w.run()
 		m := w.join(1, nil)
 		a := answer(1)
@@ -186,7 +186,7 @@ func TestR3OwnAnswerEndsTheTracker(t *testing.T) {
 
 // R3: the quorum is that of the newest configuration.
 func TestR3NewestConfiguration(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
 		w.join(1, prompt)
 		second := w.join(2, nil)
@@ -209,7 +209,7 @@ func TestR3NewestConfiguration(t *testing.T) {
 
 // R3, T3: an answer counts with its last chunk, not before.
 func TestR3LastChunk(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		defer w.run()()
 		m := w.join(1, nil)
 		a := answer(1)
@@ -227,7 +227,7 @@ func TestR3LastChunk(t *testing.T) {
 
 // R5: a tracker of a term that is over before it starts does nothing.
 func TestR5TermOverAtTheStart(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		w.view.term = term + 1
 		w.has(5, 1)
 		if err := w.run()(); !errors.Is(err, leader.ErrTermOver) {
@@ -242,7 +242,7 @@ func TestR5TermOverAtTheStart(t *testing.T) {
 // T6: of a member's streams the newest counts, by incarnation and number; a stream that is not newer is refused, also
 // after the newest has ended; a node that is no member has none.
 func TestT6NewestStream(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
 		hello := func(incarnation, number uint64) session.Hello {
 			return session.Hello{Node: 2, Incarnation: incarnation, Stream: number}
@@ -279,7 +279,7 @@ func TestT6NewestStream(t *testing.T) {
 
 // T6, M6: the stream of a removed member ends.
 func TestT6RemovedMember(t *testing.T) {
-	bubble(t, voters(1, 2, 3), func(w *world) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
 		w.join(1, prompt)
 		removed := w.join(3, prompt)
@@ -306,7 +306,7 @@ func TestProtocol(t *testing.T) {
 		"corrupt touches":           {Answer: &session.Answer{Round: 1, Term: term, Touches: []byte{0, 0}, Last: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, voters(1), func(w *world) {
+			inBubble(t, voters(1), func(w *world) {
 				defer w.run()()
 				m := w.join(1, nil)
 				m.out <- say
@@ -322,7 +322,7 @@ func TestProtocol(t *testing.T) {
 }
 
 func TestWelcome(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		defer w.run()()
 		if got := w.join(1, prompt).welcome; got == nil || *got != (session.Welcome{Term: term, Leader: 1}) {
 			t.Errorf("welcome = %+v", got)
@@ -332,7 +332,7 @@ func TestWelcome(t *testing.T) {
 
 // A state that is replaced as a whole ends the term.
 func TestRestored(t *testing.T) {
-	bubble(t, voters(1), func(w *world) {
+	inBubble(t, voters(1), func(w *world) {
 		stop := w.run()
 		w.tracker.Restored()
 		if err := stop(); !errors.Is(err, leader.ErrRestored) {

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // D1, D2: a node reports the digest that it has at the index which is compared, nothing where it has none, and what a comparison has found is
 // held against what the node reported before.
 func TestD1ReportsWhatItHas(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var own []session.StateDigest
 		var found []session.Comparison
@@ -45,7 +45,7 @@ func TestD1ReportsWhatItHas(t *testing.T) {
 
 // D2: a node that has stepped out refuses everything, promises nothing more, and leaves its leader.
 func TestD2StepOut(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		g := w.open(1<<56|1, 1)

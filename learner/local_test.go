@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestL1AskedOfNobody(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		g := w.openLocal(w.conn, 1)
 		want := session.Session{ID: firstLocal, Timeout: timeout, Owner: 1, Attachment: 1, OpenedAt: session.TimeOfMS(7), Local: true}
@@ -47,7 +47,7 @@ func TestL1AskedOfNobody(t *testing.T) {
 }
 
 func TestL1RefusedWhenOff(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		_, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout})
 		if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "local" {
@@ -58,7 +58,7 @@ func TestL1RefusedWhenOff(t *testing.T) {
 
 // O2 holds of a local open as far as its node goes.
 func TestL1RepeatedOpen(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		first := w.openLocal(w.conn, 1)
 		e := &events{}
@@ -80,7 +80,7 @@ func TestL1RepeatedOpen(t *testing.T) {
 
 // A repeat that comes late, after the session was resumed, takes it from nobody.
 func TestL1ARepeatedOpenAfterAResume(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		first := w.openLocal(w.conn, 1)
 		e, late := &events{}, &events{}
@@ -99,7 +99,7 @@ func TestL1ARepeatedOpenAfterAResume(t *testing.T) {
 }
 
 func TestL2OpensWaitForIDs(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := localWorld(t)
 		begun := time.Now()
 		open := session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}}
@@ -120,7 +120,7 @@ func TestL2OpensWaitForIDs(t *testing.T) {
 
 // More are claimed while half of a block is left, so that an open waits for nobody.
 func TestL2ClaimsAheadOfNeed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		open := func(n int) session.ID {
 			id := session.RequestID{1, byte(n), byte(n >> 8), byte(n >> 16)}
@@ -155,7 +155,7 @@ func TestL2ClaimsAheadOfNeed(t *testing.T) {
 }
 
 func TestL2SaysWhyThereAreNoIDs(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := localWorld(t)
 		l := w.follow()
 		l.reply(session.Reply{Seq: l.request().Seq, Err: session.ErrIDsUsedUp})

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestL3ExpiresATimeoutAfterItsTouch(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		g := w.openLocal(w.conn, 1)
 		time.Sleep(3 * time.Second)
@@ -47,7 +47,7 @@ func TestL3ExpiresATimeoutAfterItsTouch(t *testing.T) {
 
 // A touch of all names what has ended, once: the promise is not for it (I3).
 func TestL3ATouchOfAllNamesTheEnded(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		one, other := w.openLocal(w.conn, 1), w.openLocal(w.conn, 2)
 		s := w.conn.locals[one.Session.ID]
@@ -148,7 +148,7 @@ func TestL3NobodyComesDueRightAfterAStall(t *testing.T) {
 }
 
 func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		w.openLocal(w.conn, 1)
 		time.Sleep(timeout - time.Second)

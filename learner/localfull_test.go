@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // fullWorld is a stocked one with room for so many local sessions.
@@ -32,7 +32,7 @@ func (w *world) openLocalLabelled(request byte, labels session.Labels) (session.
 
 // O4: local sessions have the bounds of their node's own configuration; a refused open costs no id, and a repeat is answered.
 func TestO4LocalSessions(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := fullWorld(t, 2)
 		first := w.openLocal(w.conn, 1)
 		second := w.openLocal(w.conn, 2)
@@ -59,7 +59,7 @@ func TestO4LocalSessions(t *testing.T) {
 
 // O4: labels count, a resume counts nothing more, and what ends is given back to the byte.
 func TestO4LocalBytes(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := fullWorld(t, 1000)
 		labels := session.Labels{{Key: "app", Value: strings.Repeat("x", session.MaxLabelValue)}}
 		g, err := w.openLocalLabelled(1, labels)

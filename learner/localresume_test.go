@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		first := w.openLocal(w.conn, 1)
 		e := &events{}
@@ -52,7 +52,7 @@ func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
 // M1 for local sessions: a delayed resume of the process that lost one takes it from nobody, and a process that names
 // what it was told takes it over.
 func TestL5AnotherProcessNamesThePresentAttachment(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		opened := w.openLocal(w.conn, 1).Token
 		resume := func(c session.Connection, named uint64, local bool, instance, attempt uint64) (session.Grant, error) {
@@ -87,7 +87,7 @@ func TestL5AnotherProcessNamesThePresentAttachment(t *testing.T) {
 }
 
 func TestL5NeedsTheCredential(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		bad := w.openLocal(w.conn, 1).Token
 		bad.Credential[3] ^= 1
@@ -106,7 +106,7 @@ func TestL5NeedsTheCredential(t *testing.T) {
 
 // L6: a node that does not know a session says which node alone may know it, and knows better when there is a certificate.
 func TestL6ElsewhereItIsNotKnown(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		const theirs = session.ID(7)<<56 | 1
 		local := w.token(theirs, 1)
@@ -149,7 +149,7 @@ func TestL6ElsewhereItIsNotKnown(t *testing.T) {
 // M5: a leader that has committed an upgrade and not applied it does not find the session. This node, which has applied it and
 // serves the session, does not pass that on.
 func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		done := w.upgrade(w.conn, was.Token)
@@ -174,7 +174,7 @@ func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
 
 // M3: the repeat of an open whose session became global serves what a leader has said that it applied, or is served here already.
 func TestM3ARepeatServesNoMoveThatTheLeaderMayNotKnow(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		_, now := w.upgraded(1, 40)
 		repeat := func() (session.Grant, error) {

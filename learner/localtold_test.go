@@ -9,12 +9,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // Whoever watches a node hears what it does to its local sessions before their clients do: of a repeat once more.
 func TestLocalChangesAreTold(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var (
 			mu   sync.Mutex
 			told []string // guarded by mu

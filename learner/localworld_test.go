@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // firstLocal is the first id that node 1 claims in these tests.
@@ -114,7 +114,7 @@ func TestM5ALocalTokenFromBeforeTheNodesProcess(t *testing.T) {
 	} {
 		for what, want := range map[string]error{"global": session.ErrMoved, "gone": session.ErrExpired, "no leader": session.ErrNoLeader} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				bubbles.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					w := stocked(t)
 					credential, _ := w.view.Credential(id)
 					told := make(chan error, 1)
@@ -147,7 +147,7 @@ func TestM5ALocalTokenFromBeforeTheNodesProcess(t *testing.T) {
 
 // Pages of both kinds, in the order of ids, hold each session once.
 func TestLocalSessionsAreListed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		var want []session.ID
 		for n := range byte(5) {

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // readOnlyAfter is that of the nodes of these tests.
@@ -67,7 +67,7 @@ func (w *world) unasked(what string) {
 }
 
 func TestN1Mode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		cfg := readOnlyConfig()
 		cfg.Local = false
 		w := newWorldOf(t, cfg)
@@ -112,7 +112,7 @@ func TestN1NeverReadOnly(t *testing.T) {
 		"within three intervals": func(c *Config) { c.ReadOnlyAfter, c.Interval = 0, 30*time.Second },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				cfg := readOnlyConfig()
 				change(&cfg)
 				w := newWorldOf(t, cfg)
@@ -136,7 +136,7 @@ func (e *events) perils() []bool {
 
 // A client that says nothing learns of the node's mode from the second word of jeopardy.
 func TestN1IdleClientsHearOfTheMode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, _ := cutOff(t)
 		late := &events{}
 		defer w.connect(late).Disconnect()
@@ -159,7 +159,7 @@ func TestN1IdleClientsHearOfTheMode(t *testing.T) {
 }
 
 func TestN2RefusedBeforeAnythingIsAsked(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, g := cutOff(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -219,7 +219,7 @@ func TestN2RefusedBeforeAnythingIsAsked(t *testing.T) {
 
 // Touches count for whoever leads next, and promise what was confirmed before; what is local needs nobody.
 func TestN2TouchesAndLocalSessionsAreAsEver(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, g := cutOff(t)
 		// The open was confirmed by its commit, readOnlyAfter + look before.
 		touched := w.conn.Touch(nil)
@@ -252,7 +252,7 @@ func TestN2TouchesAndLocalSessionsAreAsEver(t *testing.T) {
 
 // What was asked of the leader before the node became read-only keeps its own outcome.
 func TestN2UnderWay(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, readOnlyConfig())
 		w.follow()
 		w.claims(firstLocal)
@@ -276,7 +276,7 @@ func TestN2UnderWay(t *testing.T) {
 }
 
 func TestN3ReadsOfTheAppliedState(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, g := cutOff(t)
 		own := w.openLocal(w.conn, 1)
 		allow := session.ReadOptions{AllowReadOnly: true, Seen: 7}
@@ -311,7 +311,7 @@ func TestN3ReadsOfTheAppliedState(t *testing.T) {
 
 // A read that does not allow it is the leader's (R4), and so is each on a node that is not read-only.
 func TestN3OtherReadsAreLinearizable(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, g := cutOff(t)
 		read := func(o session.ReadOptions) {
 			t.Helper()

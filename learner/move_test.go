@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestM3ServesOnlyWhatItHasApplied(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
@@ -35,7 +35,7 @@ func TestM3ServesOnlyWhatItHasApplied(t *testing.T) {
 }
 
 func TestM3ARestartedOwnerWaitsForTheLeader(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 4})
 		touch := func() error {
@@ -61,7 +61,7 @@ func TestM3ARestartedOwnerWaitsForTheLeader(t *testing.T) {
 }
 
 func TestM3ANewLeaderHasToApplyItToo(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 4})
 		w.follow().beat(session.Heartbeat{Attachment: 4})
@@ -73,7 +73,7 @@ func TestM3ANewLeaderHasToApplyItToo(t *testing.T) {
 }
 
 func TestM5AnUnknownIDIsNotCalledExpired(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		if got := w.conn.Touch([]session.ID{77}).Failures; len(got) != 1 || !errors.Is(got[0].Err, session.ErrMoved) {
@@ -87,7 +87,7 @@ func TestM5AnUnknownIDIsNotCalledExpired(t *testing.T) {
 }
 
 func TestConnectionsForgetWhatHasEnded(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		w.open(1, 1)
@@ -100,7 +100,7 @@ func TestConnectionsForgetWhatHasEnded(t *testing.T) {
 }
 
 func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		for id := session.ID(1); id <= 4; id++ {
@@ -130,7 +130,7 @@ func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
 }
 
 func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		done := make(chan error)
@@ -152,7 +152,7 @@ func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
 }
 
 func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		begin := time.Now()
@@ -175,7 +175,7 @@ func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
 }
 
 func TestM5AnEndIsExplainedOnceThisNodeHasAppliedIt(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		done := make(chan error)
@@ -195,7 +195,7 @@ func TestM5AnEndIsExplainedOnceThisNodeHasAppliedIt(t *testing.T) {
 }
 
 func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		done := make(chan session.Grant)
@@ -212,7 +212,7 @@ func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
 
 // The older of two resumes through one connection may be the last to be noted there: touches of all go to the newer.
 func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		s := w.open(1, 1).Session

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // S4, R1: jeopardy begins after three of the leader's intervals; after three of the node's own where a leader does not tell.
 func TestS4JeopardyAfterThreeIntervalsOfTheLeader(t *testing.T) {
 	for told, want := range map[time.Duration]time.Duration{0: interval, 4 * interval: 4 * interval, interval / 5: interval / 5} {
 		t.Run(told.String(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				l := w.follow()
 				l.beat(session.Heartbeat{Good: 1, Interval: interval * 3 / 2}) // a former leader's is forgotten
@@ -40,7 +40,7 @@ func TestS4JeopardyAfterThreeIntervalsOfTheLeader(t *testing.T) {
 func TestE1StallsByTheShorterInterval(t *testing.T) {
 	for told, stall := range map[time.Duration]time.Duration{interval / 5: interval / 4, 10 * interval: interval + 1} {
 		t.Run(told.String(), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				l := w.follow()
 				l.beat(session.Heartbeat{Good: 1, Interval: told})

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // promised is what S3 makes of a touch received when another one, so much older, is the newest confirmed.
@@ -18,7 +18,7 @@ func promised(older time.Duration) time.Duration {
 }
 
 func TestS1ConfirmsWhatWasReported(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -38,7 +38,7 @@ func TestS1ConfirmsWhatWasReported(t *testing.T) {
 }
 
 func TestS1NotTakenIsNotConfirmed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -60,7 +60,7 @@ func TestS1NotTakenIsNotConfirmed(t *testing.T) {
 // S1: the leader names each touch that it did not take once. The name counts when the relay remembers the answer no more, too:
 // the next confirmation covers that answer.
 func TestS1NotTakenOutlivesItsAnswer(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -87,7 +87,7 @@ func TestS1NotTakenOutlivesItsAnswer(t *testing.T) {
 
 // A refusal of an answer that is remembered no more costs the later ones nothing.
 func TestS1ARefusalOfAForgottenAnswerLeavesLaterReports(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -107,7 +107,7 @@ func TestS1ARefusalOfAForgottenAnswerLeavesLaterReports(t *testing.T) {
 }
 
 func TestS1AnEndedStreamConfirmsNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -130,7 +130,7 @@ func TestS1AnEndedStreamConfirmsNothing(t *testing.T) {
 }
 
 func TestS1ConfirmedBeforeTheStreamEndedStaysConfirmed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -148,7 +148,7 @@ func TestS1ConfirmedBeforeTheStreamEndedStaysConfirmed(t *testing.T) {
 }
 
 func TestS2OpensAreConfirmedByTheirCommit(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		if got, want := w.open(1, 1).SafeFor, promised(0); got != want {
@@ -162,7 +162,7 @@ func TestS2OpensAreConfirmedByTheirCommit(t *testing.T) {
 }
 
 func TestS2ARepeatConfirmsNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
@@ -183,7 +183,7 @@ func TestS2ARepeatConfirmsNothing(t *testing.T) {
 }
 
 func TestS3TheSmallestPromiseAnswersForAll(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		w.open(1, 1)
@@ -200,7 +200,7 @@ func TestS3TheSmallestPromiseAnswersForAll(t *testing.T) {
 }
 
 func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		begin := time.Now()
@@ -229,7 +229,7 @@ func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
 }
 
 func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		time.Sleep(5 * interval)
 		e := &events{}
@@ -246,7 +246,7 @@ func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
 }
 
 func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -320,7 +320,7 @@ func TestS5NobodyGetsPastTheDrop(t *testing.T) {
 }
 
 func TestS5AnOpenOverASuspensionPromisesNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}

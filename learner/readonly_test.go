@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // What is read from the applied state says so, also when the node is read-write again before it is told.
 func TestN3OldStateSaysSo(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, g := cutOff(t)
 		allow := session.ReadOptions{AllowReadOnly: true}
 		between := func() {
@@ -48,7 +48,7 @@ func TestN3OldStateSaysSo(t *testing.T) {
 
 // What a leader vouches for is not marked.
 func TestN3LinearizableReadsAreNotMarked(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, _ := cutOff(t)
 		w.good()
 		done := make(chan error)
@@ -76,7 +76,7 @@ func TestN4AMoveThatIsNotAppliedHereIsNotTold(t *testing.T) {
 		"close": func(w *world, g session.Grant) error { return w.conn.Close(w.t.Context(), g.Token) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.follow()
 				g := w.open(1, 1)
@@ -107,7 +107,7 @@ func TestN4AMoveThatIsNotAppliedHereIsNotTold(t *testing.T) {
 
 // A local session is its node's alone: it lives on where it is, however much its client has seen elsewhere.
 func TestN4ALocalSessionNeedsNoLeader(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, _ := cutOff(t)
 		own := w.openLocal(w.conn, 1)
 		for attempt := range uint64(20) {
@@ -140,7 +140,7 @@ func TestN4ALocalSessionNeedsNoLeader(t *testing.T) {
 
 // While an upgrade is under way the log may know of the session, and what a client has seen counts.
 func TestN4AnUpgradeUnderWayIsNotTheNodesAlone(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, readOnlyConfig())
 		w.follow()
 		w.claims(firstLocal)
@@ -167,7 +167,7 @@ func TestN4AnUpgradeUnderWayIsNotTheNodesAlone(t *testing.T) {
 
 // An upgrade whose outcome is unknown keeps that until the log decides, also while the node is read-only.
 func TestN2AnUpgradeOfUnknownOutcomeIsNotRefused(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, readOnlyConfig())
 		w.follow()
 		w.claims(firstLocal)
@@ -225,7 +225,7 @@ func pausing(t *testing.T) (s *Server, run func(d time.Duration)) {
 
 // Time before a node could hear of anybody does not make it read-only: its state is being restored.
 func TestN1QuietCountsFromRun(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, run := pausing(t)
 		is := func(want session.Mode) {
 			t.Helper()
@@ -250,7 +250,7 @@ func TestN1QuietCountsFromRun(t *testing.T) {
 
 // Nor does time in which its process did not run, whoever looks first when it does again: what was good meanwhile waits in a buffer.
 func TestN1QuietCountsFromTheEndOfAStall(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, run := pausing(t)
 		is := func(want session.Mode) {
 			t.Helper()
@@ -283,7 +283,7 @@ func TestR4AReadDuringAnUpgradeAsksTheLeader(t *testing.T) {
 	}
 	for name, global := range map[string]bool{"which has taken effect": true, "which has not": false} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := stocked(t)
 				was := w.openLocal(w.conn, 1)
 				w.upgrade(w.conn, was.Token)

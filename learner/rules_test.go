@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		for _, term := range []uint64{1, 1, 4} {
@@ -29,7 +29,7 @@ func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
 }
 
 func TestT1HIsReadAfterTheTableIsTaken(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -53,7 +53,7 @@ func TestT1HIsReadAfterTheTableIsTaken(t *testing.T) {
 }
 
 func TestT1LeavesOutWhatMovedByH(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -71,7 +71,7 @@ func TestT1LeavesOutWhatMovedByH(t *testing.T) {
 }
 
 func TestT2RefusesOtherAttachments(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 3)
@@ -95,7 +95,7 @@ func TestT2RefusesOtherAttachments(t *testing.T) {
 }
 
 func TestT2AnEndedSessionFailsOnceInATouchOfAll(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		w.open(1, 1)
@@ -112,7 +112,7 @@ func TestT2AnEndedSessionFailsOnceInATouchOfAll(t *testing.T) {
 }
 
 func TestT2NeedsTheCredential(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -129,7 +129,7 @@ func TestT2NeedsTheCredential(t *testing.T) {
 }
 
 func TestT3FirstAnswerOfAStreamIsCompleteAndTouchesGoOnce(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -150,7 +150,7 @@ func TestT3FirstAnswerOfAStreamIsCompleteAndTouchesGoOnce(t *testing.T) {
 }
 
 func TestT4AgesCountFromTheTouchOrTheBeginOfServing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -167,7 +167,7 @@ func TestT4AgesCountFromTheTouchOrTheBeginOfServing(t *testing.T) {
 
 // The answer is slow on its way out: what it says of its time is as of the taking of the table.
 func TestT4AgesCountToTheTakingOfTheTable(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		w.open(1, 1)
@@ -238,7 +238,7 @@ func TestE1CreditsStalls(t *testing.T) {
 }
 
 func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		time.Sleep(20 * interval)
@@ -256,7 +256,7 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 }
 
 func TestRequestsEndWithTheStream(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := w.conn.Open(t.Context(), session.OpenRequest{}); !errors.Is(err, session.ErrNoLeader) {
 			t.Errorf("open without a leader: %v, want ErrNoLeader", err)
@@ -287,7 +287,7 @@ func TestRequestsEndWithTheStream(t *testing.T) {
 }
 
 func TestReadyOnceCaughtUp(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		if err := w.server.Ready(); !errors.Is(err, session.ErrNoLeader) {
 			t.Errorf("without a leader: %v, want ErrNoLeader", err)
@@ -332,7 +332,7 @@ func TestReadyOnceCaughtUp(t *testing.T) {
 }
 
 func TestStopRefuses(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		w.server.Stop()
@@ -347,7 +347,7 @@ func TestStopRefuses(t *testing.T) {
 
 // S4: a leader of a term that this node's Raft has not come to is not followed: its good rounds would count as newer than all of the leader's own.
 func TestS4ALeaderOfATermThatIsToComeIsNotFollowed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for _, term := range []uint64{2, math.MaxUint64} {
 			l := newFakeLeader(t)

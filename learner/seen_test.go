@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // What a client has seen is waited for, for a bounded time and before anything else.
@@ -25,7 +25,7 @@ func TestN4Seen(t *testing.T) {
 	}
 	for name, do := range reads {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w, g := cutOff(t)
 				w.openLocal(w.conn, 1)
 				begun := time.Now()
@@ -47,7 +47,7 @@ func TestN4Seen(t *testing.T) {
 
 // A node that follows a leader asks it for nothing before it has applied what the client has seen.
 func TestN4SeenBeforeTheLeaderIsAsked(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		g := w.open(1, 1)
@@ -83,7 +83,7 @@ func TestN4SeenBeforeTheLeaderIsAsked(t *testing.T) {
 
 // The index told is that of what reads show, also while observers are being told of an entry.
 func TestN4IndexIsOfWhatReadsShow(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, _ := cutOff(t)
 		w.view.mu.Lock()
 		w.view.shown = 8
@@ -96,7 +96,7 @@ func TestN4IndexIsOfWhatReadsShow(t *testing.T) {
 
 // An end that the leader has applied and this node has not is not told: no index of this node's would cover it.
 func TestN4AnEndThatIsNotAppliedHereIsNotTold(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		g := w.open(1, 1)
@@ -130,7 +130,7 @@ func TestN4AnEndThatIsNotAppliedHereIsNotTold(t *testing.T) {
 
 // Who waits for an attachment is woken by those who observe its entry, before it shows, and waits for that moment only.
 func TestM5AnAttachmentThatIsBeingToldIsWaitedFor(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		w.open(1, 1)
@@ -157,7 +157,7 @@ func TestM5AnAttachmentThatIsBeingToldIsWaitedFor(t *testing.T) {
 
 // An end whose certificate nobody has any more is still told of the session that it is about, to who only knew the id of an open.
 func TestAnEndWithoutACertificateNamesItsSession(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
 		done := make(chan error)

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 type granted struct {
@@ -68,7 +68,7 @@ func (w *world) upgraded(request byte, attachment uint64) (was, now session.Gran
 }
 
 func TestL7AnUpgradeKeepsIDAndTimeout(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		w.view.apply(7)
 		labels := session.Labels{{Key: "k", Value: "v"}}
@@ -104,7 +104,7 @@ func TestL7AnUpgradeKeepsIDAndTimeout(t *testing.T) {
 }
 
 func TestL7RefusedWhenOff(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, Config{
 			Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true,
 			LaggingWait: time.Second, Logger: hclog.NewNullLogger(),
@@ -124,7 +124,7 @@ func TestL7RefusedWhenOff(t *testing.T) {
 
 // However many ask at once, through whichever connections, the log is asked once.
 func TestL8OneFlightForAll(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		var all []<-chan granted
@@ -158,7 +158,7 @@ func TestL8OneFlightForAll(t *testing.T) {
 func TestL8ALostAnswer(t *testing.T) {
 	for name, committed := range map[string]bool{"the entry committed": true, "the entry was lost": false} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := stocked(t)
 				was := w.openLocal(w.conn, 1)
 				done := w.upgrade(w.conn, was.Token)
@@ -200,7 +200,7 @@ func TestL8ALostAnswer(t *testing.T) {
 
 // A leader that refuses has done nothing: the session is local as before.
 func TestL8ARefusedUpgradeChangesNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		time.Sleep(time.Second)
@@ -236,7 +236,7 @@ func TestL8ARefusedUpgradeChangesNothing(t *testing.T) {
 // What was heard while the upgrade was under way is reported once the node shows the attachment, and not before: the leader
 // would not take it (T5).
 func TestL8TouchesGoOn(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		w.leader.beat(session.Heartbeat{})

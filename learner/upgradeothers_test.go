@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // Resumes and closes wait for an upgrade that is under way, and then do what is right for what became of it.
 func TestL8OthersWait(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		w.upgrade(w.conn, was.Token)
@@ -64,7 +64,7 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 		want        error
 	}{"global here": {1, 0, 0, nil}, "moved": {2, 0, 1, session.ErrMoved}, "ended": {0, 1, 0, session.ErrExpired}} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := stocked(t)
 				was := w.openLocal(w.conn, 1)
 				done := w.upgrade(w.conn, was.Token)
@@ -101,7 +101,7 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 func TestL8AListDuringAnUpgradeReadsTheLog(t *testing.T) {
 	for name, scope := range map[string]session.Scope{"of local sessions": session.ScopeLocal, "of all": 0} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := stocked(t)
 				was := w.openLocal(w.conn, 1)
 				w.upgrade(w.conn, was.Token)
@@ -140,7 +140,7 @@ func TestL8AListDuringAnUpgradeReadsTheLog(t *testing.T) {
 
 // A list of local sessions alone depends on nobody else as long as none of them is being made global.
 func TestL8AListOfLocalSessionsAsksNobody(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		w.openLocal(w.conn, 1)
 		p, err := w.server.List(t.Context(), session.Query{Size: 10, Filter: session.Filter{Scope: session.ScopeLocal}})

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // suspend has the server find that the machine was suspended.
@@ -21,7 +21,7 @@ func (w *world) suspend() {
 // S5: while the log may decide, a suspension voids what rests on the begin of the upgrade; before and after, the node's own clock
 // decides, which stood as well (L4).
 func TestL8ASuspensionVoidsPromisesDuringAnUpgrade(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		w.suspend()
@@ -52,7 +52,7 @@ func TestL8ASuspensionVoidsPromisesDuringAnUpgrade(t *testing.T) {
 
 // A grant during an upgrade promises what a touch would: the repeat of the open, and a resume that an upgrade overtakes.
 func TestL8GrantsDuringAnUpgrade(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		w.upgrade(w.conn, was.Token)
@@ -80,7 +80,7 @@ func TestL8GrantsDuringAnUpgrade(t *testing.T) {
 
 // A node that stops does not wait for what it can ask no more.
 func TestL8StoppingLeavesAnUnknownOutcome(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		done := w.upgrade(w.conn, was.Token)
@@ -106,7 +106,7 @@ func TestL8StoppingLeavesAnUnknownOutcome(t *testing.T) {
 
 // O2: the repeat of an open makes no second session, whatever became of the first.
 func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		_, now := w.upgraded(1, 40)
 		repeat := func() granted {
@@ -152,7 +152,7 @@ func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
 
 // What this node could not wait for is an unknown outcome: the session is left as it is.
 func TestL8AnEndThatIsNotAppliedHere(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		f, _, err := w.server.local.lift(w.openLocal(w.conn, 1).Token, w.server.look(), 0)
 		if err != nil {
@@ -204,7 +204,7 @@ func TestL8AResumeDoesNotSpin(t *testing.T) {
 
 // A local token without an attachment speaks for no session that was never local.
 func TestL5NoAttachmentIsNoToken(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		const id = firstLocal + 5
 		global := w.open(id, 9)
@@ -220,7 +220,7 @@ func TestL5NoAttachmentIsNoToken(t *testing.T) {
 
 // A grant that comes after the hand-over, or after an end, gives the connection nothing to touch.
 func TestL8AGrantAfterTheHandOver(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		made := w.conn.locals[was.Session.ID]

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // The token from before an upgrade speaks for the same attachment as the one it gave, at this node, until the session moves.
 func TestL5TokensAcrossAnUpgrade(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was, now := w.upgraded(1, 1) // the numbers are the same, by chance
 		if was.Token == now.Token {
@@ -51,7 +51,7 @@ func TestL5TokensAcrossAnUpgrade(t *testing.T) {
 
 // A local token whose attachment is not that of which the session became global speaks for nothing.
 func TestL5AFormerLocalAttachment(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		old := w.openLocal(w.conn, 1).Token
 		fresh, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: old, Instance: 1, Attempt: 1})

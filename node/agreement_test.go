@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"holdfast/node/config"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // Nodes whose settings differ serve, both say which and how, and a node that is started again with the value of the others ends it.
 func TestSettingsThatDifferAreTold(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		other := "n2"
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()

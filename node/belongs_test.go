@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A node that was removed from its cluster, and knows, is not read-only: the cluster goes on without it for ever.
 func TestN1ARemovedMemberShowsNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, readOnlyOn)
 		defer c.stop()
 		leads := c.leader(within)
@@ -55,7 +55,7 @@ func (c *testCluster) removed(leads, gone *testNode) (heal func()) {
 
 // A node that waits for its admission is not read-only, whatever it has applied.
 func TestN1AdmissionDecides(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, readOnlyOn)
 		defer c.stop()
 		leads := c.leader(within)

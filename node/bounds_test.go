@@ -10,13 +10,13 @@ import (
 	"holdfast/node/config"
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // what a client may send, in its own words
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A follower applies an open after the leader has answered it: the shortest wait that can be configured is enough for one that
 // is well, or its opens would be refused although they are done.
 func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.LaggingWait = shortestLaggingWait(t) })
 		defer c.stop()
 		follower := c.others(c.leader(within))[0]

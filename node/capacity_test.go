@@ -10,7 +10,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // capacities waits until every node has bounds.
@@ -29,7 +29,7 @@ func (c *testCluster) capacities(want session.Capacity) {
 // O4: opens beyond the cluster's bound are refused through every node, cost no entry, and find room when a session has
 // ended. The next leader brings its own value, and ends nobody by a lower one.
 func TestO4TheClusterIsFull(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		most := map[session.Node]uint64{1: 3, 2: 3, 3: 3}
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.MaxSessions = most[cfg.Node] })
 		defer c.stop()

@@ -13,7 +13,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client's own words, through the client port
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 )
 
@@ -24,7 +24,7 @@ import (
 func TestAStartOnADiskThatFails(t *testing.T) {
 	for _, doing := range []string{"SetUint64", "StoreLogs"} {
 		t.Run(doing, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 0, nil)
 				c.add(1)
 				n := c.nodes[0]
@@ -67,7 +67,7 @@ func TestADiskThatFails(t *testing.T) {
 		"follower": func(c *testCluster, leads *testNode) *testNode { return c.others(leads)[0] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 3, nil)
 				defer c.stop()
 				leads := c.leader(10 * time.Second)
@@ -101,7 +101,7 @@ func TestADiskThatFails(t *testing.T) {
 }
 
 func TestHandOver(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(10 * time.Second)
@@ -134,7 +134,7 @@ func TestHandOver(t *testing.T) {
 
 // TestHooks: ids and incarnations are dated by Clock, and Heard is told by the node that leads.
 func TestHooks(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 0, nil)
 		c.add(3)
 		const ahead = 7 * 365 * 24 * time.Hour
@@ -189,7 +189,7 @@ func TestHooks(t *testing.T) {
 // TestStopWithADiskThatHangs: the stop does not wait for the disk, says that Raft did not end, and keeps nothing once the
 // disk has come back.
 func TestStopWithADiskThatHangs(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(10 * time.Second)

@@ -9,7 +9,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // sized returns a cluster whose nodes have the first nodes as peers, as many as known says for each when it is started, else the size.
@@ -36,7 +36,7 @@ func (c *testCluster) restart(n *testNode) {
 
 // A cluster of three becomes one of five, and whoever waits or does not know says why.
 func TestAClusterGrows(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, known := sized(t, 3)
 		defer c.stop()
 		granted := c.mustOpen(c.leader(within), 5*time.Second)
@@ -83,7 +83,7 @@ func TestAClusterGrows(t *testing.T) {
 // Two of five are taken from everybody's peers, and not from the members: whoever believes that three are left is told, before one more is
 // lost and after.
 func TestMembersThatAreNoPeersAreTold(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, known := sized(t, 5)
 		defer c.stop()
 		c.leader(within)

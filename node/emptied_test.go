@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // kill ends a node without letting anything out, and returns when it has ended.
@@ -49,7 +49,7 @@ func (c *testCluster) cut(a *testNode, others ...*testNode) (heal func()) {
 // An entry that the leader and an emptied follower had is lost if the follower's vote counts: the third node has never
 // heard of it.
 func TestAnEmptiedNodeLosesNoEntry(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -78,7 +78,7 @@ func TestAnEmptiedNodeLosesNoEntry(t *testing.T) {
 
 // A node that has voted in a term and was emptied must not vote again in it.
 func TestAnEmptiedNodeVotesOnce(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -121,7 +121,7 @@ func (c *testCluster) voters() {
 // Each node is emptied in turn, the leader too, and twice: it comes back as a new one, and nothing is lost.
 func TestEveryNodeIsEmptiedInTurn(t *testing.T) {
 	for _, size := range []int{3, 5} {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c := newTestCluster(t, size, nil)
 			defer c.stop()
 			var granted []session.Grant
@@ -147,7 +147,7 @@ func TestEveryNodeIsEmptiedInTurn(t *testing.T) {
 
 // Two of three are emptied: what they knew may be lost, and nobody says otherwise.
 func TestTwoEmptiedNodesAreNoCluster(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		c.leader(within)
@@ -175,7 +175,7 @@ func TestTwoEmptiedNodesAreNoCluster(t *testing.T) {
 
 // A new cluster forms when all its nodes are there, and one that is not yet admitted may be restarted, or emptied.
 func TestANewClusterWaitsForAll(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 0, nil)
 		c.add(3)
 		defer c.stop()
@@ -205,7 +205,7 @@ func TestANewClusterWaitsForAll(t *testing.T) {
 // The directory that was lost is found again, after another was taken in: it is not taken for that one, and is taken in
 // anew in its turn.
 func TestALostDirectoryComesBack(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		n := c.others(c.leader(within))[0]
@@ -247,7 +247,7 @@ func TestALostDirectoryComesBack(t *testing.T) {
 
 // A second process that is given a member's number by mistake is not taken in for it.
 func TestASecondProcessOfOneNumber(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -278,7 +278,7 @@ func TestASecondProcessOfOneNumber(t *testing.T) {
 
 // A node that is taken in has no vote before it has applied what the cluster had.
 func TestANewNodeVotesOnceItHasCaughtUp(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -306,7 +306,7 @@ func TestANewNodeVotesOnceItHasCaughtUp(t *testing.T) {
 // A stray process of a node's number asks from elsewhere while the node is away: it is not the one at the node's address, and takes no
 // place. The node comes back with its directory as if nothing had been.
 func TestAStrayProcessTakesNoPlace(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)

@@ -11,7 +11,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // library is what tests of data directories begin with: those of three nodes that acknowledged sessions and were
@@ -29,7 +29,7 @@ type library struct {
 func newLibrary(t *testing.T, trailing uint64) *library {
 	t.Helper()
 	l := &library{dir: t.TempDir(), trailing: trailing}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, l.config)
 		work := func(number int) {
 			leads := c.leader(within)
@@ -214,7 +214,7 @@ func TestEveryFileOfADataDirectory(t *testing.T) {
 // try damages a file on so many nodes, and fails unless they refuse as is wanted, or lose nothing.
 func (l *library) try(t *testing.T, file string, how damage, want string, count int) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := l.cluster(t)
 		started := 0
 		for i, n := range c.nodes[:2] {

@@ -10,7 +10,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // listener is a client's connection to a node that hears what becomes of its sessions.
@@ -53,7 +53,7 @@ func localSessions(c *config.Config) { c.LocalSessions = config.On }
 // A local session lives through the end of every leader but its own node, is known nowhere else, and ends with its node;
 // its id is never given out again (I7, K-07).
 func TestLocalSessionsInACluster(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
 		defer c.stop()
 		leads := c.leader(20 * time.Second)
@@ -129,7 +129,7 @@ func TestLocalSessionsInACluster(t *testing.T) {
 
 // TestL9OfAnotherMind holds that a node whose setting differs takes no part, and says which setting and which values.
 func TestL9OfAnotherMind(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
 		defer c.stop()
 		leads := c.leader(20 * time.Second)
@@ -159,7 +159,7 @@ func TestL9OfAnotherMind(t *testing.T) {
 
 // Ids that users ask for and ids of sessions of both kinds never meet (O3, I7).
 func TestAllocateIDsInACluster(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
 		defer c.stop()
 		leads := c.leader(20 * time.Second)
@@ -205,7 +205,7 @@ func TestAllocateIDsInACluster(t *testing.T) {
 // A local session that was upgraded lives through the end of its node's process and its leader, with its id; while the leader
 // changes under the upgrade there is one session all the same.
 func TestUpgradesInACluster(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
 		defer c.stop()
 		leads := c.leader(20 * time.Second)

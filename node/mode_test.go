@@ -11,7 +11,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func readOnlyOn(c *config.Config) { c.ReadOnly = config.On }
@@ -29,7 +29,7 @@ func (c *testCluster) becomes(n *testNode, want session.Mode) {
 
 // TestN1AnElectionAloneOpensNothing holds that nodes which lose their leader, and elect another, are not read-only meanwhile.
 func TestN1AnElectionAloneOpensNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, readOnlyOn)
 		defer c.stop()
 		for range 12 {
@@ -59,7 +59,7 @@ func (c *testCluster) elected(but *testNode) bool {
 
 // A node that is cut off serves what it has to those that allow it, and nothing else, until it is back.
 func TestReadOnlyAloneAndBack(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, readOnlyOn)
 		defer c.stop()
 		leads := c.leader(within)
@@ -154,7 +154,7 @@ func (c *testCluster) tells(n *testNode, want session.Mode) {
 
 // A node that was restarted without a quorum has what its snapshot holds, and shows that to nobody who has seen more.
 func TestReadOnlyBehindAfterARestart(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
 			readOnlyOn(cfg)
 			cfg.SnapshotThreshold, cfg.SnapshotInterval = 1, 50*time.Millisecond
@@ -201,7 +201,7 @@ func TestReadOnlyBehindAfterARestart(t *testing.T) {
 
 // All nodes of a cluster without a quorum are read-only, in turn, whoever led; those whose setting is off serve nobody.
 func TestReadOnlyIsEachNodesOwn(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
 			if cfg.Node != 3 {
 				cfg.ReadOnly = config.On
@@ -231,7 +231,7 @@ func TestReadOnlyIsEachNodesOwn(t *testing.T) {
 
 // A node with an empty directory, which the others have not taken in, and one of a cluster that never began have nothing to show.
 func TestN1NothingToShow(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, readOnlyOn)
 		defer c.stop()
 		leads := c.leader(within)
@@ -250,7 +250,7 @@ func TestN1NothingToShow(t *testing.T) {
 // TestK13AQuietElectionRefusesNobody holds that what a client has seen is reached by every node of a quorum after an election in
 // which nobody wrote anything: ZooKeeper refuses such clients.
 func TestK13AQuietElectionRefusesNobody(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, readOnlyOn)
 		defer c.stop()
 		leads := c.leader(within)

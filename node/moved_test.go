@@ -12,7 +12,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // movable returns a cluster whose nodes' Raft ports can be changed: those in ports are, at a node's next start and among its peers.
@@ -36,7 +36,7 @@ func TestAMemberMoves(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {1, 2, 0}, {1, 0, 2}} {
 		for _, leader := range []bool{true, false} {
 			t.Run(fmt.Sprintf("order %v, leads %t", order, leader), func(t *testing.T) {
-				bubbles.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					c, ports := movable(t, 3)
 					defer c.stop()
 					leads := c.leader(within)
@@ -80,7 +80,7 @@ func TestAMemberMoves(t *testing.T) {
 // dials the others where its own peers say, with no leader to tell it.
 func TestMovesWithoutALeader(t *testing.T) {
 	t.Run("all at once", func(t *testing.T) {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, ports := movable(t, 3)
 			defer c.stop()
 			granted := c.mustOpen(c.leader(within), 5*time.Second)
@@ -99,7 +99,7 @@ func TestMovesWithoutALeader(t *testing.T) {
 		})
 	})
 	t.Run("two of three are left", func(t *testing.T) {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, ports := movable(t, 3)
 			defer c.stop()
 			leads := c.leader(within)
@@ -124,7 +124,7 @@ func TestMovesWithoutALeader(t *testing.T) {
 // it was taken in.
 func TestAWrongAddressAmongPeers(t *testing.T) {
 	for _, strays := range []bool{false, true} {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c := newTestCluster(t, 3, nil)
 			defer c.stop()
 			member := c.others(c.leader(within))[0]

@@ -10,7 +10,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 const (
@@ -37,7 +37,7 @@ func uneven(t *testing.T) (c *testCluster, slow *testNode) {
 
 // R1, S4: no node's clients are in jeopardy because its own interval is not the leader's.
 func TestIntervalsThatDifferAreNoJeopardy(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, slow := uneven(t)
 		defer c.stop()
 		for _, leads := range []*testNode{c.leader(within, slow), slow} {
@@ -62,7 +62,7 @@ func TestIntervalsThatDifferAreNoJeopardy(t *testing.T) {
 // R1, I8: a session whose timeout is far below what the leader would give, opened while another node led, is promised as much
 // as ever.
 func TestIntervalsThatDifferBreakNoPromise(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, slow := uneven(t)
 		defer c.stop()
 		c.leader(2*within, slow)

@@ -12,7 +12,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/node/watchdog"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // removals are what somebody does to the directory of a node that runs, and undo is what brings it back, nil: nothing
@@ -61,7 +61,7 @@ func removals() map[string]struct {
 func TestADirectoryThatIsRemoved(t *testing.T) {
 	for name, how := range removals() {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 3, nil)
 				defer c.stop()
 				old := c.leader(within)
@@ -115,7 +115,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 // A directory that is left alone is never found to be anything else: not while the node is admitted, takes snapshots,
 // and stops.
 func TestADirectoryThatIsLeftAlone(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
 			cfg.SnapshotInterval, cfg.SnapshotThreshold, cfg.TrailingLogs = time.Second, 2, 1
 		})

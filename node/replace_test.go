@@ -10,7 +10,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // replaced kills a node, empties its directory, starts it again and returns the moment it is ready, to the millisecond: an operator's
@@ -32,7 +32,7 @@ func (c *testCluster) replaced(n *testNode) {
 func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {1, 2, 0}, {2, 1, 0}, {0, 1, 2, 3, 4}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, len(order), nil)
 				defer c.stop()
 				nodes := append([]*testNode{c.leader(within)}, c.others(c.leader(within))...) // order counts from the leader
@@ -61,7 +61,7 @@ func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 // heard of it. Were the node ready, and the leader taken away then, the two that are left would elect nobody: the third takes no
 // candidate that has no vote as far as it knows, and its own log is too short to win.
 func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.HeartbeatInterval = 100 * time.Millisecond })
 		defer c.stop()
 		leads := c.leader(within)

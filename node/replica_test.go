@@ -15,7 +15,7 @@ import (
 
 	"holdfast/fsm"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
 )
@@ -95,7 +95,7 @@ func (c *testCluster) stream(n *testNode) (ended func() error) {
 func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 	for _, leader := range []bool{false, true} {
 		t.Run(fmt.Sprintf("leads %t", leader), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 3, nil)
 				defer c.stop()
 				leads := c.leader(within)
@@ -164,7 +164,7 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 // Damage of memory does not show in a digest that is kept command by command. A scrub finds it, also where nothing is applied any more,
 // and the snapshot that would have kept it is not written.
 func TestADamagedStateIsFound(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -207,7 +207,7 @@ func (c *testCluster) openLabelled(n *testNode) (session.Grant, error) {
 
 // Of nodes that all differ nobody knows which is right: none steps out, and each raises the alarm.
 func TestReplicasThatAllDifferRaiseTheAlarm(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)

@@ -14,7 +14,7 @@ import (
 
 	"holdfast/node/watchdog"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/clientport"
 	"holdfast/transport/dial"
 )
@@ -111,7 +111,7 @@ func (c *testCluster) recovers(n *testNode) {
 
 // A leader whose disk hangs leads for ever, if Raft is left alone (hashicorp/raft#503).
 func TestALeaderWhoseDiskHangs(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		old := c.leader(within)
@@ -146,7 +146,7 @@ func TestALeaderWhoseDiskHangs(t *testing.T) {
 
 // While Raft's loop hangs its heartbeats are still answered: a leader would count a follower that stores nothing.
 func TestAFollowerWhoseDiskHangs(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -175,7 +175,7 @@ func TestAFollowerWhoseDiskHangs(t *testing.T) {
 
 // A leader whose only follower left has a disk that hangs has no quorum, and finds out.
 func TestAFollowerWhoseDiskHangsIsNoQuorum(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -196,7 +196,7 @@ func TestAFollowerWhoseDiskHangsIsNoQuorum(t *testing.T) {
 }
 
 func TestASlowDiskIsNoStall(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
@@ -221,7 +221,7 @@ func TestASlowDiskIsNoStall(t *testing.T) {
 func TestStopOfALeaderWhoseDiskHangs(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"before it is found out": time.Second, "after it has stepped out": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 3, nil)
 				defer c.stop()
 				old := c.leader(within)

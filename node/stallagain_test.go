@@ -8,12 +8,12 @@ import (
 
 	"holdfast/node/watchdog"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A node that stalls on two things comes back when both are over.
 func TestTwoStalls(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 0, nil)
 		c.add(3)
 		victim := c.nodes[0]
@@ -59,7 +59,7 @@ func TestTwoStalls(t *testing.T) {
 func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 	for _, size := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d nodes", size), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, size, nil)
 				defer c.stop()
 				old := c.leader(within)

@@ -8,13 +8,13 @@ import (
 
 	"holdfast/node/watchdog"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A state machine that stops applying, on the leader and on a follower.
 func TestAStateMachineThatHangs(t *testing.T) {
 	for _, leader := range []bool{true, false} {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c := newTestCluster(t, 0, nil)
 			c.add(3)
 			var hangs atomic.Pointer[testNode]
@@ -53,7 +53,7 @@ func TestAStateMachineThatHangs(t *testing.T) {
 
 // A process that did not run for longer than the limit hands leadership over, and stays a member.
 func TestAProcessThatDidNotRun(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 0, nil)
 		c.add(3)
 		for _, n := range c.nodes {

@@ -10,7 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // What is on disk for ever stays what it is: identity files of both formats, stamps and origins.
@@ -109,7 +109,7 @@ func restamp(path string, do func(s *stamp)) error {
 // A process that was killed after its snapshot was complete and before it had noted that: the next start notes it.
 func TestAStartNotesTheNewestSnapshot(t *testing.T) {
 	l := newLibrary(t, 3)
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := l.cluster(t)
 		path := c.config(c.nodes[0]).DataDir
 		if err := restamp(path, func(s *stamp) { s.Snapshot = snapshotMark{} }); err != nil {
@@ -128,7 +128,7 @@ func TestAStartNotesTheNewestSnapshot(t *testing.T) {
 // process completes none without an origin.
 func TestANewerSnapshotWithoutAnOriginIsRefused(t *testing.T) {
 	l := newLibrary(t, 3)
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := l.cluster(t)
 		path := c.config(c.nodes[0]).DataDir
 		err := restamp(path, func(s *stamp) { s.Snapshot = snapshotMark{} })
@@ -146,7 +146,7 @@ func TestANewerSnapshotWithoutAnOriginIsRefused(t *testing.T) {
 // leader that was deposed, which was never committed.
 func TestAnEntryOfAnotherTermIsNotTheSnapshots(t *testing.T) {
 	l := newLibrary(t, 10_000)
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := l.cluster(t)
 		path := c.config(c.nodes[0]).DataDir
 		err := restamp(path, func(s *stamp) { s.Snapshot.Term++ })

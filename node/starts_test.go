@@ -16,7 +16,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/node/watchdog"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // change changes a log file that nobody has open: its buckets are logs, by index, and conf, by key.
@@ -147,7 +147,7 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 		}, "raft.db is a link to /nowhere/raft.db, where there is nothing: mount or make"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := l.cluster(t)
 				path := c.config(c.nodes[0]).DataDir
 				if err := test.do(path); err != nil {
@@ -174,7 +174,7 @@ func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
 	} {
 		for upTo, step := range steps {
 			t.Run(name+", after "+step, func(t *testing.T) {
-				bubbles.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					c := l.cluster(t)
 					n := c.nodes[0]
 					cfg := c.config(n)
@@ -264,7 +264,7 @@ func cutShort(cfg config.Config, upTo int) (err error) {
 func TestALogFileThatWasNeverMade(t *testing.T) {
 	for size, content := range map[int]byte{0: 0, 1: 0, 4096: 0, 16384: 0, 8192: 'x'} {
 		t.Run(fmt.Sprintf("%d bytes of %d", size, content), func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 0, nil)
 				c.add(1)
 				cfg := c.config(c.nodes[0])
@@ -286,7 +286,7 @@ func TestALogFileThatWasNeverMade(t *testing.T) {
 // that is taken.
 func TestADamagedIdentityFile(t *testing.T) {
 	l := newLibrary(t, 3)
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := l.cluster(t)
 		n, path := c.nodes[0], c.config(c.nodes[0]).DataDir
 		file := filepath.Join(path, identityFile)
@@ -327,7 +327,7 @@ func TestADamagedIdentityFile(t *testing.T) {
 // A snapshot that the leader sent may be all that a node has of what it has said that it has: when it is gone, the node
 // refuses, though its log and the snapshot before would do for a start.
 func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
 			cfg.MaxTimeout, cfg.TrailingLogs, cfg.SnapshotInterval = time.Hour, 1, time.Hour
 		})

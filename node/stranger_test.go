@@ -15,7 +15,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/raftnet"
 )
@@ -59,7 +59,7 @@ func (s stranger) close() {
 // A number that no node of the cluster has is refused on Raft's port, and both sides say why. That of a node is greeted on any
 // directory: a node whose directory was lost comes back so.
 func TestANumberOfNoNodeIsRefused(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		n := c.leader(within)
@@ -92,7 +92,7 @@ func TestANumberOfNoNodeIsRefused(t *testing.T) {
 // The leader's own relay has no stream over the peer port. One that says it is the leader itself would end that relay's, and with an
 // answer of a newer term the leader's term.
 func TestNobodyFollowsALeaderAsItself(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		n := c.leader(within)
@@ -122,7 +122,7 @@ func TestNobodyFollowsALeaderAsItself(t *testing.T) {
 // A term that leaves none above it, or an entry in the middle of nowhere, is refused in every message of Raft, by each node, and the cluster goes on.
 func TestAbsurdTermsEndNoCluster(t *testing.T) {
 	const absurd = math.MaxUint64 - 1
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		lead := c.leader(within)
@@ -212,7 +212,7 @@ func TestANodeFarBehindLearnsTheTerm(t *testing.T) {
 		one    bool // the others go on meanwhile
 	}{"two of three": {2, false}, "one of three": {1, false}, "one, and the others lead": {1, true}} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 3, nil)
 				defer c.stop()
 				granted := c.mustOpen(c.leader(within), within)
@@ -255,7 +255,7 @@ func TestANodeFarBehindLearnsTheTerm(t *testing.T) {
 
 // A snapshot that is none is refused before Raft takes it for the newest: the node goes on, its own snapshots stay, and it starts again from them.
 func TestAGarbageSnapshotIsRefused(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		lead := c.leader(within)
@@ -327,7 +327,7 @@ func TestNobodyIsShutOutByAStreamInItsName(t *testing.T) {
 		"number of a stream": func(h *session.Hello) { h.Stream = math.MaxUint64 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 3, nil)
 				defer c.stop()
 				lead := c.leader(within)

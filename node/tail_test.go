@@ -18,7 +18,7 @@ import (
 	"holdfast/fsm"
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // inFlight is how many entries a leader has on their way when it is cut off.
@@ -138,7 +138,7 @@ func (c *tailCluster) differing(a, b *testNode) (n int) {
 
 // What a deposed leader had in flight is fed to nobody after it was sent a snapshot, also when it leads again.
 func TestAnOldTailIsNotFed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTailCluster(t, 5, 1200, 1000, true)
 		defer c.stop()
 		laggard := c.laggard()
@@ -171,7 +171,7 @@ func TestAnOldTailIsNotFed(t *testing.T) {
 func TestAnOldTailStopsNobody(t *testing.T) {
 	for name, restart := range map[string]bool{"it runs on": false, "it is started again": true} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newTailCluster(t, 3, 300, 50, false)
 				defer c.stop()
 				if restart {
@@ -201,7 +201,7 @@ func TestAnOldTailStopsNobody(t *testing.T) {
 // TestNothingIsCutForAnUnreadableSnapshot: a snapshot that cannot be read takes nothing from a log that does not go
 // on from it.
 func TestNothingIsCutForAnUnreadableSnapshot(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTailCluster(t, 3, 300, 50, false)
 		defer c.stop()
 		if err := c.end(c.deposed); err != nil {

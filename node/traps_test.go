@@ -7,7 +7,7 @@ import (
 
 	"holdfast/fsm"
 	"holdfast/node/config"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/raftnet"
 )
 
@@ -31,7 +31,7 @@ func TestWhatTheLeaderSendsIsLetThrough(t *testing.T) {
 // Raft stops while nobody reads its NotifyCh: it is read whatever the role loop does, and what it says is "look again", once.
 // test/raft shows the trap itself.
 func TestLeadershipIsAlwaysRead(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newLeadership()
 		defer l.close()
 		for i := range 1000 { // nobody reads changed meanwhile
@@ -55,7 +55,7 @@ func TestLeadershipIsAlwaysRead(t *testing.T) {
 // over first, so that another leads without an election timeout; it leaves no connection open; and it starts again on its
 // configuration, which Raft will not be bootstrapped with twice.
 func TestAnOrderedStopHandsOver(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		former := c.leader(10 * time.Second)
 		time.Sleep(10 * time.Second)
@@ -82,7 +82,7 @@ func TestAnOrderedStopHandsOver(t *testing.T) {
 // Raft's Shutdown waits for the requests that are under way, and one to a follower that is behind may take long: the
 // stop of a leader does not wait for it.
 func TestAStopDoesNotWaitForALaggard(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.StallLimit = time.Hour })
 		defer c.stop()
 		former := c.leader(10 * time.Second)

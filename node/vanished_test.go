@@ -10,7 +10,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // openMany opens sessions through nodes in turn, and returns those that were acknowledged: number is what the request
@@ -50,7 +50,7 @@ func lost(n *testNode, ids []session.ID) int {
 // two is cut to nothing while both are dead. It must not found the cluster once more with the third, which never heard
 // of the sessions.
 func TestAVanishedLogIsNotANewOne(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.MaxTimeout = time.Hour })
 		defer c.stop()
 		c.leader(within)

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/node/config"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/raftnet"
 )
 
@@ -41,7 +41,7 @@ func (c *testCluster) askForVote(candidate, of *testNode, term uint64) (bool, er
 
 // A voter gives its vote again to the candidate that asks twice. A node that has moved to that candidate's address is another one.
 func TestAVoteIsNotForAnAddress(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"holdfast/session/ids"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // many has goroutines take ids until each has its share, while the clock is set back again and again, and returns all ids, per
@@ -50,7 +50,7 @@ func TestManyGoroutinesWhileTheClockJumps(t *testing.T) {
 		{Policy: ids.SwitchWorker, Spares: []uint64{1, 2, 3}},
 		{Policy: ids.RollbackBits, RollbackBits: 2},
 	} {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			const goroutines, each = 32, 1000
 			clock := &wallClock{runs: true}
 			clock.set(1000)

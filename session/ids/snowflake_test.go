@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/session/ids"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // wallClock is a wall clock that a test sets; in a bubble it also runs with the bubble's time.
@@ -166,7 +166,7 @@ func TestClockTables(t *testing.T) {
 
 // A Snowflake makes no id in the millisecond it was made in: a process that ended in it may have had its machine number.
 func TestFirstIDIsLaterThanTheStart(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		clock := &wallClock{runs: true}
 		for range 100 {
 			g, err := ids.NewSnowflake(ids.SnowflakeConfig{Now: clock.now})
@@ -186,7 +186,7 @@ func TestFirstIDIsLaterThanTheStart(t *testing.T) {
 // Wait is over the moment the clock has caught up, with the id after the newest one.
 func TestWaitUntilTheClockHasCaughtUp(t *testing.T) {
 	for _, back := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 14*time.Millisecond + 999*time.Microsecond} {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			clock := &wallClock{runs: true}
 			clock.set(1000)
 			g, err := ids.NewSnowflake(ids.SnowflakeConfig{Policy: ids.Wait, Now: clock.now})
@@ -213,7 +213,7 @@ func TestWaitUntilTheClockHasCaughtUp(t *testing.T) {
 
 // A wait ends with its context, and is over after 15 ms when the clock stands or goes on being set back.
 func TestWaitsAreBounded(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g, clock := generator(t, ids.SnowflakeConfig{Policy: ids.Wait})
 		begin := time.Now()
 		if _, err := g.Next(t.Context()); !errors.Is(err, ids.ErrClockStands) || time.Since(begin) != ids.MaxWait {
@@ -244,7 +244,7 @@ func TestSequenceIsUsedUp(t *testing.T) {
 		bits   int
 		perMS  uint64
 	}{{ids.Refuse, 0, 4096}, {ids.Wait, 0, 4096}, {ids.RollbackBits, 1, 2048}, {ids.RollbackBits, 8, 16}} {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			clock := &wallClock{runs: true}
 			g, err := ids.NewSnowflake(ids.SnowflakeConfig{Policy: tt.policy, RollbackBits: tt.bits, Now: clock.now})
 			if err != nil {
@@ -266,7 +266,7 @@ func TestSequenceIsUsedUp(t *testing.T) {
 
 // The last millisecond of the 41 bits has its 4,096 ids, and then there are no more.
 func TestLastMillisecond(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		clock := &wallClock{runs: true}
 		clock.set(ids.MaxSnowflakeMS - 1)
 		g, err := ids.NewSnowflake(ids.SnowflakeConfig{Machine: ids.Machine{Datacenter: 31, Worker: 31}, Now: clock.now})

@@ -15,7 +15,7 @@ import (
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
 )
 
@@ -29,7 +29,7 @@ type cluster struct {
 // built runs f with a cluster that serves.
 func built(t *testing.T, f func(b *cluster)) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := &cluster{
 			Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }), t: t, names: []string{"n1", "n2", "n3"},
 		}

@@ -19,7 +19,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"holdfast/test/disk/faultfs"
-	"holdfast/test/disk/platter"
+	"holdfast/test/disk/simdisk"
 )
 
 // writerVar and readerVar make the test's program write to a bbolt file, or inspect one: see TestMain.
@@ -57,15 +57,15 @@ func writer(file string, told io.Writer) error {
 }
 
 // writeUntilCut lets a process write until its disk loses power, and returns the last transaction that it said was committed.
-func writeUntilCut(d *device, file string, when faultfs.Freezing, how faultfs.Cutting) (uint64, platter.Loss, error) {
+func writeUntilCut(d *device, file string, when faultfs.Freezing, how faultfs.Cutting) (uint64, simdisk.Loss, error) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), writerVar+"="+file)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return 0, platter.Loss{}, err
+		return 0, simdisk.Loss{}, err
 	}
 	if err = start(cmd); err != nil {
-		return 0, platter.Loss{}, err
+		return 0, simdisk.Loss{}, err
 	}
 	var last uint64
 	read := make(chan error, 1)
@@ -139,12 +139,12 @@ func TestBoltOutlivesCuts(t *testing.T) {
 			d := newDevice(t)
 			d.set(faultfs.Faults{Lie: lie})
 			file := filepath.Join(d.dir, "bolt.db")
-			var total platter.Loss
+			var total simdisk.Loss
 			committed, noticed := uint64(0), 0
 			for seed := range uint64(cuts) {
 				how := faultfs.Cutting{Seed: seed}
 				if lie { // what an earlier cut has spoilt is no evidence: each has a new file
-					committed, file, how.Tear = 0, filepath.Join(d.dir, fmt.Sprintf("bolt.%d", seed)), platter.TearHalf
+					committed, file, how.Tear = 0, filepath.Join(d.dir, fmt.Sprintf("bolt.%d", seed)), simdisk.TearHalf
 				}
 				after := 50 + rand.New(rand.NewPCG(seed, 1)).IntN(400)
 				last, loss, err := writeUntilCut(d, file, faultfs.Freezing{After: after, Bound: callTimeout / 2}, how)

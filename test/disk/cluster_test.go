@@ -20,7 +20,7 @@ import (
 	"holdfast/client"
 	"holdfast/session"
 	"holdfast/test/disk/faultfs"
-	"holdfast/test/disk/platter"
+	"holdfast/test/disk/simdisk"
 )
 
 const (
@@ -243,17 +243,17 @@ func (c *cluster) but(one *server) []*server {
 
 // powerCut cuts the power of victims at the same moment: when the first one's disk says so. The disks are rolled back; nothing is
 // started.
-func (c *cluster) powerCut(when faultfs.Freezing, how faultfs.Cutting, victims ...*server) (platter.Loss, error) {
+func (c *cluster) powerCut(when faultfs.Freezing, how faultfs.Cutting, victims ...*server) (simdisk.Loss, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	if err := victims[0].disk.Freeze(ctx, when); err != nil {
-		return platter.Loss{}, err
+		return simdisk.Loss{}, err
 	}
 	// The others' moment is the same: before any of them is killed.
 	if err := together(victims[1:], func(s *server) error { return s.disk.Freeze(ctx, faultfs.Freezing{}) }); err != nil {
-		return platter.Loss{}, err
+		return simdisk.Loss{}, err
 	}
-	var total platter.Loss
+	var total simdisk.Loss
 	var mu sync.Mutex
 	err := together(victims, func(s *server) error {
 		loss, err := s.disk.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: how.Seed + uint64(s.number), Tear: how.Tear}, s.cmd.Process.Kill, s.wait)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/test/disk/faultfs"
-	"holdfast/test/disk/platter"
+	"holdfast/test/disk/simdisk"
 )
 
 const (
@@ -54,7 +54,7 @@ type storm struct {
 	// cuts counts power cuts, of which all were of the whole cluster; one that takes three nodes is one. kind is what the last was.
 	cuts, all int
 	kind      string
-	loss      platter.Loss
+	loss      simdisk.Loss
 	slowest   time.Duration
 }
 
@@ -99,7 +99,7 @@ func (s *storm) cut(victims ...*server) error {
 	when := faultfs.Freezing{After: 1 + s.dice.IntN(opsUntilCut), Bound: 300 * time.Millisecond}
 	how := faultfs.Cutting{Seed: s.dice.Uint64()}
 	if s.dice.IntN(4) == 0 {
-		how.Tear = platter.TearAll // and no change of a name survives by luck
+		how.Tear = simdisk.TearAll // and no change of a name survives by luck
 	}
 	loss, err := s.c.powerCut(when, how, victims...)
 	if err != nil {
@@ -138,7 +138,7 @@ func TestFirstSnapshot(t *testing.T) {
 			return err == nil && strings.Contains(string(log), "snapshot complete"), fmt.Sprint(err)
 		})
 	}
-	loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Tear: platter.TearAll}, c.nodes...)
+	loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Tear: simdisk.TearAll}, c.nodes...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestLyingDisksAreReported(t *testing.T) {
 			if err := s.l.audit(true); err != nil {
 				t.Fatalf("before the cut: %v", err)
 			}
-			loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: seed + i, Tear: platter.TearHalf}, c.nodes...)
+			loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: seed + i, Tear: simdisk.TearHalf}, c.nodes...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"holdfast/test/disk/faultfs"
-	"holdfast/test/disk/platter"
+	"holdfast/test/disk/simdisk"
 )
 
 // callTimeout bounds what a disk is told. A disk answers at once, but for the bound of a freeze.
@@ -102,14 +102,14 @@ func (d *device) counts() faultfs.Counts {
 }
 
 // powerCut cuts the power of a disk and of the processes that use it: end kills them, and gone returns when they have ended.
-func (d *device) powerCut(when faultfs.Freezing, how faultfs.Cutting, end, gone func() error) (platter.Loss, error) {
+func (d *device) powerCut(when faultfs.Freezing, how faultfs.Cutting, end, gone func() error) (simdisk.Loss, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*callTimeout)
 	defer cancel()
 	if err := errors.Join(d.Freeze(ctx, when), end(), d.Drop(ctx)); err != nil {
-		return platter.Loss{}, err
+		return simdisk.Loss{}, err
 	}
 	if err := bounded(callTimeout, "the end of a killed process", gone); err != nil {
-		return platter.Loss{}, err
+		return simdisk.Loss{}, err
 	}
 	return d.Cut(ctx, how)
 }

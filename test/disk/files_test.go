@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/test/disk/faultfs"
-	"holdfast/test/disk/platter"
+	"holdfast/test/disk/simdisk"
 )
 
 func nothing() error { return nil }
@@ -118,8 +118,8 @@ func TestCacheForgets(t *testing.T) {
 		t.Errorf("before the cut: got %q", got)
 	}
 	file.Close()
-	loss, err := d.powerCut(faultfs.Freezing{}, faultfs.Cutting{Tear: platter.TearAll}, nothing, nothing)
-	if want := (platter.Loss{Writes: 1, Bytes: 4, Lost: 4}); err != nil || loss != want {
+	loss, err := d.powerCut(faultfs.Freezing{}, faultfs.Cutting{Tear: simdisk.TearAll}, nothing, nothing)
+	if want := (simdisk.Loss{Writes: 1, Bytes: 4, Lost: 4}); err != nil || loss != want {
 		t.Errorf("got %+v, %v, want %+v", loss, err, want)
 	}
 	b, err := os.ReadFile(name)

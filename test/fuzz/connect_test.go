@@ -13,7 +13,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/clientport"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
@@ -47,7 +47,7 @@ func FuzzConnect(f *testing.F) {
 			}
 		}
 		ofMessages().Hold(t, len(b), func() {
-			bubbles.Test(t, func(t *testing.T) { connect(t, script) })
+			bubble.Test(t, func(t *testing.T) { connect(t, script) })
 		})
 	})
 }

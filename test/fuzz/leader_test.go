@@ -15,7 +15,7 @@ import (
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 )
 
@@ -42,7 +42,7 @@ func FuzzLeaderStream(f *testing.F) {
 			}
 		}
 		ofMessages().Hold(t, len(b), func() {
-			bubbles.Test(t, func(t *testing.T) { hearLeader(t, script) })
+			bubble.Test(t, func(t *testing.T) { hearLeader(t, script) })
 		})
 	})
 }

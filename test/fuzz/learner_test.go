@@ -14,7 +14,7 @@ import (
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/peerport"
 	"holdfast/transport/wire"
@@ -51,7 +51,7 @@ func FuzzLearnerStream(f *testing.F) {
 			}
 		}
 		ofMessages().Hold(t, len(b), func() {
-			bubbles.Test(t, func(t *testing.T) { hearLearner(t, script) })
+			bubble.Test(t, func(t *testing.T) { hearLearner(t, script) })
 		})
 	})
 }
@@ -80,7 +80,7 @@ func FuzzTouchBatch(f *testing.F) {
 			}
 		}
 		ofMessages().Hold(t, len(batch), func() {
-			bubbles.Test(t, func(t *testing.T) { hearLearner(t, script) })
+			bubble.Test(t, func(t *testing.T) { hearLearner(t, script) })
 		})
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/raftnet"
 )
 
@@ -20,7 +20,7 @@ const bursts = 30
 // raft#612: a follower whose append failed once catches up, each time, soon. With Raft's own default, which pipelines, the
 // same follower stops for good while its heartbeats stay healthy.
 func TestAFollowerThatAnsweredFalseCatchesUp(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var pipelines openPipelines // none, or the end would hang instead of failing
 		c := start(t, options{peers: 3, transport: func(l *raftnet.Layer) wire {
 			return &pipelining{raftnet.NewTransport(l, transportTimeout).NetworkTransport, &pipelines}
@@ -35,7 +35,7 @@ func TestAFollowerThatAnsweredFalseCatchesUp(t *testing.T) {
 }
 
 func TestControlPipeliningStopsAFollower(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var pipelines openPipelines
 		c := start(t, options{peers: 3, transport: func(l *raftnet.Layer) wire {
 			return &pipelining{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{

@@ -11,14 +11,14 @@ import (
 
 	"holdfast/fsm"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // Apply's timeout covers only the way into Raft's queue, and a leader whose disk hangs stays leader for ever (raft#503, #666):
 // its future is not answered. The proposer answers by a deadline of its own. That the node then steps out is tested in package
 // node (TestALeaderWhoseDiskHangs).
 func TestAnEntryOnAHungDiskIsAnswered(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
 		defer c.stop()
 		leads := c.leader()

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/raftnet"
 )
 
@@ -63,7 +63,7 @@ const standTries = 15
 // commitUnseen returns how many entries a follower applied that others did not.
 func commitUnseen(t *testing.T, transport func(*raftnet.Layer) wire) (applied int) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		states := map[*fsm.State]*recorder{}
 		var armed atomic.Pointer[raft.ServerAddress]
 		c := start(t, options{

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
 	"holdfast/transport/raftnet"
 )
@@ -21,7 +21,7 @@ import (
 // A NotifyCh that nobody reads stops Raft: a leader that was elected does nothing. That a node's is always read is tested in
 // package node (TestLeadershipIsAlwaysRead).
 func TestControlAnUnreadNotifyChStopsRaft(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		unread := make(chan bool)
 		c := start(t, options{peers: 1, prepare: func(_ *peer, conf *raft.Config) { conf.NotifyCh = unread }})
 		defer c.stop()
@@ -44,7 +44,7 @@ func TestControlAnUnreadNotifyChStopsRaft(t *testing.T) {
 // Shutdown transfers nothing: the others notice the silence of a leader and elect. That a node's ordered stop hands over first
 // is tested in package node (TestAnOrderedStopHandsOver).
 func TestControlShutdownTransfersNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
 		defer c.stop()
 		leads := c.leader()
@@ -63,7 +63,7 @@ func TestControlShutdownTransfersNothing(t *testing.T) {
 // Close of Raft's transport leaves what it accepted open: the other side's connection goes on for ever. Holdfast's stream layer
 // closes it.
 func TestAcceptedConnectionsAreClosed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := simnet.New(nil)
 		server, client := network.Host("n1"), network.Host("n2")
 		listen := func(address string) net.Listener {
@@ -134,7 +134,7 @@ func TestBackOffAfterAHealIsBounded(t *testing.T) {
 // catchesUp returns how long after an isolation a follower takes to catch up.
 func catchesUp(t *testing.T, isolated, bound time.Duration) (took time.Duration) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		// A follower that is cut off stands for no election here, so that it finds the leader it lost.
 		c := start(t, options{peers: 3, prepare: func(p *peer, conf *raft.Config) {
 			conf.CommitTimeout = time.Second // says nothing of the back-off, and 10 ms would be most of the work
@@ -161,7 +161,7 @@ func catchesUp(t *testing.T, isolated, bound time.Duration) (took time.Duration)
 // BootstrapCluster is called at every start of a node; on a server that has state it says ErrCantBootstrap, and no more than
 // that. That a node starts again regardless is tested in package node (TestServesAndKeepsItsState).
 func TestControlASecondBootstrapIsRefused(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
 		defer c.stop()
 		leads := c.leader()
@@ -190,7 +190,7 @@ func TestControlAFailingDiskMakesRaftPanic(t *testing.T) {
 		}
 		return
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
 		leads := c.leader()
 		broken := errors.New("input/output error")

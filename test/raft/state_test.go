@@ -14,7 +14,7 @@ import (
 
 	"holdfast/fsm"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // slow makes each entry take a while to be applied.
@@ -25,7 +25,7 @@ func (s slow) Restored()                                {}
 
 // raft.AppliedIndex says what was handed to the state, not what the state has applied. Holdfast waits for the state's own.
 func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
 		defer c.stop()
 		leads := c.leader()
@@ -57,7 +57,7 @@ func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
 
 // A snapshot is of its index, and entries go on being applied while it is written, however slow the disk is.
 func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var writing, writes atomic.Int64
 		const took = 10 * time.Second
 		c := start(t, options{peers: 1, prepare: func(p *peer, conf *raft.Config) {
@@ -107,7 +107,7 @@ func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
 // A follower installs whatever snapshot its leader sends, also one that is older than what it has applied: a copy that was delayed, or the newest
 // of a leader that it is ahead of. It goes back, and to where its log may have been cut: then it panics at the next entry.
 func TestControlAnOlderSnapshotIsInstalled(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3, machine: func(s *fsm.State) raft.FSM { return credulous{s} }})
 		defer c.stop()
 		before, err := c.installOlder(c.leader())
@@ -119,7 +119,7 @@ func TestControlAnOlderSnapshotIsInstalled(t *testing.T) {
 
 // The state takes no older snapshot, and goes on from where it is.
 func TestAnOlderSnapshotIsRefused(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
 		defer c.stop()
 		leads := c.leader()
@@ -203,7 +203,7 @@ func restoreNewest(t *testing.T, p *peer) *fsm.State {
 // Apply takes no term: what a leader decided in one term can be appended by the same node in a later one. The state ignores a
 // close whose term is not its entry's (E3); a close of the entry's own term is the control.
 func TestWhatWasDecidedInAFormerTermChangesNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
 		defer c.stop()
 		leads := c.leader()

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // recorder notes which entry a server's state was given at each index.
@@ -140,7 +140,7 @@ func (c *tails) rejoin(a, b *peer) {
 // else lie below what comes next. When it leads later, it sends them to a follower that is behind and needs them, as
 // what is committed: whose state applies them.
 func TestControlAnOldTailIsFedToALaggard(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTails(t, 5, 1, 1200, 1000)
 		defer c.stop()
 		laggard := c.behind(1)[0]
@@ -170,7 +170,7 @@ func TestControlAnOldTailIsFedToALaggard(t *testing.T) {
 // snapshot. A tail that reaches beyond the snapshot hides where the snapshot ends: the follower refuses what comes
 // after it, and is sent the same snapshot for ever.
 func TestControlAnOldTailStopsAFollower(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newTails(t, 3, 0, 300, 50)
 		defer c.stop()
 		for _, p := range c.others(c.deposed) {

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 const (
@@ -99,7 +99,7 @@ func (c *cluster) await(leads, behind *peer, within time.Duration) (took time.Du
 // Raft has one deadline for a whole request. A batch of entries that takes longer over a thin link is tried for ever,
 // though all bytes of it move.
 func TestControlABatchThatDoesNotFitIsTriedForEver(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{
 			peers: 3, bare: transportTimeout, prepare: forgetful,
 			machine: func(*fsm.State) raft.FSM { return &counter{} },
@@ -119,11 +119,11 @@ func TestALaggardCatchesUp(t *testing.T) {
 	for name, bits := range map[string]int{"1 Mbit/s": mbit, "10 Mbit/s": 10 * mbit, "100 Mbit/s": 100 * mbit} {
 		t.Run(strings.ReplaceAll(name, "/", " a "), func(t *testing.T) {
 			backlog := 200_000_000
-			if bubbles.Race {
+			if bubble.Race {
 				backlog = 20_000_000
 				t.Logf("a backlog of %d bytes: the race detector is on", backlog)
 			}
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := start(t, options{
 					peers: 3, prepare: forgetful,
 					machine: func(*fsm.State) raft.FSM { return &counter{} },
@@ -153,11 +153,11 @@ func TestASnapshotArrives(t *testing.T) {
 		"500 kB": {500_000, mbit, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if bubbles.Race && s.size > 100_000_000 {
+			if bubble.Race && s.size > 100_000_000 {
 				s.size = 100_000_000
 				t.Logf("a snapshot of %d bytes: the race detector is on", s.size)
 			}
-			bubbles.Test(t, func(t *testing.T) { snapshotArrives(t, s.size, s.bits, s.restores) })
+			bubble.Test(t, func(t *testing.T) { snapshotArrives(t, s.size, s.bits, s.restores) })
 		})
 	}
 }

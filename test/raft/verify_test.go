@@ -15,7 +15,7 @@ import (
 	"holdfast/leader"
 	"holdfast/learner"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/peerport"
 )
@@ -26,7 +26,7 @@ const interval = 500 * time.Millisecond
 // that it leads, while Holdfast's reads, which wait for a good round (R3, R4), are not answered. Before the cut they are, and
 // the other side's leader answers them, as controls.
 func TestReadsDoNotTrustVerifyLeader(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 4, voters: 3})
 		defer c.stop()
 		leads := c.leader()

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // choked runs a cluster of three with somebody on it, and hands it to do when it serves.
 func choked(t *testing.T, seed uint64, do func(ctx context.Context, w *world)) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
 		w := newWorld(t, newReport(seed, 3))
 		for _, name := range w.names {

@@ -17,7 +17,7 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/test/sim/faults"
 )
 
@@ -144,7 +144,7 @@ func TestTornWritesAreLegal(t *testing.T) {
 }
 
 func TestDamages(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, p, logs := newDrive(t, 1)
 		write := func(index uint64) (time.Duration, error) {
 			began := time.Now()
@@ -195,7 +195,7 @@ func TestDamages(t *testing.T) {
 
 // A process that is killed while a write hangs lets go of it.
 func TestAKillFreesAWriteThatHangs(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, p, logs := newDrive(t, 1)
 		undo, _ := d.breaks(faults.Hung, 0)
 		done := make(chan error, 1)

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // TestEmptiedDirectory restarts a node that does not lead, empties its directory, and starts it again: within the term it
 // fetches a copy and serves (T6), as the messages about damaged disks say.
 func TestEmptiedDirectory(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
 		w := newWorld(t, newReport(2, 3))
 		for _, name := range w.names {

@@ -20,7 +20,7 @@ import (
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
 )
 
@@ -29,7 +29,7 @@ import (
 func TestSettingsHoldAHerd(t *testing.T) {
 	const clients, perSecond = 60, 10
 	dir := scratch(t)
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
 		network := simnet.New(func(string, string) time.Duration { return time.Millisecond })
 		ctx, cancel := context.WithCancel(context.Background())

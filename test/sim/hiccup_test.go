@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/test/sim/faults"
 )
 
@@ -17,7 +17,7 @@ import (
 // those of the clients that live do not (I1).
 func TestHiccups(t *testing.T) {
 	r := newReport(4, 3)
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
 		w := newWorld(t, r)
 		for _, name := range w.names {

@@ -10,7 +10,7 @@ import (
 	"holdfast/test/sim/check"
 	"holdfast/test/sim/faults"
 	"holdfast/test/sim/history"
-	"holdfast/test/sim/tally"
+	"holdfast/test/sim/stats"
 )
 
 // faultLog records faults, and counts those that really hit something.
@@ -41,7 +41,7 @@ func (w *world) judge(plan []faults.Fault) {
 	events := w.record.Events()
 	r := check.Check(events, bounds(len(w.names)))
 	w.report.lived(w.record.Now(), events, r)
-	w.report.count(tally.Installed, w.logs.count("Installed remote snapshot"))
+	w.report.count(stats.Installed, w.logs.count("Installed remote snapshot"))
 	told := make(map[session.ID]bool)
 	tell := func(id session.ID) {
 		if !told[id] && len(told) < storiesShown {

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // linked runs a cluster of three with one tenant on it, hands both to do when it serves, and judges what came of it.
 func linked(t *testing.T, do func(t *testing.T, w *world, x *tenant)) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
 		w := newWorld(t, newReport(5, 3))
 		for _, name := range w.names {

@@ -9,13 +9,13 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // withReadOnly runs a cluster of three nodes whose read_only is on, and hands it to do when it serves.
 func withReadOnly(t *testing.T, do func(t *testing.T, w *world)) {
 	t.Helper()
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
 		w := newWorld(t, newReport(3, 3))
 		w.readOnly = all(w.names)

@@ -11,16 +11,16 @@ import (
 	"holdfast/test/sim/check"
 	"holdfast/test/sim/faults"
 	"holdfast/test/sim/history"
-	"holdfast/test/sim/tally"
+	"holdfast/test/sim/stats"
 )
 
 // report is what one seed did and found, while it does.
 type report struct {
 	mu sync.Mutex
-	*tally.Report
+	*stats.Report
 }
 
-func newReport(seed uint64, nodes int) *report { return &report{Report: tally.New(seed, nodes)} }
+func newReport(seed uint64, nodes int) *report { return &report{Report: stats.New(seed, nodes)} }
 
 func (r *report) fail(text string) {
 	r.mu.Lock()
@@ -73,7 +73,7 @@ func (r *report) lived(d time.Duration, events []history.Event, result check.Res
 		case history.NodeStarted:
 			r.Counts["starts of nodes"]++
 		case history.Shown:
-			r.Counts[tally.Reads(e.State.Mode)]++
+			r.Counts[stats.Reads(e.State.Mode)]++
 		case history.OnlyReads:
 			r.Counts["sessions connected read-only"]++
 		default:
@@ -108,7 +108,7 @@ func (r *report) begins(t *testing.T) (end func()) {
 	if path == "" {
 		return func() {}
 	}
-	begun := &tally.Report{Seed: r.Seed, Nodes: r.Nodes, Begun: true}
+	begun := &stats.Report{Seed: r.Seed, Nodes: r.Nodes, Begun: true}
 	if err := begun.Append(path); err != nil {
 		t.Fatal(err)
 	}

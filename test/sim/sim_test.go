@@ -15,11 +15,11 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/test/sim/check"
 	"holdfast/test/sim/faults"
 	"holdfast/test/sim/history"
-	"holdfast/test/sim/tally"
+	"holdfast/test/sim/stats"
 )
 
 const (
@@ -47,7 +47,7 @@ func bounds(nodes int) check.Bounds {
 }
 
 func TestSim(t *testing.T) {
-	sum := &totals{Sum: tally.NewSum()}
+	sum := &totals{Sum: stats.NewSum()}
 	seeds := seeds(t)
 	t.Run("seeds", func(t *testing.T) {
 		for _, seed := range seeds {
@@ -75,7 +75,7 @@ func TestSim(t *testing.T) {
 	if len(missed) > 2 {
 		t.Errorf("over %d seeds none of these hit anything: %v", len(seeds), missed)
 	}
-	if sum.Counts[tally.Installed] == 0 {
+	if sum.Counts[stats.Installed] == 0 {
 		t.Errorf("over %d seeds no snapshot was installed", len(seeds))
 	}
 	for _, name := range check.Names() {
@@ -123,7 +123,7 @@ func runSeed(t *testing.T, seed uint64, sum *totals) {
 	r := newReport(seed, nodes)
 	end := r.begins(t)
 	defer end()
-	bubbles.Test(t, func(t *testing.T) { run(t, r) })
+	bubble.Test(t, func(t *testing.T) { run(t, r) })
 	r.Wall = time.Since(began)
 	sum.add(r)
 }
@@ -131,7 +131,7 @@ func runSeed(t *testing.T, seed uint64, sum *totals) {
 // totals add up what the seeds of a test did.
 type totals struct {
 	mu sync.Mutex
-	*tally.Sum
+	*stats.Sum
 }
 
 func (s *totals) add(r *report) {

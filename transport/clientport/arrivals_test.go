@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
@@ -15,7 +15,7 @@ import (
 
 // The same on the port: a stream that ends gives its places up.
 func TestAConnectionThatEndsGivesItsPlacesUp(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{Gate: gate.Config{Resumes: 1}}, &fakeService{})
 		defer stop()
 		gone, stays := connected(t, network), connected(t, network)
@@ -50,7 +50,7 @@ func TestARequestThatIsNotBegunUsesUpNothing(t *testing.T) {
 			return porttest.Grant(7), nil
 		},
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
 		s, network, stop := clientPort(t, Config{MaxRequests: 1, Gate: gate.Config{Opens: 20, Resumes: 20, ArrivalsPerAddress: 30}}, service)
 		defer stop()

@@ -18,7 +18,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
@@ -128,7 +128,7 @@ func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
 		"max_touches_per_second": {touchMessage(1), &holdfastv1.TouchSessionsRequest{Tokens: []*holdfastv1.Token{token}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s, network, stop := clientPort(t, Config{Gate: gate.Config{Opens: 1, Resumes: 1, Touches: 1}}, service)
 				defer stop()
 				stream, unary := connected(t, network), holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -188,7 +188,7 @@ func usesUpNothing(t *testing.T, why error) {
 			return porttest.Grant(7), nil
 		},
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{Gate: gate.Config{Opens: 1, Resumes: 1, ArrivalsPerAddress: 1, ArrivalsPerPrincipal: 1}}, service)
 		defer stop()
 		stream, unary := connected(t, network), holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -220,7 +220,7 @@ func usesUpNothing(t *testing.T, why error) {
 
 // TouchSessions counts each of its tokens, a message on a stream once.
 func TestTouchesAreCounted(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{Gate: gate.Config{Touches: 100}}, &fakeService{})
 		defer stop()
 		stream, unary := connected(t, network), holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -247,7 +247,7 @@ func TestTouchesAreCounted(t *testing.T) {
 }
 
 func TestNameThatIsNoneIsRefused(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		conn, err := dial.Client("node", dial.Options{Dial: network.Dial, Principal: " "})

@@ -11,7 +11,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
 )
@@ -27,7 +27,7 @@ func TestConnectServesEachRequest(t *testing.T) {
 			return session.Touched{SafeFor: 2 * time.Second, Failures: []session.TouchFailure{{ID: ids[1], Err: session.ErrMoved}}}
 		},
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -73,7 +73,7 @@ func TestConnectAnswersWhatIsUnderWayAfterTheClientsLastWord(t *testing.T) {
 	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
 		return porttest.Grant(7), porttest.Sleep(ctx, time.Second)
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -97,7 +97,7 @@ func TestConnectCancelsRequestsWithTheStream(t *testing.T) {
 		cancelled <- ctx.Err()
 		return session.Grant{}, ctx.Err()
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -122,7 +122,7 @@ func TestTouchesAreServedInOrderWhileOpensWait(t *testing.T) {
 	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
 		return porttest.Grant(7), porttest.Sleep(ctx, time.Second)
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		stream := connected(t, network)

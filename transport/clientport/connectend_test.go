@@ -17,7 +17,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
@@ -25,7 +25,7 @@ import (
 
 func TestASlowReaderLosesItsStream(t *testing.T) {
 	service := &fakeService{}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxOutgoing: 50}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -69,7 +69,7 @@ func TestAnEndedStreamKeepsNothing(t *testing.T) {
 		}
 		return session.Touched{SafeFor: -1, Failures: failures}
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -137,7 +137,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 		touch: func([]session.ID) session.Touched { panic("secret") },
 		find:  func(context.Context, session.ID, session.ReadOptions) (session.Listed, error) { panic("secret") },
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -183,7 +183,7 @@ func TestGarbageMessagesEndTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{MaxMessageBytes: 1000}, service)
 		defer stop()
 		for name, tt := range map[string]struct {
@@ -220,7 +220,7 @@ func TestStopEndsStreams(t *testing.T) {
 	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
 		return porttest.Grant(7), porttest.Sleep(ctx, 300*time.Millisecond)
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -251,7 +251,7 @@ func TestStopEndsStreams(t *testing.T) {
 
 // A node that has stepped out ends streams, and is still asked for its status.
 func TestEndedStreamsLeaveCalls(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		stream := connected(t, network)
@@ -273,7 +273,7 @@ func TestStopIsBounded(t *testing.T) {
 		<-release // a request that does not look at its context
 		return porttest.Grant(7), nil
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
 		network := porttest.NewPipes()
 		s := New(Config{}, service, fakeCluster{})

@@ -10,13 +10,13 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 )
 
 func TestEventsAreBatchedInOrder(t *testing.T) {
 	service := &fakeService{}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		stalled := newStall()
@@ -76,7 +76,7 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 // goroutine, and of an event, which does not.
 func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 	service := &fakeService{}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -133,7 +133,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
 	service := &fakeService{}
 	answer := make(map[uint64]chan error)
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for attempt := uint64(1); attempt <= 3; attempt++ {
 			answer[attempt] = make(chan error)
 		}
@@ -174,7 +174,7 @@ func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
 
 func TestAnEventWaitsForNoLaterOpen(t *testing.T) {
 	service := &fakeService{}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		slow := true

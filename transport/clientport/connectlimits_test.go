@@ -11,7 +11,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
 )
@@ -29,7 +29,7 @@ func TestConnectLimits(t *testing.T) {
 		}
 	}
 	t.Run("requests", func(t *testing.T) {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			_, network, stop := clientPort(t, Config{MaxRequests: 2}, service)
 			defer stop()
 			stream := connected(t, network)
@@ -52,7 +52,7 @@ func TestConnectLimits(t *testing.T) {
 		})
 	})
 	t.Run("sessions", func(t *testing.T) {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			_, network, stop := clientPort(t, Config{MaxSessions: 2}, service)
 			defer stop()
 			stream := connected(t, network)
@@ -81,7 +81,7 @@ func TestConnectLimits(t *testing.T) {
 // soon as it has an answer.
 func TestAPlaceIsGivenBackBeforeTheAnswer(t *testing.T) {
 	service := &fakeService{}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{MaxRequests: 1}, service)
 		defer stop()
 		stream := connected(t, network)
@@ -101,7 +101,7 @@ func TestAPlaceIsGivenBackBeforeTheAnswer(t *testing.T) {
 // TestAllRequestsAnsweredAtOnce: a client that reads gets all answers, however many requests it may have under way.
 func TestAllRequestsAnsweredAtOnce(t *testing.T) {
 	for _, most := range []int{1024, 8192} {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			release := make(chan struct{})
 			service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
 				<-release

@@ -15,7 +15,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
@@ -201,7 +201,7 @@ func TestTheCrowdAddsUp(t *testing.T) {
 // TestIdleConnectionsLockNobodyOut: connections that open no stream, or one that serves nothing, took every place for good.
 func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	const most = 20
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxConnections: most}, &fakeService{})
 		defer stop()
 		stays := holding(t, network, 7)
@@ -229,7 +229,7 @@ func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 
 // TestWhyThereIsNoPlace: some of those that are refused are told why, in an answer to their call; the rest is closed at once.
 func TestWhyThereIsNoPlace(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxConnections: 1}, &fakeService{})
 		defer stop()
 		holding(t, network, 7)
@@ -264,7 +264,7 @@ func TestWhyThereIsNoPlace(t *testing.T) {
 
 // TestConnectionsPerAddress: an address that has as many as it may has its own idle one make room, or is refused.
 func TestConnectionsPerAddress(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{Gate: gate.Config{ConnectionsPerAddress: 1}}, &fakeService{})
 		defer stop()
 		idle := speaking(t, network)
@@ -283,7 +283,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 
 // TestCallsThatSayNothing: a call has a bounded time for its first message. gRPC itself waits for that of a unary one for ever.
 func TestCallsThatSayNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		silent := connected(t, network)
@@ -314,7 +314,7 @@ func TestCallsThatSayNothing(t *testing.T) {
 // TestStreamsOfTheNode: the streams of all connections are bounded, and those that serve nothing make room.
 func TestStreamsOfTheNode(t *testing.T) {
 	const most = 100
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxCalls: most}, &fakeService{})
 		defer stop()
 		holds := holding(t, network, 7)
@@ -336,7 +336,7 @@ func TestStreamsOfTheNode(t *testing.T) {
 		}
 	})
 	// None is idle: whoever comes is refused.
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxCalls: 2}, &fakeService{})
 		defer stop()
 		for id := range session.ID(2) {

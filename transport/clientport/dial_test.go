@@ -7,7 +7,7 @@ import (
 	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestAnAddressIsDialledAsItWasGiven(t *testing.T) {
 	for _, address := range []string{"node:7400", "[2001:db8::1]:7400", "[fe80::1%eth0]:7400", "[fe80::1%25]:7400", "[fe80::1%2]:7400"} {
 		t.Run(address, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				_, network, stop := clientPort(t, Config{}, &fakeService{})
 				defer stop()
 				dialled := make(chan string, 1)

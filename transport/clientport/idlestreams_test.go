@@ -5,13 +5,13 @@ import (
 	"testing/synctest"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 )
 
 // TestIdleStreams: of many streams of a connection that serve nothing one stays; it would be opened again.
 func TestIdleStreams(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		before := heap()

@@ -8,14 +8,14 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/wire"
 )
 
 // TestO3AllocateIds holds that what a client asks for is checked before anybody is asked, dated by the node's clock, and
 // answered with the block.
 func TestO3AllocateIds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var asked []session.ClaimRequest
 		service := &fakeService{allocate: func(_ context.Context, r session.ClaimRequest) (session.ID, error) {
 			asked = append(asked, r)

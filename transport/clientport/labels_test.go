@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 )
 
@@ -35,7 +35,7 @@ func TestAnswersWithLabelsFit(t *testing.T) {
 		g.Session.Labels = labels
 		return g, ctx.Err()
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()

@@ -17,7 +17,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
@@ -26,7 +26,7 @@ import (
 func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 	var log porttest.LogBuffer
 	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxConnections: 2, Logger: logger}, &fakeService{})
 		defer stop()
 		one, two := connected(t, network), connected(t, network)
@@ -59,7 +59,7 @@ func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 }
 
 func TestStreamsAboveTheLimitWait(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxStreams: 2}, &fakeService{})
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -89,7 +89,7 @@ func TestStreamsAboveTheLimitWait(t *testing.T) {
 
 // TestKeepaliveEveryTenSecondsIsAllowed: gRPC's own default would end the connection after two pings.
 func TestKeepaliveEveryTenSecondsIsAllowed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		stream := speaking(t, network)
@@ -105,7 +105,7 @@ func TestKeepaliveEveryTenSecondsIsAllowed(t *testing.T) {
 
 func TestAClientThatHangsIsNoticed(t *testing.T) {
 	service := &fakeService{}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		stalled := newStall()
@@ -137,7 +137,7 @@ func TestGarbageOnThePort(t *testing.T) {
 		noise[i] = byte(random.Uint32())
 	}
 	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		for _, garbage := range [][]byte{nil, noise, []byte("GET / HTTP/1.1\r\n\r\n"), []byte(preface), append([]byte(preface), noise...)} {
@@ -187,7 +187,7 @@ func (l brokenListener) Addr() net.Addr            { return &net.UnixAddr{} }
 
 func TestServiceThatIsStopping(t *testing.T) {
 	service := &fakeService{connect: func(session.Events) error { return session.ErrStopping }}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		if _, err := connected(t, network).Recv(); !errors.Is(wire.Domain(err), session.ErrStopping) {

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 )
 
 // TestLimitConnections: the newest stay open, and a closed one gives its place back.
 func TestLimitConnections(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := porttest.NewPipes()
 		l := port.LimitConnections(network, 3)
 		defer l.Close()

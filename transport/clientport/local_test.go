@@ -8,7 +8,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
 )
@@ -22,7 +22,7 @@ func TestL1OpensSayWhichKind(t *testing.T) {
 		g.Session.Local, g.Token.Local = o.Local, o.Local
 		return g, nil
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -57,7 +57,7 @@ func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
 			return porttest.Grant(8), nil
 		},
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxSessions: 1}, service)
 		defer stop()
 		decided = make(chan struct{})
@@ -131,7 +131,7 @@ func TestL7UpgradesOfBothForms(t *testing.T) {
 		}
 		return porttest.Grant(7), nil
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))

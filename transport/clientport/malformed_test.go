@@ -13,7 +13,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
 )
@@ -39,7 +39,7 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 		"a cut field": {[]byte{0x0a, 0x10, 1, 2, 3}, "cannot parse"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				_, network, stop := clientPort(t, Config{}, &fakeService{})
 				defer stop()
 				err := dialPipes(t, network).Invoke(t.Context(), "/holdfast.v1.SessionService/OpenSession", &tt.bytes, new([]byte), grpc.ForceCodecV2(rawCodec{}))

@@ -12,7 +12,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
@@ -126,7 +126,7 @@ func TestTheWriterHoldsLittle(t *testing.T) {
 
 // A writer that waits keeps nothing of what it has sent.
 func TestAnIdleWriterKeepsNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
 		ended := make(chan error, 1)
 		go func() { ended <- o.run(t.Context(), func(*holdfastv1.ServerMessage) error { return nil }) }()

@@ -16,7 +16,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
@@ -41,7 +41,7 @@ func TestUnaryCalls(t *testing.T) {
 			return nil
 		},
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -82,7 +82,7 @@ func TestTouchSessions(t *testing.T) {
 			return 0, ctx.Err()
 		}
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -149,7 +149,7 @@ func TestGetSession(t *testing.T) {
 			return session.Listed{}, &session.ExpiredError{ID: id}
 		}
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -179,7 +179,7 @@ func TestListSessions(t *testing.T) {
 		asked = q
 		return page, nil
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -222,7 +222,7 @@ func TestListSessions(t *testing.T) {
 }
 
 func TestClusterHealthAndReflection(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		conn := dialPipes(t, network)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 )
@@ -33,7 +33,7 @@ func TestAReaderOfASlowLink(t *testing.T) {
 		failures[i] = session.TouchFailure{ID: session.ID(1<<60 + i), Err: session.ErrMoved}
 	}
 	service := &fakeService{touch: func([]session.ID) session.Touched { return session.Touched{SafeFor: -1, Failures: failures} }}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		network.Cut = func(c net.Conn) net.Conn { return slowConn{c, t.Context(), 24 << 10} }

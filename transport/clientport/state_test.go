@@ -13,7 +13,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
@@ -65,7 +65,7 @@ func newApplying() *applying {
 
 // Every answer to a unary call tells the node's state, with the index read after what is shown.
 func TestN4IndexOfUnaryAnswersIsReadLast(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		service := newApplying()
 		network := porttest.NewPipes()
 		port := New(Config{}, service, fakeCluster{})
@@ -135,7 +135,7 @@ func TestN4IndexOfUnaryAnswersIsReadLast(t *testing.T) {
 
 // What ClusterService tells of the node it tells as its own, in the answer (N1).
 func TestN1RefusalsOfClusterServiceTellNoState(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := porttest.NewPipes()
 		port := New(Config{}, newApplying(), fakeCluster{err: session.ErrStopping})
 		served := make(chan error, 1)
@@ -150,7 +150,7 @@ func TestN1RefusalsOfClusterServiceTellNoState(t *testing.T) {
 
 // Every message of a connection tells the node's state as of its sending.
 func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		service := newApplying()
 		network := porttest.NewPipes()
 		port := New(Config{}, service, fakeCluster{})
@@ -228,7 +228,7 @@ func TestStateOfWhatTellsNone(t *testing.T) {
 
 // A read of the applied state is told as a read-only node's, whatever the node has become by the time it is told; no other answer is.
 func TestN3AnswersFromTheAppliedStateSayReadOnly(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		applied := true
 		ended := func(id session.ID) error {
 			c := porttest.Certificate(id)

@@ -13,7 +13,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/port"
 )
@@ -21,7 +21,7 @@ import (
 // TestHeadersAreNotUnread: headers of calls, such as tokens and traces, are no part of messages. A connection with a stream on it was ended after
 // some 16 MB of them.
 func TestHeadersAreNotUnread(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		conn := dialPipes(t, network)
@@ -45,7 +45,7 @@ func TestHeadersAreNotUnread(t *testing.T) {
 func TestNewsOfWhatWasReadIsNotUnread(t *testing.T) {
 	page := pageToRead()
 	service := &fakeService{list: func(context.Context, session.Query) (session.Page, error) { return page, nil }}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		conn, err := grpc.NewClient("passthrough:///node", append(dial.DialOptions(dial.Options{Dial: network.Dial}),
@@ -84,7 +84,7 @@ func wantNothingUnread(t *testing.T, a *port.Account) {
 func TestCancelledCallsHoldNothing(t *testing.T) {
 	service := nowhere()
 	service.list = func(context.Context, session.Query) (session.Page, error) { return pageToRead(), nil }
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		h := reading(t, network, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})

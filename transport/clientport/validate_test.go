@@ -14,7 +14,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
 )
@@ -197,7 +197,7 @@ func TestEveryFieldHasARange(t *testing.T) {
 			return 0, nil
 		},
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, untouched)
 		defer stop()
 		client := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
@@ -227,7 +227,7 @@ func TestEveryFieldHasARange(t *testing.T) {
 }
 
 func TestMessagesWithoutSeqAreAnswered(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		stream := connected(t, network)

@@ -17,7 +17,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
@@ -97,7 +97,7 @@ func limitNamed(err error) string {
 // when each stream had a bound of its own and nothing else had one.
 func TestAClientThatReadsNothing(t *testing.T) {
 	const most = 48 << 20
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, nowhere())
 		defer stop()
 		before := heap()
@@ -135,7 +135,7 @@ func TestAClientThatReadsNothing(t *testing.T) {
 
 // TestAConnectionIsToldItsBound: streams of a client that reads some of what it is sent learn why they end.
 func TestAConnectionIsToldItsBound(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, nowhere())
 		defer stop()
 		told := 0
@@ -163,7 +163,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		made++
 		return page, nil
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		h := reading(t, network, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
@@ -192,7 +192,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 
 // TestMessagesThatNeverEnd: what has come of a message waits until the rest comes.
 func TestMessagesThatNeverEnd(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		h := reading(t, network)
@@ -219,7 +219,7 @@ func TestMessagesThatNeverEnd(t *testing.T) {
 
 // TestCompleteMessagesAreNotUnread: a busy client is not taken for one that sends halves.
 func TestCompleteMessagesAreNotUnread(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		stream := connected(t, network)
@@ -254,7 +254,7 @@ func (s *Server) only(t *testing.T) *port.Account {
 // TestTheNodesBound: when many connections hold much each, those that hold most end, and nobody else.
 func TestTheNodesBound(t *testing.T) {
 	const most = 32 << 20
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxWaiting: most}, nowhere())
 		defer stop()
 		honest := unreadTouches(t, s, network, 1, 2)[0]
@@ -277,7 +277,7 @@ func TestTheNodesBound(t *testing.T) {
 
 // TestAReaderThatStopped: what waits on a stream waits for a bounded time.
 func TestAReaderThatStopped(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{Patience: 7 * time.Second}, nowhere())
 		defer stop()
 		begun := time.Now()
@@ -314,7 +314,7 @@ func TestAReaderThatStopped(t *testing.T) {
 
 // TestAConnectionThatTakesNothing: keepalive does not end the connection of a client that goes on sending.
 func TestAConnectionThatTakesNothing(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{Patience: 7 * time.Second}, &fakeService{})
 		defer stop()
 		h := newHostile(t, network)
@@ -345,7 +345,7 @@ func TestRequestsUnderWayCount(t *testing.T) {
 		}
 		return porttest.Grant(7), ctx.Err()
 	}}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()

@@ -11,7 +11,7 @@ import (
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
 )
@@ -26,7 +26,7 @@ func TestBadPeerMessagesEndTheStream(t *testing.T) {
 		return request(&peerv1.Request{Body: &peerv1.Request_Open{Open: o}})
 	}
 	id, second := make([]byte, 16), wire.PromiseProto(time.Second)
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, hears)
 		defer p.stop(t)
 		network := p.network

@@ -18,7 +18,7 @@ import (
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
@@ -49,7 +49,7 @@ func TestStreamsEndWithTheirContext(t *testing.T) {
 		return err
 	}
 	t.Run("learner's", func(t *testing.T) {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := peerPort(t, follow)
 			defer p.stop(t)
 			network := p.network
@@ -78,7 +78,7 @@ func TestStreamsEndWithTheirContext(t *testing.T) {
 		})
 	})
 	t.Run("leader's", func(t *testing.T) {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := peerPort(t, follow)
 			defer p.stop(t)
 			network := p.network
@@ -117,7 +117,7 @@ func TestACutPeerIsNoticedByBothSides(t *testing.T) {
 		ended.Add(1)
 		return err
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network
@@ -233,7 +233,7 @@ func TestTheLastMessageIsWritten(t *testing.T) {
 		"hung": {time.Hour, flushWait},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := &peerHandler{
 					cfg:  PeerConfig{ClusterID: "c", HelloTimeout: time.Second, Silence: time.Minute},
 					port: &port.Port{Logger: hclog.NewNullLogger(), Stopping: make(chan struct{})},

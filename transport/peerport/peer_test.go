@@ -16,7 +16,7 @@ import (
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
@@ -145,7 +145,7 @@ func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
 		}
 		return &session.NotLeaderError{Leader: 3, Address: "n3"}
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network
@@ -192,7 +192,7 @@ func TestPeersOfOthersAreRefused(t *testing.T) {
 		t.Error("a refused peer was followed")
 		return nil
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network

@@ -12,14 +12,14 @@ import (
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 )
 
 // TestALearnerThatSaysNothingIsGivenUp: a stream ends when nothing has come on it for a minute, and says so on both sides. One on which something
 // comes lives on.
 func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, hears)
 		defer p.stop(t)
 		link := dialPeer(t, p.network)
@@ -45,7 +45,7 @@ func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
 
 // TestAConnectionWithoutAStreamEnds: a connection that says all that HTTP/2 wants and opens no stream gives its place back.
 func TestAConnectionWithoutAStreamEnds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, nil)
 		defer p.stop(t)
 		conn := plainConn(t, p.network)
@@ -76,7 +76,7 @@ func TestStrangersTakeNoPlaceFromAMember(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		p.server.port.Crowd.Limits.Connections = most

@@ -13,13 +13,13 @@ import (
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
 )
 
 func TestHelloIsAwaitedFiveSeconds(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, nil)
 		defer p.stop(t)
 		network := p.network
@@ -52,7 +52,7 @@ func TestASilentLeaderIsGivenUp(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network
@@ -83,7 +83,7 @@ func TestALeaderThatDoesNotWelcome(t *testing.T) {
 	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
 		return l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Round: 1}})
 	}
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func configured(servers ...raft.Server) []byte {
@@ -93,7 +93,7 @@ func TestWhatIsNoSoundRequest(t *testing.T) {
 
 // TestAnswersOfAbsurdTerms: an answer may tell any term that leaves room for more, and no other far above what is known.
 func TestAnswersOfAbsurdTerms(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, log := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
@@ -155,7 +155,7 @@ func TestAnswersOfAbsurdTerms(t *testing.T) {
 
 // TestCheckedEndsWithARequestThatNobodyTakes: Close does not wait for Raft.
 func TestCheckedEndsWithARequestThatNobodyTakes(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestCloseClosesWhatWasAcceptedAndDialled(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
@@ -61,7 +61,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func TestConnectionsThatAreClosedAreForgotten(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
@@ -84,7 +84,7 @@ func TestConnectionsThatAreClosedAreForgotten(t *testing.T) {
 }
 
 func TestCloseWithHandshakesUnderWay(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)

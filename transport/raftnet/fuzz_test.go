@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/test/fuzz/bound"
 )
 
@@ -103,7 +103,7 @@ func FuzzRaftPort(f *testing.F) {
 	f.Add([]byte("\x00\x81\xa6Leader\xc6\x7f\xff\xff\xff"))  // 2^31 bytes
 	f.Fuzz(func(t *testing.T, b []byte) {
 		costOfRaft.Hold(t, len(b), func() {
-			bubbles.Test(t, func(t *testing.T) { sayToRaft(t, b) })
+			bubble.Test(t, func(t *testing.T) { sayToRaft(t, b) })
 		})
 	})
 }
@@ -113,7 +113,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 	for _, size := range []int{1 << 12, 1 << 15} {
 		said := bytes.Repeat([]byte("\x03\x80"), size/2)
 		costOfRaft.Hold(t, len(said), func() {
-			bubbles.Test(t, func(t *testing.T) { sayToRaft(t, said) })
+			bubble.Test(t, func(t *testing.T) { sayToRaft(t, said) })
 		})
 	}
 }
@@ -163,7 +163,7 @@ func FuzzRaftAnswer(f *testing.F) {
 	f.Add([]byte("\xdb\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		costOfRaft.Hold(t, len(b), func() {
-			bubbles.Test(t, func(t *testing.T) { answerRaft(t, b) })
+			bubble.Test(t, func(t *testing.T) { answerRaft(t, b) })
 		})
 	})
 }

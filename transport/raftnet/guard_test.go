@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // requests are one of each kind that Raft sends, as large as they get.
@@ -82,7 +82,7 @@ func answerTo(request any) any {
 
 // TestGuardChangesNothingThatRaftSays: every request and answer arrives as it was sent, snapshots of any size among them.
 func TestGuardChangesNothingThatRaftSays(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, log := network.layer(t, "b", "c", 2)
@@ -158,7 +158,7 @@ func TestASnapshotIsReadOrTheConnectionEnds(t *testing.T) {
 		"all of it": {int64(2 * len(vote)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				network := pipes{}
 				a, _ := network.layer(t, "a", "c", 1)
 				b, log := network.layer(t, "b", "c", 2)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestStrangersAreRefused(t *testing.T) {
@@ -25,7 +25,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		"no node":         {"c", 99, "node 99 is not among node 1's peers, nor a member"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				network := pipes{}
 				a, aLog := network.layer(t, "a", "c", 1)
 				a.cfg.Member = func(n session.Node) bool { return n <= 3 }
@@ -64,7 +64,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		"a refusal":       {greeting{version: version, code: codeOther, node: 2, text: "go away"}, "go away"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				network := pipes{}
 				a, _ := network.layer(t, "a", "c", 1)
 				a.cfg.Member = func(n session.Node) bool { return n <= 3 }
@@ -90,7 +90,7 @@ func TestAnswersAreChecked(t *testing.T) {
 
 // TestAFloodOfStrangersHoldsNobodyUp: connections that say nothing take the places of each other, and a node's are answered at once.
 func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, log := network.layer(t, "b", "c", 2)
@@ -138,7 +138,7 @@ func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 }
 
 func TestGarbageIsClosed(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		b, log := network.layer(t, "b", "c", 2)
 		accepted := accepting(b)
@@ -166,7 +166,7 @@ func TestGarbageIsClosed(t *testing.T) {
 
 // Who takes this port for one of HTTP, or of gRPC, is told so: a reset connection would look like a busy node.
 func TestHTTPIsToldThePort(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		b, _ := network.layer(t, "b", "c", 2)
 		accepted := accepting(b)

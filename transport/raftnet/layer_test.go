@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // pipes is a network of net.Pipe: listeners by address. It is not safe to change while it is used.
@@ -128,7 +128,7 @@ func closeAll(t *testing.T, layers ...*Layer) {
 }
 
 func TestRaftSpeaksOverTheLayer(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "n1.peers:7401", "c", 1)
 		b, _ := network.layer(t, "n2.peers:7401", "c", 2)
@@ -169,7 +169,7 @@ func TestRaftSpeaksOverTheLayer(t *testing.T) {
 }
 
 func TestASilentNodeIsGivenUp(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		l := network.listen("silent")
@@ -215,7 +215,7 @@ func isTimeout(err error) bool {
 }
 
 func TestAcceptGoesOnAfterErrors(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, log := network.layer(t, "b", "c", 2)

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // from is a connection that comes from an address.
@@ -67,7 +67,7 @@ func TestWhoMakesRoom(t *testing.T) {
 
 // TestSeatsOfOneNode: of one node's connections the one that was silent for longest makes room, and no other node's.
 func TestSeatsOfOneNode(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		c, _ := network.layer(t, "c", "c", 3)
@@ -125,7 +125,7 @@ func TestSeatsOfOneNode(t *testing.T) {
 // TestStrangersWhoSayNothingTakeNoNodesSeat: of a node that has not spoken for a while, those who greet in its name and say nothing take each
 // other's seats, and none that the node has spoken on.
 func TestStrangersWhoSayNothingTakeNoNodesSeat(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var all seats
 		seat := func() *served {
 			conn, other := net.Pipe()
@@ -193,7 +193,7 @@ func TestSilenceAfterTheGreeting(t *testing.T) {
 		"half of a request": {"\x01\x81\xa4Te", snapshotPatience},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				network := pipes{}
 				a, _ := network.layer(t, "a", "c", 1)
 				b, _ := network.layer(t, "b", "c", 2)
@@ -223,7 +223,7 @@ func TestSilenceAfterTheGreeting(t *testing.T) {
 // TestNoRequestIsLostToAnIdleConnection: what Raft says seldom arrives, however long its connection was idle, and the node that was dialled
 // keeps none that is idle for good.
 func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
@@ -262,7 +262,7 @@ func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 
 // A connection that is closed while it is dialled anew closes the new one too: nobody else would.
 func TestClosedWhileDialledAnew(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		former, _ := net.Pipe()
 		next, other := net.Pipe()
 		var r *renewed

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // meeting returns the layer of a node on a directory, that answers who meets it with what it heard.
@@ -28,7 +28,7 @@ func (p pipes) meeting(t *testing.T, address string, node session.Node, d Direct
 
 // A layer that waits lets nobody speak to Raft, nor Raft to anybody; nodes meet all the same.
 func TestWaiting(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a := network.meeting(t, "a", 1, 0xa, false)
 		b := network.meeting(t, "b", 2, 0xb, true)
@@ -71,7 +71,7 @@ func TestWaiting(t *testing.T) {
 
 // Raft speaks to a node only on the directory that the address names.
 func TestAnotherDirectoryIsRefused(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a := network.meeting(t, "a", 1, 0xa, false)
 		b := network.meeting(t, "b", 2, 0xb, false)
@@ -117,7 +117,7 @@ func TestAddressesThatNameADirectory(t *testing.T) {
 
 // A node that may be elsewhere is dialled there first. Whoever else is there, or nobody: it is looked for where Raft knows it.
 func TestANodeThatMayBeElsewhere(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		var here, there, elsewhere string
 		a := network.meeting(t, "a", 1, 0xa, false)

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
 )
 
@@ -86,7 +86,7 @@ func (p *thinPair) answering(after time.Duration) {
 // takes minutes to be answered, are not given up, though what the kernel has taken and has not sent is half a
 // minute's worth.
 func TestARequestMayTakeAsLongAsItMoves(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := newThinPair(t, 1_000_000)
 		defer p.close()
 		const worked = 2 * time.Minute
@@ -123,7 +123,7 @@ func TestADeadPeerIsNoticedAsSoonAsEver(t *testing.T) {
 		"while it is restored":     {&raft.InstallSnapshotRequest{SnapshotVersion: 1, Size: 100_000}, 20 * time.Second, pause, snapshotPatience},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				p := newThinPair(t, 1_000_000)
 				defer p.close()
 				p.answering(time.Minute)
@@ -152,7 +152,7 @@ func TestADeadPeerIsNoticedAsSoonAsEver(t *testing.T) {
 
 // TestAVoteIsNotWaitedFor: a node that lives and does not answer a vote is given up when Raft says.
 func TestAVoteIsNotWaitedFor(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := newThinPair(t, 1_000_000)
 		defer p.close()
 		p.answering(time.Minute)
@@ -170,7 +170,7 @@ func TestAVoteIsNotWaitedFor(t *testing.T) {
 // TestALeaderThatVanishesInASnapshot: Raft reads a snapshot on the goroutine that does everything else, and sets no
 // deadline: a follower whose leader vanished in the middle of one would do nothing any more.
 func TestALeaderThatVanishesInASnapshot(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := newThinPair(t, 1_000_000)
 		defer p.close()
 		var vanished atomic.Int64
@@ -209,7 +209,7 @@ func TestReports(t *testing.T) {
 		"a vote that takes a time": {"\x01\x80", 10 * interval, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				ours, theirs := net.Pipe()
 				s := newServed(theirs, defaultTimeout)
 				reports := make(chan int)
@@ -251,7 +251,7 @@ func TestReports(t *testing.T) {
 // TestWhatARequestMayCarry: a batch goes out in parts of bounded size, of which Raft hears, and says nothing of a
 // commit beyond its entries.
 func TestWhatARequestMayCarry(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := newThinPair(t, 1_000_000_000)
 		defer p.close()
 		p.answering(0)

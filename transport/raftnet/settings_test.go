@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func settings(local, upgrade string) []Setting {
@@ -34,7 +34,7 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 		"a new setting": {nil, settings("on", "on"), `local_sessions is "on" on node 2, and node 1 does not know that setting`, "local_sessions is \"off\" on node 1 and \"on\" on node 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				network := pipes{}
 				layer := func(address string, node session.Node, settings []Setting) (*Layer, *logBuffer) {
 					log := &logBuffer{}

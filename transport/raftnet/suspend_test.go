@@ -8,11 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestSuspendCutsOffAndResumeLetsBack(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)
@@ -72,7 +72,7 @@ func TestSuspendCutsOffAndResumeLetsBack(t *testing.T) {
 
 // A dial, and a handshake, that are under way when the layer is suspended do not get through.
 func TestSuspendInTheMiddle(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
 		b, _ := network.layer(t, "b", "c", 2)

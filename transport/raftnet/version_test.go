@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
 )
 
@@ -78,7 +78,7 @@ func (f former) Accept() (net.Conn, error) {
 // TestNodesOfTheReleaseBefore: nodes of two releases speak to each other while a cluster is upgraded, whichever dials. The older one makes
 // no reports and knows none: a request that it is given has Raft's deadline, and one of its own that takes long is answered without.
 func TestNodesOfTheReleaseBefore(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		network := simnet.New(func(string, string) time.Duration { return time.Millisecond })
 		listen := func(name string) (*simnet.Host, net.Listener) {
 			host := network.Host(name)
@@ -160,7 +160,7 @@ func TestWhoSpeaksNeitherVersionIsRefused(t *testing.T) {
 		"the version before, and": {version: silentVersion, code: codeVers, node: 2, text: "run the same release"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				network := pipes{}
 				a, log := network.layer(t, "a", "c", 1)
 				l := network.listen("b")

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"holdfast/test/disk/faultfs"
-	"holdfast/test/disk/platter"
+	"holdfast/test/disk/simdisk"
 )
 
 // TestDaemon mounts, tells of faults and power cuts over the socket, and unmounts when its stdin ends.
@@ -60,7 +60,7 @@ func TestDaemon(t *testing.T) {
 	if err = errors.Join(disk.Freeze(ctx, faultfs.Freezing{}), disk.Drop(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	loss, err := disk.Cut(ctx, faultfs.Cutting{Seed: 1, Tear: platter.TearAll})
+	loss, err := disk.Cut(ctx, faultfs.Cutting{Seed: 1, Tear: simdisk.TearAll})
 	if err != nil || loss.NamesLost != 1 {
 		t.Errorf("got %+v, %v, want one name lost", loss, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/rpc"
 
-	"holdfast/test/disk/platter"
+	"holdfast/test/disk/simdisk"
 )
 
 // Serve answers on a listener until it is closed.
@@ -72,8 +72,8 @@ func (c *Control) Drop(ctx context.Context) error {
 }
 
 // Cut is [FS.Cut].
-func (c *Control) Cut(ctx context.Context, how Cutting) (platter.Loss, error) {
-	var loss platter.Loss
+func (c *Control) Cut(ctx context.Context, how Cutting) (simdisk.Loss, error) {
+	var loss simdisk.Loss
 	err := c.call(ctx, "Cut", how, &loss)
 	return loss, err
 }

@@ -1,4 +1,4 @@
-// Package faultfs mounts a [platter.Disk] with FUSE and lets a test break it: operations fail, crawl or hang, the disk is
+// Package faultfs mounts a [simdisk.Disk] with FUSE and lets a test break it: operations fail, crawl or hang, the disk is
 // full, its fsyncs lie, its power goes. It needs /dev/fuse and root, and no fusermount.
 package faultfs
 
@@ -13,7 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"holdfast/test/disk/platter"
+	"holdfast/test/disk/simdisk"
 )
 
 // FS is a mounted disk. Its exported methods with an error are served by net/rpc: see [Dial]. Safe for concurrent use.
@@ -26,7 +26,7 @@ type FS struct {
 
 // Mount mounts an empty disk on a directory. The caller unmounts it.
 func Mount(dir string) (*FS, error) {
-	on := &mounted{disk: platter.New(), gate: newGate()}
+	on := &mounted{disk: simdisk.New(), gate: newGate()}
 	never := time.Duration(0)
 	server, err := fs.Mount(dir, &node{on: on}, &fs.Options{
 		EntryTimeout: &never, AttrTimeout: &never, NegativeTimeout: &never,
@@ -81,11 +81,11 @@ func (f *FS) Drop(struct{}, *struct{}) error {
 // Cutting says what becomes of what was not fsynced.
 type Cutting struct {
 	Seed uint64
-	Tear platter.Tear
+	Tear simdisk.Tear
 }
 
 // Cut rolls the disk back to what outlives the power cut, and gives it power again. Faults stay as they are.
-func (f *FS) Cut(how Cutting, loss *platter.Loss) error {
+func (f *FS) Cut(how Cutting, loss *simdisk.Loss) error {
 	if !f.on.gate.is(powerOff) {
 		return errors.New("cut: the disk still has power")
 	}

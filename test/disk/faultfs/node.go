@@ -7,7 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"holdfast/test/disk/platter"
+	"holdfast/test/disk/simdisk"
 )
 
 // blockSize is what programs are told of blocks.
@@ -15,7 +15,7 @@ const blockSize = 4096
 
 // mounted is a disk with the gate in front of it.
 type mounted struct {
-	disk *platter.Disk
+	disk *simdisk.Disk
 	gate *gate
 }
 
@@ -24,7 +24,7 @@ type mounted struct {
 type node struct {
 	fs.Inode
 	on *mounted
-	at *platter.Node // nil for the root, which a power cut replaces
+	at *simdisk.Node // nil for the root, which a power cut replaces
 }
 
 var (
@@ -45,14 +45,14 @@ var (
 	_ fs.NodeFlusher   = (*node)(nil)
 )
 
-func (n *node) platter() *platter.Node {
+func (n *node) platter() *simdisk.Node {
 	if n.at == nil {
 		return n.on.disk.Root()
 	}
 	return n.at
 }
 
-func (n *node) child(ctx context.Context, at *platter.Node, out *fuse.EntryOut) *fs.Inode {
+func (n *node) child(ctx context.Context, at *simdisk.Node, out *fuse.EntryOut) *fs.Inode {
 	mode := uint32(syscall.S_IFREG)
 	if at.Dir {
 		mode = syscall.S_IFDIR
@@ -61,7 +61,7 @@ func (n *node) child(ctx context.Context, at *platter.Node, out *fuse.EntryOut) 
 	return n.NewInode(ctx, &node{on: n.on, at: at}, fs.StableAttr{Mode: mode, Ino: at.Ino})
 }
 
-func (m *mounted) attr(at *platter.Node, out *fuse.Attr) {
+func (m *mounted) attr(at *simdisk.Node, out *fuse.Attr) {
 	out.Mode, out.Nlink, out.Blksize = syscall.S_IFREG|at.Mode, 1, blockSize
 	if at.Dir {
 		out.Mode, out.Nlink = syscall.S_IFDIR|at.Mode, 2
@@ -146,16 +146,16 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 //
 //nolint:revive // function-result-limit: fs.NodeCreater is so
 func (n *node) Create(ctx context.Context, name string, _, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	child, errno := n.make(ctx, out, func() (*platter.Node, error) { return n.on.disk.Create(n.platter(), name, mode) })
+	child, errno := n.make(ctx, out, func() (*simdisk.Node, error) { return n.on.disk.Create(n.platter(), name, mode) })
 	return child, nil, 0, errno
 }
 
 // Mkdir makes a directory.
 func (n *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	return n.make(ctx, out, func() (*platter.Node, error) { return n.on.disk.Mkdir(n.platter(), name, mode) })
+	return n.make(ctx, out, func() (*simdisk.Node, error) { return n.on.disk.Mkdir(n.platter(), name, mode) })
 }
 
-func (n *node) make(ctx context.Context, out *fuse.EntryOut, create func() (*platter.Node, error)) (*fs.Inode, syscall.Errno) {
+func (n *node) make(ctx context.Context, out *fuse.EntryOut, create func() (*simdisk.Node, error)) (*fs.Inode, syscall.Errno) {
 	if errno := n.on.gate.enter(Name); errno != 0 {
 		return nil, errno
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // cluster counts what is broken, and remembers what ever was.
@@ -215,7 +215,7 @@ func TestLinks(t *testing.T) {
 
 // TestRunNumbersThroughAllPlans: what is printed of several plans in a row is found in the history by its number.
 func TestRunNumbersThroughAllPlans(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newCluster()
 		Run(t.Context(), c, c, []Fault{{Kind: MuteClient}, {Kind: DeafClient}}, nil, []Fault{{Kind: LagToClient}})
 		for _, want := range []string{"1: make c1 mute to ", "2: make c1 deaf to ", "3: delay what c1 hears of  by 0s"} {
@@ -229,7 +229,7 @@ func TestRunNumbersThroughAllPlans(t *testing.T) {
 // TestRunHealsAll runs long plans: every kind happens, and in the end nothing is broken, also when the run is cut short.
 func TestRunHealsAll(t *testing.T) {
 	for _, limit := range []time.Duration{24 * time.Hour, 3 * time.Minute} {
-		bubbles.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c := newCluster()
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestKindsHaveNames(t *testing.T) {
@@ -27,7 +27,7 @@ func TestKindsHaveNames(t *testing.T) {
 }
 
 func TestRecorderTellsTheStoryOfOneSession(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := NewRecorder()
 		r.Add(Event{Kind: Opened, Who: "c1", ID: 1, Attachment: 7, Asked: 1, Until: r.Since(time.Now().Add(3 * time.Second))})
 		time.Sleep(2 * time.Second)

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 const latency = 3 * time.Millisecond
@@ -53,7 +53,7 @@ func read(t *testing.T, c net.Conn, d time.Duration) (string, time.Duration, err
 }
 
 func TestBytesTakeTheLatency(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		write(t, a, "hello ")
 		write(t, a, "there")
@@ -68,7 +68,7 @@ func TestBytesTakeTheLatency(t *testing.T) {
 }
 
 func TestDeadlineEndsRead(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, _, b := pair(t)
 		_, after, err := read(t, b, time.Second)
 		if !errors.Is(err, os.ErrDeadlineExceeded) || after != time.Second {
@@ -82,7 +82,7 @@ func TestDeadlineEndsRead(t *testing.T) {
 }
 
 func TestCutHangsOneDirectionAndHealDelivers(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Cut("a", "b")
 		write(t, a, "late")
@@ -104,7 +104,7 @@ func TestCutHangsOneDirectionAndHealDelivers(t *testing.T) {
 }
 
 func TestCutHidesAClose(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Cut("a", "b")
 		if err := a.Close(); err != nil {
@@ -123,7 +123,7 @@ func TestCutHidesAClose(t *testing.T) {
 func TestDialHangsWhileCut(t *testing.T) {
 	for _, c := range []link{{"a", "b"}, {"b", "a"}} {
 		t.Run(c.from+c.to, func(t *testing.T) {
-			bubbles.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				n := New(nil)
 				if _, err := n.Host("b").Listen(":1"); err != nil {
 					t.Fatal(err)
@@ -149,7 +149,7 @@ func TestDialHangsWhileCut(t *testing.T) {
 }
 
 func TestPauseHoldsBothDirections(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Pause("b")
 		write(t, a, "to")
@@ -170,7 +170,7 @@ func TestPauseHoldsBothDirections(t *testing.T) {
 }
 
 func TestKillResetsAndRefuses(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := New(nil)
 		life := n.Host("b")
 		l, err := life.Listen(":1")
@@ -209,7 +209,7 @@ func TestKillResetsAndRefuses(t *testing.T) {
 }
 
 func TestWindowHoldsTheWriter(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		data := bytes.Repeat([]byte("0123456789abcdef"), window/8)
 		if err := a.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
@@ -233,7 +233,7 @@ func TestWindowHoldsTheWriter(t *testing.T) {
 }
 
 func TestClosedEndsFail(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, a, _ := pair(t)
 		done := make(chan error)
 		go func() {

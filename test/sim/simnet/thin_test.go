@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // A thin link carries what it says, whoever shares it, and a write ends when the buffer has taken it.
 func TestThin(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const bits, buffer, size = 8 << 20, 512 << 10, 4 << 20
 		n := New(func(string, string) time.Duration { return latency })
 		n.Thin("a", "b", bits, buffer)

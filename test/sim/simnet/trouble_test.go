@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 func TestASlowLinkTakesLongerAndHealsInOrder(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Slow("a", "b", 50*time.Millisecond, 0)
 		write(t, a, "slow")
@@ -34,7 +34,7 @@ func TestASlowLinkTakesLongerAndHealsInOrder(t *testing.T) {
 }
 
 func TestScatteredConnectionsOvertakeEachOther(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := New(func(string, string) time.Duration { return latency })
 		l, err := n.Host("b").Listen(":1")
 		if err != nil {
@@ -71,7 +71,7 @@ func TestScatteredConnectionsOvertakeEachOther(t *testing.T) {
 }
 
 func TestAResetLosesWhatIsUnderWay(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		write(t, a, "lost")
 		if got := n.Reset("b", "a"); got != 1 {
@@ -93,7 +93,7 @@ func TestAResetLosesWhatIsUnderWay(t *testing.T) {
 }
 
 func TestAChokedPortHoldsBothWaysAndNoOtherPort(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Choke("b:2")
 		write(t, a, "passes")
@@ -128,7 +128,7 @@ func TestAChokedPortHoldsBothWaysAndNoOtherPort(t *testing.T) {
 }
 
 func TestAStuckHostReadsNothingAndTakesLittle(t *testing.T) {
-	bubbles.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Stick("b")
 		write(t, a, "waits")

@@ -12,13 +12,13 @@ import (
 	"syscall"
 	"time"
 
-	"holdfast/test/sim/tally"
+	"holdfast/test/sim/stats"
 )
 
 // outcome is what one process did.
 type outcome struct {
 	// reports are those of the seeds that have ended, and of the one that the process was at when it crashed or hung.
-	reports []tally.Report
+	reports []stats.Report
 	// next is the first seed that has not run.
 	next uint64
 	// cpu is the time it took.
@@ -95,7 +95,7 @@ func (o *outcome) blame(reports, kept string, why error) error {
 		return fmt.Errorf("a process failed, and none of its seeds says why: see %s: %w", kept, why)
 	}
 	died := begun[len(begun)-1]
-	r := tally.New(died, 0)
+	r := stats.New(died, 0)
 	r.Failures = []string{fmt.Sprintf("the process crashed or hung: %v: %s", why, reason(filepath.Join(kept, "output.txt")))}
 	r.Artifacts = kept
 	o.reports = append(o.reports, *r)
@@ -103,7 +103,7 @@ func (o *outcome) blame(reports, kept string, why error) error {
 	return nil
 }
 
-func read(path string) (ended []tally.Report, begun []uint64, err error) {
+func read(path string) (ended []stats.Report, begun []uint64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -112,7 +112,7 @@ func read(path string) (ended []tally.Report, begun []uint64, err error) {
 		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
-	return tally.Read(f)
+	return stats.Read(f)
 }
 
 // reason returns the line of a process's output that says what it died of.

@@ -11,7 +11,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/sim/check"
 	"holdfast/test/sim/faults"
-	"holdfast/test/sim/tally"
+	"holdfast/test/sim/stats"
 )
 
 // soak is one run over many seeds.
@@ -23,7 +23,7 @@ type soak struct {
 
 	mu   sync.Mutex
 	next uint64     // guarded by mu; the first seed that nobody has begun
-	sum  *tally.Sum // guarded by mu
+	sum  *stats.Sum // guarded by mu
 	cpu  time.Duration
 	// done are the seeds that have ended, of those at or above contiguous. guarded by mu
 	done map[uint64]bool
@@ -35,7 +35,7 @@ type soak struct {
 func newSoak(o options, scratch string, p progress) *soak {
 	return &soak{
 		o: o, scratch: scratch, progress: p, began: time.Now(),
-		next: o.from, sum: tally.NewSum(), done: make(map[uint64]bool), contiguous: o.from,
+		next: o.from, sum: stats.NewSum(), done: make(map[uint64]bool), contiguous: o.from,
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *soak) state() state {
 
 // record is the summary as JSON.
 type record struct {
-	*tally.Sum
+	*stats.Sum
 	From uint64 `json:"from"`
 	// Next is the seed to go on with: all below it have run.
 	Next uint64        `json:"next"`
@@ -157,11 +157,11 @@ func (s *soak) verdict(ctx context.Context) error {
 			return fmt.Errorf("over %d seeds no %q hit anything: %w", s.sum.Seeds, kind, errFailed)
 		}
 	}
-	if s.sum.Counts[tally.Installed] == 0 {
+	if s.sum.Counts[stats.Installed] == 0 {
 		return fmt.Errorf("over %d seeds no snapshot was installed: %w", s.sum.Seeds, errFailed)
 	}
 	for _, mode := range []session.Mode{session.ModeReadWrite, session.ModeReadOnly} {
-		if s.sum.Counts[tally.Reads(mode)] == 0 {
+		if s.sum.Counts[stats.Reads(mode)] == 0 {
 			return fmt.Errorf("over %d seeds no read was answered by a node that is %s: %w", s.sum.Seeds, mode, errFailed)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/sim/check"
 	"holdfast/test/sim/faults"
-	"holdfast/test/sim/tally"
+	"holdfast/test/sim/stats"
 )
 
 // pretends is set in processes of this test's own binary that pretend to be the simulation's: its value is a JSON object of
@@ -41,11 +41,11 @@ func pretend(plan string) int {
 	seeds, _ := strconv.ParseUint(os.Getenv("SEEDS"), 10, 64)
 	code := 0
 	for seed := from; seed < from+seeds; seed++ {
-		begun := &tally.Report{Seed: seed, Nodes: 3, Begun: true}
+		begun := &stats.Report{Seed: seed, Nodes: 3, Begun: true}
 		if err := begun.Append(path); err != nil {
 			panic(err)
 		}
-		r := tally.New(seed, 3)
+		r := stats.New(seed, 3)
 		r.Virtual, r.Faults["kill"], r.Checked["I1"] = time.Minute, 1, 1
 		switch does[fmt.Sprint(seed)] {
 		case "fail":
@@ -83,7 +83,7 @@ func soaked(t *testing.T, does map[string]string, args ...string) (string, recor
 	if err != nil {
 		t.Fatal(err, ran, stderr.String())
 	}
-	r := record{Sum: tally.NewSum()}
+	r := record{Sum: stats.NewSum()}
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,8 @@ func TestSoakSurvivesItsProcesses(t *testing.T) {
 func TestSoakDemandsThatEverythingIsPutToTheTest(t *testing.T) {
 	s := newSoak(options{from: 1, seeds: enough}, "", nil)
 	s.sum.Seeds = enough
-	reads := tally.Reads(session.ModeReadOnly)
-	s.sum.Counts[tally.Installed], s.sum.Counts[reads], s.sum.Counts[tally.Reads(session.ModeReadWrite)] = 1, 1, 1
+	reads := stats.Reads(session.ModeReadOnly)
+	s.sum.Counts[stats.Installed], s.sum.Counts[reads], s.sum.Counts[stats.Reads(session.ModeReadWrite)] = 1, 1, 1
 	for _, kind := range faults.Kinds() {
 		s.sum.Faults[kind.String()], s.sum.Hit[kind.String()] = 1, 1
 	}
@@ -140,7 +140,7 @@ func TestSoakDemandsThatEverythingIsPutToTheTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, counts := range map[string]map[string]int{
-		faults.Kill.String(): s.sum.Hit, "I8": s.sum.Checked, "I2 owner lost": s.sum.Checked, tally.Installed: s.sum.Counts,
+		faults.Kill.String(): s.sum.Hit, "I8": s.sum.Checked, "I2 owner lost": s.sum.Checked, stats.Installed: s.sum.Counts,
 		reads: s.sum.Counts,
 	} {
 		delete(counts, what)
@@ -155,7 +155,7 @@ func TestSoakDemandsThatEverythingIsPutToTheTest(t *testing.T) {
 func TestSoakSaysWhereToGoOn(t *testing.T) {
 	s := newSoak(options{from: 10, seeds: 100}, "", nil)
 	for _, seed := range []uint64{10, 11, 13} {
-		s.note(outcome{reports: []tally.Report{{Seed: seed}}})
+		s.note(outcome{reports: []stats.Report{{Seed: seed}}})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

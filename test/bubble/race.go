@@ -1,6 +1,6 @@
 //go:build race
 
-package bubbles
+package bubble
 
 import (
 	"runtime"

@@ -1,4 +1,4 @@
-// Package platter models a disk with a volatile cache under a journalling file system: what programs see, what would
+// Package simdisk models a disk with a volatile cache under a journalling file system: what programs see, what would
 // outlive a power cut, and what lies between the two. It is pure: no FUSE, no clock, no files.
 //
 // What a power cut leaves is modelled so:
@@ -9,7 +9,7 @@
 //     and btrfs keep to; POSIX promises less about the name of a file that was fsynced and whose directory was not.
 //   - A rename is atomic.
 //   - An fsync that failed has made nothing durable, and a later one that succeeds makes up for it. (Kernels differ here.)
-package platter
+package simdisk
 
 import (
 	"maps"

@@ -1,5 +1,5 @@
-// Package tally is what one seed of the simulation did and found, and what many did together.
-package tally
+// Package stats is what one seed of the simulation did and found, and what many did together.
+package stats
 
 import (
 	"encoding/json"

@@ -1,5 +1,5 @@
-// Package bubbles runs tests in bubbles of [testing/synctest].
-package bubbles
+// Package bubble runs tests in bubbles of [testing/synctest].
+package bubble
 
 import (
 	"testing"

@@ -1,6 +1,6 @@
 //go:build !race
 
-package bubbles
+package bubble
 
 // Race says that the race detector is on.
 const Race = false

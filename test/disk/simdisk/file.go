@@ -1,4 +1,4 @@
-package platter
+package simdisk
 
 import (
 	"slices"

@@ -1,11 +1,11 @@
-package bubbles_test
+package bubble_test
 
 import (
 	"sync"
 	"testing"
 	"time"
 
-	"holdfast/test/bubbles"
+	"holdfast/test/bubble"
 )
 
 // TestTimersOfOneMoment fires timers from several goroutines of a bubble at the same moment. With synctest alone, -race and two processors it ends
@@ -14,7 +14,7 @@ func TestTimersOfOneMoment(t *testing.T) {
 	for range 2 {
 		t.Run("bubble", func(t *testing.T) {
 			t.Parallel()
-			bubbles.Test(t, func(*testing.T) {
+			bubble.Test(t, func(*testing.T) {
 				var wg sync.WaitGroup
 				for range 8 {
 					wg.Go(func() {
