@@ -11,14 +11,14 @@ import (
 // that others are asked too: what they say ends a session that nobody may keep any more.
 func (l *loop) homing() route.Home {
 	local, all := l.locals()
-	promised, lifting := false, false
+	promised, upgrading := false, false
 	for _, h := range l.sessions {
-		promised, lifting = promised || !h.until.IsZero(), lifting || h.upgradeSent
+		promised, upgrading = promised || !h.until.IsZero(), upgrading || h.upgradeSent
 	}
 	switch {
 	case !local:
 		return route.Last
-	case all && promised && !lifting && len(l.opens) == 0:
+	case all && promised && !upgrading && len(l.opens) == 0:
 		return route.Only
 	case l.cur == nil || l.readOnly(l.cur): // which is put off, if it is the one that served last
 		return route.First

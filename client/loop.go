@@ -64,7 +64,7 @@ type held struct {
 	closing []*call       // wait for the end
 	// upgrading wait for the session to be global.
 	upgrading []*call
-	// lifting: an upgrade was sent whose outcome is not known. The session may be at home at every node.
+	// upgradeSent: an upgrade was sent whose outcome is not known. The session may be at home at every node.
 	upgradeSent bool
 
 	on        *conn  // whose stream serves it, nil while none does

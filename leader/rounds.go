@@ -356,10 +356,10 @@ type ownerState struct {
 	horizon time.Duration
 }
 
-// ownerStates is the word of every owner at one moment. A node that is no member has that of a lost one (M6).
+// ownerStates are the states of all owners at one moment. A node that is no member has that of a lost one (M6).
 type ownerStates [1 << 8]ownerState
 
-// owners returns the word of every owner at now.
+// owners returns the state of every owner at now.
 func (r *rounds) owners(now time.Duration) *ownerStates {
 	var all ownerStates
 	for i := range all {

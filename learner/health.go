@@ -23,7 +23,7 @@ const (
 // jeopardyIntervals is how many intervals without a good round put clients in jeopardy (S4).
 const jeopardyIntervals = 3
 
-// judge looks at the node's plight and tells it to every connection that was told otherwise. Only Run calls it, so clients
+// judge looks at the node's health and tells it to every connection that was told otherwise. Only Run calls it, so clients
 // hear of its changes in order.
 func (s *Server) judge(now time.Duration) {
 	readOnly := s.mode(now) == session.ModeReadOnly

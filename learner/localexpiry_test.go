@@ -90,7 +90,7 @@ func TestL3AStallIsHeldAgainstNobody(t *testing.T) {
 // stall is a gap in which a process did not run.
 type stall struct{ from, till time.Duration }
 
-// stallsOf returns what a pulse makes of stalls.
+// stallsOf returns what a detector makes of stalls.
 func stallsOf(all ...stall) *session.Stalls {
 	p := newStallDetector(interval, instant{}, func() {})
 	for _, s := range all {

@@ -207,7 +207,7 @@ func TestN2AnUpgradeOfUnknownOutcomeIsNotRefused(t *testing.T) {
 	})
 }
 
-// pausing is a server whose process a test stops: nothing looks at its pulse then.
+// pausing is a server whose process a test stops: its stall detector does not look then.
 func pausing(t *testing.T) (s *Server, run func(d time.Duration)) {
 	t.Helper()
 	cfg := readOnlyConfig()
@@ -262,7 +262,7 @@ func TestN1QuietCountsFromTheEndOfAStall(t *testing.T) {
 		run(readOnlyAfter + look)
 		is(session.ModeReadOnly)
 		time.Sleep(interval + 1)
-		is(session.ModeNoLeader) // before the pulse was looked at
+		is(session.ModeNoLeader) // before the stall detector looked
 		if _, err := s.Find(t.Context(), 1, session.ReadOptions{AllowReadOnly: true}); !errors.Is(err, session.ErrNoLeader) {
 			t.Errorf("a read when it runs again: %v, want %v", err, session.ErrNoLeader)
 		}

@@ -131,7 +131,7 @@ func NewServer(cfg Config, view View) *Server {
 	return s
 }
 
-// Run keeps the pulse, tells clients of jeopardy, ends local sessions that are due and keeps ids for more, until ctx ends.
+// Run looks for stalls, tells clients of jeopardy, ends local sessions that are due and keeps ids for more, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	if s.cfg.Local {
 		var wg sync.WaitGroup
@@ -160,7 +160,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// look keeps the pulse: before every promise, and while answering (E1, S5). It returns the moment, on the table's clock.
+// look looks for stalls: before every promise, and while answering (E1, S5). It returns the moment, on the table's clock.
 func (s *Server) look() time.Duration {
 	if s.cfg.Runs != nil {
 		s.cfg.Runs()

@@ -20,7 +20,7 @@ type instant struct {
 // monotonic time a suspended machine. The node vouches for what its clients said only since the end of the last such
 // gap (E1, S5), and the gaps are credited to its sessions. Safe for concurrent use.
 type stallDetector struct {
-	// limit is an interval, as [pulse.follow] left it.
+	// limit is an interval, as [stallDetector.follow] left it.
 	limit atomic.Int64
 	// own is the interval of this node's configuration, began when the process did.
 	own, began time.Duration
@@ -29,7 +29,7 @@ type stallDetector struct {
 	suspended func()
 
 	mu sync.Mutex
-	// last is when the pulse was last looked at, on the monotonic clock. guarded by mu
+	// last is of the last look, on the monotonic clock. guarded by mu
 	last time.Duration
 	// base is when wall time was last put in relation to monotonic time: at the begin, after a suspension that was noticed,
 	// and whenever the wall clock was set back. Wall time is compared with this one relation, not from look to look, so that
@@ -59,14 +59,14 @@ func newStallDetector(own time.Duration, now instant, suspended func()) *stallDe
 	return p
 }
 
-// follow has the pulse notice stalls that a leader's sessions, and this node's local ones, have to be credited with: those
+// follow has the detector notice stalls that a leader's sessions, and this node's local ones, have to be credited with: those
 // longer than the shorter of the leader's interval and this node's own (E1, L3). It reports whether that is news.
 func (p *stallDetector) follow(interval time.Duration) bool {
 	limit := int64(min(interval, p.own))
 	return p.limit.Swap(limit) != limit
 }
 
-// interval is what the pulse must be looked at much more often than.
+// interval is what looks must come much more often than.
 func (p *stallDetector) interval() time.Duration { return time.Duration(p.limit.Load()) }
 
 // look notes that the process runs at now, and finds out whether it, or the machine, did not since the last look. It

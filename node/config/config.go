@@ -1,3 +1,4 @@
+// Package config holds the settings of a node: their table, where they come from, and what they must be.
 package config
 
 import (

@@ -1,3 +1,4 @@
+// Package watchdog decides when a node has stalled. It is told what is under way and what time it is.
 package watchdog
 
 import (

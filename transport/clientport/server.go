@@ -1,3 +1,4 @@
+// Package clientport serves the client port: sessions, ids, the cluster's status, health and reflection.
 package clientport
 
 import (

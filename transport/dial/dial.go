@@ -1,3 +1,4 @@
+// Package dial opens connections to the client port and the peer port. Clients link it, so it links no server part.
 package dial
 
 import (

@@ -1,3 +1,4 @@
+// Package gate decides which opens, resumes and touches a node takes on now. A refusal names a retry time.
 package gate
 
 import (

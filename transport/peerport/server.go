@@ -1,3 +1,4 @@
+// Package peerport serves the streams of learners to the leader.
 package peerport
 
 import (

@@ -1,3 +1,5 @@
+// Package port is what the client port and the peer port have in common: a gRPC server that bounds connections, calls and
+// waiting bytes, and ends in order.
 package port
 
 import (

@@ -1,3 +1,5 @@
+// Package wire puts the vocabulary into protocol buffers and back, validates every field of every message before anything
+// behind it sees the message, and is the one place where domain errors become statuses and statuses become domain errors.
 package wire
 
 import (

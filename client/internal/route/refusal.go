@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -60,11 +59,11 @@ func Judge(err error) verdict {
 	}
 }
 
-// passes reports whether err is a limit that passes: of requests under way, which does when some are answered, or one of which the
-// node says when. The other limits are of what a client holds or sends.
+// passes reports whether err is a limit for which the node names a retry time. Other limits bound what a client holds or
+// sends: they do not pass by themselves.
 func passes(err error) bool {
 	limit, ok := errors.AsType[*session.LimitError](err)
-	return ok && (limit.RetryAfter > 0 || strings.HasPrefix(limit.Name, "requests_"))
+	return ok && limit.RetryAfter > 0
 }
 
 // Hint returns how long the server that refused with err asks to wait; 0 when it does not say.

@@ -1,3 +1,5 @@
+// Package route decides where a client goes next: rounds over servers, back-off with jitter, what a refusal means, and which
+// clients move when the list of servers changes. It does no I/O and starts no goroutine.
 package route
 
 import (

@@ -1,3 +1,4 @@
+// Package porttest is what tests of several rooms of transport share.
 package porttest
 
 import (

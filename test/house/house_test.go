@@ -1,0 +1,176 @@
+// Package house holds the program's own code to what ARCHITECTURE.md says of its rooms.
+package house
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	root = "../.."
+	// maxFields and maxMethods bound a type with behaviour: who reads one of its methods has to keep all of its fields in
+	// mind, and who reads one of its fields all of its methods.
+	maxFields, maxMethods = 16, 40
+)
+
+// size is how large a type is.
+type size struct{ fields, methods int }
+
+// larger are the types that are too large still, by package and name, with their sizes. Entries only become smaller.
+func larger() map[string]size {
+	return map[string]size{
+		"client.conn":                  {23, 5},
+		"client.held":                  {17, 2},
+		"client.loop":                  {27, 134},
+		"client/internal/route.Router": {17, 10},
+		"cmd/holdfast.cli":             {9, 41},
+		"leader.Tracker":               {25, 58},
+		"learner.Server":               {27, 72},
+		"node.Node":                    {28, 79},
+		"node/config.Config":           {43, 12},
+		"test/model.Scope":             {24, 5},
+		"test/model.link":              {30, 6},
+		"test/model.node":              {26, 2},
+		"test/model.step":              {6, 93},
+		"test/sim/check.checker":       {26, 71},
+		"test/sim/check.life":          {19, 11},
+		"test/sim/history.Event":       {21, 2},
+		"transport/clientport.Config":  {17, 1},
+	}
+}
+
+// No type with methods has more than 16 fields or 40 methods, but those that are listed, which are as large as is listed.
+func TestTypesAreSmall(t *testing.T) {
+	listed, found := larger(), sizes(t)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		is, most := found[name], size{maxFields, maxMethods}
+		if limit, ok := listed[name]; ok {
+			if is.fields <= maxFields && is.methods <= maxMethods {
+				t.Errorf("%s has %d fields and %d methods: take it off the list", name, is.fields, is.methods)
+			} else if is.fields < limit.fields || is.methods < limit.methods {
+				t.Errorf("%s has %d fields and %d methods: list it with those, not with %d and %d", name, is.fields, is.methods, limit.fields, limit.methods)
+			}
+			most = size{max(limit.fields, maxFields), max(limit.methods, maxMethods)}
+		}
+		if is.methods > 0 && (is.fields > most.fields || is.methods > most.methods) {
+			t.Errorf("%s has %d fields and %d methods, want at most %d and %d", name, is.fields, is.methods, most.fields, most.methods)
+		}
+	}
+	for name := range listed {
+		if _, ok := found[name]; !ok {
+			t.Errorf("%s is listed, and there is no such type", name)
+		}
+	}
+}
+
+// sizes returns the size of every type of the module's own code, without tests and generated code.
+func sizes(t *testing.T) map[string]size {
+	t.Helper()
+	found := map[string]size{}
+	for path, file := range sources(t) {
+		of := func(name string) string { return filepath.ToSlash(filepath.Dir(path)) + "." + name }
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					name := of(receiver(d.Recv.List[0].Type))
+					s := found[name]
+					s.methods++
+					found[name] = s
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if ts, ok := spec.(*ast.TypeSpec); ok {
+						s := found[of(ts.Name.Name)]
+						s.fields = fields(ts.Type)
+						found[of(ts.Name.Name)] = s
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// sources parses the module's own files, by their paths.
+func sources(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || slices.Contains([]string{"proto", "testdata", "tools", "bin"}, name)):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		short, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		files[short], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// fields counts the fields of a struct; other types have none.
+func fields(of ast.Expr) (count int) {
+	if s, ok := of.(*ast.StructType); ok {
+		for _, f := range s.Fields.List {
+			count += max(len(f.Names), 1)
+		}
+	}
+	return count
+}
+
+// receiver is the name of a method's type.
+func receiver(of ast.Expr) string {
+	switch of := of.(type) {
+	case *ast.StarExpr:
+		return receiver(of.X)
+	case *ast.IndexExpr:
+		return receiver(of.X)
+	case *ast.IndexListExpr:
+		return receiver(of.X)
+	case *ast.Ident:
+		return of.Name
+	default:
+		return "?"
+	}
+}
+
+// What users link brings no part of a server: no port, no budgets, no health service, no reflection, no consensus.
+func TestTheSDKLinksNoServer(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "holdfast/client")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", list, err)
+	}
+	linked := strings.Fields(string(bytes.TrimSpace(out)))
+	if !slices.Contains(linked, "holdfast/transport/dial") {
+		t.Fatal("the SDK does not link what dials: the list is of something else")
+	}
+	for _, of := range []string{
+		"holdfast/transport/port", "holdfast/transport/clientport", "holdfast/transport/peerport", "holdfast/transport/gate",
+		"holdfast/transport/raftnet", "holdfast/node", "holdfast/fsm", "holdfast/leader", "holdfast/learner",
+		"google.golang.org/grpc/health", "google.golang.org/grpc/reflection", "github.com/hashicorp/raft", "golang.org/x/time/rate",
+	} {
+		if slices.Contains(linked, of) {
+			t.Errorf("the SDK links %s", of)
+		}
+	}
+}
