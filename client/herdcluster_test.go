@@ -74,7 +74,7 @@ func herdAddress(n session.Node) string { return fmt.Sprintf("n%d:7400", n) }
 
 // newHerdCluster returns a cluster of three nodes that has so many sessions, each node's share, and of which node 3 has just
 // died. The test defers stop.
-func newHerdCluster(t *testing.T, sessions int, gate gate.Config) (*herdCluster, []session.Session) {
+func newHerdCluster(t *testing.T, sessions int, budgets gate.Config) (*herdCluster, []session.Session) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &herdCluster{
@@ -94,7 +94,7 @@ func newHerdCluster(t *testing.T, sessions int, gate gate.Config) (*herdCluster,
 			opened = append(opened, r.Session)
 		}
 	}
-	c.ctx, c.gate = ctx, gate
+	c.ctx, c.gate = ctx, budgets
 	v := herdView{c.state}
 	c.tracker = leader.New(leader.Config{
 		Node: 1, Term: herdTerm, Interval: herdInterval, Limits: session.DefaultLimits(2 * time.Second), Logger: hclog.NewNullLogger(),

@@ -173,16 +173,16 @@ func (s *search) ask(ctx context.Context, addresses []string) bool {
 func (s *search) undecided(err error) error {
 	err = route.Together(append(s.stood, err)...)
 	if s.foreign != nil {
-		err = errors.Join(err, foreignReport{s.foreign})
+		err = errors.Join(err, foreignReportError{s.foreign})
 	}
 	return err
 }
 
-// foreignReport is what a node says of a session that another may know. It is neither [session.ErrExpired] nor [session.ErrMoved], or
+// foreignReportError is what a node says of a session that another may know. It is neither [session.ErrExpired] nor [session.ErrMoved], or
 // a session whose node is silent would be taken for one that has ended.
-type foreignReport struct{ said error }
+type foreignReportError struct{ said error }
 
-func (h foreignReport) Error() string { return h.said.Error() }
+func (h foreignReportError) Error() string { return h.said.Error() }
 
 // another reports whether a node says that a session is another's, or was.
 func another(err error) bool {

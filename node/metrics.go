@@ -3,9 +3,9 @@ package node
 import (
 	"time"
 
-	"holdfast/node/watchdog"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"holdfast/node/watchdog"
 )
 
 // metric is one figure of /metrics: its name without the prefix, its meaning, and where it is read.

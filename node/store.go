@@ -11,13 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"holdfast/node/watchdog"
-
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	bberrors "go.etcd.io/bbolt/errors"
+
+	"holdfast/node/watchdog"
 )
 
 const (

@@ -99,6 +99,7 @@ func FormatPeers(peers []Peer) string {
 	return strings.Join(parts, ",")
 }
 
+// ParseNode reads the number of a node.
 func ParseNode(s string) (session.Node, error) {
 	n, err := strconv.ParseUint(s, 10, 8)
 	if err != nil || !session.Node(n).Valid() {
@@ -107,6 +108,7 @@ func ParseNode(s string) (session.Node, error) {
 	return session.Node(n), nil
 }
 
+// FormatNode writes it as [ParseNode] reads it.
 func FormatNode(n session.Node) string {
 	if n == 0 {
 		return ""

@@ -17,6 +17,7 @@ const (
 	OnApply
 	// OnDirectory is a data directory that is not what it was: no operation, and it lasts until the directory is back.
 	OnDirectory
+	// Reasons is how many there are.
 	Reasons
 )
 
@@ -271,6 +272,7 @@ type StallStats struct {
 	Paused  uint64
 }
 
+// Stats returns the figures of now.
 func (w *Watchdog) Stats() StallStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which never sends twice on purpose
 	"holdfast/session"
 	"holdfast/test/sim/history"
-	"holdfast/transport/wire"
-	//nolint:depguard // what a refusal says of who has the session
+	"holdfast/transport/wire" //nolint:depguard // what a refusal says of who has the session
 )
 
 // double is a client that speaks to nodes in its own words, and says everything twice.

@@ -16,8 +16,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which looks at no answer twice
 	"holdfast/session"
 	"holdfast/test/sim/history"
-	"holdfast/transport/wire"
-	//nolint:depguard // what an answer says of its node
+	"holdfast/transport/wire" //nolint:depguard // what an answer says of its node
 )
 
 // stranger is a client without the SDK, with a connection to each node.

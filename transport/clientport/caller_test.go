@@ -71,7 +71,7 @@ func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
 	}, &fakeService{}, fakeCluster{})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(network) }()
-	dial := func(name string, certificates ...tls.Certificate) holdfastv1.SessionServiceClient {
+	dialAs := func(name string, certificates ...tls.Certificate) holdfastv1.SessionServiceClient {
 		conn, err := dial.Client("node:1", dial.Options{
 			Dial: network.Dial, Principal: name,
 			Credentials: credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: "node", Certificates: certificates}),
@@ -83,7 +83,7 @@ func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
 		return holdfastv1.NewSessionServiceClient(conn)
 	}
 	open := &holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(time.Second), RequestId: make([]byte, 16)}
-	said, verified := dial("billing"), dial("", client)
+	said, verified := dialAs("billing"), dialAs("", client)
 	if err := call(t.Context(), said, open); err != nil {
 		t.Fatal(err)
 	}

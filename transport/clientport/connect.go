@@ -43,17 +43,17 @@ func (s *sessionServer) connect(stream connectStream) error {
 	if err != nil {
 		return err
 	}
-	wire := port.WireOf(ctx)
+	own := port.WireOf(ctx)
 	c := &connection{
 		server: s,
-		wire:   wire,
+		wire:   own,
 		places: s.gate.Reservations(visitor, s.cfg.MaxRequests),
-		out:    newOutbox(s.cfg.MaxOutgoing, wire.Account, s.cfg.Patience, s.state),
+		out:    newOutbox(s.cfg.MaxOutgoing, own.Account, s.cfg.Patience, s.state),
 		roster: newRoster(s.cfg.MaxSessions, s.cfg.MaxRequests, func(begins bool) {
 			if begins {
-				s.port.Crowd.Engage(&wire.Seat)
+				s.port.Crowd.Engage(&own.Seat)
 			} else {
-				s.port.Crowd.Disengage(&wire.Seat)
+				s.port.Crowd.Disengage(&own.Seat)
 			}
 		}),
 	}

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"testing"
 
-	"holdfast/transport/internal/porttest"
-
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/proto"
+
+	"holdfast/transport/internal/porttest"
 )
 
 // hostile is a client of HTTP/2 frames: it does what no gRPC library does, such as reading nothing.

@@ -147,7 +147,7 @@ func (s *sessionServer) CloseSession(ctx context.Context, req *holdfastv1.CloseS
 
 // GetSession shows a session, or the certificate of its end.
 func (s *sessionServer) GetSession(ctx context.Context, req *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
-	id, err := wire.IdFrom("session_id", req.GetSessionId())
+	id, err := wire.IDFrom("session_id", req.GetSessionId())
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,7 @@ func Client(address string, o Options) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
+// DialOptions returns what [Client] gives gRPC.
 func DialOptions(o Options) []grpc.DialOption {
 	if o.Dial == nil {
 		o.Dial = dialTCP

@@ -138,9 +138,9 @@ func (h *peerHandler) follow(stream peerStream) error {
 		return err
 	}
 	// Until it has said which member it is, a connection makes room for others when places are short.
-	wire := port.WireOf(stream.Context())
-	h.port.Crowd.Engage(&wire.Seat)
-	defer h.port.Crowd.Disengage(&wire.Seat)
+	own := port.WireOf(stream.Context())
+	h.port.Crowd.Engage(&own.Seat)
+	defer h.port.Crowd.Disengage(&own.Seat)
 	h.port.Pumps.Go(func() { link.write(stream.Send) })
 	err = h.follower.Follow(ctx, hello, link)
 	link.flush()

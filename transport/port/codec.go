@@ -34,6 +34,7 @@ type codec struct {
 	mark string
 }
 
+// NewCodec returns a codec for one port.
 func NewCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name), rand.Text()} }
 
 // Marshal returns the bytes of a message.

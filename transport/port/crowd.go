@@ -246,6 +246,7 @@ func (c *Crowd) Engage(s *Seat) {
 	s.engaged++
 }
 
+// Disengage takes back an [Crowd.Engage].
 func (c *Crowd) Disengage(s *Seat) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

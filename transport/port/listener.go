@@ -13,9 +13,10 @@ import (
 const (
 	// refusalLogInterval keeps a flood of connections from becoming a flood of log lines.
 	refusalLogInterval = time.Second
-	// MaxTold is how many connections above a limit are served at once for as long as it takes to say so, toldWait how long that may take. The
-	// others are closed as they come.
-	MaxTold  = 16
+	// MaxTold is how many connections above a limit are served at once for as long as it takes to say so. The others are closed
+	// as they come.
+	MaxTold = 16
+	// ToldWait is how long that may take.
 	ToldWait = 2 * time.Second
 )
 

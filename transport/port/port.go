@@ -98,6 +98,7 @@ type Config struct {
 	State                                 func() *holdfastv1.NodeState
 }
 
+// New returns a port that serves nothing yet.
 func New(c Config) *Port {
 	p := &Port{
 		Logger:          c.Logger,
@@ -191,24 +192,24 @@ func (p *Port) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, n
 	defer p.Recovered(call.FullMethod, &err)
 	c, bytes := callOf(ctx), proto.Size(messageOf(req))
 	c.speaks()
-	wire := c.wire
-	wire.Complete(bytes)
+	own := c.wire
+	own.Complete(bytes)
 	if err = c.err(); err != nil {
 		return nil, err
 	}
-	p.Crowd.Engage(&wire.Seat)
-	defer p.Crowd.Disengage(&wire.Seat)
+	p.Crowd.Engage(&own.Seat)
+	defer p.Crowd.Disengage(&own.Seat)
 	if err = p.inspect(messageOf(req), bytes); err != nil {
 		return nil, err
 	}
-	if err = wire.Reserve(bytes); err != nil {
+	if err = own.Reserve(bytes); err != nil {
 		return nil, err
 	}
-	defer wire.Add(-bytes)
+	defer own.Add(-bytes)
 	if answer, err = next(ctx, req); err != nil {
 		return nil, err
 	}
-	return Parcel{Message: messageOf(answer), account: wire.Account}, nil
+	return Parcel{Message: messageOf(answer), account: own.Account}, nil
 }
 
 // inspect refuses a message that could not be read, or is larger than the limit.

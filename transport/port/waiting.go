@@ -65,7 +65,9 @@ type ledger struct {
 type shortage uint8
 
 const (
+	// OfConnection is the bound of one connection.
 	OfConnection shortage = iota
+	// OfNode is that of all together.
 	OfNode
 	shortages
 )

@@ -223,6 +223,7 @@ func timeFrom(field string, p *timestamppb.Timestamp) (time.Time, error) {
 	return p.AsTime(), nil
 }
 
+// NodeFrom returns the number of a node, which must be one.
 func NodeFrom(field string, n uint32) (session.Node, error) {
 	if n > math.MaxUint8 || !session.Node(n).Valid() {
 		return 0, &session.FieldError{Field: field, Limit: "1 to 254"}
@@ -234,8 +235,10 @@ func NodeFrom(field string, n uint32) (session.Node, error) {
 type lowest time.Duration
 
 const (
+	// NotNegative allows 0.
 	NotNegative lowest = 0
-	Positive    lowest = 1
+	// Positive does not.
+	Positive lowest = 1
 )
 
 const notZero = "not 0"

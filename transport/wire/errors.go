@@ -247,6 +247,7 @@ func sentinel(reason holdfastv1.Reason) error {
 	return nil
 }
 
+// Known reports whether a reason stands for a domain error.
 func Known(reason holdfastv1.Reason) bool { return sentinel(reason) != nil }
 
 // FailedProto returns the answer of a connection to a request that was refused.

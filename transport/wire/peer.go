@@ -17,6 +17,7 @@ import (
 // maxClusterID bounds a cluster id in bytes.
 const maxClusterID = 255
 
+// HelloProto returns the first message of a learner.
 func HelloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
 	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
 		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream, Directory: h.Directory,
@@ -42,6 +43,7 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	}, nil
 }
 
+// LearnerProto returns a message of a learner after its first.
 func LearnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 	switch {
 	case m.Answer != nil:
@@ -87,6 +89,7 @@ func LearnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
 	}
 }
 
+// AnswerFrom returns a chunk of an answer.
 func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 	vouches, err := DurationFrom("vouch_age", p.GetVouchAge(), NotNegative)
 	if err != nil {
@@ -182,6 +185,7 @@ func requestFrom(p *peerv1.Request) (*session.Request, error) {
 	return r, err
 }
 
+// PeerOpenFrom returns a learner's request for a session.
 func PeerOpenFrom(p *peerv1.OpenRequest) (*session.OpenRequest, error) {
 	id, err := requestIDFrom("request_id", p.GetRequestId())
 	if err != nil {
@@ -212,6 +216,7 @@ func labelsFrom(all []*peerv1.Label) (session.Labels, error) {
 	return labels, labels.Check()
 }
 
+// LeaderProto returns a message of a leader.
 func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 	switch {
 	case m.Welcome != nil:
@@ -240,6 +245,7 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 	}
 }
 
+// LeaderFrom returns a message of a leader, once all its fields are in their ranges.
 func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	switch m := m.GetMessage().(type) {
 	case *peerv1.LeaderMessage_Welcome:
@@ -287,6 +293,7 @@ func intervalFrom(field string, p *durationpb.Duration) (time.Duration, error) {
 	return d, err
 }
 
+// ReplyProto returns the reply to a request.
 func ReplyProto(r *session.Reply) *peerv1.Reply {
 	p := &peerv1.Reply{Seq: r.Seq, Term: r.Term, Index: r.Index, Repeated: r.Repeated, First: uint64(r.First)}
 	if r.Session.ID != 0 {
@@ -315,6 +322,7 @@ func replyError(err error) (*holdfastv1.ErrorDetail, string) {
 	return d, err.Error()
 }
 
+// ReplyFrom returns the reply to a request.
 func ReplyFrom(p *peerv1.Reply) (*session.Reply, error) {
 	r := &session.Reply{Seq: p.GetSeq(), Term: p.GetTerm(), Index: p.GetIndex(), Repeated: p.GetRepeated(), First: session.ID(p.GetFirst())}
 	if p.GetSession() != nil {

@@ -23,6 +23,7 @@ func StateFrom(p *holdfastv1.NodeState) session.NodeState {
 	return session.NodeState{Node: n, Mode: ModeFrom(p.GetMode()), Index: p.GetIndex()}
 }
 
+// ModeProto returns a node's mode.
 func ModeProto(m session.Mode) holdfastv1.Mode {
 	switch m {
 	case session.ModeReadWrite:

@@ -17,7 +17,7 @@ func upgradeProto(r *session.UpgradeRequest) *peerv1.UpgradeRequest {
 }
 
 func upgradeFrom(p *peerv1.UpgradeRequest) (*session.UpgradeRequest, error) {
-	id, err := IdFrom("session_id", p.GetSessionId())
+	id, err := IDFrom("session_id", p.GetSessionId())
 	if err != nil {
 		return nil, err
 	}

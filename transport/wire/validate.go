@@ -19,6 +19,7 @@ func Within(message string, err error) error {
 	return err
 }
 
+// SeqOf returns the number of a request, which must not be 0.
 func SeqOf(seq uint64) error {
 	if seq == 0 {
 		return &session.FieldError{Field: "seq", Limit: notZero}
@@ -26,7 +27,8 @@ func SeqOf(seq uint64) error {
 	return nil
 }
 
-func IdFrom(field string, id uint64) (session.ID, error) {
+// IDFrom returns the id of a session, which must not be 0.
+func IDFrom(field string, id uint64) (session.ID, error) {
 	if id == 0 {
 		return 0, &session.FieldError{Field: field, Limit: notZero}
 	}
@@ -110,16 +112,19 @@ type seeing interface {
 	GetSeenIndex() uint64
 }
 
+// ClientResumeFrom returns a client's resume.
 func ClientResumeFrom(r seeing) (session.ResumeRequest, error) {
 	resume, err := resumeFrom(r)
 	resume.Seen = r.GetSeenIndex()
 	return resume, err
 }
 
+// TouchFrom returns the ids of a touch; none are all.
 func TouchFrom(t *holdfastv1.Touch) ([]session.ID, error) {
 	return idsFrom("ids", t.GetIds(), session.MaxTouchBatch)
 }
 
+// TokensFrom returns the tokens of a touch.
 func TokensFrom(tokens []*holdfastv1.Token) ([]session.Token, error) {
 	if len(tokens) > session.MaxTouchBatch {
 		return nil, &session.FieldError{Field: "tokens", Limit: fmt.Sprintf("at most %d", session.MaxTouchBatch)}

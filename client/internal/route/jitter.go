@@ -41,6 +41,7 @@ func (d *Jitter) draw() float64 {
 	return d.rand.Float64()
 }
 
+// Shuffle puts s into a random order.
 func (d *Jitter) Shuffle(s []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

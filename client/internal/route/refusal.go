@@ -12,15 +12,16 @@ import (
 	"holdfast/session"
 )
 
-// ErrUnreachable is the SDK's ErrUnreachable.
+// ErrUnreachable says that no node answered; the SDK shows it under its own name.
 var ErrUnreachable = errors.New("no node of the cluster can be reached")
 
-// unreachableError is [errNoNode] with what the attempt at one node ran into.
+// unreachableError is [ErrUnreachable] with what the attempt at one node ran into.
 type unreachableError struct {
 	address string
 	err     error
 }
 
+// Unreachable returns an [ErrUnreachable] of what an attempt at one node ran into.
 func Unreachable(address string, err error) error { return &unreachableError{address, err} }
 
 func (e *unreachableError) Error() string { return ErrUnreachable.Error() + ": " + e.alone().Error() }
@@ -36,11 +37,11 @@ func (e *unreachableError) alone() error { return fmt.Errorf("%s: %w", e.address
 type verdict uint8
 
 const (
-	// final: asking again changes nothing.
+	// Final says that asking again changes nothing.
 	Final verdict = iota
-	// again: the same node may answer otherwise a little later.
+	// Again says that the same node may answer otherwise a little later.
 	Again
-	// elsewhere: another node may answer otherwise.
+	// Elsewhere says that another node may answer otherwise.
 	Elsewhere
 )
 

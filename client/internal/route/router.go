@@ -159,11 +159,11 @@ func (m *Router) Soonest(now time.Time) (at time.Time) {
 type Home uint8
 
 const (
-	// homeLast: there is nothing to find there that is not elsewhere.
+	// Last says that there is nothing to find there that is not elsewhere.
 	Last Home = iota
-	// homeFirst: local sessions live there, if it does; the others can be moved to any node.
+	// First says that local sessions live there, if it does; the others can be moved to any node.
 	First
-	// homeOnly: no other node can do anything for this client.
+	// Only says that no other node can do anything for this client.
 	Only
 )
 
@@ -175,6 +175,7 @@ func Earliest(a, b time.Time) time.Time {
 	return a
 }
 
+// Latest returns the later of two moments.
 func Latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

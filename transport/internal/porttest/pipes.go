@@ -16,8 +16,10 @@ type Pipes struct {
 	Cut func(net.Conn) net.Conn
 }
 
+// NewPipes returns a network that nobody has dialled yet.
 func NewPipes() *Pipes { return &Pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
 
+// Accept returns the next connection that was dialled.
 func (p *Pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
@@ -27,13 +29,16 @@ func (p *Pipes) Accept() (net.Conn, error) {
 	}
 }
 
+// Close ends the listener.
 func (p *Pipes) Close() error {
 	p.once.Do(func() { close(p.done) })
 	return nil
 }
 
+// Addr is the same for all.
 func (p *Pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
+// Dial makes a connection, once it is accepted.
 func (p *Pipes) Dial(ctx context.Context, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

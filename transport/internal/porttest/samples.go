@@ -24,6 +24,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Grant is that of a session of node 1.
 func Grant(id session.ID) session.Grant {
 	return session.Grant{
 		Session: session.Session{
@@ -35,6 +36,7 @@ func Grant(id session.ID) session.Grant {
 	}
 }
 
+// Certificate is that of an expired session.
 func Certificate(id session.ID) session.Certificate {
 	return session.Certificate{
 		ID: id, Cause: session.CauseExpired, LastTouchAge: 4 * time.Second, Owner: 2, Term: 3, Index: 4,
@@ -64,11 +66,13 @@ func RefusedBy(t *testing.T, err error) *session.LimitError {
 	return limit
 }
 
+// BadDuration is one that protocol buffers do not allow.
 func BadDuration() *durationpb.Duration { return &durationpb.Duration{Seconds: 1, Nanos: -1} }
 
 // OfMessage is what one message may take: proto's forms, ours, and an answer.
 func OfMessage() bound.Cost { return bound.Cost{PerByte: 1 << 10, Fixed: 512 << 10} }
 
+// StateOf is the state of a read-only node at an index.
 func StateOf(index uint64) session.NodeState {
 	return session.NodeState{Node: 3, Mode: session.ModeReadOnly, Index: index}
 }
