@@ -155,7 +155,9 @@ func TestTheTableNamesTests(t *testing.T) {
 	}
 	there := map[string]bool{}
 	fset := token.NewFileSet()
-	for _, dir := range []string{".", "../../fsm", "../../leader", "../../node", "../../transport", "../../transport/raftnet"} {
+	for _, dir := range []string{
+		".", "../../fsm", "../../leader", "../../node", "../../transport/clientport", "../../transport/peerport", "../../transport/raftnet",
+	} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)

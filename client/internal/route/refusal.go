@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -60,11 +61,11 @@ func Judge(err error) verdict {
 	}
 }
 
-// passes reports whether err is a limit for which the node names a retry time. Other limits bound what a client holds or
-// sends: they do not pass by themselves.
+// passes reports whether err is a limit that passes by itself: the node names a retry time, or it is a limit of requests
+// under way, for which a node of a former release names none. Other limits bound what a client holds or sends.
 func passes(err error) bool {
 	limit, ok := errors.AsType[*session.LimitError](err)
-	return ok && limit.RetryAfter > 0
+	return ok && (limit.RetryAfter > 0 || strings.HasPrefix(limit.Name, "requests_"))
 }
 
 // Hint returns how long the server that refused with err asks to wait; 0 when it does not say.

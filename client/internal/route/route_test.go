@@ -27,8 +27,7 @@ func TestOnlyALimitThatPassesIsWaitedFor(t *testing.T) {
 	}{
 		{passing(time.Millisecond), Again},
 		{passing(0), Final},
-		{&session.LimitError{Name: "requests_to_leader", RetryAfter: session.BusyRetryAfter}, Again},
-		{&session.LimitError{Name: "requests_to_leader"}, Final},
+		{&session.LimitError{Name: "requests_to_leader"}, Again},
 		{&session.LimitError{Name: "max_requests_per_connection", RetryAfter: session.BusyRetryAfter}, Again},
 		{&session.LimitError{Name: "max_sessions_per_connection"}, Final},
 	} {
