@@ -18,7 +18,7 @@ type connection struct {
 	server *Server
 	// events is nil for unary calls.
 	events session.Events
-	// told is what the client was last told of the node's plight. guarded by server.mu
+	// told is what the client was last told of the node's health. guarded by server.mu
 	told health
 
 	mu sync.Mutex

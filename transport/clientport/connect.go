@@ -39,17 +39,17 @@ func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) 
 func (s *sessionServer) connect(stream connectStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	visitor, err := gate.CallerOf(ctx)
+	caller, err := gate.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
 	own := port.WireOf(ctx)
 	c := &connection{
-		server: s,
-		wire:   own,
-		places: s.gate.Reservations(visitor, s.cfg.MaxRequests),
-		out:    newOutbox(s.cfg.MaxOutgoing, own.Account, s.cfg.Patience, s.state),
-		roster: newRoster(s.cfg.MaxSessions, s.cfg.MaxRequests, func(begins bool) {
+		server:       s,
+		wire:         own,
+		reservations: s.gate.Reservations(caller, s.cfg.MaxRequests),
+		out:          newOutbox(s.cfg.MaxOutgoing, own.Account, s.cfg.Patience, s.state),
+		streamState: newStreamState(s.cfg.MaxSessions, s.cfg.MaxRequests, func(begins bool) {
 			if begins {
 				s.port.Crowd.Engage(&own.Seat)
 			} else {
@@ -66,22 +66,22 @@ func (s *sessionServer) connect(stream connectStream) error {
 	err = c.serve(ctx, stream)
 	cancel()
 	c.out.drop() // the connection itself is kept, by the node, for as long as a session lives that was opened through it
-	c.places.Leave()
-	<-c.roster.drain() // requests end because their context has
+	c.reservations.Leave()
+	<-c.streamState.drain() // requests end because their context has
 	conn.Disconnect()
 	s.stats.streams.Add(-1)
-	c.count(-c.roster.clear())
+	c.count(-c.streamState.clear())
 	return err
 }
 
 // connection is one Connect stream. It is the session.Events of the connection behind it.
 type connection struct {
-	server *sessionServer
-	wire   *port.Wire
-	places *gate.Reservations
-	conn   session.Connection
-	out    *outbox
-	roster *streamState
+	server       *sessionServer
+	wire         *port.Wire
+	reservations *gate.Reservations
+	conn         session.Connection
+	out          *outbox
+	streamState  *streamState
 	// sessions is how many it has.
 	sessions atomic.Int64
 	// heard counts messages.
@@ -107,7 +107,7 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 		return why
 	}
 	// The client or the node wants no more requests: those under way are answered first.
-	for idle := c.roster.drain(); ; {
+	for idle := c.streamState.drain(); ; {
 		select {
 		case <-idle:
 			c.out.close()
@@ -172,7 +172,7 @@ func (c *connection) silent() error {
 
 // idle returns why the stream ends if it serves nothing, has said no more than it had, and is not all that its connection is for.
 func (c *connection) idle(heard uint64) error {
-	if c.heard.Load() > heard || !c.roster.idles() || !c.server.port.Crowd.Shared(&c.wire.Seat) {
+	if c.heard.Load() > heard || !c.streamState.idles() || !c.server.port.Crowd.Shared(&c.wire.Seat) {
 		return nil
 	}
 	return &session.LimitError{
@@ -239,21 +239,21 @@ func (c *connection) fail(seq uint64, err error) {
 
 // Gone is told by the node; it does not block.
 func (c *connection) Gone(certificate session.Certificate) {
-	if e := (event{id: certificate.ID, certificate: &certificate}); c.roster.happened(e) {
+	if e := (event{id: certificate.ID, certificate: &certificate}); c.streamState.happened(e) {
 		c.tell(e)
 	}
 }
 
 // Moved is told by the node; it does not block.
 func (c *connection) Moved(id session.ID, attachment, instance uint64) {
-	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment}), instance: instance}); c.roster.happened(e) {
+	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment}), instance: instance}); c.streamState.happened(e) {
 		c.tell(e)
 	}
 }
 
 // MovedLocally is told by the node; it does not block.
 func (c *connection) MovedLocally(id session.ID, attachment, instance uint64) {
-	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment, Local: true}), instance: instance}); c.roster.happened(e) {
+	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment, Local: true}), instance: instance}); c.streamState.happened(e) {
 		c.tell(e)
 	}
 }
@@ -264,14 +264,14 @@ func (c *connection) Jeopardy(since time.Time, try []string) { c.out.jeopardy(si
 // JeopardyEnded is told by the node; it does not block.
 func (c *connection) JeopardyEnded() { c.out.jeopardyEnded() }
 
-// tell queues an event and takes its session off the roster.
+// tell queues an event and takes its session off the stream's state.
 func (c *connection) tell(e event) {
 	if e.certificate != nil {
 		c.out.gone(*e.certificate)
 	} else {
 		c.out.moved(e.id, e.instance)
 	}
-	if c.roster.forget(e.id) {
+	if c.streamState.forget(e.id) {
 		c.count(-1)
 	}
 }

@@ -97,8 +97,8 @@ func TestAnEndedStreamKeepsNothing(t *testing.T) {
 		c.Moved(7, 10, 1)
 		c.Gone(porttest.Certificate(8))
 		c.Jeopardy(time.Now(), nil)
-		if len(c.out.queue) != 0 || c.out.bytes != 0 || len(c.roster.sessions) != 0 || service.ended() != 1 {
-			t.Errorf("%d messages and %d sessions are kept, %d connections disconnected", len(c.out.queue), len(c.roster.sessions), service.ended())
+		if len(c.out.queue) != 0 || c.out.bytes != 0 || len(c.streamState.sessions) != 0 || service.ended() != 1 {
+			t.Errorf("%d messages and %d sessions are kept, %d connections disconnected", len(c.out.queue), len(c.streamState.sessions), service.ended())
 		}
 	})
 }

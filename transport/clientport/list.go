@@ -34,7 +34,7 @@ func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
 }
 
 // pageProto returns a page as it travels. A page whose sessions carry many labels is cut short, so that the answer stays
-// below about [DefaultMessageBytes]: clients refuse messages that are too large, and a shorter page is always allowed.
+// below about [wire.DefaultMessageBytes]: clients refuse messages that are too large, and a shorter page is always allowed.
 func pageProto(page session.Page) *holdfastv1.ListSessionsResponse {
 	answer := &holdfastv1.ListSessionsResponse{Sessions: make([]*holdfastv1.ListedSession, 0, len(page.Sessions))}
 	next, size := page.Next, 0

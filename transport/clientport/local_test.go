@@ -88,7 +88,7 @@ func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
 // TestL5AMoveInTheLogIsNewerThanLocalOnes holds that what a stream was granted by a node overtakes no move in the log, whatever
 // the numbers, and overtakes older moves at its node.
 func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
-	r := newRoster(10, 10, func(bool) {})
+	r := newStreamState(10, 10, func(bool) {})
 	q, err := r.begin(request{open: true})
 	if err != nil {
 		t.Fatal(err)

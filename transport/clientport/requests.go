@@ -43,7 +43,7 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 		return err
 	}
 	// One message counts once, whether it names its sessions or means them all: it is the message that costs.
-	if err := c.places.Admit(time.Now(), gate.Arrival{Kind: gate.Touches}); err != nil {
+	if err := c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Touches}); err != nil {
 		return err
 	}
 	touched := c.conn.Touch(ids)
@@ -85,13 +85,13 @@ func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
 	if err != nil {
 		return err
 	}
-	if err = c.places.Admit(time.Now(), gate.Arrival{Kind: gate.Opens, Open: r.RequestID}); err != nil {
+	if err = c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Opens, Open: r.RequestID}); err != nil {
 		return err
 	}
 	err = c.run(ctx, o.GetSeq(), request{open: true, bytes: proto.Size(o)}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
 		g, failed := c.conn.Open(ctx, r)
 		if failed != nil {
-			c.places.Unserved(time.Now(), gate.Opens, failed)
+			c.reservations.Unserved(time.Now(), gate.Opens, failed)
 			return nil, session.Token{}, failed
 		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
@@ -99,7 +99,7 @@ func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
 		}}}, g.Token, nil
 	})
 	if err != nil {
-		c.places.NotBegun(time.Now(), gate.Opens)
+		c.reservations.NotBegun(time.Now(), gate.Opens)
 	}
 	return err
 }
@@ -109,13 +109,13 @@ func (c *connection) resume(ctx context.Context, p *holdfastv1.Resume) error {
 	if err != nil {
 		return err
 	}
-	if err = c.places.Admit(time.Now(), gate.Arrival{Kind: gate.Resumes, Session: r.Token.ID}); err != nil {
+	if err = c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Resumes, Session: r.Token.ID}); err != nil {
 		return err
 	}
 	err = c.run(ctx, p.GetSeq(), request{resume: r.Token.ID, bytes: proto.Size(p)}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
 		g, failed := c.conn.Resume(ctx, r)
 		if failed != nil {
-			c.places.Unserved(time.Now(), gate.Resumes, failed)
+			c.reservations.Unserved(time.Now(), gate.Resumes, failed)
 			return nil, session.Token{}, failed
 		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
@@ -123,7 +123,7 @@ func (c *connection) resume(ctx context.Context, p *holdfastv1.Resume) error {
 		}}}, g.Token, nil
 	})
 	if err != nil {
-		c.places.NotBegun(time.Now(), gate.Resumes)
+		c.reservations.NotBegun(time.Now(), gate.Resumes)
 	}
 	return err
 }
@@ -137,7 +137,7 @@ func (c *connection) close(ctx context.Context, p *holdfastv1.Close) error {
 		if err := c.conn.Close(ctx, token); err != nil {
 			return nil, session.Token{}, err
 		}
-		if c.roster.forget(token.ID) {
+		if c.streamState.forget(token.ID) {
 			c.count(-1)
 		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: p.GetSeq()}}}, session.Token{}, nil
@@ -153,22 +153,22 @@ func (c *connection) run(ctx context.Context, seq uint64, q request, do work) er
 	if err := c.wire.Reserve(q.bytes); err != nil {
 		return err
 	}
-	q, err := c.roster.begin(q)
+	q, err := c.streamState.begin(q)
 	if err != nil {
 		c.wire.Add(-q.bytes)
 		return err
 	}
 	go func() {
-		defer c.roster.done()
+		defer c.streamState.done()
 		defer c.wire.Add(-q.bytes)
 		answer, token, err := c.guarded(ctx, do)
-		c.roster.release()
+		c.streamState.release()
 		if err != nil {
 			c.fail(seq, err)
 		} else {
 			c.out.add(answer)
 		}
-		waited, change := c.roster.answered(q, token)
+		waited, change := c.streamState.answered(q, token)
 		c.count(change)
 		for _, e := range waited {
 			c.tell(e)

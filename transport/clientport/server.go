@@ -29,7 +29,7 @@ const (
 	HealthLeader = "leader"
 )
 
-// Config configures a [ClientServer]. The zero value of a field is its default.
+// Config configures a [Server]. The zero value of a field is its default.
 type Config struct {
 	Logger hclog.Logger
 	// Credentials of the transport; nil is plaintext.
@@ -96,7 +96,7 @@ type Server struct {
 	stats  clientCounters
 }
 
-// clientCounters are what [ClientStats] is read from.
+// clientCounters are what [Stats] is read from.
 type clientCounters struct {
 	streams, sessions         atomic.Int64
 	slowReaders, failedOnConn atomic.Uint64
@@ -116,7 +116,7 @@ type Stats struct {
 	Refusals gate.Refusals
 	// Streams are the Connect streams open now, Sessions what was opened or resumed through them and has not ended or moved.
 	Streams, Sessions int64
-	// Waiting is how many bytes wait, as [ClientConfig.MaxWaiting] counts them.
+	// Waiting is how many bytes wait, as [Config.MaxWaiting] counts them.
 	Waiting int64
 	// Overfull counts connections ended because too much waited on them, Relieved those ended because too much waited on the node.
 	Overfull, Relieved uint64
@@ -128,7 +128,7 @@ type Stats struct {
 	Panics uint64
 }
 
-// New returns a server of service and cluster. It starts nothing, and is NOT_SERVING until [ClientServer.SetServing].
+// New returns a server of service and cluster. It starts nothing, and is NOT_SERVING until [Server.SetServing].
 func New(cfg Config, service session.Service, cluster Cluster) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{health: health.NewServer(), gate: gate.New(cfg.Gate)}
@@ -158,11 +158,11 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 	return s
 }
 
-// Serve accepts connections from listener, which it closes, until [ClientServer.Stop]; the error is nil then.
+// Serve accepts connections from listener, which it closes, until [Server.Stop]; the error is nil then.
 func (s *Server) Serve(listener net.Listener) error { return s.port.Serve(listener) }
 
 // Stop turns health to NOT_SERVING, ends Connect streams with STOPPING once their requests under way are answered, and
-// lets unary calls finish, until ctx ends; then it closes every connection. The error is [ErrHandlersLeft] when requests
+// lets unary calls finish, until ctx ends; then it closes every connection. The error is [port.ErrHandlersLeft] when requests
 // go on even then.
 func (s *Server) Stop(ctx context.Context) error {
 	s.health.Shutdown()

@@ -41,13 +41,13 @@ func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSes
 	if err != nil {
 		return nil, err
 	}
-	visitor, err := s.admit(ctx, gate.Opens, 1)
+	caller, err := s.admit(ctx, gate.Opens, 1)
 	if err != nil {
 		return nil, err
 	}
 	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Open(ctx, open) })
 	if err != nil {
-		s.gate.Unserved(time.Now(), gate.Opens, 1, visitor, err)
+		s.gate.Unserved(time.Now(), gate.Opens, 1, caller, err)
 		return nil, err
 	}
 	return &holdfastv1.OpenSessionResponse{
@@ -80,13 +80,13 @@ func (s *sessionServer) ResumeSession(ctx context.Context, req *holdfastv1.Resum
 	if err != nil {
 		return nil, err
 	}
-	visitor, err := s.admit(ctx, gate.Resumes, 1)
+	caller, err := s.admit(ctx, gate.Resumes, 1)
 	if err != nil {
 		return nil, err
 	}
 	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Resume(ctx, resume) })
 	if err != nil {
-		s.gate.Unserved(time.Now(), gate.Resumes, 1, visitor, err)
+		s.gate.Unserved(time.Now(), gate.Resumes, 1, caller, err)
 		return nil, err
 	}
 	return &holdfastv1.ResumeSessionResponse{

@@ -69,7 +69,7 @@ type request struct {
 	bytes int
 }
 
-func newRoster(maxSessions, maxRequests int, engage func(begins bool)) *streamState {
+func newStreamState(maxSessions, maxRequests int, engage func(begins bool)) *streamState {
 	return &streamState{
 		maxSessions: maxSessions, maxRequests: maxRequests, engage: engage,
 		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{}, upgrades: map[session.ID]int{},
@@ -204,7 +204,7 @@ func (r *streamState) happened(e event) bool {
 	return false
 }
 
-// forget takes a session off the roster and reports whether it was on it.
+// forget takes a session off the stream's state and reports whether it was on it.
 func (r *streamState) forget(id session.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,7 +247,7 @@ func (r *streamState) ifIdle() {
 	}
 }
 
-// clear takes all sessions off the roster and returns how many there were.
+// clear takes all sessions off the stream's state and returns how many there were.
 func (r *streamState) clear() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

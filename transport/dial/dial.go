@@ -19,19 +19,19 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Options configures [DialClient]. The zero value is good.
+// Options configures [Client]. The zero value is good.
 type Options struct {
 	// Dial makes the connection; nil is TCP. It is never asked to go through a proxy.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// KeepaliveTime is how long a connection is quiet before it is tested, and KeepaliveTimeout how long the answer may
 	// take. 0 is 10 s, which is also gRPC's lower bound for the first, and 5 s.
 	KeepaliveTime, KeepaliveTimeout time.Duration
-	// MaxMessageBytes is the largest message that is received; 0 is four times [DefaultMessageBytes], because what a
+	// MaxMessageBytes is the largest message that is received; 0 is four times [wire.DefaultMessageBytes], because what a
 	// server sends is bounded by the server, and a client with a smaller limit than that would lose its connection.
 	MaxMessageBytes int
 	// Credentials of the transport; nil is plaintext.
 	Credentials credentials.TransportCredentials
-	// Principal is sent with each call as the client's own word of who it is, see [ValidPrincipal]; empty sends nothing.
+	// Principal is sent with each call as the client's own word of who it is, see [wire.ValidPrincipal]; empty sends nothing.
 	Principal string
 	// UserAgent goes in front of gRPC's own.
 	UserAgent string

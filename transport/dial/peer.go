@@ -17,7 +17,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// PeerConfig configures [DialPeer]. The zero value of a field is its default, if it has one.
+// PeerConfig configures [Peer]. The zero value of a field is its default, if it has one.
 type PeerConfig struct {
 	// Address of the leader's peer port.
 	Address string

@@ -27,7 +27,7 @@ const mostAtOnce = int64(time.Second)
 // own; who comes unasked can take one, and then somebody is refused again and is promised the end of the queue.
 //
 // Two things keep the queue from being longer than what comes back. A place is given up when its request comes back, or its connection ends, and
-// is counted no longer: see [Places]. And who never comes back is counted no longer when the moments that were promised have passed. Requests
+// is counted no longer: see [Reservations]. And who never comes back is counted no longer when the moments that were promised have passed. Requests
 // without a place are promised moments behind the queue, and make it no longer for those who have one: otherwise a flood of calls
 // whose callers are gone would have sessions wait until they expire. A queue longer than [session.MaxRetryAfter] begins anew: the moments are
 // promised twice, and every second client is asked to wait again.

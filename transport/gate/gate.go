@@ -16,7 +16,7 @@ type Config struct {
 	// Opens, Resumes and Touches are budgets of the node, apart from each other. Touches of a Connect stream count once a message, those of
 	// TouchSessions once a token, but no call as more than a second's budget.
 	Opens, Resumes, Touches int
-	// ArrivalsPerAddress and ArrivalsPerPrincipal are opens and resumes together of one address, and of one principal; see [Visitor].
+	// ArrivalsPerAddress and ArrivalsPerPrincipal are opens and resumes together of one address, and of one principal; see [Caller].
 	ArrivalsPerAddress, ArrivalsPerPrincipal int
 	// ConnectionsPerAddress are open connections of one address.
 	ConnectionsPerAddress int
@@ -112,7 +112,7 @@ func New(c Config) *Gate {
 }
 
 // Admit takes n requests of a kind that come at now out of the budgets they count in, or refuses them with a [session.LimitError]
-// that names the budget and says when to come back. They hold no place in the queue of a budget; those of a connection do, see [Places].
+// that names the budget and says when to come back. They hold no place in the queue of a budget; those of a connection do, see [Reservations].
 func (g *Gate) Admit(now time.Time, k Kind, n int, v Caller) error {
 	at := int64(now.Sub(g.base))
 	if b, s := g.take(at, k, n, v); b != nil {

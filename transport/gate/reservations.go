@@ -20,9 +20,9 @@ type Arrival struct {
 // connection ends: nobody lines up behind those who have gone. A request that the client has given up never comes back: its place is given to
 // another when no other is free and its moment is so long ago that it is worth nothing. Safe for concurrent use.
 type Reservations struct {
-	gate    *Gate
-	visitor Caller
-	most    int
+	gate   *Gate
+	caller Caller
+	most   int
 
 	mu   sync.Mutex
 	left bool              // guarded by mu
@@ -40,7 +40,7 @@ type place struct {
 // Reservations returns the places of a connection, none yet and at most so many, and one for its touches: what is refused beyond that is served as Admit
 // serves it. The caller calls Leave when the connection ends.
 func (g *Gate) Reservations(v Caller, most int) *Reservations {
-	return &Reservations{gate: g, visitor: v, most: most}
+	return &Reservations{gate: g, caller: v, most: most}
 }
 
 // Admit takes a request that comes at now out of the budgets it counts in, or refuses it as [Gate.Admit] does, with a place. One that comes
@@ -54,7 +54,7 @@ func (p *Reservations) Admit(now time.Time, a Arrival) error {
 		former.bucket.leave(1)
 		delete(p.held, a)
 	}
-	b, scope := p.gate.take(at, a.Kind, 1, p.visitor)
+	b, scope := p.gate.take(at, a.Kind, 1, p.caller)
 	switch {
 	case b == nil:
 		return nil
@@ -98,11 +98,11 @@ func (p *Reservations) room(at int64, k Kind) bool {
 
 // Unserved is [Gate.Unserved] for a request that Admit admitted.
 func (p *Reservations) Unserved(now time.Time, k Kind, err error) {
-	p.gate.Unserved(now, k, 1, p.visitor, err)
+	p.gate.Unserved(now, k, 1, p.caller, err)
 }
 
 // NotBegun returns what Admit took for a request that the connection refused to begin.
-func (p *Reservations) NotBegun(now time.Time, k Kind) { p.gate.giveBack(now, k, 1, p.visitor) }
+func (p *Reservations) NotBegun(now time.Time, k Kind) { p.gate.giveBack(now, k, 1, p.caller) }
 
 // Leave gives all places up, for good.
 func (p *Reservations) Leave() {

@@ -45,7 +45,7 @@ type LeaderLink interface {
 	Recv() (session.LearnerMessage, error)
 }
 
-// PeerConfig configures a [PeerServer]. The zero value of a field is its default, if it has one.
+// PeerConfig configures a [Server]. The zero value of a field is its default, if it has one.
 type PeerConfig struct {
 	Logger hclog.Logger
 	// Credentials of the transport; nil is plaintext.
@@ -94,10 +94,10 @@ func New(cfg PeerConfig, follower Follower) *Server {
 	return &Server{port: p}
 }
 
-// Serve accepts connections from listener, which it closes, until [PeerServer.Stop]; the error is nil then.
+// Serve accepts connections from listener, which it closes, until [Server.Stop]; the error is nil then.
 func (s *Server) Serve(listener net.Listener) error { return s.port.Serve(listener) }
 
-// Stop ends every stream with STOPPING and, when ctx ends, closes every connection. The error is [ErrHandlersLeft] when
+// Stop ends every stream with STOPPING and, when ctx ends, closes every connection. The error is [port.ErrHandlersLeft] when
 // streams go on even then.
 func (s *Server) Stop(ctx context.Context) error { return s.port.Halt(ctx) }
 

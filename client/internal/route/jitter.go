@@ -14,7 +14,7 @@ type Jitter struct {
 	lowest, highest time.Duration
 }
 
-// NewJitter returns dice whose back-offs have caps from lowest to highest.
+// NewJitter returns a source of jitter whose back-offs have caps from lowest to highest.
 func NewJitter(source rand.Source, lowest, highest time.Duration) *Jitter {
 	return &Jitter{rand: rand.New(source), lowest: lowest, highest: highest}
 }
