@@ -63,8 +63,8 @@ func (l *loop) received(c *conn, msg *holdfastv1.ServerMessage) {
 	}
 }
 
-// answer finds the request that m answers and hands it on, if it is of the kind that m answers. Answers to requests that
-// are not out are ignored: they can do no harm.
+// answer finds the request that m answers and hands it on, if it is of the kind that m answers. Answers to requests
+// that are not out are ignored: they can do no harm.
 func answer[B any](c *conn, m interface{ GetSeq() uint64 }, then func(*request, B)) {
 	r, ok := c.take(m.GetSeq())
 	if !ok {
@@ -91,8 +91,8 @@ func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
 		delete(l.opens, call)
 		call.settle(nil, ErrHeld)
 	case call.sends > 1 || g.SafeFor < 0:
-		// The open this repeats, or the caller does, may have gone through another node or stream: where the session is attached is not
-		// known, and nothing is promised (O2, S2).
+		// The open this repeats, or the caller does, may have gone through another node or stream: where the session is
+		// attached is not known, and nothing is promised (O2, S2).
 		l.servedFor(c, g.Token)
 		l.join(call, g.Token)
 	default:
@@ -104,7 +104,8 @@ func (l *loop) opened(c *conn, r *request, call *call, m *holdfastv1.Opened) {
 	}
 }
 
-// discard closes a session that an open brought and nobody waits for, unless it is held by now, or an open that repeats this one finds it.
+// discard closes a session that an open brought and nobody waits for, unless it is held by now, or an open that repeats
+// this one finds it.
 func (l *loop) discard(c *conn, of *call, t session.Token) {
 	if l.sessions[t.ID] != nil {
 		return
@@ -129,7 +130,8 @@ func (l *loop) resumed(c *conn, r *request, b *resumeBody, m *holdfastv1.Resumed
 		return
 	}
 	l.servedFor(c, g.Token)
-	if now := b.h.token; g.Token.Local && !now.Local { // another connection was the first to tell that it has become global since
+	// another connection was the first to tell that it has become global since
+	if now := b.h.token; g.Token.Local && !now.Local {
 		g.Token, g.Session.Local, g.Session.Attachment = now, false, now.Attachment
 	}
 	l.attach(b.h, c, r, g)
@@ -239,8 +241,8 @@ func (l *loop) resumeRefused(c *conn, r *request, b *resumeBody, err error) {
 	l.putOff(c, err)
 }
 
-// resumeElsewhere handles a refusal by a node that cannot serve h now. One that was tried is given up or, if it is the best there is,
-// stayed at.
+// resumeElsewhere handles a refusal by a node that cannot serve h now. One that was tried is given up or, if it is the
+// best there is, stayed at.
 func (l *loop) resumeElsewhere(c *conn, r *request, h *held, err error) {
 	switch {
 	case l.stays(c, err):

@@ -19,8 +19,8 @@ func (l *loop) resolves(server string) (host, port string, named bool) {
 	return host, port, err != nil
 }
 
-// advance makes the next attempt when it is due: the first of a round at once, and each other one when the one before has
-// failed, or has not connected within the hedge delay.
+// advance makes the next attempt when it is due: the first of a round at once, and each other one when the one before
+// has failed, or has not connected within the hedge delay.
 func (l *loop) advance(ctx context.Context) {
 	m := &l.router
 	if at := m.WakesAt(len(l.racing)); l.next != nil || at.IsZero() || l.now.Before(at) {

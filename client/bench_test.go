@@ -25,8 +25,9 @@ func benched(b *testing.B) (*loop, *conn) {
 	l := newLoop(cl.cfg, cl.clock, cl.jitter)
 	l.look()
 	c := &conn{
-		Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request),
-		out: make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow),
+		Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {}, up: true,
+		inflight: make(map[uint64]*request),
+		out:      make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow),
 	}
 	l.cur = c
 	return l, c
@@ -44,7 +45,11 @@ func add(b *testing.B, l *loop, c *conn, id session.ID) {
 }
 
 func touchedMessage(seq uint64, safeFor time.Duration) *holdfastv1.ServerMessage {
-	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Seq: seq, SafeFor: durationpb.New(safeFor)}}}
+	return &holdfastv1.ServerMessage{
+		Message: &holdfastv1.ServerMessage_Touched{
+			Touched: &holdfastv1.Touched{Seq: seq, SafeFor: durationpb.New(safeFor)},
+		},
+	}
 }
 
 // BenchmarkSession is what one more session of a client costs: bytes that stay, and the work of a touch of all.

@@ -54,27 +54,27 @@ type SessionOptions struct {
 	Timeout time.Duration
 	// Labels are at most [session.MaxLabels].
 	Labels map[string]string
-	// RequestID names the open: with the same id a repeat finds the session that was opened (O2), while that lives, so an
-	// open that ended with [session.ErrOutcomeUnknown] is asked again safely. Zero draws one. [ErrHeld] when this client holds
-	// the session.
+	// RequestID names the open: with the same id a repeat finds the session that was opened (O2), while that lives, so
+	// an open that ended with [session.ErrOutcomeUnknown] is asked again safely. Zero draws one. [ErrHeld] when this
+	// client holds the session.
 	RequestID session.RequestID
-	// Local asks for a session that one node alone knows (L1): it costs the cluster no log entry, no change of leader ends
-	// it, and it ends with its node's process. It can be resumed at that node only, until [Session.Upgrade] has made it
-	// global. Refused with a [session.FieldError] unless the cluster's setting local_sessions is on. A RequestID finds it
-	// through the node that opened it, and opens another session through any other.
+	// Local asks for a session that one node alone knows (L1): it costs the cluster no log entry, no change of leader
+	// ends it, and it ends with its node's process. It can be resumed at that node only, until [Session.Upgrade] has
+	// made it global. Refused with a [session.FieldError] unless the cluster's setting local_sessions is on. A
+	// RequestID finds it through the node that opened it, and opens another session through any other.
 	//
-	// A client has one connection. When that is lost, a client with local sessions asks their node first; one that holds
-	// nothing else, and waits for no Open, asks no other node until what was promised has run out. When the client is served by another node
-	// after that, or moves for the sake of its global sessions, its local ones end here with a [session.ExpiredError] whose
-	// LocalTo is their node: there they live on or have ended, nobody else can tell. Local sessions that are not to depend
-	// on that are held by a client of their own.
+	// A client has one connection. When that is lost, a client with local sessions asks their node first; one that
+	// holds nothing else, and waits for no Open, asks no other node until what was promised has run out. When the
+	// client is served by another node after that, or moves for the sake of its global sessions, its local ones end
+	// here with a [session.ExpiredError] whose LocalTo is their node: there they live on or have ended, nobody else can
+	// tell. Local sessions that are not to depend on that are held by a client of their own.
 	Local bool
 }
 
-// Open opens a session and keeps it alive from then on. It is repeated under one request id (O2), through whichever node
-// answers, until ctx ends or the cluster refuses it for good. When ctx ends the error wraps its cause and the last thing
-// that stood in the way, [ErrUnreachable] if no node answered; a session that was opened all the same is closed, or
-// expires by itself. Other errors: [session.FieldError], [session.LimitError], [session.ErrClosed] after
+// Open opens a session and keeps it alive from then on. It is repeated under one request id (O2), through whichever
+// node answers, until ctx ends or the cluster refuses it for good. When ctx ends the error wraps its cause and the last
+// thing that stood in the way, [ErrUnreachable] if no node answered; a session that was opened all the same is closed,
+// or expires by itself. Other errors: [session.FieldError], [session.LimitError], [session.ErrClosed] after
 // [Client.Close], and [session.ErrOutcomeUnknown] if the client was told to [FailInFlight].
 func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.Timeout <= 0 || o.Timeout > session.MaxTimeout {
@@ -108,7 +108,8 @@ func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 // not 0.
 func (c *Client) Resume(ctx context.Context, t session.Token) (*Session, error) {
 	if t.ID == 0 {
-		return nil, fmt.Errorf("resume session: %w", &session.FieldError{Field: "token", Limit: "a session id that is not zero"})
+		return nil, fmt.Errorf("resume session: %w",
+			&session.FieldError{Field: "token", Limit: "a session id that is not zero"})
 	}
 	l, err := c.begin(ctx)
 	if err != nil {
@@ -122,8 +123,8 @@ func (c *Client) Resume(ctx context.Context, t session.Token) (*Session, error) 
 }
 
 // Close ends the client and waits for its goroutines. Its sessions end for this client, with [session.ErrClosed], and
-// live on in the cluster until they are resumed or expire: to end one, call [Session.Close] first. Calls that wait return
-// [session.ErrClosed]. Close returns nil, also when called again.
+// live on in the cluster until they are resumed or expire: to end one, call [Session.Close] first. Calls that wait
+// return [session.ErrClosed]. Close returns nil, also when called again.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true

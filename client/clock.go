@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// suspendedBeyond is how far wall time may run ahead of monotonic time, all suspensions since the last one that was noticed
-// taken together, before the machine counts as having been suspended (S5).
+// suspendedBeyond is how far wall time may run ahead of monotonic time, all suspensions since the last one that was
+// noticed taken together, before the machine counts as having been suspended (S5).
 const suspendedBeyond = time.Second
 
 // clock tells the time and notices that the machine was suspended: promises are counted on the monotonic clock, which
@@ -16,9 +16,9 @@ type clock struct {
 	wall func(now time.Time) time.Time
 
 	mu sync.Mutex
-	// base and baseWall are what both clocks read when wall time was last put in relation to monotonic time: at the first
-	// look, after a suspension that was noticed, and whenever the wall clock was set back. Wall time is compared with this
-	// one relation, not from look to look, so that short suspensions add up. guarded by mu
+	// base and baseWall are what both clocks read when wall time was last put in relation to monotonic time: at the
+	// first look, after a suspension that was noticed, and whenever the wall clock was set back. Wall time is compared
+	// with this one relation, not from look to look, so that short suspensions add up. guarded by mu
 	base, baseWall time.Time
 	suspensions    uint64 // guarded by mu
 }

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// requestWindow bounds the opens, resumes and closes of one connection that wait for answers: half of what a node takes.
+	// requestWindow bounds the opens, resumes and closes of one connection that wait for answers: half of what a node
+	// takes.
 	requestWindow = 512
 	// touchWindow bounds its touches that wait for answers. When that many are out, the node does not answer, and more
 	// would not help.
@@ -46,7 +47,8 @@ type conn struct {
 	pausedUntil time.Time
 	pauses      int // in a row
 
-	state    session.NodeState // what the node said of itself last; zero before, and Mode also of a node that never says
+	// what the node said of itself last; zero before, and Mode also of a node that never says
+	state    session.NodeState
 	jeopardy bool
 	stray    bool // serves sessions the client does not hold: a touch names those it means
 	touchAt  time.Time

@@ -25,16 +25,17 @@ const (
 
 // ConnectString is what [ParseConnectString] read.
 type ConnectString struct {
-	// Servers are host:port, in the order given and all different: host names in lower case, IPv6 addresses in brackets.
+	// Servers are host:port, in the order given and all different: host names in lower case, IPv6 addresses in
+	// brackets.
 	Servers []string
 	// Chroot is a path such as /a/b, empty when there is none. See [Client.Chroot].
 	Chroot string
 }
 
 // ParseConnectString reads ZooKeeper's form host1:port,host2:port/chroot (C-09): host names or IP addresses, IPv6 in
-// brackets, [DefaultPort] where no port is given; a chroot that is a path by ZooKeeper's rules, of which "/" alone is none.
-// Unlike ZooKeeper it refuses a server that is given twice, which is a slip far more often than a weight. The error is a
-// [session.FieldError] that names what is wrong.
+// brackets, [DefaultPort] where no port is given; a chroot that is a path by ZooKeeper's rules, of which "/" alone is
+// none. Unlike ZooKeeper it refuses a server that is given twice, which is a slip far more often than a weight. The
+// error is a [session.FieldError] that names what is wrong.
 func ParseConnectString(s string) (ConnectString, error) {
 	list, chroot, rooted := strings.Cut(s, "/")
 	var c ConnectString
@@ -46,14 +47,18 @@ func ParseConnectString(s string) (ConnectString, error) {
 	}
 	for server := range strings.SplitSeq(list, ",") {
 		if len(c.Servers) == MaxServers {
-			return ConnectString{}, &session.FieldError{Field: connectString, Limit: fmt.Sprintf("must name at most %d servers", MaxServers)}
+			return ConnectString{}, &session.FieldError{
+				Field: connectString, Limit: fmt.Sprintf("must name at most %d servers", MaxServers),
+			}
 		}
 		address, limit := parseServer(strings.TrimSpace(server), DefaultPort)
 		if limit != "" {
 			return ConnectString{}, &session.FieldError{Field: connectString, Limit: limit}
 		}
 		if slices.Contains(c.Servers, address) {
-			return ConnectString{}, &session.FieldError{Field: connectString, Limit: fmt.Sprintf("must name each server once, not %q twice", address)}
+			return ConnectString{}, &session.FieldError{
+				Field: connectString, Limit: fmt.Sprintf("must name each server once, not %q twice", address),
+			}
 		}
 		c.Servers = append(c.Servers, address)
 	}
@@ -63,8 +68,8 @@ func ParseConnectString(s string) (ConnectString, error) {
 // connectString is the field that errors name.
 const connectString = "connect string"
 
-// parseServer returns host:port of a server, in one form; it has the default port, if there is one, where it names none. If s is no server,
-// limit says what is wanted.
+// parseServer returns host:port of a server, in one form; it has the default port, if there is one, where it names
+// none. If s is no server, limit says what is wanted.
 func parseServer(s, defaultPort string) (address, limit string) {
 	host, port, limit := splitServer(s, defaultPort)
 	if limit != "" {
@@ -113,7 +118,8 @@ func validHost(s string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(s, "."), ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || strings.ContainsFunc(label, notInHosts) {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.ContainsFunc(label, notInHosts) {
 			return false
 		}
 	}
@@ -124,7 +130,8 @@ func notInHosts(r rune) bool {
 	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// notInZones are characters that no zone of an IPv6 address has: it is the name or number of an interface, such as eth0.7.
+// notInZones are characters that no zone of an IPv6 address has: it is the name or number of an interface, such as
+// eth0.7.
 func notInZones(r rune) bool { return r != '.' && notInHosts(r) }
 
 // checkPath holds a path that begins with a slash and is not "/" against ZooKeeper's rules.

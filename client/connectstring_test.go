@@ -85,7 +85,8 @@ func TestParseConnectString(t *testing.T) {
 	}
 }
 
-// Servers are checked alike where they enter, in a list and in a connect string, but that a list has no default port, spaces or chroot.
+// Servers are checked alike where they enter, in a list and in a connect string, but that a list has no default port,
+// spaces or chroot.
 func TestEndpointsAreCheckedAsInAConnectString(t *testing.T) {
 	cl, err := New(Config{Endpoints: []string{"a:1"}})
 	if err != nil {
@@ -109,7 +110,9 @@ func TestEndpointsAreCheckedAsInAConnectString(t *testing.T) {
 		"dns:///h:7400": "brackets",
 	} {
 		_, newErr := New(Config{Endpoints: []string{"first:1", in}})
-		for call, err := range map[string]error{"New": newErr, "UpdateServers": cl.UpdateServers([]string{"first:1", in})} {
+		for call, err := range map[string]error{
+			"New": newErr, "UpdateServers": cl.UpdateServers([]string{"first:1", in}),
+		} {
 			field, ok := errors.AsType[*session.FieldError](err)
 			if ok != (says != "") || ok && (field.Field != "endpoints" || !strings.Contains(field.Limit, says)) {
 				t.Errorf("%s with %q: got %v, want an error that says %q", call, in, err, says)

@@ -14,9 +14,11 @@ type EventKind uint8
 const (
 	// Connected: a node serves the session, for the first time or after a move.
 	Connected EventKind = iota + 1
-	// Disconnected: the connection was lost, or its node does not even serve reads any more; the client looks for another node.
+	// Disconnected: the connection was lost, or its node does not even serve reads any more; the client looks for
+	// another node.
 	Disconnected
-	// Jeopardy: the node hears of no leader with a quorum; touches may not count, and the client looks for another node.
+	// Jeopardy: the node hears of no leader with a quorum; touches may not count, and the client looks for another
+	// node.
 	Jeopardy
 	// JeopardyEnded: touches count again.
 	JeopardyEnded
@@ -58,32 +60,33 @@ func (k EventKind) String() string {
 	}
 }
 
-// Event is something that happened to a session: each transition of its state, with the reason, and what leaves the state
-// as it is (From and State are the same then).
+// Event is something that happened to a session: each transition of its state, with the reason, and what leaves the
+// state as it is (From and State are the same then).
 type Event struct {
 	// Kind is why the state changed, with Err.
 	Kind EventKind
 	// From is the state before the event, State the one after it.
 	From, State State
 	At          time.Time
-	// Node owns the session now, as far as the client knows, and Address is the endpoint it is or was connected to; empty
-	// when none.
+	// Node owns the session now, as far as the client knows, and Address is the endpoint it is or was connected to;
+	// empty when none.
 	Node    session.Node
 	Address string
 	// SafeUntil is the promise after the event; zero when there is none.
 	SafeUntil time.Time
-	// Err is why: of a Disconnected the connection's fault, of a ReadOnly a [session.ErrReadOnly] with the node's address, of a Moved and an Ended what [Session.Err] returns.
+	// Err is why: of a Disconnected the connection's fault, of a ReadOnly a [session.ErrReadOnly] with the node's
+	// address, of a Moved and an Ended what [Session.Err] returns.
 	Err error
 	// Dropped counts the session's events up to this one that were dropped because nobody had read them.
 	Dropped uint64
 }
 
-// eventBuffer is how many unread events a session keeps; then the oldest is dropped and counted. The newest, the last one of
-// a session among them, are never dropped.
+// eventBuffer is how many unread events a session keeps; then the oldest is dropped and counted. The newest, the last
+// one of a session among them, are never dropped.
 const eventBuffer = 64
 
-// eventQueue holds what was not read yet. The loop alone pushes, so there is room after the oldest was dropped. Sessions
-// whose events nobody asks for have no channel: most of a large crowd.
+// eventQueue holds what was not read yet. The loop alone pushes, so there is room after the oldest was dropped.
+// Sessions whose events nobody asks for have no channel: most of a large crowd.
 type eventQueue struct {
 	mu      sync.Mutex
 	ch      chan Event // guarded by mu; nil until it is asked for

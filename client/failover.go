@@ -35,7 +35,9 @@ func (c *Client) unary(ctx context.Context, call func(context.Context, *grpc.Cli
 
 // round makes a call at one endpoint after the other, until one of them decides it or ctx ends. Undecided, the error is
 // what stands in the way, which is noted.
-func (c *Client) round(ctx context.Context, trouble *route.Failure, call func(context.Context, *grpc.ClientConn) error) (decided bool, err error) {
+func (c *Client) round(ctx context.Context, trouble *route.Failure,
+	call func(context.Context, *grpc.ClientConn) error,
+) (decided bool, err error) {
 	for _, address := range c.endpoints() {
 		err := c.attempt(ctx, address, call)
 		if route.Judge(err) == route.Final {
@@ -51,7 +53,8 @@ func (c *Client) round(ctx context.Context, trouble *route.Failure, call func(co
 	return false, trouble.Last()
 }
 
-// over reports whether ctx has ended or its deadline has passed, which an attempt may find before the timer of ctx fires on a busy machine.
+// over reports whether ctx has ended or its deadline has passed, which an attempt may find before the timer of ctx
+// fires on a busy machine.
 func over(ctx context.Context) bool {
 	deadline, has := ctx.Deadline()
 	return ctx.Err() != nil || has && time.Until(deadline) <= 0
@@ -80,9 +83,11 @@ func (c *Client) endpoints() []string {
 	return addresses
 }
 
-// attempt makes a call at one node, for at most the connect timeout. The error is the domain's, [ErrUnreachable] when the
-// node did not answer.
-func (c *Client) attempt(ctx context.Context, address string, call func(context.Context, *grpc.ClientConn) error) error {
+// attempt makes a call at one node, for at most the connect timeout. The error is the domain's, [ErrUnreachable] when
+// the node did not answer.
+func (c *Client) attempt(ctx context.Context, address string,
+	call func(context.Context, *grpc.ClientConn) error,
+) error {
 	cc, err := c.conn(address)
 	if err != nil {
 		return err
@@ -120,7 +125,9 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 	if cc == nil {
 		var err error
 		if cc, err = dial.Client(address, dial.Options{
-			Dial: c.cfg.Dial, Principal: c.cfg.Principal, Heard: func(state session.NodeState) { c.seen.note(state.Index) },
+			Dial: c.cfg.Dial, Principal: c.cfg.Principal, Heard: func(state session.NodeState) {
+				c.seen.note(state.Index)
+			},
 		}); err != nil {
 			return nil, err
 		}

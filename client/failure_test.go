@@ -20,7 +20,8 @@ func wantWord(t *testing.T, call string, err, word error) {
 	}
 }
 
-// The one node that lives refuses: that is what the caller hears, wherever it stands in the list, and however the others are dead.
+// The one node that lives refuses: that is what the caller hears, wherever it stands in the list, and however the
+// others are dead.
 func TestANodesWordOutranksTheSilenceOfOthers(t *testing.T) {
 	for name, kill := range map[string]func(n *fakeNode){
 		"down":  (*fakeNode).down,
@@ -50,7 +51,8 @@ func TestANodesWordOutranksTheSilenceOfOthers(t *testing.T) {
 	}
 }
 
-// refusedCalls makes calls each in 10 s, which is time for the endpoints to be asked once if two of them hang, and cuts the second round short.
+// refusedCalls makes calls each in 10 s, which is time for the endpoints to be asked once if two of them hang, and cuts
+// the second round short.
 func refusedCalls(t *testing.T, cl *Client, place int) {
 	t.Helper()
 	in := func(call func(ctx context.Context) error) error {
@@ -117,7 +119,8 @@ func TestAFormerWordDoesNotHideThatNoNodeAnswers(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 					defer cancel()
 					err := call(ctx, cl, word)
-					if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, word) {
+					if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) ||
+						errors.Is(err, word) {
 						t.Errorf("got %v, want %v and %v alone", err, ErrUnreachable, context.DeadlineExceeded)
 					}
 				})
@@ -157,17 +160,19 @@ func TestAWordOutlivesTheLastMomentOfACall(t *testing.T) {
 	}
 }
 
-// The node that alone knows a local session does not serve it, and the others say whose it is: that does not end the session. The
-// error names both.
+// The node that alone knows a local session does not serve it, and the others say whose it is: that does not end the
+// session. The error names both.
 func TestALocalSessionWhoseNodeDoesNotServeIsUndecided(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sick func(home *fakeNode)
 		want error
 		says string
 	}{
-		"down":    {(*fakeNode).down, ErrUnreachable, "n1:7400"},
-		"hangs":   {func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) }, ErrUnreachable, "n1:7400"},
-		"refuses": {func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return session.ErrStopping } }) }, session.ErrStopping, ""},
+		"down":  {(*fakeNode).down, ErrUnreachable, "n1:7400"},
+		"hangs": {func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) }, ErrUnreachable, "n1:7400"},
+		"refuses": {func(n *fakeNode) {
+			n.c.set(func() { n.script = func(string) error { return session.ErrStopping } })
+		}, session.ErrStopping, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -176,20 +181,28 @@ func TestALocalSessionWhoseNodeDoesNotServeIsUndecided(t *testing.T) {
 				tt.sick(c.node(1))
 				tool := newTestClient(t, c, c.endpoints(1, 3))
 				for name, call := range map[string]func(ctx context.Context) error{
-					"Get":          func(ctx context.Context) error { _, err := tool.Get(ctx, token.ID); return err },
-					"CloseToken":   func(ctx context.Context) error { return tool.CloseToken(ctx, token) },
-					"UpgradeToken": func(ctx context.Context) error { _, err := tool.UpgradeToken(ctx, token); return err },
+					"Get":        func(ctx context.Context) error { _, err := tool.Get(ctx, token.ID); return err },
+					"CloseToken": func(ctx context.Context) error { return tool.CloseToken(ctx, token) },
+					"UpgradeToken": func(ctx context.Context) error {
+						_, err := tool.UpgradeToken(ctx, token)
+						return err
+					},
 				} {
 					ctx, cancel := context.WithTimeout(t.Context(), DefaultConnectTimeout+time.Second)
 					err := call(ctx)
 					cancel()
-					for _, sentinel := range []error{ErrUnreachable, session.ErrStopping, session.ErrExpired, session.ErrMoved} {
+					for _, sentinel := range []error{
+						ErrUnreachable, session.ErrStopping, session.ErrExpired,
+						session.ErrMoved,
+					} {
 						if errors.Is(err, sentinel) != errors.Is(tt.want, sentinel) {
 							t.Errorf("%s: %v, want %v alone", name, err, tt.want)
 						}
 					}
 					said := err.Error()
-					if !strings.Contains(said, tt.says) || !strings.Contains(said, "local to node 1") && !strings.Contains(said, session.ErrMoved.Error()) {
+					if !strings.Contains(said, tt.says) ||
+						!strings.Contains(said, "local to node 1") &&
+							!strings.Contains(said, session.ErrMoved.Error()) {
 						t.Errorf("%s: %q, want it to name %q and what the others said", name, said, tt.says)
 					}
 				}
@@ -198,7 +211,8 @@ func TestALocalSessionWhoseNodeDoesNotServeIsUndecided(t *testing.T) {
 	}
 }
 
-// Of many resumes at a node that is read-only the first refusal has the client go on: the callers of the others hear that node's word too.
+// Of many resumes at a node that is read-only the first refusal has the client go on: the callers of the others hear
+// that node's word too.
 func TestCallersWhoseRequestWasNotRefusedHearTheWordToo(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, holder := newTrial(t, 3, 3)
@@ -233,7 +247,8 @@ func TestAStalledNodeIsUnreachable(t *testing.T) {
 		c.set(func() { c.node(1).script = func(string) error { return errMute } })
 		ctx, cancel := context.WithTimeout(t.Context(), patience+time.Millisecond)
 		defer cancel()
-		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, ErrUnreachable) || !errors.Is(err, errStalled) {
+		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, ErrUnreachable) ||
+			!errors.Is(err, errStalled) {
 			t.Errorf("got %v, want %v because of %v", err, ErrUnreachable, errStalled)
 		}
 	})

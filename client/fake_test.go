@@ -75,8 +75,8 @@ type fakeNode struct {
 	promise func(smallest time.Duration) time.Duration
 	// failures are what touches report.
 	failures map[session.ID]error
-	// state is told with each answer when it has a mode. A node that is read-only refuses writes, one whose index is behind what
-	// the client has seen refuses with LAGGING.
+	// state is told with each answer when it has a mode. A node that is read-only refuses writes, one whose index is
+	// behind what the client has seen refuses with LAGGING.
 	state session.NodeState
 	// underWay is how many writes it does although it is read-only: it has asked the leader for them before.
 	underWay int
@@ -163,8 +163,9 @@ func (c *fakeCluster) set(f func()) {
 }
 
 func (n *fakeNode) up() {
-	listener, server := bufconn.Listen(1<<16), grpc.NewServer(grpc.WaitForHandlers(true), grpc.KeepaliveEnforcementPolicy(
-		keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
+	listener, server := bufconn.Listen(1<<16),
+		grpc.NewServer(grpc.WaitForHandlers(true), grpc.KeepaliveEnforcementPolicy(
+			keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
 	holdfastv1.RegisterSessionServiceServer(server, n)
 	holdfastv1.RegisterClusterServiceServer(server, n)
 	n.c.set(func() { n.listener, n.server, n.streams = listener, server, make(map[*fakeStream]bool) })
@@ -217,11 +218,19 @@ func (n *fakeNode) broadcast(m *holdfastv1.ServerMessage) {
 }
 
 func (n *fakeNode) jeopardy(try ...string) {
-	n.broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Jeopardy{Jeopardy: &holdfastv1.Jeopardy{Try: try}}})
+	n.broadcast(
+		&holdfastv1.ServerMessage{
+			Message: &holdfastv1.ServerMessage_Jeopardy{Jeopardy: &holdfastv1.Jeopardy{Try: try}},
+		},
+	)
 }
 
 func (n *fakeNode) jeopardyEnded() {
-	n.broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}}})
+	n.broadcast(
+		&holdfastv1.ServerMessage{
+			Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}},
+		},
+	)
 }
 
 // find returns a living session, or why there is none. The caller holds mu.
@@ -283,7 +292,8 @@ func (n *fakeNode) restart() {
 func (c *fakeCluster) end(id session.ID, cause session.Cause) session.Certificate {
 	held := c.sessions[id]
 	cert := session.Certificate{
-		ID: id, Cause: cause, LastTouchAge: time.Second, Owner: held.Owner, Term: 3, Index: 99, EndedAt: session.Epoch(),
+		ID: id, Cause: cause, LastTouchAge: time.Second, Owner: held.Owner, Term: 3, Index: 99,
+		EndedAt: session.Epoch(),
 	}
 	c.ended[id] = cert
 	delete(c.sessions, id)
@@ -299,7 +309,8 @@ func (c *fakeCluster) expire(id session.ID) {
 		cert = c.end(id, session.CauseExpired)
 	})
 	s.push(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: &holdfastv1.Gone{
-		Ids: []uint64{uint64(id)}, Cause: holdfastv1.Cause_CAUSE_EXPIRED, Certificate: []*holdfastv1.Certificate{wire.CertificateProto(cert)},
+		Ids: []uint64{uint64(id)}, Cause: holdfastv1.Cause_CAUSE_EXPIRED,
+		Certificate: []*holdfastv1.Certificate{wire.CertificateProto(cert)},
 	}}})
 }
 

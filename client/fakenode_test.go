@@ -63,7 +63,9 @@ func (n *fakeNode) handle(s *fakeStream, m *holdfastv1.ClientMessage) []*holdfas
 		return nil
 	}
 	if err != nil {
-		answer = &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}}
+		answer = &holdfastv1.ServerMessage{
+			Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)},
+		}
 	}
 	answer.State = n.stateProto()
 	return []*holdfastv1.ServerMessage{answer}
@@ -78,7 +80,9 @@ func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 }
 
 // unreadable is N3 and N4. The caller holds mu.
-func (n *fakeNode) unreadable(seen uint64, allowed bool) error { //nolint:revive // flag-parameter: a field of the request
+//
+//nolint:revive // flag-parameter: a field of the request
+func (n *fakeNode) unreadable(seen uint64, allowed bool) error {
 	err := n.behind(seen, false)
 	if mode := n.state.Mode; err == nil && (mode == session.ModeNoLeader || mode == session.ModeReadOnly && !allowed) {
 		return session.ErrNoLeader
@@ -108,7 +112,8 @@ func describe(m *holdfastv1.ClientMessage) (kind string, seq uint64, detail stri
 	case *holdfastv1.ClientMessage_Open:
 		return "open", m.Open.GetSeq(), ""
 	case *holdfastv1.ClientMessage_Resume:
-		return "resume", m.Resume.GetSeq(), fmt.Sprintf(" %v attempt %d", session.ID(m.Resume.GetToken().GetSessionId()), m.Resume.GetAttempt())
+		return "resume", m.Resume.GetSeq(),
+			fmt.Sprintf(" %v attempt %d", session.ID(m.Resume.GetToken().GetSessionId()), m.Resume.GetAttempt())
 	case *holdfastv1.ClientMessage_Touch:
 		if len(m.Touch.GetIds()) == 0 {
 			return "touch", m.Touch.GetSeq(), ""
@@ -151,7 +156,8 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 		}
 		c.promising(held.ID, safe)
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
-			Seq: m.Resume.GetSeq(), Session: wire.SessionProto(held.Session), Token: fakeToken(held), SafeFor: wire.PromiseProto(safe),
+			Seq: m.Resume.GetSeq(), Session: wire.SessionProto(held.Session), Token: fakeToken(held),
+			SafeFor: wire.PromiseProto(safe),
 		}}}, nil
 	case *holdfastv1.ClientMessage_Touch:
 		return n.touch(s, m.Touch), nil
@@ -163,13 +169,16 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 		safe := promised(held.Timeout)
 		c.promising(held.ID, safe)
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{Upgraded: &holdfastv1.Upgraded{
-			Seq: m.Upgrade.GetSeq(), Session: wire.SessionProto(held.Session), Token: fakeToken(held), SafeFor: wire.PromiseProto(safe),
+			Seq: m.Upgrade.GetSeq(), Session: wire.SessionProto(held.Session), Token: fakeToken(held),
+			SafeFor: wire.PromiseProto(safe),
 		}}}, nil
 	case *holdfastv1.ClientMessage_Close:
 		if err := n.close(m.Close.GetToken()); err != nil {
 			return nil, err
 		}
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: m.Close.GetSeq()}}}, nil
+		return &holdfastv1.ServerMessage{
+			Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: m.Close.GetSeq()}},
+		}, nil
 	}
 	return nil, session.ErrInvalid
 }
@@ -183,7 +192,9 @@ func credentialOf(id session.ID) session.Credential {
 }
 
 func fakeToken(s *fakeSession) *holdfastv1.Token {
-	return wire.TokenProto(session.Token{ID: s.ID, Credential: credentialOf(s.ID), Attachment: s.Attachment, Local: s.Local})
+	return wire.TokenProto(
+		session.Token{ID: s.ID, Credential: credentialOf(s.ID), Attachment: s.Attachment, Local: s.Local},
+	)
 }
 
 func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, repeat bool, err error) {
@@ -200,13 +211,16 @@ func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, r
 		return nil, false, err
 	}
 	if m.GetLocal() && c.localOff {
-		return nil, false, &session.FieldError{Field: "local", Limit: "false while the cluster's setting local_sessions is off"}
+		return nil, false, &session.FieldError{
+			Field: "local", Limit: "false while the cluster's setting local_sessions is off",
+		}
 	}
 	c.opened++
 	c.attachment++
 	held = &fakeSession{served: s, Session: session.Session{
 		ID: session.ID(n.number)<<56 | session.ID(c.opened), Timeout: m.GetTimeout().AsDuration(), Owner: n.number,
-		Attachment: c.attachment, Labels: labels, Local: m.GetLocal(), OpenedIndex: uint64(c.opened), OpenedAt: session.Epoch(),
+		Attachment: c.attachment, Labels: labels, Local: m.GetLocal(), OpenedIndex: uint64(c.opened),
+		OpenedAt: session.Epoch(),
 	}}
 	c.sessions[held.ID], c.requests[request] = held, held.ID
 	return held, false, nil
@@ -286,7 +300,9 @@ func (n *fakeNode) upgrade(p *holdfastv1.Token) (*fakeSession, error) {
 	case held.Owner != n.number, !p.GetLocal() && held.Attachment != p.GetAttachment():
 		return nil, session.MovedTo(held.Session) // a global one is touched
 	case held.Local && n.c.upgradeOff:
-		return nil, &session.FieldError{Field: "token", Limit: "only of a global session while the cluster's setting local_session_upgrade is off"}
+		return nil, &session.FieldError{
+			Field: "token", Limit: "only of a global session while the cluster's setting local_session_upgrade is off",
+		}
 	case held.Local:
 		n.c.attachment++
 		held.Local, held.Attachment, held.OpenedIndex = false, n.c.attachment, 77

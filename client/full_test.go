@@ -12,7 +12,10 @@ import (
 
 // noRoom is what every node of a cluster says that has no room for more sessions (O4).
 func noRoom() error {
-	return &session.LimitError{Name: "max_sessions", Limit: "100 sessions, of which there are 100", RetryAfter: session.FullRetryAfter}
+	return &session.LimitError{
+		Name: "max_sessions", Limit: "100 sessions, of which there are 100",
+		RetryAfter: session.FullRetryAfter,
+	}
 }
 
 // A cluster without room is the same through each node: an open waits where it is for as long as it was asked to, again
@@ -69,7 +72,8 @@ func TestO4AnOpenGivesUpWithItsContext(t *testing.T) {
 		defer cancel()
 		_, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
 		limit, ok := errors.AsType[*session.LimitError](err)
-		if !ok || limit.Name != "max_sessions" || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrOutcomeUnknown) {
+		if !ok || limit.Name != "max_sessions" || !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("Open = %v, want the deadline and what the nodes said", err)
 		}
 		if took := time.Since(c.start); took != 10*time.Second {

@@ -14,7 +14,10 @@ import (
 
 // What was read is written in one form, which is read as the same, and every server can be dialled.
 func FuzzParseConnectString(f *testing.F) {
-	for _, s := range []string{"h1:7400,h2/a/b", "[::1]:2,[fe80::1%eth0]", "a,b,c", "h/", "::", "h:1/\x7f", strings.Repeat("a,", 500)} {
+	for _, s := range []string{
+		"h1:7400,h2/a/b", "[::1]:2,[fe80::1%eth0]", "a,b,c", "h/", "::", "h:1/\x7f",
+		strings.Repeat("a,", 500),
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -23,7 +23,8 @@ type herdTrial struct {
 	clients, resumes int
 	// breaks are moments at which all connections break again.
 	breaks []time.Duration
-	// flood are resumes that each node is asked for, by as many connections, just before, and whose clients are gone then; calls are unary ones.
+	// flood are resumes that each node is asked for, by as many connections, just before, and whose clients are gone
+	// then; calls are unary ones.
 	flood, calls int
 	// rude clients, one in so many, take no notice of when they are to come back.
 	rude int
@@ -52,7 +53,8 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		cluster, sessions := newHerdCluster(t, trial.clients, gate.Config{Resumes: trial.resumes, Touches: 50 * trial.resumes})
+		cluster, sessions := newHerdCluster(t, trial.clients,
+			gate.Config{Resumes: trial.resumes, Touches: 50 * trial.resumes})
 		defer cluster.stop()
 		for _, n := range cluster.nodes {
 			n.flood(trial)
@@ -105,10 +107,12 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 func (o herdOutcome) verdict() error {
 	var errs []error
 	if o.expired > 0 || o.ended > 0 {
-		errs = append(errs, fmt.Errorf("the cluster expired %d sessions, %d ended for their clients", o.expired, o.ended))
+		errs = append(errs, fmt.Errorf("the cluster expired %d sessions, %d ended for their clients", o.expired,
+			o.ended))
 	}
 	if missing := o.clients - len(o.back); missing > 0 || o.late > 0 {
-		errs = append(errs, fmt.Errorf("%d clients are not back, and %d came back after their deadline", missing, o.late))
+		errs = append(errs, fmt.Errorf("%d clients are not back, and %d came back after their deadline", missing,
+			o.late))
 	}
 	if o.touches > 0 {
 		errs = append(errs, fmt.Errorf("%d touches of those who are back were refused", o.touches))
@@ -131,8 +135,10 @@ func (o herdOutcome) last() time.Duration {
 func (o herdOutcome) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d clients, timeout %v; two nodes, %d resumes a second each\n", o.clients, herdTimeout, o.resumes)
-	fmt.Fprintf(&b, "back %d, the last after %v; expired %d, lapsed %d; %.2f resumes asked for a session; at most %d a second at a node, allowed %d\n\n",
-		len(o.back), o.last().Round(time.Millisecond), o.expired, o.lapsed, float64(o.asked)/float64(o.clients), o.peak, o.allowed)
+	fmt.Fprintf(&b, "back %d, the last after %v; expired %d, lapsed %d; %.2f resumes asked for a session; at most %d "+
+		"a second at a node, allowed %d\n\n",
+		len(o.back), o.last().Round(time.Millisecond), o.expired, o.lapsed, float64(o.asked)/float64(o.clients), o.peak,
+		o.allowed)
 	const step, width = 100 * time.Millisecond, 40
 	most, counts := 1, make([]int, o.last()/step+1)
 	for _, at := range o.back {
@@ -143,13 +149,14 @@ func (o herdOutcome) String() string {
 	all := 0
 	for i, n := range counts {
 		all += n
-		fmt.Fprintf(&b, "%5.1f s %6d %7d  %s\n", (time.Duration(i) * step).Seconds(), n, all, strings.Repeat("#", (n*width+most-1)/most))
+		fmt.Fprintf(&b, "%5.1f s %6d %7d  %s\n", (time.Duration(i) * step).Seconds(), n, all,
+			strings.Repeat("#", (n*width+most-1)/most))
 	}
 	return b.String()
 }
 
-// Herd: 50,000 clients, each with a session of its own, lose their connections at the same moment, and a third of them their
-// node. They come back at the rate that the nodes allow, each before its session may expire.
+// Herd: 50,000 clients, each with a session of its own, lose their connections at the same moment, and a third of them
+// their node. They come back at the rate that the nodes allow, each before its session may expire.
 func TestHerd(t *testing.T) {
 	trial := herdTrial{clients: 50_000, resumes: 5000}
 	if bubble.Race {
@@ -164,7 +171,8 @@ func TestHerd(t *testing.T) {
 	if err := o.verdict(); err != nil {
 		t.Error(err)
 	}
-	// What the budgets of both nodes need for all, less the burst, and a second for jitter and for those whose token another one took.
+	// What the budgets of both nodes need for all, less the burst, and a second for jitter and for those whose token
+	// another one took.
 	if bound := time.Duration(o.clients)*time.Second/time.Duration(2*o.resumes) + time.Second; o.last() > bound {
 		t.Errorf("the last was back after %v, want %v at most", o.last(), bound)
 	}
@@ -179,12 +187,14 @@ func TestHerd(t *testing.T) {
 // small returns the trial for a run under the race detector: a tenth of it.
 func (trial herdTrial) small() herdTrial {
 	if bubble.Race {
-		trial.clients, trial.resumes, trial.flood, trial.calls = trial.clients/10, trial.resumes/10, trial.flood/10, trial.calls/10
+		trial.clients, trial.resumes, trial.flood, trial.calls = trial.clients/10, trial.resumes/10, trial.flood/10,
+			trial.calls/10
 	}
 	return trial
 }
 
-// What herds meet: the connections break again while clients wait; others were refused before, and are gone. Nobody lines up behind who has gone.
+// What herds meet: the connections break again while clients wait; others were refused before, and are gone. Nobody
+// lines up behind who has gone.
 func TestHerdBehindGhosts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		trial herdTrial
@@ -192,12 +202,16 @@ func TestHerdBehindGhosts(t *testing.T) {
 		late  int // so many may come back after what they were promised, but not expired
 	}{
 		"connections that break again and again": {
-			herdTrial{clients: 50_000, resumes: 5000, breaks: []time.Duration{time.Second, 2 * time.Second}}, herdTimeout, 50,
+			herdTrial{clients: 50_000, resumes: 5000, breaks: []time.Duration{time.Second, 2 * time.Second}},
+			herdTimeout, 50,
 		},
 		"clients that have gone":     {herdTrial{clients: 50_000, resumes: 5000, flood: 30_000}, 6 * time.Second, 0},
 		"a tenth that does not wait": {herdTrial{clients: 50_000, resumes: 5000, rude: 10}, 8 * time.Second, 0},
-		"a node that is back":        {herdTrial{clients: 50_000, resumes: 5000, third: 3 * time.Second}, 6 * time.Second, 0},
-		"calls that nobody repeats":  {herdTrial{clients: 50_000, resumes: 5000, calls: 30_000}, 6 * time.Second, 0},
+		"a node that is back": {
+			herdTrial{clients: 50_000, resumes: 5000, third: 3 * time.Second},
+			6 * time.Second, 0,
+		},
+		"calls that nobody repeats": {herdTrial{clients: 50_000, resumes: 5000, calls: 30_000}, 6 * time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := tt.trial.small().run(t)

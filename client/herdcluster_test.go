@@ -19,8 +19,8 @@ import (
 	"holdfast/transport/gate"
 )
 
-// What the herd's cluster takes for an entry, and how many moves one holds: 24,000 in a second. A node on a real disk, busy with nothing
-// else, does more than 20,000 (docs/benchmarks.md).
+// What the herd's cluster takes for an entry, and how many moves one holds: 24,000 in a second. A node on a real disk,
+// busy with nothing else, does more than 20,000 (docs/benchmarks.md).
 const (
 	herdCommit   = 4 * time.Millisecond
 	herdBatch    = 96
@@ -28,8 +28,9 @@ const (
 	herdInterval = 500 * time.Millisecond
 )
 
-// herdCluster is a cluster of the nodes' own parts: the state machine, the leader's tracker, on node 1, learners, and the gates of
-// the client ports. Consensus and the network are left out: an entry takes herdCommit, and all nodes share what has been applied.
+// herdCluster is a cluster of the nodes' own parts: the state machine, the leader's tracker, on node 1, learners, and
+// the gates of the client ports. Consensus and the network are left out: an entry takes herdCommit, and all nodes share
+// what has been applied.
 type herdCluster struct {
 	t         *testing.T
 	state     *fsm.State
@@ -47,7 +48,8 @@ type herdCluster struct {
 type herdNode struct {
 	server *learner.Server
 	gate   *gate.Gate
-	// admitted are the moments at which resumes were admitted; asked counts all of them. Of the goroutine that drives the herd.
+	// admitted are the moments at which resumes were admitted; asked counts all of them. Of the goroutine that drives
+	// the herd.
 	admitted []time.Duration
 	asked    int
 }
@@ -72,14 +74,16 @@ type herdProposal struct {
 
 func herdAddress(n session.Node) string { return fmt.Sprintf("n%d:7400", n) }
 
-// newHerdCluster returns a cluster of three nodes that has so many sessions, each node's share, and of which node 3 has just
-// died. The test defers stop.
+// newHerdCluster returns a cluster of three nodes that has so many sessions, each node's share, and of which node 3 has
+// just died. The test defers stop.
 func newHerdCluster(t *testing.T, sessions int, budgets gate.Config) (*herdCluster, []session.Session) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &herdCluster{
 		t: t, nodes: map[session.Node]*herdNode{}, proposals: make(chan *herdProposal, sessions), cancel: cancel,
-		state: fsm.New(fsm.Config{Logger: hclog.NewNullLogger(), Fatal: func(err error) { t.Errorf("the state is halted: %v", err) }}),
+		state: fsm.New(fsm.Config{Logger: hclog.NewNullLogger(), Fatal: func(err error) {
+			t.Errorf("the state is halted: %v", err)
+		}}),
 	}
 	c.apply(session.Configure{Key: session.Key{1}})
 	var opened []session.Session
@@ -87,7 +91,8 @@ func newHerdCluster(t *testing.T, sessions int, budgets gate.Config) (*herdClust
 		var batch []session.Command
 		for i := len(opened); i < sessions && len(batch) < 1000; i++ {
 			batch = append(batch, session.OpenSession{
-				Node: session.Node(i%3 + 1), MS: uint64(i), Timeout: herdTimeout, RequestID: session.RequestID{byte(i), byte(i >> 8), byte(i >> 16), 1},
+				Node: session.Node(i%3 + 1), MS: uint64(i), Timeout: herdTimeout,
+				RequestID: session.RequestID{byte(i), byte(i >> 8), byte(i >> 16), 1},
 			})
 		}
 		for _, r := range c.apply(batch...) {
@@ -97,7 +102,8 @@ func newHerdCluster(t *testing.T, sessions int, budgets gate.Config) (*herdClust
 	c.ctx, c.gate = ctx, budgets
 	v := herdView{c.state}
 	c.tracker = leader.New(leader.Config{
-		Node: 1, Term: herdTerm, Interval: herdInterval, Limits: session.DefaultLimits(2 * time.Second), Logger: hclog.NewNullLogger(),
+		Node: 1, Term: herdTerm, Interval: herdInterval, Limits: session.DefaultLimits(2 * time.Second),
+		Logger: hclog.NewNullLogger(),
 	}, c, v)
 	frozen, _ := c.state.Observe(c.tracker)
 	c.ended.Go(func() { c.commit(ctx) })

@@ -21,9 +21,10 @@ import (
 // herdTrip is how long a message takes one way.
 const herdTrip = 500 * time.Microsecond
 
-// herd drives the loops of many clients: each is the SDK's own, turned by one goroutine when something happens to it or the
-// moment comes that it asked to be woken at. What a connection is, is the herd's: messages take herdTrip, and a node does with
-// them what its client port would: the gate, then the learner. An address that is no living node's is never connected.
+// herd drives the loops of many clients: each is the SDK's own, turned by one goroutine when something happens to it or
+// the moment comes that it asked to be woken at. What a connection is, is the herd's: messages take herdTrip, and a
+// node does with them what its client port would: the gate, then the learner. An address that is no living node's is
+// never connected.
 type herd struct {
 	t       *testing.T
 	ctx     context.Context //nolint:containedctx // the clients' life
@@ -61,14 +62,20 @@ type herdConn struct {
 	serves session.Connection
 }
 
-// newHerd returns clients that held the sessions, each touched some time in the last quarter of its timeout, when every connection broke.
-func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []session.Session, seed uint64) *herd { //nolint:revive // t first, as everywhere in tests
+// newHerd returns clients that held the sessions, each touched some time in the last quarter of its timeout, when every
+// connection broke.
+//
+//nolint:revive // t first, as everywhere in tests
+func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []session.Session,
+	seed uint64,
+) *herd {
 	t.Helper()
 	h := &herd{t: t, ctx: ctx, start: time.Now(), cluster: c, told: make(chan struct{}, 1)}
 	random := rand.New(rand.NewPCG(seed, 1))
 	for _, s := range sessions {
 		cfg, err := Config{
-			Endpoints: []string{herdAddress(1), herdAddress(2), herdAddress(3)}, Instance: random.Uint64() | 1, Rand: rand.NewPCG(seed, uint64(s.ID)),
+			Endpoints: []string{herdAddress(1), herdAddress(2), herdAddress(3)}, Instance: random.Uint64() | 1,
+			Rand: rand.NewPCG(seed, uint64(s.ID)),
 			Dial: errorDial,
 		}.complete()
 		if err != nil {
@@ -98,7 +105,9 @@ func credentialIn(state *fsm.State, id session.ID) session.Credential {
 }
 
 // hold has the client hold s, as after the loss of the connection that served it.
-func (c *herdClient) hold(ctx context.Context, s session.Session, credential session.Credential, safeFor time.Duration) {
+func (c *herdClient) hold(ctx context.Context, s session.Session, credential session.Credential,
+	safeFor time.Duration,
+) {
 	l := c.loop
 	l.look()
 	token := session.Token{ID: s.ID, Credential: credential, Attachment: s.Attachment}
@@ -219,14 +228,16 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 		}
 		hc.node.admitted = append(hc.node.admitted, now.Sub(h.start))
 		go func() {
-			g, err := hc.serves.Resume(h.ctx, session.ResumeRequest{Token: token, Instance: m.Resume.GetInstance(), Attempt: m.Resume.GetAttempt()})
+			g, err := hc.serves.Resume(h.ctx,
+				session.ResumeRequest{Token: token, Instance: m.Resume.GetInstance(), Attempt: m.Resume.GetAttempt()})
 			h.tell(func() {
 				if err != nil {
 					hc.failed(seq, err)
 					return
 				}
 				hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
-					Seq: seq, Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor),
+					Seq: seq, Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
+					SafeFor: wire.PromiseProto(g.SafeFor),
 				}}})
 			})
 		}()
@@ -239,12 +250,14 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 func (hc *herdConn) Gone(c session.Certificate) {
 	hc.client.h.tell(func() {
 		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: &holdfastv1.Gone{
-			Ids: []uint64{uint64(c.ID)}, Cause: holdfastv1.Cause_CAUSE_EXPIRED, Certificate: []*holdfastv1.Certificate{wire.CertificateProto(c)},
+			Ids: []uint64{uint64(c.ID)}, Cause: holdfastv1.Cause_CAUSE_EXPIRED,
+			Certificate: []*holdfastv1.Certificate{wire.CertificateProto(c)},
 		}}})
 	})
 }
 
-// Moved is told by the node: to an attachment that this connection was granted, unless the client is at another one already, which has nothing to hear of it.
+// Moved is told by the node: to an attachment that this connection was granted, unless the client is at another one
+// already, which has nothing to hear of it.
 func (*herdConn) Moved(session.ID, uint64, uint64) {}
 
 // MovedLocally is told of local sessions.
@@ -253,14 +266,20 @@ func (*herdConn) MovedLocally(session.ID, uint64, uint64) {}
 // Jeopardy is told by the node.
 func (hc *herdConn) Jeopardy(time.Time, []string) {
 	hc.client.h.tell(func() {
-		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Jeopardy{Jeopardy: &holdfastv1.Jeopardy{}}})
+		hc.answer(
+			&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Jeopardy{Jeopardy: &holdfastv1.Jeopardy{}}},
+		)
 	})
 }
 
 // JeopardyEnded is told by the node.
 func (hc *herdConn) JeopardyEnded() {
 	hc.client.h.tell(func() {
-		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}}})
+		hc.answer(
+			&holdfastv1.ServerMessage{
+				Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}},
+			},
+		)
 	})
 }
 

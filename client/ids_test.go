@@ -18,7 +18,9 @@ type allocator struct {
 	next uint64
 }
 
-func (a *allocator) AllocateIds(_ context.Context, m *holdfastv1.AllocateIdsRequest) (*holdfastv1.AllocateIdsResponse, error) {
+func (a *allocator) AllocateIds(_ context.Context,
+	m *holdfastv1.AllocateIdsRequest,
+) (*holdfastv1.AllocateIdsResponse, error) {
 	first := a.next + 1
 	a.next += uint64(m.GetCount())
 	return &holdfastv1.AllocateIdsResponse{First: first, Count: m.GetCount()}, nil

@@ -12,7 +12,8 @@ func (l *loop) endLagRound() {
 	g.Behind, g.Other = false, false
 	if index := l.seen.demand(); g.Rounds >= lagRounds && l.distrusted != index {
 		l.distrusted = index
-		l.logger.Warn("every node is behind what this client was told: was the cluster restored from a backup, or is a server of another one? "+
+		l.logger.Warn("every node is behind what this client was told: was the cluster restored from a backup, or is "+
+			"a server of another one? "+
 			"Sessions are resumed all the same, reads are refused", "index", index)
 	}
 }

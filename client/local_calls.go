@@ -27,18 +27,19 @@ type Upgraded struct {
 	SafeUntil time.Time
 }
 
-// UpgradeToken makes the local session of t global, for tools that hold no connection; [Session.Upgrade] says what that means.
-// A global one is answered as it is. The session's node is looked for, as only that touches it: every endpoint is asked in turn,
-// and the other members after them, until ctx ends or the answer is final. [session.ErrMoved] when no node is the session's, or
-// it has been resumed since t was given. When ctx ends, the error wraps [session.ErrOutcomeUnknown] if a request was sent whose
-// outcome is not known.
+// UpgradeToken makes the local session of t global, for tools that hold no connection; [Session.Upgrade] says what that
+// means. A global one is answered as it is. The session's node is looked for, as only that touches it: every endpoint
+// is asked in turn, and the other members after them, until ctx ends or the answer is final. [session.ErrMoved] when no
+// node is the session's, or it has been resumed since t was given. When ctx ends, the error wraps
+// [session.ErrOutcomeUnknown] if a request was sent whose outcome is not known.
 func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, error) {
 	var u Upgraded
 	var asked writeOutcome
 	err := c.atHome(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
 		sent, before := c.clock.look()
 		var node peer.Peer
-		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx, &holdfastv1.UpgradeSessionRequest{Token: wire.TokenProto(t)}, grpc.Peer(&node))
+		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx,
+			&holdfastv1.UpgradeSessionRequest{Token: wire.TokenProto(t)}, grpc.Peer(&node))
 		if err != nil {
 			if t.Local { // of a global one nothing is changed
 				asked.refused(&node, err)
@@ -112,10 +113,12 @@ func (c *Client) atHome(ctx context.Context, call func(context.Context, *grpc.Cl
 	}
 }
 
-// searchHome makes a call once at each node, until one does not say that the session is another's. It is decided, too, when all
-// have said so; one of them may have before, which is heard. Otherwise the error joins what stood in the way, [ErrUnreachable] when no
-// other node than those has answered.
-func (c *Client) searchHome(ctx context.Context, heard error, call func(context.Context, *grpc.ClientConn) error) (decided bool, err error) {
+// searchHome makes a call once at each node, until one does not say that the session is another's. It is decided, too,
+// when all have said so; one of them may have before, which is heard. Otherwise the error joins what stood in the way,
+// [ErrUnreachable] when no other node than those has answered.
+func (c *Client) searchHome(ctx context.Context, heard error,
+	call func(context.Context, *grpc.ClientConn) error,
+) (decided bool, err error) {
 	s := search{client: c, call: call, foreign: heard}
 	servers := c.endpoints()
 	if s.ask(ctx, servers) {
@@ -178,8 +181,8 @@ func (s *search) undecided(err error) error {
 	return err
 }
 
-// foreignReportError is what a node says of a session that another may know. It is neither [session.ErrExpired] nor [session.ErrMoved], or
-// a session whose node is silent would be taken for one that has ended.
+// foreignReportError is what a node says of a session that another may know. It is neither [session.ErrExpired] nor
+// [session.ErrMoved], or a session whose node is silent would be taken for one that has ended.
 type foreignReportError struct{ said error }
 
 func (h foreignReportError) Error() string { return h.said.Error() }

@@ -122,14 +122,16 @@ func TestGlobalSessionsMoveAndLocalOnesEnd(t *testing.T) {
 				synctest.Wait()
 				wantEndedAway(t, local, home.number)
 				if global.Err() != nil || global.Owner() == home.number || global.Context().Err() != nil {
-					t.Errorf("the global session: %v, at node %d, context %v", global.Err(), global.Owner(), global.Context().Err())
+					t.Errorf("the global session: %v, at node %d, context %v", global.Err(), global.Owner(),
+						global.Context().Err())
 				}
 			})
 		})
 	}
 }
 
-// TestLocalSessionsEndOnceAnotherNodeServes has an open answered by another node before that is asked for all sessions of the lost one.
+// TestLocalSessionsEndOnceAnotherNodeServes has an open answered by another node before that is asked for all sessions
+// of the lost one.
 func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -158,7 +160,8 @@ func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
 		wantEndedAway(t, one, home.number)
 		wantEndedAway(t, two, home.number)
 		if third.Err() != nil || third.Owner() == home.number || third.Context().Err() != nil {
-			t.Errorf("the session that another node opened: %v, at node %d, context %v", third.Err(), third.Owner(), third.Context().Err())
+			t.Errorf("the session that another node opened: %v, at node %d, context %v", third.Err(), third.Owner(),
+				third.Context().Err())
 		}
 	})
 }
@@ -202,7 +205,8 @@ func TestLocalSessionsAreTouchedApart(t *testing.T) {
 		synctest.Wait()
 		got := c.node(1).record()
 		slices.Sort(got)
-		if len(got) != 2 || !strings.HasPrefix(got[0], "3s touch [") || !strings.HasPrefix(got[1], "3s touch [") || got[0] == got[1] {
+		if len(got) != 2 || !strings.HasPrefix(got[0], "3s touch [") || !strings.HasPrefix(got[1], "3s touch [") ||
+			got[0] == got[1] {
 			t.Errorf("got %q, want a touch of each", got)
 		}
 	})
@@ -215,7 +219,8 @@ func TestALocalSessionIsResumedAtItsNode(t *testing.T) {
 		home := s.Owner()
 		other := newTestClient(t, c, c.endpoints(1, 3))
 		away := mustOpenAt(t, c, 1+int(home)%3)
-		if _, err := away.Resume(t.Context(), s.Token()); !strings.Contains(err.Error(), "local to node") || !errors.Is(err, session.ErrExpired) {
+		if _, err := away.Resume(t.Context(), s.Token()); !strings.Contains(err.Error(), "local to node") ||
+			!errors.Is(err, session.ErrExpired) {
 			t.Errorf("through a client that holds another session elsewhere: got %v", err)
 		}
 		r, err := other.Resume(t.Context(), s.Token())
@@ -274,8 +279,8 @@ func TestRebalancingLeavesLocalSessionsWhereTheyAre(t *testing.T) {
 	})
 }
 
-// TestWhatANodeDoesForLocalSessionsKeepsNoOthersThere: a node that promises global ones nothing is left, though it opens and
-// touches local ones while the next is being connected to.
+// TestWhatANodeDoesForLocalSessionsKeepsNoOthersThere: a node that promises global ones nothing is left, though it
+// opens and touches local ones while the next is being connected to.
 func TestWhatANodeDoesForLocalSessionsKeepsNoOthersThere(t *testing.T) {
 	for _, also := range []string{"touches", "opens"} {
 		t.Run(also, func(t *testing.T) {

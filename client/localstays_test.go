@@ -24,8 +24,8 @@ func (n *fakeNode) silentFor(s *Session, timeout time.Duration) {
 	})
 }
 
-// A connection that does not renew what its local sessions are promised is none to stay at, although it is that of a read-only node and
-// of their own: they are resumed through another one.
+// A connection that does not renew what its local sessions are promised is none to stay at, although it is that of a
+// read-only node and of their own: they are resumed through another one.
 func TestL1SilentReadOnlyNodeIsLeftForItsLocalSessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -34,7 +34,8 @@ func TestL1SilentReadOnlyNodeIsLeftForItsLocalSessions(t *testing.T) {
 		here.becomes(session.ModeReadOnly)
 		here.silentFor(s, 8*time.Second)
 		time.Sleep(30 * time.Second)
-		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "disconnected: connected -> connecting",
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected",
+			"disconnected: connected -> connecting",
 			"connected: connecting -> connected")
 		if s.Context().Err() != nil {
 			t.Errorf("context %v", s.Context().Err())
@@ -54,7 +55,8 @@ func TestReadOnlyNodeIsKeptForItsSilentGlobalSessions(t *testing.T) {
 		here.becomes(session.ModeReadOnly)
 		here.silentFor(s, 8*time.Second)
 		time.Sleep(30 * time.Second)
-		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected", "read-only: connected -> connected read-only",
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected",
+			"read-only: connected -> connected read-only",
 			"lapsed: connected read-only -> connected read-only")
 		if got := here.count("touch"); got < 4 {
 			t.Errorf("%d touches in 30 s: they count for whoever leads next", got)
@@ -62,7 +64,8 @@ func TestReadOnlyNodeIsKeptForItsSilentGlobalSessions(t *testing.T) {
 	})
 }
 
-// A silent node that has said nothing of a leader keeps its connection until another one serves, also for a local session.
+// A silent node that has said nothing of a leader keeps its connection until another one serves, also for a local
+// session.
 func TestSilentNodeOfALocalSessionIsKeptMeanwhile(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -77,8 +80,8 @@ func TestSilentNodeOfALocalSessionIsKeptMeanwhile(t *testing.T) {
 	})
 }
 
-// The node of the local sessions is come back to although an open waits for a leader, which it decides nothing about: without them
-// the open would not be sent either.
+// The node of the local sessions is come back to although an open waits for a leader, which it decides nothing about:
+// without them the open would not be sent either.
 func TestAnOpenThatWaitsGoesWhereTheLocalSessionsAre(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -92,13 +95,14 @@ func TestAnOpenThatWaitsGoesWhereTheLocalSessionsAre(t *testing.T) {
 		if took := time.Since(at); took != time.Second || g.Owner() != home.number {
 			t.Errorf("opened by node %d after %v", g.Owner(), took)
 		}
-		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "disconnected: connected -> connecting",
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected",
+			"disconnected: connected -> connecting",
 			"connected: connecting -> connected")
 	})
 }
 
-// What the node that is tried does for a local session says nothing of a leader: global ones are resumed elsewhere when it is silent about
-// them.
+// What the node that is tried does for a local session says nothing of a leader: global ones are resumed elsewhere when
+// it is silent about them.
 func TestALocalSessionKeepsNoGlobalOneAtItsNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)

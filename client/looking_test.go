@@ -12,8 +12,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A node that goes on renewing promises, of what was confirmed before (S3), is looked away from all the same when it is in jeopardy or
-// read-only, be that told by nothing but an answer.
+// A node that goes on renewing promises, of what was confirmed before (S3), is looked away from all the same when it is
+// in jeopardy or read-only, be that told by nothing but an answer.
 func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 	for name, lose := range map[string]func(n *fakeNode){
 		"read-only": func(n *fakeNode) { n.isIn(session.ModeReadOnly, 10) },
@@ -26,7 +26,8 @@ func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 				here := c.node(int(s.Owner()))
 				other := c.others(here)[0]
 				c.set(func() { other.delay, here.delay = 1500*time.Millisecond, time.Hour }) // for connections to come
-				time.Sleep(2 * time.Second)                                                  // the next touch is due after 3 s
+				// the next touch is due after 3 s
+				time.Sleep(2 * time.Second)
 				lose(here)
 				time.Sleep(4 * time.Second)
 				synctest.Wait()
@@ -38,8 +39,8 @@ func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 	}
 }
 
-// A client that is sent from a read-only node to added servers, and finds nothing better there, has no place where it is well: it goes on
-// looking.
+// A client that is sent from a read-only node to added servers, and finds nothing better there, has no place where it
+// is well: it goes on looking.
 func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		left := 0
@@ -89,7 +90,8 @@ func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		here.becomes(session.ModeReadWrite)
-		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "disconnected: connected -> connecting",
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected",
+			"disconnected: connected -> connecting",
 			"read-only: connecting -> connected read-only", "connected: connected read-only -> connected")
 		other.up()
 		time.Sleep(3 * time.Second)
@@ -99,7 +101,8 @@ func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
 	})
 }
 
-// A client that waits at a read-only node goes to the node of its local sessions first when that is back, whoever else is.
+// A client that waits at a read-only node goes to the node of its local sessions first when that is back, whoever else
+// is.
 func TestL1NodeOfLocalSessionsIsLookedForFirstFromAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -123,14 +126,16 @@ func TestL1NodeOfLocalSessionsIsLookedForFirstFromAReadOnlyNode(t *testing.T) {
 	})
 }
 
-// A pool counts a connection where it is as soon as it stays at a read-only node, not at the server that it tried before.
+// A pool counts a connection where it is as soon as it stays at a read-only node, not at the server that it tried
+// before.
 func TestPoolCountsAConnectionAtTheReadOnlyNodeItStaysAt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		for _, n := range c.all() {
 			n.isIn(session.ModeReadWrite, 10)
 		}
-		p, err := NewPool(Config{Endpoints: c.endpoints(1, 3), Dial: c.dial, ReadOnly: true, Rand: rand.NewPCG(1, 2)}, 1)
+		p, err := NewPool(Config{Endpoints: c.endpoints(1, 3), Dial: c.dial, ReadOnly: true, Rand: rand.NewPCG(1, 2)},
+			1)
 		if err != nil {
 			t.Fatal(err)
 		}

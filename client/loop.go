@@ -42,7 +42,8 @@ type loop struct {
 	racing []*conn // not up yet: the first one that is becomes next
 	router route.Router
 	stayed bool // a move has ended where it began: see stay
-	// attempts numbers the resumes of all sessions (M1): rising for each session, also for one dropped and resumed again.
+	// attempts numbers the resumes of all sessions (M1): rising for each session, also for one dropped and resumed
+	// again.
 	attempts uint64
 	// trouble is what connections and nodes had against serving since one has served.
 	trouble route.Failure
@@ -114,7 +115,8 @@ func newLoop(cfg Config, c *clock, d *route.Jitter) *loop {
 	l := &loop{
 		cfg: cfg, clock: c, jitter: d, logger: cfg.Logger,
 		done: make(chan struct{}), calls: make(chan func()), arrivals: make(chan arrival),
-		occupancy: new(occupancy), seen: new(seen), sessions: make(map[session.ID]*held), opens: make(map[*call]struct{}),
+		occupancy: new(occupancy), seen: new(seen), sessions: make(map[session.ID]*held),
+		opens: make(map[*call]struct{}),
 	}
 	l.router.Fresh = true
 	l.connect = l.stream

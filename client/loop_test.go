@@ -53,8 +53,8 @@ func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
 	}
 }
 
-// A client that needs nothing, and is owed an answer by a node that has fallen silent, waits for something to happen: it does not look
-// again and again.
+// A client that needs nothing, and is owed an answer by a node that has fallen silent, waits for something to happen:
+// it does not look again and again.
 func TestAnIdleClientThatIsOwedAnAnswerSleeps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l, c, _ := staged(t)
@@ -113,10 +113,12 @@ func TestClosedBySomebodyElse(t *testing.T) {
 		var cert session.Certificate
 		c.set(func() { cert = c.end(s.ID(), session.CauseClosed) })
 		c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: &holdfastv1.Gone{
-			Ids: []uint64{uint64(s.ID())}, Cause: holdfastv1.Cause_CAUSE_CLOSED, Certificate: []*holdfastv1.Certificate{wire.CertificateProto(cert)},
+			Ids: []uint64{uint64(s.ID())}, Cause: holdfastv1.Cause_CAUSE_CLOSED,
+			Certificate: []*holdfastv1.Certificate{wire.CertificateProto(cert)},
 		}}})
 		<-s.Done()
-		if e, ok := errors.AsType[*session.ExpiredError](s.Err()); !ok || e.Certificate == nil || e.Certificate.Cause != session.CauseClosed {
+		if e, ok := errors.AsType[*session.ExpiredError](s.Err()); !ok || e.Certificate == nil ||
+			e.Certificate.Cause != session.CauseClosed {
 			t.Errorf("Err: got %v", s.Err())
 		}
 	})

@@ -24,9 +24,9 @@ var (
 	errOvertaken = errors.New("resumed elsewhere by a late request of this client")
 )
 
-// Parts of a session's timeout T. The silence of a node is noticed T/3 after the sending of the last touch that it answered (see
-// silence.go), and then two other nodes can be given T/4 each before T is over: 1/3 + 2/4 = 5/6. An attempt that does not even
-// connect takes less: after T/24 the next one is made beside it.
+// Parts of a session's timeout T. The silence of a node is noticed T/3 after the sending of the last touch that it
+// answered (see silence.go), and then two other nodes can be given T/4 each before T is over: 1/3 + 2/4 = 5/6. An
+// attempt that does not even connect takes less: after T/24 the next one is made beside it.
 const (
 	hedgePart   = 24
 	connectPart = 6
@@ -38,8 +38,8 @@ const (
 	jeopardyPart = 12
 )
 
-// leave looks for another node because of what is wrong with c. The sessions stay on c, and are touched there, until the
-// other one has served something.
+// leave looks for another node because of what is wrong with c. The sessions stay on c, and are touched there, until
+// the other one has served something.
 func (l *loop) leave(c *conn, why error) {
 	if errors.Is(why, errStalled) { // which is no word of the node
 		l.trouble.Met(route.Unreachable(c.Address, why))
@@ -79,9 +79,9 @@ func (l *loop) endMove() {
 // recovered reports whether the client looks for another node, and has no reason to any more.
 func (l *loop) recovered() bool { return l.cur != nil && l.cur.failing == nil && !l.readOnly(l.cur) }
 
-// stay ends a move at the node that served when it began, while another one is still tried. What was begun during the move, and only that
-// one has been asked for, is asked for where the client stays, once what is being done is done: see step. (One that fails leaves the same to
-// failedNext.)
+// stay ends a move at the node that served when it began, while another one is still tried. What was begun during the
+// move, and only that one has been asked for, is asked for where the client stays, once what is being done is done: see
+// step. (One that fails leaves the same to failedNext.)
 func (l *loop) stay() {
 	l.endMove()
 	l.stayed = true
@@ -106,9 +106,10 @@ func (l *loop) bound(part, limit time.Duration) time.Duration {
 	return limit
 }
 
-// connected goes on with the first connection that has come up, and closes those that race it: every session is resumed on
-// it, or one to begin with (see probe), and what it answers decides whether it is kept. Without sessions it is kept at once. Sessions are never resumed
-// on two connections at a time on purpose: each resume is an entry of the log, and takes the session from the other one.
+// connected goes on with the first connection that has come up, and closes those that race it: every session is resumed
+// on it, or one to begin with (see probe), and what it answers decides whether it is kept. Without sessions it is kept
+// at once. Sessions are never resumed on two connections at a time on purpose: each resume is an entry of the log, and
+// takes the session from the other one.
 func (l *loop) connected(c *conn) {
 	i := slices.Index(l.racing, c)
 	if i < 0 {

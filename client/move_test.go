@@ -29,7 +29,8 @@ func TestMovesWhenTheConnectionIsLost(t *testing.T) {
 		wantSafe(t, c, a, time.Second+promised(12*time.Second))
 		got := c.node(int(a.Owner())).record()
 		slices.Sort(got)
-		if len(got) != 2 || !strings.HasPrefix(got[0], "1s resume "+a.ID().String()) || !strings.HasPrefix(got[1], "1s resume "+b.ID().String()) {
+		if len(got) != 2 || !strings.HasPrefix(got[0], "1s resume "+a.ID().String()) ||
+			!strings.HasPrefix(got[1], "1s resume "+b.ID().String()) {
 			t.Errorf("got %q, want both resumed at once", got)
 		}
 		wantStrings(t, kinds(a), "connected", "disconnected", "connected")
@@ -138,7 +139,9 @@ func TestBackOffBetweenRounds(t *testing.T) {
 
 // A server that asks for patience gets at least what it asks for, and at most session.MaxRetryAfter.
 func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
-	for asked, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, time.Hour: session.MaxRetryAfter, -time.Hour: 0} {
+	for asked, want := range map[time.Duration]time.Duration{
+		7 * time.Second: 7 * time.Second, time.Hour: session.MaxRetryAfter, -time.Hour: 0,
+	} {
 		t.Run(asked.String(), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
@@ -161,7 +164,10 @@ func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
 }
 
 func TestNodesThatRefuseAreNotAskedInATightLoop(t *testing.T) {
-	for _, err := range []error{session.ErrNoLeader, session.ErrStopping, session.ErrReadOnly, &session.NotLeaderError{Leader: 2, Address: "n2:7400"}} {
+	for _, err := range []error{
+		session.ErrNoLeader, session.ErrStopping, session.ErrReadOnly,
+		&session.NotLeaderError{Leader: 2, Address: "n2:7400"},
+	} {
 		t.Run(err.Error(), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
@@ -193,7 +199,9 @@ func TestGoesToTheLeaderItIsTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 1)
 		c.set(func() {
-			c.node(1).script = func(string) error { return &session.NotLeaderError{Leader: 2, Address: c.node(2).address} }
+			c.node(1).script = func(string) error {
+				return &session.NotLeaderError{Leader: 2, Address: c.node(2).address}
+			}
 		})
 		s := mustOpen(t, cl, 10*time.Second)
 		if s.Owner() != 2 {
@@ -277,7 +285,9 @@ func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 		if s.Owner() != here.number || s.Context().Err() != nil {
 			t.Errorf("owner %d, context %v", s.Owner(), s.Context().Err())
 		}
-		if got := here.record(); !slices.ContainsFunc(got, func(m string) bool { return strings.HasSuffix(m, "attempt 2") || strings.HasSuffix(m, "attempt 3") }) {
+		if got := here.record(); !slices.ContainsFunc(got, func(m string) bool {
+			return strings.HasSuffix(m, "attempt 2") || strings.HasSuffix(m, "attempt 3")
+		}) {
 			t.Errorf("the node that served was asked %q, want a newer attempt", got)
 		}
 	})
@@ -291,7 +301,10 @@ func TestPromisesAreSoundUnderFaults(t *testing.T) {
 			c := newFakeCluster(t, 3)
 			c.promises = make(map[session.ID]time.Time)
 			cl := newTestClient(t, c, c.endpoints(1, 3))
-			sessions := []*Session{mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 7*time.Second), mustOpen(t, cl, 40*time.Second)}
+			sessions := []*Session{
+				mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 7*time.Second),
+				mustOpen(t, cl, 40*time.Second),
+			}
 			for i, step := range steps {
 				fault(c, c.node(i%3+1), step)
 				time.Sleep(time.Duration(i%4) * 700 * time.Millisecond)
@@ -301,7 +314,8 @@ func TestPromisesAreSoundUnderFaults(t *testing.T) {
 					limit := c.promises[s.ID()]
 					c.mu.Unlock()
 					if got := s.SafeUntil(); got.After(limit) {
-						rt.Fatalf("step %d: %v says it is safe until %v, promised was %v", i, s.ID(), got.Sub(c.start), limit.Sub(c.start))
+						rt.Fatalf("step %d: %v says it is safe until %v, promised was %v", i, s.ID(), got.Sub(c.start),
+							limit.Sub(c.start))
 					}
 					if s.Err() != nil {
 						rt.Fatalf("step %d: %v ended: %v", i, s.ID(), s.Err())

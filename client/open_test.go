@@ -63,7 +63,9 @@ func TestO2OpenWithAnUnknownOutcomeIsRepeatedAndResumed(t *testing.T) {
 
 func TestOpenRefusedForGood(t *testing.T) {
 	for _, want := range []error{
-		&session.LimitError{Name: "sessions", Limit: "7"}, &session.FieldError{Field: "labels", Limit: "at most 32"}, session.ErrWrongCluster,
+		&session.LimitError{Name: "sessions", Limit: "7"}, &session.FieldError{
+			Field: "labels", Limit: "at most 32",
+		}, session.ErrWrongCluster,
 	} {
 		t.Run(want.Error(), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -80,7 +82,8 @@ func TestOpenRefusedForGood(t *testing.T) {
 	}
 }
 
-// A crowd that reconnects takes all places of requests under way, for a moment: whoever finds none asks the same node again.
+// A crowd that reconnects takes all places of requests under way, for a moment: whoever finds none asks the same node
+// again.
 func TestOpenWaitsForAPlaceAmongRequests(t *testing.T) {
 	for _, name := range []string{"requests_per_stream", "requests_to_leader"} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +100,10 @@ func TestOpenWaitsForAPlaceAmongRequests(t *testing.T) {
 				})
 				mustOpen(t, cl, 10*time.Second)
 				if got := n.record(); len(got) != 4 || !strings.HasSuffix(got[3], "open") || c.opened != 1 {
-					t.Errorf("got %q, want four opens: nothing was done for the first three, so the last repeats none (O2)", got)
+					t.Errorf(
+						"got %q, want four opens: nothing was done for the first three, so the last repeats none (O2)",
+						got,
+					)
 				}
 			})
 		})
@@ -113,7 +119,8 @@ func TestAbandonedOpenIsClosed(t *testing.T) {
 		c.set(func() { n.script = func(string) error { time.Sleep(500 * time.Millisecond); return nil } })
 		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
-		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Fatalf("Open: got %v", err)
 		}
 		time.Sleep(4 * time.Second)
@@ -255,7 +262,8 @@ func TestCloseByReason(t *testing.T) {
 	}
 }
 
-// A close that was refused for good leaves a session that the node serves and the client does not hold: it must not be kept alive.
+// A close that was refused for good leaves a session that the node serves and the client does not hold: it must not be
+// kept alive.
 func TestSessionWhoseCloseWasRefusedIsNotKeptAlive(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -354,7 +362,12 @@ func TestClientCloseAnswersAllWhoWait(t *testing.T) {
 }
 
 func TestConfigNamesAllThatIsWrong(t *testing.T) {
-	_, err := New(Config{Endpoints: []string{"localhost", "a:1"}, MinBackoff: -1, MaxBackoff: 1, ConnectTimeout: -2, HedgeDelay: -3})
+	_, err := New(
+		Config{
+			Endpoints: []string{"localhost", "a:1"}, MinBackoff: -1, MaxBackoff: 1, ConnectTimeout: -2,
+			HedgeDelay: -3,
+		},
+	)
 	if err == nil {
 		t.Fatal("New takes what is wrong")
 	}
@@ -363,7 +376,8 @@ func TestConfigNamesAllThatIsWrong(t *testing.T) {
 		"min backoff must be positive, or 0 for the default, not -1ns",
 		"connect timeout must be positive, or 0 for the default, not -2ns",
 		"hedge delay must be positive, or 0 for the default, not -3ns")
-	if _, err = New(Config{Endpoints: []string{"a:1"}, MaxBackoff: -1}); err == nil || !strings.Contains(err.Error(), "max backoff") {
+	if _, err = New(Config{Endpoints: []string{"a:1"}, MaxBackoff: -1}); err == nil ||
+		!strings.Contains(err.Error(), "max backoff") {
 		t.Errorf("New: got %v", err)
 	}
 	if _, err = New(Config{}); !errors.Is(err, session.ErrInvalid) {
@@ -373,7 +387,9 @@ func TestConfigNamesAllThatIsWrong(t *testing.T) {
 	if err != nil || cl.cfg.Instance == 0 || cl.cfg.MaxBackoff != DefaultMaxBackoff {
 		t.Errorf("New: got %+v, %v", cl, err)
 	}
-	for _, o := range []SessionOptions{{}, {Timeout: -1}, {Timeout: session.MaxTimeout + 1}, {Timeout: 1, Labels: map[string]string{"": ""}}} {
+	for _, o := range []SessionOptions{
+		{}, {Timeout: -1}, {Timeout: session.MaxTimeout + 1}, {Timeout: 1, Labels: map[string]string{"": ""}},
+	} {
 		if _, err := cl.Open(t.Context(), o); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("Open(%v): got %v", o, err)
 		}

@@ -32,7 +32,8 @@ func openFor(t *testing.T, cl *Client, d time.Duration, o SessionOptions) (*Sess
 	return cl.Open(ctx, o)
 }
 
-// A local open that a read-only node cannot do is asked for once through each connection, and its error says what the node lacked (L2).
+// A local open that a read-only node cannot do is asked for once through each connection, and its error says what the
+// node lacked (L2).
 func TestL2LocalOpenOfAReadOnlyNodeWithoutIDsIsParked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -40,7 +41,8 @@ func TestL2LocalOpenOfAReadOnlyNodeWithoutIDsIsParked(t *testing.T) {
 		here.isIn(session.ModeReadOnly, 10)
 		here.idless()
 		_, err := openFor(t, cl, 20*time.Second, SessionOptions{Timeout: 10 * time.Second, Local: true})
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, session.ErrNoLeader) || !errors.Is(err, session.ErrReadOnly) {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, session.ErrNoLeader) ||
+			!errors.Is(err, session.ErrReadOnly) {
 			t.Errorf("Open: got %v", err)
 		}
 		if opens, dials := here.count("open"), len(here.dialled()); opens > dials || dials < 5 {
@@ -65,7 +67,8 @@ func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 				time.Sleep(5 * time.Second) // what stood in the way last are attempts to connect
 				here.record()
 				_, err := openFor(t, cl, time.Second, o)
-				if !errors.Is(err, session.ErrReadOnly) || errors.Is(err, session.ErrNoLeader) != o.Local || errors.Is(err, ErrUnreachable) {
+				if !errors.Is(err, session.ErrReadOnly) || errors.Is(err, session.ErrNoLeader) != o.Local ||
+					errors.Is(err, ErrUnreachable) {
 					t.Errorf("Open: got %v", err)
 				}
 				if got := here.count("open"); got > 1 || got == 1 && !o.Local {
@@ -76,8 +79,8 @@ func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 	}
 }
 
-// What waits at a read-only node that has lost that as well is asked for there again: it may hear of a leader before any node can be
-// connected to.
+// What waits at a read-only node that has lost that as well is asked for there again: it may hear of a leader before
+// any node can be connected to.
 func TestWhatWaitsGoesOnThroughANodeWithoutALeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -93,7 +96,8 @@ func TestWhatWaitsGoesOnThroughANodeWithoutALeader(t *testing.T) {
 			opened <- g
 		}()
 		synctest.Wait()
-		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected", "disconnected: connected -> connecting",
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected",
+			"disconnected: connected -> connecting",
 			"read-only: connecting -> connected read-only")
 		c.set(func() { here.hang = true })
 		here.becomes(session.ModeNoLeader)
@@ -149,8 +153,8 @@ func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 	}
 }
 
-// A local session whose home is away waits at a read-only node until a search finds its home again, also one that was asked for there
-// when the search ended.
+// A local session whose home is away waits at a read-only node until a search finds its home again, also one that was
+// asked for there when the search ended.
 func TestALocalSessionThatIsJoinedAtAReadOnlyNodeIsFoundAtItsHome(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, first := newModalTrial(t, 2, nil)

@@ -16,16 +16,16 @@ import (
 // MaxConnections is the number of connections of a [Pool].
 const MaxConnections = 1000
 
-// Pool holds thousands of sessions over a few connections, spread over the nodes: each connection is a [Client] of its own
-// and goes to the server that fewest others of the pool are at, each session is opened through the connection that holds
-// fewest, and one message keeps all of a connection's sessions alive (those whose timeouts differ by a factor of two or
-// more apart).
+// Pool holds thousands of sessions over a few connections, spread over the nodes: each connection is a [Client] of its
+// own and goes to the server that fewest others of the pool are at, each session is opened through the connection that
+// holds fewest, and one message keeps all of a connection's sessions alive (those whose timeouts differ by a factor of
+// two or more apart).
 //
-// A session stays with its connection. When a node is lost, each connection to it moves with its sessions, to the server
-// that fewest are at: the share of a lost node is spread over n others if there were at least n connections to it, so a
-// small multiple of the number of nodes is a good number of connections. When a node comes back, connections stay where they
-// are; new ones, and those that move, prefer it. Servers are told apart by their names: configure those that nodes
-// advertise. Safe for concurrent use.
+// A session stays with its connection. When a node is lost, each connection to it moves with its sessions, to the
+// server that fewest are at: the share of a lost node is spread over n others if there were at least n connections to
+// it, so a small multiple of the number of nodes is a good number of connections. When a node comes back, connections
+// stay where they are; new ones, and those that move, prefer it. Servers are told apart by their names: configure those
+// that nodes advertise. Safe for concurrent use.
 type Pool struct {
 	clients []*Client
 
@@ -57,8 +57,8 @@ func (o *occupancy) at(c *conn) {
 	}
 }
 
-// NewPool returns a pool of so many connections, 1 to [MaxConnections]. Like [New] it connects to nothing. cfg.Instance must be
-// 0: each connection draws its own.
+// NewPool returns a pool of so many connections, 1 to [MaxConnections]. Like [New] it connects to nothing. cfg.Instance
+// must be 0: each connection draws its own.
 func NewPool(cfg Config, connections int) (*Pool, error) {
 	var errs []error
 	if connections < 1 || connections > MaxConnections {
@@ -108,8 +108,9 @@ func (p *Pool) Resume(ctx context.Context, t session.Token) (*Session, error) {
 	return p.clients[i].Resume(ctx, t)
 }
 
-// take returns the connection to use: that with the fewest sessions, among those that are connected or hold none yet (at the
-// beginning all are being made, and those that are up first must not get everything); if there is none, among all.
+// take returns the connection to use: that with the fewest sessions, among those that are connected or hold none yet
+// (at the beginning all are being made, and those that are up first must not get everything); if there is none, among
+// all.
 func (p *Pool) take() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +180,9 @@ func (p *Pool) Connections() []Connection {
 	defer p.mu.Unlock()
 	all := make([]Connection, len(p.clients))
 	for i, c := range p.clients {
-		all[i] = Connection{Server: p.places[i], Connected: c.occupancy.connected.Load(), Sessions: int(c.occupancy.sessions.Load())}
+		all[i] = Connection{
+			Server: p.places[i], Connected: c.occupancy.connected.Load(), Sessions: int(c.occupancy.sessions.Load()),
+		}
 	}
 	return all
 }

@@ -16,7 +16,8 @@ import (
 
 func newTestPool(t *testing.T, c *fakeCluster, connections int) *Pool {
 	t.Helper()
-	p, err := NewPool(Config{Endpoints: c.endpoints(1, len(c.nodes)), Dial: c.dial, Rand: rand.NewPCG(1, 2)}, connections)
+	p, err := NewPool(Config{Endpoints: c.endpoints(1, len(c.nodes)), Dial: c.dial, Rand: rand.NewPCG(1, 2)},
+		connections)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,8 @@ func TestTenThousandSessionsOverThreeConnections(t *testing.T) {
 			synctest.Wait()
 			for i := range 3 {
 				if got := c.node(i + 1).record(); len(got) != 1 || !strings.HasSuffix(got[0], " touch") {
-					t.Errorf("node %d got %d messages in a touch interval, the first %q", i+1, len(got), got[:min(len(got), 1)])
+					t.Errorf("node %d got %d messages in a touch interval, the first %q", i+1, len(got),
+						got[:min(len(got), 1)])
 				}
 			}
 		}
@@ -101,14 +103,16 @@ func TestPoolSpreadsWhatALostNodeHad(t *testing.T) {
 		p := newTestPool(t, c, 6)
 		held := fill(t, p, 600, 12*time.Second)
 		synctest.Wait()
-		if connections, sessions := spreadOf(p); connections["n1:7400"] != 2 || connections["n2:7400"] != 2 || sessions["n3:7400"] < 190 {
+		if connections, sessions := spreadOf(p); connections["n1:7400"] != 2 || connections["n2:7400"] != 2 ||
+			sessions["n3:7400"] < 190 {
 			t.Fatalf("connections %v, sessions %v", connections, sessions)
 		}
 		c.node(2).down()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		connections, sessions := spreadOf(p)
-		if connections["n1:7400"] != 3 || connections["n3:7400"] != 3 || sessions["n1:7400"]+sessions["n3:7400"] != 600 || sessions["n1:7400"] < 280 || sessions["n3:7400"] < 280 {
+		if connections["n1:7400"] != 3 || connections["n3:7400"] != 3 ||
+			sessions["n1:7400"]+sessions["n3:7400"] != 600 || sessions["n1:7400"] < 280 || sessions["n3:7400"] < 280 {
 			t.Errorf("connections %v, sessions %v", connections, sessions)
 		}
 		for _, s := range held {
@@ -169,7 +173,8 @@ func TestPoolUpdatesServersAndCloses(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if connections, sessions := spreadOf(p); len(connections) != 2 || sessions["n1:7400"]+sessions["n2:7400"] != 30 {
+		if connections, sessions := spreadOf(p); len(connections) != 2 ||
+			sessions["n1:7400"]+sessions["n2:7400"] != 30 {
 			t.Errorf("connections %v, sessions %v", connections, sessions)
 		}
 		token := held[0].Token()
@@ -190,7 +195,8 @@ func TestPoolUpdatesServersAndCloses(t *testing.T) {
 			t.Errorf("Resume: %v", err)
 		}
 		for _, n := range []int{0, -1, MaxConnections + 1} {
-			if _, err := NewPool(Config{Endpoints: c.endpoints(1, 1), Instance: 7}, n); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), "instance") {
+			if _, err := NewPool(Config{Endpoints: c.endpoints(1, 1), Instance: 7}, n); !errors.Is(err,
+				session.ErrInvalid) || !strings.Contains(err.Error(), "instance") {
 				t.Errorf("NewPool of %d: %v", n, err)
 			}
 		}

@@ -6,10 +6,10 @@ import (
 	"holdfast/session"
 )
 
-// How a node is tried of which it is likely that it takes no writes: while the client is at a read-only node, and when one was
-// read-only since any has served. One request that only a node in touch with a leader can do shows what it is, instead of as many as
-// the client has sessions, from each client and in each round; the others follow when it has been done. The local sessions that the
-// present node serves do not go along before that: it alone knows them (L1).
+// How a node is tried of which it is likely that it takes no writes: while the client is at a read-only node, and when
+// one was read-only since any has served. One request that only a node in touch with a leader can do shows what it is,
+// instead of as many as the client has sessions, from each client and in each round; the others follow when it has been
+// done. The local sessions that the present node serves do not go along before that: it alone knows them (L1).
 
 // tryNext begins to ask the connection that has come up.
 func (l *loop) tryNext(c *conn) {
@@ -25,8 +25,8 @@ func (l *loop) tryNext(c *conn) {
 	l.probe(c)
 }
 
-// keepsHere reports whether h has nothing to gain elsewhere: it is local, and the present node, which is left for the lack of a
-// leader and for nothing else, serves it or is asked for it.
+// keepsHere reports whether h has nothing to gain elsewhere: it is local, and the present node, which is left for the
+// lack of a leader and for nothing else, serves it or is asked for it.
 func (l *loop) keepsHere(h *held) bool {
 	c := l.cur
 	if c == nil || !h.token.Local || !c.leaderless() {
@@ -38,12 +38,13 @@ func (l *loop) keepsHere(h *held) bool {
 // leaderless reports whether the node of c hears of no leader, and the client has nothing else against it.
 func (c *conn) leaderless() bool {
 	said := c.jeopardy || c.state.Mode == session.ModeReadOnly
-	return said && (c.failing == nil || errors.Is(c.failing, errJeopardy) || errors.Is(c.failing, session.ErrReadOnly) ||
+	return said && (c.failing == nil || errors.Is(c.failing, errJeopardy) ||
+		errors.Is(c.failing, session.ErrReadOnly) ||
 		errors.Is(c.failing, session.ErrNoLeader))
 }
 
-// queueResumes has the sessions resumed on the connection that is tried. When all are local, what it does for them decides nothing
-// for an open that waits for a leader: that goes along.
+// queueResumes has the sessions resumed on the connection that is tried. When all are local, what it does for them
+// decides nothing for an open that waits for a leader: that goes along.
 func (l *loop) queueResumes(c *conn) {
 	for _, h := range l.sessions {
 		if !l.keepsHere(h) {
@@ -71,7 +72,8 @@ func (l *loop) probe(c *conn) {
 	l.probeOpen(c)
 }
 
-// probeOpen is probe when there is no session that shows it: a global open does, and a local one if there is nothing else to do.
+// probeOpen is probe when there is no session that shows it: a global open does, and a local one if there is nothing
+// else to do.
 func (l *loop) probeOpen(c *conn) {
 	local := l.needsNoLeader()
 	for call := range l.opens {
@@ -115,8 +117,8 @@ func (l *loop) needsNoLeader() bool {
 	return l.allLocal()
 }
 
-// silent leaves the node that serves h and does not renew its promise. One that hears of no leader is expected to renew local
-// ones only, and left for good when it does not.
+// silent leaves the node that serves h and does not renew its promise. One that hears of no leader is expected to renew
+// local ones only, and left for good when it does not.
 func (l *loop) silent(h *held) {
 	if h.token.Local && h.on.leaderless() {
 		l.lost(h.on, errSilent)

@@ -37,7 +37,8 @@ func (n *fakeNode) count(kind string) (count int) {
 	return count
 }
 
-// A local session is its node's own, read-only or not (L1): the rounds that look for a leader for the others leave it alone.
+// A local session is its node's own, read-only or not (L1): the rounds that look for a leader for the others leave it
+// alone.
 func TestL1LocalSessionIsLeftAloneAtItsReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -51,7 +52,8 @@ func TestL1LocalSessionIsLeftAloneAtItsReadOnlyNode(t *testing.T) {
 		here.becomes(session.ModeReadOnly)
 		time.Sleep(40 * time.Second)
 		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
-		wantPassages(t, g, StateConnectedReadOnly, "connected: connecting -> connected", "jeopardy: connected -> jeopardy",
+		wantPassages(t, g, StateConnectedReadOnly, "connected: connecting -> connected",
+			"jeopardy: connected -> jeopardy",
 			"read-only: jeopardy -> connected read-only")
 		here.cut()
 		time.Sleep(3 * time.Second)
@@ -69,7 +71,8 @@ func TestL1LocalSessionIsResumedAtAReadOnlyNode(t *testing.T) {
 		token := mustOpenLocal(t, newTestClient(t, c, c.endpoints(1, 1)), time.Minute).Token()
 		g := mustOpen(t, cl, time.Minute)
 		here.becomes(session.ModeReadOnly)
-		wantPassages(t, g, StateConnectedReadOnly, "connected: connecting -> connected", "read-only: connected -> connected read-only")
+		wantPassages(t, g, StateConnectedReadOnly, "connected: connecting -> connected",
+			"read-only: connected -> connected read-only")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		s, err := cl.Resume(ctx, token)
@@ -161,7 +164,8 @@ func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		var opening sync.WaitGroup
-		opening.Go(func() { _, _ = cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}) }) // waits for a leader until ctx ends
+		// waits for a leader until ctx ends
+		opening.Go(func() { _, _ = cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}) })
 		time.Sleep(time.Second)
 		here := c.nodes[cl.place()]
 		var rest []string
@@ -183,7 +187,8 @@ func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
 	})
 }
 
-// Nodes that take no writes are asked with one request, however many sessions wait, also by clients that do not stay at them.
+// Nodes that take no writes are asked with one request, however many sessions wait, also by clients that do not stay at
+// them.
 func TestReadOnlyNodesAreProbed(t *testing.T) {
 	for _, stay := range []bool{true, false} {
 		bubble.Test(t, func(t *testing.T) {
@@ -251,7 +256,8 @@ func TestProbeThatIsPutOffHasTheOthersAsk(t *testing.T) {
 	})
 }
 
-// A read-only node that lags behind what the client has seen is not stayed at, although it says first that it is read-only.
+// A read-only node that lags behind what the client has seen is not stayed at, although it says first that it is
+// read-only.
 func TestN5ReadOnlyNodeThatLagsIsNotStayedAt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -260,14 +266,16 @@ func TestN5ReadOnlyNodeThatLagsIsNotStayedAt(t *testing.T) {
 		c.others(first)[0].isIn(session.ModeReadOnly, 9)
 		first.down()
 		time.Sleep(3 * time.Second)
-		wantPassages(t, s, StateConnecting, "connected: connecting -> connected", "disconnected: connected -> connecting")
+		wantPassages(t, s, StateConnecting, "connected: connecting -> connected",
+			"disconnected: connected -> connecting")
 		c.others(first)[0].isIn(session.ModeReadOnly, 10)
 		time.Sleep(3 * time.Second)
 		wantPassages(t, s, StateConnectedReadOnly, "read-only: connecting -> connected read-only")
 	})
 }
 
-// Connected read-only is a connection to a read-only node: one that becomes worse than that right after it has served tells so.
+// Connected read-only is a connection to a read-only node: one that becomes worse than that right after it has served
+// tells so.
 func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -299,9 +307,11 @@ func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 		if a.State() != StateConnected {
 			served, waits = b, a
 		}
-		wantPassages(t, served, StateConnected, "connected: connecting -> connected", "disconnected: connected -> connecting",
+		wantPassages(t, served, StateConnected, "connected: connecting -> connected",
+			"disconnected: connected -> connecting",
 			"read-only: connecting -> connected read-only", "connected: connected read-only -> connected")
-		wantPassages(t, waits, StateConnecting, "connected: connecting -> connected", "disconnected: connected -> connecting",
+		wantPassages(t, waits, StateConnecting, "connected: connecting -> connected",
+			"disconnected: connected -> connecting",
 			"read-only: connecting -> connected read-only", "disconnected: connected read-only -> connecting")
 	})
 }
@@ -314,7 +324,8 @@ func TestN5ReadOnlyNodeThatServesNoReadsAnyMore(t *testing.T) {
 		here := c.node(int(s.Owner()))
 		c.others(here)[0].down()
 		here.becomes(session.ModeReadOnly)
-		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected", "read-only: connected -> connected read-only")
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected",
+			"read-only: connected -> connected read-only")
 		here.becomes(session.ModeNoLeader)
 		wantPassages(t, s, StateJeopardy, "jeopardy: connected read-only -> jeopardy")
 	})

@@ -93,8 +93,8 @@ func TestARenewedPromiseKeepsItsContext(t *testing.T) {
 	})
 }
 
-// A promise may run out while the loop is busy with what renews it. The context has ended then, and the events say that there is a
-// new one.
+// A promise may run out while the loop is busy with what renews it. The context has ended then, and the events say that
+// there is a new one.
 func TestALapseThatTheTimerSawFirstIsTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l, _, h := staged(t)
@@ -117,7 +117,8 @@ func TestALapseThatTheTimerSawFirstIsTold(t *testing.T) {
 	})
 }
 
-// Who looked at the clock before a suspension was noticed, and comes to the session after its promise was renewed, finds a good promise.
+// Who looked at the clock before a suspension was noticed, and comes to the session after its promise was renewed,
+// finds a good promise.
 func TestS5ALookFromBeforeASuspensionEndsNoLaterPromise(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newPromise(t.Context(), func() {})
@@ -130,7 +131,8 @@ func TestS5ALookFromBeforeASuspensionEndsNoLaterPromise(t *testing.T) {
 	})
 }
 
-// After its end a session has no timer: nothing is left to go off in a process that opens and closes sessions for years.
+// After its end a session has no timer: nothing is left to go off in a process that opens and closes sessions for
+// years.
 func TestAnEndedSessionHasNoTimer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
@@ -146,7 +148,8 @@ func TestAnEndedSessionHasNoTimer(t *testing.T) {
 	})
 }
 
-// S5: suspensions that are too short to be noticed one by one add up: what a promise may be too long by is one second in all.
+// S5: suspensions that are too short to be noticed one by one add up: what a promise may be too long by is one second
+// in all.
 func TestS5ShortSuspensionsAddUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

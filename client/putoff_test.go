@@ -9,8 +9,9 @@ import (
 	"holdfast/test/bubble"
 )
 
-// When every node that lives is full for longer than the promise, the client asks again while there is something to lose: each after half of
-// what is left of the promise, and not before. Those that it could not reach are tried meanwhile.
+// When every node that lives is full for longer than the promise, the client asks again while there is something to
+// lose: each after half of what is left of the promise, and not before. Those that it could not reach are tried
+// meanwhile.
 func TestAResumeThatAllRefuseComesBackInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -29,14 +30,16 @@ func TestAResumeThatAllRefuseComesBackInTime(t *testing.T) {
 			t.Errorf("state %v, owner %d", s.State(), s.Owner())
 		}
 		for _, n := range full25 {
-			if at := n.when(t, "resume"); at[0] != 0 || len(at) == 2 && (at[1] < 5500*time.Millisecond || at[1] > 8*time.Second) || len(at) > 2 {
+			if at := n.when(t, "resume"); at[0] != 0 ||
+				len(at) == 2 && (at[1] < 5500*time.Millisecond || at[1] > 8*time.Second) || len(at) > 2 {
 				t.Errorf("node %d was asked %v, want at once and after half of the promise", n.number, at)
 			}
 		}
 	})
 }
 
-// A node that wants to be asked much later keeps the client from no other one: the former node is asked as soon as it is back.
+// A node that wants to be asked much later keeps the client from no other one: the former node is asked as soon as it
+// is back.
 func TestAResumeThatIsPutOffFindsTheNodeThatRecovers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -87,7 +90,8 @@ func TestANodeThatPutsOffIsKnownByItsAddress(t *testing.T) {
 	})
 }
 
-// A node that puts a client off again and again, with however short waits, does not keep it from the one that would serve.
+// A node that puts a client off again and again, with however short waits, does not keep it from the one that would
+// serve.
 func TestANodeThatOnlyPutsOffIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)

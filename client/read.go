@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// betterWithin bounds what the other nodes are given to answer a read once a read-only node has: about two rounds of a
-	// cluster as it is configured by default, so that one which hears of a leader does.
+	// betterWithin bounds what the other nodes are given to answer a read once a read-only node has: about two rounds
+	// of a cluster as it is configured by default, so that one which hears of a leader does.
 	betterWithin = time.Second
 	// trustFor is how long reads go to a node that was read-only straight away, before the others are asked too.
 	trustFor = 2 * time.Second
@@ -59,14 +59,17 @@ func read[T any](ctx context.Context, c *Client, call readCall[T]) (T, session.N
 	if another(err) {
 		_, err = c.searchHome(ctx, err, r.ask)
 	}
-	if r.behind != nil && err != nil && !route.Silent(err) && route.Judge(err) != route.Final && !errors.Is(err, session.ErrLagging) {
+	if r.behind != nil && err != nil && !route.Silent(err) && route.Judge(err) != route.Final &&
+		!errors.Is(err, session.ErrLagging) {
 		err = errors.Join(err, r.behind) // whatever the last node said
 	}
 	if errors.Is(err, session.ErrLagging) {
 		err = fmt.Errorf("index %d was seen before: %w", c.seen.demand(), err)
 	}
-	if state := r.last.state; err != nil && !route.Silent(err) && state.Mode == session.ModeReadOnly && !errors.Is(err, session.ErrReadOnly) {
-		err = fmt.Errorf("%w: node %d knows the log up to index %d: %w", session.ErrReadOnly, state.Node, state.Index, err)
+	if state := r.last.state; err != nil && !route.Silent(err) && state.Mode == session.ModeReadOnly &&
+		!errors.Is(err, session.ErrReadOnly) {
+		err = fmt.Errorf("%w: node %d knows the log up to index %d: %w", session.ErrReadOnly, state.Node, state.Index,
+			err)
 	}
 	return r.last.shown, r.last.state, err
 }
@@ -104,7 +107,8 @@ func (r *reading[T]) once(ctx context.Context, cc *grpc.ClientConn) readAnswer[T
 func (r *reading[T]) anywhere(ctx context.Context) error {
 	for n := 1; ; n++ {
 		if first := r.c.trusted(); first != "" {
-			trying, cancel := context.WithTimeout(ctx, part(ctx, r.c.cfg.ConnectTimeout, 2)) // the others have their time too
+			// the others have their time too
+			trying, cancel := context.WithTimeout(ctx, part(ctx, r.c.cfg.ConnectTimeout, 2))
 			err := r.c.attempt(trying, first, r.ask)
 			cancel()
 			if route.Judge(err) == route.Final {
@@ -132,9 +136,9 @@ func part(ctx context.Context, limit time.Duration, of int) time.Duration {
 	return limit
 }
 
-// round asks all nodes until one decides the read: each when the one before has answered, or has not within the hedge delay, which
-// is shorter when there is little time. What a read-only node says decides for want of a better answer: it is kept until the others
-// had their chance. Undecided, what stood in the way is noted.
+// round asks all nodes until one decides the read: each when the one before has answered, or has not within the hedge
+// delay, which is shorter when there is little time. What a read-only node says decides for want of a better answer: it
+// is kept until the others had their chance. Undecided, what stood in the way is noted.
 func (r *reading[T]) round(ctx context.Context) (decided bool, err error) {
 	servers := r.c.readFrom()
 	asking, cancel := context.WithCancel(ctx)

@@ -40,7 +40,8 @@ func TestN3ReadOnlyNodesAnswerForWantOfABetterOne(t *testing.T) {
 		c.node(3).cut()
 		begin := time.Now()
 		page, err := cl.List(ctx, ListOptions{}) // of any owner: the session may have moved when its node went down
-		if want := (session.NodeState{Node: 1, Mode: session.ModeReadOnly, Index: 10}); err != nil || len(page.Sessions) != 1 || page.State != want {
+		if want := (session.NodeState{Node: 1, Mode: session.ModeReadOnly, Index: 10}); err != nil ||
+			len(page.Sessions) != 1 || page.State != want {
 			t.Errorf("List: got %+v, %v", page, err)
 		}
 		if took := time.Since(begin); took > DefaultConnectTimeout+betterWithin {
@@ -49,7 +50,8 @@ func TestN3ReadOnlyNodesAnswerForWantOfABetterOne(t *testing.T) {
 		begin = time.Now()
 		var f Found
 		if f, err = cl.Get(ctx, s.ID()); err != nil || f.State.Mode != session.ModeReadOnly || time.Since(begin) != 0 {
-			t.Errorf("Get: got %+v, %v after %v: the node that answered a moment ago is asked first", f, err, time.Since(begin))
+			t.Errorf("Get: got %+v, %v after %v: the node that answered a moment ago is asked first", f, err,
+				time.Since(begin))
 		}
 		_, err = cl.Get(ctx, 77)
 		if !errors.Is(err, session.ErrExpired) || !errors.Is(err, session.ErrReadOnly) {
@@ -63,8 +65,8 @@ func TestN3ReadOnlyNodesAnswerForWantOfABetterOne(t *testing.T) {
 	})
 }
 
-// The read-only node is asked while there is time for it, wherever it stands in the list and however long the others take to say
-// nothing; and it is asked at once if the sessions' connection is to it.
+// The read-only node is asked while there is time for it, wherever it stands in the list and however long the others
+// take to say nothing; and it is asked at once if the sessions' connection is to it.
 func TestReadOnlyNodeAnswersWithinTheTimeOfTheCall(t *testing.T) {
 	for last := range 5 {
 		bubble.Test(t, func(t *testing.T) {
@@ -122,7 +124,8 @@ func TestNewestReadOnlyAnswerCounts(t *testing.T) {
 	}
 }
 
-// A read-only node that answers at once does not take the place of a better one that answers half a second later, wherever that stands.
+// A read-only node that answers at once does not take the place of a better one that answers half a second later,
+// wherever that stands.
 func TestN3AReadWriteNodeIsWaitedFor(t *testing.T) {
 	for better := range 3 {
 		bubble.Test(t, func(t *testing.T) {
@@ -153,7 +156,8 @@ func TestReadsWithoutLeaveAreRefusedByReadOnlyNodes(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		if _, err := cl.List(ctx, ListOptions{}); !errors.Is(err, session.ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := cl.List(ctx, ListOptions{}); !errors.Is(err, session.ErrNoLeader) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("List: got %v", err)
 		}
 	})
@@ -170,8 +174,13 @@ func TestN4SeenIndexTravels(t *testing.T) {
 		first := c.node(int(s.Owner()))
 		behind, ahead := c.others(first)[0], c.others(first)[1]
 		c.set(func() { first.state.Index = 20 })
-		first.broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}}})
-		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "jeopardy ended: connected -> connected")
+		first.broadcast(
+			&holdfastv1.ServerMessage{
+				Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}},
+			},
+		)
+		wantPassages(t, s, StateConnected, "connected: connecting -> connected",
+			"jeopardy ended: connected -> connected")
 		behind.isIn(session.ModeReadOnly, 19)
 		ahead.down()
 		first.down()
@@ -212,7 +221,8 @@ func TestN4OlderAnswersAreRefused(t *testing.T) {
 		{session.NodeState{Node: 1, Mode: session.ModeReadOnly, Index: 9}, session.ErrLagging},
 		{session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 10}, nil},
 	} {
-		if err := notOlder(tt.state, 10); !errors.Is(err, tt.want) || route.Judge(err) == route.Final != (tt.want == nil) {
+		if err := notOlder(tt.state, 10); !errors.Is(err, tt.want) ||
+			route.Judge(err) == route.Final != (tt.want == nil) {
 			t.Errorf("%+v after index 10: got %v, want %v", tt.state, err, tt.want)
 		}
 	}
@@ -224,16 +234,21 @@ func TestN4LocalSessionsAreTheirNodesToShow(t *testing.T) {
 		found Found
 		want  error
 	}{
-		"a local session":                 {Found{Session: session.Session{ID: 1, Local: true}}, nil},
-		"the certificate of a local one":  {Found{Certificate: &session.Certificate{ID: 1}}, nil},
-		"a global session":                {Found{Session: session.Session{ID: 1}}, session.ErrLagging},
-		"the certificate of a global one": {Found{Certificate: &session.Certificate{ID: 1, Index: 5}}, session.ErrLagging},
+		"a local session":                {Found{Session: session.Session{ID: 1, Local: true}}, nil},
+		"the certificate of a local one": {Found{Certificate: &session.Certificate{ID: 1}}, nil},
+		"a global session":               {Found{Session: session.Session{ID: 1}}, session.ErrLagging},
+		"the certificate of a global one": {
+			Found{Certificate: &session.Certificate{ID: 1, Index: 5}}, session.ErrLagging,
+		},
 	} {
 		c := &Client{seen: new(seen)}
 		c.seen.note(10)
-		r := &reading[Found]{c: c, call: func(context.Context, *grpc.ClientConn, session.ReadOptions) (Found, *holdfastv1.NodeState, error) {
-			return tt.found, wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5}), nil
-		}}
+		r := &reading[Found]{
+			c: c,
+			call: func(context.Context, *grpc.ClientConn, session.ReadOptions) (Found, *holdfastv1.NodeState, error) {
+				return tt.found, wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5}), nil
+			},
+		}
 		if a := r.once(t.Context(), nil); !errors.Is(a.err, tt.want) {
 			t.Errorf("%s: got %v, want %v", name, a.err, tt.want)
 		}
@@ -301,7 +316,8 @@ func TestN4ReadsNeverGoBack(t *testing.T) {
 					continue
 				}
 				if f.State.Index < shown || cl.SeenIndex() < f.State.Index {
-					rt.Fatalf("step %d: index %d of node %d was shown after %d, seen %d", i, f.State.Index, f.State.Node, shown, cl.SeenIndex())
+					rt.Fatalf("step %d: index %d of node %d was shown after %d, seen %d", i, f.State.Index,
+						f.State.Node, shown, cl.SeenIndex())
 				}
 				shown = f.State.Index
 			}

@@ -12,11 +12,11 @@ import (
 	"holdfast/transport/wire"
 )
 
-// How a client that allows it stays at a read-only node (N5). The connection becomes the present one without having served
-// anything, and the move goes on as if there were none: in rounds over all servers, with a back-off after each. What such a
-// node would refuse is not sent to it: sessions that no node serves, and opens, are parked until another node serves them or
-// this one says that it is read-write again. Those that this node serves are touched as ever: touches count for whoever leads
-// next (N2).
+// How a client that allows it stays at a read-only node (N5). The connection becomes the present one without having
+// served anything, and the move goes on as if there were none: in rounds over all servers, with a back-off after each.
+// What such a node would refuse is not sent to it: sessions that no node serves, and opens, are parked until another
+// node serves them or this one says that it is read-write again. Those that this node serves are touched as ever:
+// touches count for whoever leads next (N2).
 
 // readOnly reports whether c is stayed at as a read-only node.
 func (l *loop) readOnly(c *conn) bool {
@@ -69,8 +69,8 @@ func (l *loop) modeIs(c *conn, mode session.Mode) {
 	}
 }
 
-// noneReadOnly tells the sessions that the node of c serves no reads any more either: those that it has not served since the client
-// came from a read-only one are among them.
+// noneReadOnly tells the sessions that the node of c serves no reads any more either: those that it has not served
+// since the client came from a read-only one are among them.
 func (l *loop) noneReadOnly(c *conn) {
 	for _, h := range l.sessions {
 		if h.s.State() == StateConnectedReadOnly {
@@ -102,7 +102,8 @@ func (l *loop) readWriteAgain(c *conn) {
 	l.queueOpens()
 }
 
-// stayReadOnly keeps the connection that was tried, at a node that is read-only, for want of a better one, and goes on looking.
+// stayReadOnly keeps the connection that was tried, at a node that is read-only, for want of a better one, and goes on
+// looking.
 func (l *loop) stayReadOnly(err error) {
 	c := l.next
 	l.cur, l.next, c.probing, c.probe = c, nil, false, nil
@@ -116,10 +117,11 @@ func (l *loop) stayReadOnly(err error) {
 	l.attemptFailed(fmt.Errorf("%s: %w", c.Address, err))
 }
 
-// stays reports whether c, which refused with err, is stayed at as a read-only node. Neither a node that serves sessions is left
-// for it, nor another read-only one; and one that lags has nothing that the client may be shown.
+// stays reports whether c, which refused with err, is stayed at as a read-only node. Neither a node that serves
+// sessions is left for it, nor another read-only one; and one that lags has nothing that the client may be shown.
 func (l *loop) stays(c *conn, err error) bool {
-	return c == l.next && l.cur == nil && l.readOnly(c) && errors.Is(err, session.ErrReadOnly) && c.state.Index >= l.seen.demand()
+	return c == l.next && l.cur == nil && l.readOnly(c) && errors.Is(err, session.ErrReadOnly) &&
+		c.state.Index >= l.seen.demand()
 }
 
 // parks reports whether what the node of c refused with err waits until there is a leader.
@@ -127,8 +129,8 @@ func (l *loop) parks(c *conn, err error) bool {
 	return c == l.cur && l.readOnly(c) && errors.Is(err, session.ErrReadOnly)
 }
 
-// park has everything that needs a leader wait for one. Whether a local session does is the node's to say: it may be the one that
-// knows it (L1).
+// park has everything that needs a leader wait for one. Whether a local session does is the node's to say: it may be
+// the one that knows it (L1).
 func (l *loop) park(c *conn) {
 	needs := false
 	for _, h := range l.sessions {
@@ -174,7 +176,8 @@ func (l *loop) parkOpen(c *conn, call *call) {
 	l.lookFurther(c)
 }
 
-// toReadOnly tells a session that its connection is to a read-only node. A local one that the node serves does not mind.
+// toReadOnly tells a session that its connection is to a read-only node. A local one that the node serves does not
+// mind.
 func (l *loop) toReadOnly(h *held, c *conn) {
 	if h.s.State() != StateConnectedReadOnly && (h.on != c || !h.token.Local) {
 		l.emit(h, onlyReads, fmt.Errorf("%s: %w", c.Address, session.ErrReadOnly))
@@ -187,12 +190,14 @@ func (l *loop) lookFurther(c *conn) {
 		return
 	}
 	l.leave(c, session.ErrReadOnly)
-	if m := &l.router; !m.Begun { // a node that serves what it should not is not moved to again and again without a pause
+	// a node that serves what it should not is not moved to again and again without a pause
+	if m := &l.router; !m.Begun {
 		m.At = route.Latest(m.At, l.now.Add(l.jitter.Backoff(1)))
 	}
 }
 
-// lacks reports whether there is anything but local sessions that the node of c, which is read-only, serves or is to open.
+// lacks reports whether there is anything but local sessions that the node of c, which is read-only, serves or is to
+// open.
 func (l *loop) lacks(c *conn) bool {
 	for call := range l.opens {
 		if call.h == nil && (!call.opts.Local || call.on != c) {

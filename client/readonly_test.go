@@ -26,8 +26,8 @@ func (n *fakeNode) becomes(mode session.Mode) {
 	synctest.Wait()
 }
 
-// newModalTrial is newTrial with nodes that tell their state, of which all are read-write at index 10, and a client that allows
-// read-only ones.
+// newModalTrial is newTrial with nodes that tell their state, of which all are read-write at index 10, and a client
+// that allows read-only ones.
 func newModalTrial(t *testing.T, nodes int, change func(*Config)) (*fakeCluster, *Client) {
 	t.Helper()
 	c := newFakeCluster(t, nodes)
@@ -65,7 +65,8 @@ func wantPassages(t *testing.T, s *Session, state State, events ...string) {
 	wantStrings(t, passages(s), events...)
 }
 
-// A session is connected read-only while its node is, with the reason, and goes on there when the node hears of a leader again.
+// A session is connected read-only while its node is, with the reason, and goes on there when the node hears of a
+// leader again.
 func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -81,12 +82,15 @@ func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 		here.jeopardy()
 		synctest.Wait()
 		e := <-s.Events()
-		if got := passage(e); got != "read-only: jeopardy -> connected read-only" || !errors.Is(e.Err, session.ErrReadOnly) || e.Address != here.address {
+		if got := passage(e); got != "read-only: jeopardy -> connected read-only" ||
+			!errors.Is(e.Err, session.ErrReadOnly) || e.Address != here.address {
 			t.Errorf("event %q of %s with %v", got, e.Address, e.Err)
 		}
 		here.record()
 		time.Sleep(5 * time.Second)
-		if got := here.record(); !slices.ContainsFunc(got, func(m string) bool { return strings.HasSuffix(m, "touch") }) {
+		if got := here.record(); !slices.ContainsFunc(got, func(m string) bool {
+			return strings.HasSuffix(m, "touch")
+		}) {
 			t.Errorf("got %q: touches count for whoever leads next", got)
 		}
 		wantPassages(t, s, StateConnectedReadOnly)
@@ -109,8 +113,8 @@ func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 	})
 }
 
-// The client stays at a read-only node for want of a better one, goes on looking in the background, and moves to the first
-// read-write node with its session.
+// The client stays at a read-only node for want of a better one, goes on looking in the background, and moves to the
+// first read-write node with its session.
 func TestN5MovesToAReadWriteNodeWithTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -206,7 +210,8 @@ func TestSessionThatExpiredWhileConnectedReadOnly(t *testing.T) {
 		c.set(func() { c.end(s.ID(), session.CauseExpired) })
 		first.up()
 		<-s.Done()
-		if e, ok := errors.AsType[*session.ExpiredError](s.Err()); !ok || e.Certificate == nil || s.State() != StateExpired {
+		if e, ok := errors.AsType[*session.ExpiredError](s.Err()); !ok || e.Certificate == nil ||
+			s.State() != StateExpired {
 			t.Errorf("state %v, error %v", s.State(), s.Err())
 		}
 	})
@@ -222,7 +227,8 @@ func TestReadOnlyNodesArePassedOverWithoutLeave(t *testing.T) {
 		here.becomes(session.ModeReadOnly)
 		first.down()
 		time.Sleep(5 * time.Second)
-		wantPassages(t, s, StateConnecting, "connected: connecting -> connected", "disconnected: connected -> connecting")
+		wantPassages(t, s, StateConnecting, "connected: connecting -> connected",
+			"disconnected: connected -> connecting")
 		here.becomes(session.ModeReadWrite)
 		time.Sleep(3 * time.Second)
 		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
@@ -294,7 +300,8 @@ func TestOpenGoesOnWhereTheNodeIsReadWriteAgain(t *testing.T) {
 	})
 }
 
-// Local sessions are their node's own: they are opened, kept and resumed there whatever it is, and no other node is looked for (L1).
+// Local sessions are their node's own: they are opened, kept and resumed there whatever it is, and no other node is
+// looked for (L1).
 func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -312,7 +319,8 @@ func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
 		here.cut()
 		time.Sleep(3 * time.Second)
 		if s.State() != StateConnected || s.Owner() != here.number || s.Context().Err() != nil {
-			t.Errorf("state %v, owner %d, context %v after the connection was cut", s.State(), s.Owner(), s.Context().Err())
+			t.Errorf("state %v, owner %d, context %v after the connection was cut", s.State(), s.Owner(),
+				s.Context().Err())
 		}
 	})
 }
@@ -367,7 +375,13 @@ func TestJeopardyThatIsToldAgainIsOneEvent(t *testing.T) {
 			}
 		})
 		for range 2 {
-			c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Jeopardy{Jeopardy: &holdfastv1.Jeopardy{}}})
+			c.node(
+				1,
+			).broadcast(
+				&holdfastv1.ServerMessage{
+					Message: &holdfastv1.ServerMessage_Jeopardy{Jeopardy: &holdfastv1.Jeopardy{}},
+				},
+			)
 		}
 		wantPassages(t, s, StateJeopardy, "connected: connecting -> connected", "jeopardy: connected -> jeopardy")
 	})

@@ -19,7 +19,8 @@ func TestN5NodeWithoutALeaderThatIsTriedIsNoNews(t *testing.T) {
 		c.others(first)[1].becomes(session.ModeNoLeader)
 		first.down()
 		time.Sleep(10 * time.Second)
-		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected", "disconnected: connected -> connecting",
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected",
+			"disconnected: connected -> connecting",
 			"read-only: connecting -> connected read-only")
 		if got := c.others(first)[1].count("resume"); got == 0 {
 			t.Error("the node without a leader was not tried")
@@ -27,7 +28,8 @@ func TestN5NodeWithoutALeaderThatIsTriedIsNoNews(t *testing.T) {
 	})
 }
 
-// What was under way when a node became read-only is done there, and the client neither takes that for more than it is nor stays for it.
+// What was under way when a node became read-only is done there, and the client neither takes that for more than it is
+// nor stays for it.
 func TestN5GrantOfANodeThatHasBecomeReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -38,7 +40,8 @@ func TestN5GrantOfANodeThatHasBecomeReadOnly(t *testing.T) {
 		c.set(func() { here.underWay = 1 })
 		first.down()
 		time.Sleep(3 * time.Second)
-		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected", "disconnected: connected -> connecting",
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected",
+			"disconnected: connected -> connecting",
 			"connected: connecting -> connected", "read-only: connected -> connected read-only")
 		first.up()
 		time.Sleep(3 * time.Second)
@@ -92,13 +95,14 @@ func TestJeopardyEndedThatIsToldLate(t *testing.T) {
 		here.becomes(session.ModeReadOnly)
 		here.jeopardyEnded()
 		here.jeopardy()
-		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected", "read-only: connected -> connected read-only",
+		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected",
+			"read-only: connected -> connected read-only",
 			"jeopardy ended: connected read-only -> connected", "read-only: connected -> connected read-only")
 	})
 }
 
-// A node that is read-write again while another one is asked for its sessions leaves the decision to that: a move that may have taken
-// effect is not given up.
+// A node that is read-write again while another one is asked for its sessions leaves the decision to that: a move that
+// may have taken effect is not given up.
 func TestReadWriteAgainWhileAnotherNodeIsAsked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)

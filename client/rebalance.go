@@ -15,13 +15,13 @@ var (
 	errRemoved    = errors.New("server was removed from the list")
 )
 
-// UpdateServers replaces the configured servers, at most [MaxServers] in the form of [Config].Endpoints, while the client runs. Clients
-// that do so with the same list end up evenly spread, without knowing of each other, and as few of them move as that
-// takes: of 3 servers becoming 5, 40 % of the clients move, all to the new ones; of 5 becoming 3, the clients of the two
-// that go (ZooKeeper's section 10.5 of rules; see planUpdate). A client that moves is served by its former node until
-// another one serves it. One that is not connected looks for a node among the new servers at once. Addresses learnt from
-// nodes stay, but for those of removed servers. The error is a [session.FieldError] or [session.ErrClosed]. Of calls at the
-// same time one takes effect last.
+// UpdateServers replaces the configured servers, at most [MaxServers] in the form of [Config].Endpoints, while the
+// client runs. Clients that do so with the same list end up evenly spread, without knowing of each other, and as few of
+// them move as that takes: of 3 servers becoming 5, 40 % of the clients move, all to the new ones; of 5 becoming 3, the
+// clients of the two that go (ZooKeeper's section 10.5 of rules; see planUpdate). A client that moves is served by its
+// former node until another one serves it. One that is not connected looks for a node among the new servers at once.
+// Addresses learnt from nodes stay, but for those of removed servers. The error is a [session.FieldError] or
+// [session.ErrClosed]. Of calls at the same time one takes effect last.
 func (c *Client) UpdateServers(servers []string) error {
 	if err := checkEndpoints(servers); err != nil {
 		return fmt.Errorf("update servers: %w", err)
@@ -37,15 +37,19 @@ func (c *Client) UpdateServers(servers []string) error {
 	return nil
 }
 
-// updateServers takes a new list. While a client is on its way because of a former one, its server is the one it goes to.
+// updateServers takes a new list. While a client is on its way because of a former one, its server is the one it goes
+// to.
 func (l *loop) updateServers(servers []string) {
 	m := &l.router
 	former := m.Servers
 	m.Servers = servers
-	m.Learnt = slices.DeleteFunc(m.Learnt, func(a string) bool { return slices.Contains(former, a) || slices.Contains(servers, a) })
+	m.Learnt = slices.DeleteFunc(m.Learnt, func(a string) bool {
+		return slices.Contains(former, a) || slices.Contains(servers, a)
+	})
 	if l.cur == nil {
 		l.endMove()
-		m.Begun, m.Asked, m.At = false, 0, l.now // the next step begins a move: a client without a connection always does
+		// the next step begins a move: a client without a connection always does
+		m.Begun, m.Asked, m.At = false, 0, l.now
 		m.Moving = len(l.sessions) > 0 || len(l.opens) > 0
 		return
 	}

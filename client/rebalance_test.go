@@ -162,11 +162,13 @@ func TestUpdateDuringAMoveCountsFromWhereTheClientGoes(t *testing.T) {
 			}
 			next, racing := l.next, len(l.racing)
 			l.updateServers([]string{"n1:7400", "n4:7400"}) // n4 stays: so does the move
-			if l.next != next || len(l.racing) != racing || !l.router.Moving || slices.ContainsFunc(l.router.Left, func(t route.Target) bool { return t.Server == "n5:7400" }) {
+			if l.next != next || len(l.racing) != racing || !l.router.Moving ||
+				slices.ContainsFunc(l.router.Left, func(t route.Target) bool { return t.Server == "n5:7400" }) {
 				t.Errorf("the move was given up, or goes to a removed server: %+v", l.router)
 			}
 			l.updateServers([]string{"n1:7400", "n2:7400"}) // n4 goes
-			if l.next != nil || len(l.racing) > 0 || !l.router.Moving || len(l.router.Left) != 1 || l.router.Left[0].Server != "n2:7400" {
+			if l.next != nil || len(l.racing) > 0 || !l.router.Moving || len(l.router.Left) != 1 ||
+				l.router.Left[0].Server != "n2:7400" {
 				t.Errorf("left %+v, want the new server", l.router.Left)
 			}
 		})

@@ -29,7 +29,8 @@ type Opener interface {
 type Establishment struct {
 	// Session is new: it has another id than any before, and nothing of what hung on a former one hangs on it.
 	Session *Session
-	// Former is the session that has expired, and Err how it ended, a [session.ExpiredError]; zero and nil for the first.
+	// Former is the session that has expired, and Err how it ended, a [session.ExpiredError]; zero and nil for the
+	// first.
 	Former session.ID
 	Err    error
 	// Attempt counts the calls for this session, from 1.
@@ -40,10 +41,10 @@ type Establishment struct {
 type RegistrarOptions struct {
 	// Session says what sessions to open. Its RequestID must be zero.
 	Session SessionOptions
-	// Register is called with each session that was opened, the first one included, to make everything that hangs on it:
-	// it must be able to start from nothing. Its context ends with the session's promise, see [Session.Context], and with
-	// that of [Registrar.Run]. When it returns an error it is called again after a back-off, as long as the session
-	// lives; an error that wraps [ErrStop] ends the registrar. It is never called twice at a time.
+	// Register is called with each session that was opened, the first one included, to make everything that hangs on
+	// it: it must be able to start from nothing. Its context ends with the session's promise, see [Session.Context],
+	// and with that of [Registrar.Run]. When it returns an error it is called again after a back-off, as long as the
+	// session lives; an error that wraps [ErrStop] ends the registrar. It is never called twice at a time.
 	Register func(ctx context.Context, e Establishment) error
 	// MinBackoff and MaxBackoff are as in [Config]: between calls of Register, between opens that a limit of the
 	// cluster refuses, and between sessions that expired before they were registered.
@@ -75,7 +76,8 @@ func NewRegistrar(o Opener, opts RegistrarOptions) (*Registrar, error) {
 	case opts.Session.RequestID != session.RequestID{}:
 		return invalid("request_id", "zero: each session is another one")
 	}
-	if err := errors.Join(notNegative("min backoff", opts.MinBackoff), notNegative("max backoff", opts.MaxBackoff)); err != nil {
+	if err := errors.Join(notNegative("min backoff", opts.MinBackoff),
+		notNegative("max backoff", opts.MaxBackoff)); err != nil {
 		return nil, fmt.Errorf("configure registrar: %w", err)
 	}
 	setDefault(&opts.MinBackoff, DefaultMinBackoff)
@@ -97,8 +99,8 @@ func (r *Registrar) Session() *Session {
 }
 
 // Run keeps a session open and registered until ctx ends, the hook stops it, or a session cannot be opened or ends
-// otherwise than by expiry, and returns why; never nil. When ctx ends or the hook stops it, it closes the session, for at
-// most 3 s. It must not be called twice.
+// otherwise than by expiry, and returns why; never nil. When ctx ends or the hook stops it, it closes the session, for
+// at most 3 s. It must not be called twice.
 func (r *Registrar) Run(ctx context.Context) error {
 	e := Establishment{}
 	for misses := 0; ; {
@@ -195,5 +197,6 @@ func (r *Registrar) call(ctx context.Context, e Establishment) error {
 	calling, cancel := context.WithCancelCause(e.Session.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	return r.opts.Register(calling, e) //nolint:contextcheck // the session's context lives no longer than its promise, and ends with ctx too
+	//nolint:contextcheck // the session's context lives no longer than its promise, and ends with ctx too
+	return r.opts.Register(calling, e)
 }

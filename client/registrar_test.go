@@ -64,7 +64,8 @@ func TestExpiredSessionIsEstablishedAgainAndRegistered(t *testing.T) {
 		c.expire(first.ID())
 		synctest.Wait()
 		second := x.Session()
-		if len(x.calls) != 2 || second.ID() == first.ID() || second.Err() != nil || x.calls[1].Session != second || x.calls[1].Former != first.ID() {
+		if len(x.calls) != 2 || second.ID() == first.ID() || second.Err() != nil || x.calls[1].Session != second ||
+			x.calls[1].Former != first.ID() {
 			t.Fatalf("called with %+v", x.calls)
 		}
 		if e, ok := errors.AsType[*session.ExpiredError](x.calls[1].Err); !ok || e.Certificate == nil {
@@ -74,7 +75,8 @@ func TestExpiredSessionIsEstablishedAgainAndRegistered(t *testing.T) {
 			t.Errorf("the former session: %v, %v", first.State(), first.Err())
 		}
 		x.stop()
-		if err := <-x.ended; !errors.Is(err, context.Canceled) || second.State() != StateClosed || len(c.sessions) != 0 {
+		if err := <-x.ended; !errors.Is(err, context.Canceled) || second.State() != StateClosed ||
+			len(c.sessions) != 0 {
 			t.Errorf("at the end: %v, %v, %d sessions", err, second.State(), len(c.sessions))
 		}
 	})
@@ -125,10 +127,14 @@ func TestRegistrarEnds(t *testing.T) {
 		"hook stops it": {hook: fmt.Errorf("enough: %w", ErrStop), want: ErrStop},
 		"session is moved": {do: func(c *fakeCluster, x *registrarTrial) {
 			c.set(func() {
-				c.node(1).failures = map[session.ID]error{x.Session().ID(): session.MovedTo(session.Session{Attachment: 1 << 20, Instance: 1})}
+				c.node(1).failures = map[session.ID]error{
+					x.Session().ID(): session.MovedTo(session.Session{Attachment: 1 << 20, Instance: 1}),
+				}
 			})
 		}, want: session.ErrMoved},
-		"session is closed": {do: func(_ *fakeCluster, x *registrarTrial) { _ = x.Session().Close(context.Background()) }, want: session.ErrClosed},
+		"session is closed": {do: func(_ *fakeCluster, x *registrarTrial) {
+			_ = x.Session().Close(context.Background())
+		}, want: session.ErrClosed},
 		"open is refused": {do: func(c *fakeCluster, x *registrarTrial) {
 			c.set(func() { c.node(1).script = func(string) error { return final } })
 			c.expire(x.Session().ID())
@@ -185,7 +191,8 @@ func TestNothingIsEstablishedSilently(t *testing.T) {
 		c.expire(s.ID())
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if c.opened != 1 || s.State() != StateExpired || !errors.Is(s.Err(), session.ErrExpired) || s.Context().Err() == nil {
+		if c.opened != 1 || s.State() != StateExpired || !errors.Is(s.Err(), session.ErrExpired) ||
+			s.Context().Err() == nil {
 			t.Errorf("%d sessions opened, state %v, error %v", c.opened, s.State(), s.Err())
 		}
 		for i := range 2 {
@@ -195,11 +202,16 @@ func TestNothingIsEstablishedSilently(t *testing.T) {
 				}
 			}
 		}
-		if _, err := NewRegistrar(cl, RegistrarOptions{}); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), "silently") {
+		if _, err := NewRegistrar(cl, RegistrarOptions{}); !errors.Is(err, session.ErrInvalid) ||
+			!strings.Contains(err.Error(), "silently") {
 			t.Errorf("a registrar without a hook: %v", err)
 		}
 		hook := func(context.Context, Establishment) error { return nil }
-		for _, o := range []RegistrarOptions{{Register: hook, MinBackoff: -1}, {Register: hook, Session: SessionOptions{RequestID: session.RequestID{1}}}} {
+		for _, o := range []RegistrarOptions{
+			{Register: hook, MinBackoff: -1}, {
+				Register: hook, Session: SessionOptions{RequestID: session.RequestID{1}},
+			},
+		} {
 			if _, err := NewRegistrar(cl, o); !errors.Is(err, session.ErrInvalid) {
 				t.Errorf("NewRegistrar(%+v): %v", o, err)
 			}

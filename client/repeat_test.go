@@ -15,7 +15,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// O2: what an open finds that repeats another one of the caller's is attached to the node that took the first. The client has to resume it.
+// O2: what an open finds that repeats another one of the caller's is attached to the node that took the first. The
+// client has to resume it.
 func TestTheCallersRepeatOfAnOpenIsResumed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
@@ -79,7 +80,8 @@ func alsoAt(t *testing.T, l *loop, address string) (*conn, *request) {
 	t.Helper()
 	l.cur.jeopardy, l.cur.failing = true, errJeopardy
 	next := &conn{
-		Target: route.Target{Server: address, Address: address}, cancel: func() {}, up: true, deadline: l.now.Add(time.Second),
+		Target: route.Target{Server: address, Address: address}, cancel: func() {}, up: true,
+		deadline: l.now.Add(time.Second),
 		inflight: make(map[uint64]*request), out: make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow),
 	}
 	l.next, l.router.Moving = next, true
@@ -109,8 +111,11 @@ func (l *loop) resumeAt(c *conn, id session.ID, owner session.Node, attachment u
 	l.pump(c)
 	c.take(r.seq)
 	l.resumed(c, r, r.body.(*resumeBody), &holdfastv1.Resumed{
-		Session: wire.SessionProto(session.Session{ID: id, Timeout: 10 * time.Second, Owner: owner, Attachment: attachment}),
-		Token:   wire.TokenProto(session.Token{ID: id, Attachment: attachment}), SafeFor: wire.PromiseProto(9 * time.Second),
+		Session: wire.SessionProto(
+			session.Session{ID: id, Timeout: 10 * time.Second, Owner: owner, Attachment: attachment},
+		),
+		Token:   wire.TokenProto(session.Token{ID: id, Attachment: attachment}),
+		SafeFor: wire.PromiseProto(9 * time.Second),
 	})
 }
 
@@ -124,8 +129,9 @@ func discarded(c *conn) (ids []session.ID) {
 	return ids
 }
 
-// An open may be sent through two connections. When the caller has its session by the answer of the first and a resume, the answer of the
-// second names the very attachment that the caller holds: it must not be closed as one that nobody wants.
+// An open may be sent through two connections. When the caller has its session by the answer of the first and a resume,
+// the answer of the second names the very attachment that the caller holds: it must not be closed as one that nobody
+// wants.
 func TestALateAnswerToAnOpenClosesNothingThatIsHeld(t *testing.T) {
 	l, call, first := opening(t, false)
 	cur := l.cur
@@ -200,7 +206,8 @@ func TestAnOpenThatIsGivenUpClosesNothingThatItsRepeatFinds(t *testing.T) {
 	}
 }
 
-// An open that is refused for now at a node that is tried beside a read-only one waits there, on its connection, where it has its place.
+// An open that is refused for now at a node that is tried beside a read-only one waits there, on its connection, where
+// it has its place.
 func TestAnOpenThatIsPutOffBesideAReadOnlyNodeKeepsItsPlace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)

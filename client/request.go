@@ -17,8 +17,8 @@ type request struct {
 	seq  uint64
 	// sent is when it was handed to the stream: what the answer promises counts from there. Zero before.
 	sent time.Time
-	// due is when it is sent again, while it waits for that; named is the moment that the node named when it refused it, refused how
-	// often it did, not counting when it was asked before that moment.
+	// due is when it is sent again, while it waits for that; named is the moment that the node named when it refused
+	// it, refused how often it did, not counting when it was asked before that moment.
 	due, named time.Time
 	refused    int
 	// suspensions noticed by then: the answer to a request from before a suspension promises nothing (S5).
@@ -67,8 +67,9 @@ func (b *touchBody) wanted() bool   { return true }
 func (b *openBody) message(_ *loop, seq uint64) *holdfastv1.ClientMessage {
 	b.call.sends++
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
-		Seq: seq, Timeout: durationpb.New(b.call.opts.Timeout), Labels: b.call.opts.Labels, RequestId: b.call.request[:],
-		Local: b.call.opts.Local,
+		Seq: seq, Timeout: durationpb.New(b.call.opts.Timeout), Labels: b.call.opts.Labels,
+		RequestId: b.call.request[:],
+		Local:     b.call.opts.Local,
 	}}}
 }
 
@@ -143,9 +144,9 @@ func (c *conn) take(seq uint64) (*request, bool) {
 	return r, true
 }
 
-// pause has r repeated on c after a back-off, which grows with what c refused in a row and with the rounds over all nodes
-// that came to nothing. Each request for which the node named a moment comes back at its own, so that those of one client do not come
-// all at once either; one back-off serves all others that are refused meanwhile.
+// pause has r repeated on c after a back-off, which grows with what c refused in a row and with the rounds over all
+// nodes that came to nothing. Each request for which the node named a moment comes back at its own, so that those of
+// one client do not come all at once either; one back-off serves all others that are refused meanwhile.
 func (l *loop) pause(c *conn, r *request, err error) {
 	if len(c.again) == 0 {
 		c.pauses++

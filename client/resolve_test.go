@@ -25,12 +25,15 @@ func TestNamesAreResolvedInEachRound(t *testing.T) {
 		}
 		var asked []string
 		answer := []string{alias(1), alias(2)}
-		cl, err := New(Config{ConnectString: "nodes.example.org/a/b", Dial: c.dial, Resolve: func(_ context.Context, host string) ([]string, error) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			asked = append(asked, host)
-			return slices.Clone(answer), nil
-		}})
+		cl, err := New(Config{
+			ConnectString: "nodes.example.org/a/b", Dial: c.dial,
+			Resolve: func(_ context.Context, host string) ([]string, error) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				asked = append(asked, host)
+				return slices.Clone(answer), nil
+			},
+		})
 		if err != nil || cl.Chroot() != "/a/b" {
 			t.Fatal(cl, err)
 		}
@@ -58,17 +61,20 @@ func TestSlowNamesAreHedged(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		c.nodes["10.0.0.1:1"] = c.node(1)
-		cl, err := New(Config{Endpoints: []string{"slow:1", "none:1", "bad:1", "10.0.0.1:1"}, Dial: c.dial, Resolve: func(ctx context.Context, host string) ([]string, error) {
-			switch host {
-			case "slow":
-				<-ctx.Done()
-				return nil, ctx.Err()
-			case "none":
-				return nil, nil
-			default:
-				return nil, errors.New("no such host")
-			}
-		}})
+		cl, err := New(Config{
+			Endpoints: []string{"slow:1", "none:1", "bad:1", "10.0.0.1:1"}, Dial: c.dial,
+			Resolve: func(ctx context.Context, host string) ([]string, error) {
+				switch host {
+				case "slow":
+					<-ctx.Done()
+					return nil, ctx.Err()
+				case "none":
+					return nil, nil
+				default:
+					return nil, errors.New("no such host")
+				}
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +111,8 @@ func TestFailInFlight(t *testing.T) {
 		}
 		c.set(func() { n.script = cut })
 		id := session.RequestID{1}
-		if _, err = cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second, RequestID: id}); !errors.Is(err, session.ErrOutcomeUnknown) {
+		if _, err = cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second, RequestID: id}); !errors.Is(err,
+			session.ErrOutcomeUnknown) {
 			t.Fatalf("Open: %v", err)
 		}
 		again, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second, RequestID: id})
@@ -133,7 +140,8 @@ func TestFailInFlight(t *testing.T) {
 				return nil
 			}
 		})
-		if _, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, session.ErrOutcomeUnknown) {
+		if _, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err,
+			session.ErrOutcomeUnknown) {
 			t.Errorf("Open that a node answers so: %v", err)
 		}
 		c.set(func() { n.script = nil })

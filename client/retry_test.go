@@ -53,7 +53,8 @@ func (n *fakeNode) when(t *testing.T, kind string) (at []time.Duration) {
 	return at
 }
 
-// A node that is full names a moment within the promise: the client comes back to it then, and asks no other node meanwhile.
+// A node that is full names a moment within the promise: the client comes back to it then, and asks no other node
+// meanwhile.
 func TestAResumeThatCanWaitComesBackWhenItWasAskedTo(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -106,7 +107,8 @@ func TestAResumeThatCannotWaitGoesElsewhereAtOnce(t *testing.T) {
 	})
 }
 
-// A touch that is put off comes no later than it would be sent anyhow: a session with a short timeout may have come meanwhile.
+// A touch that is put off comes no later than it would be sent anyhow: a session with a short timeout may have come
+// meanwhile.
 func TestATouchThatIsPutOffIsNotLate(t *testing.T) {
 	cfg, err := Config{Endpoints: []string{"a:1"}, Dial: errorDial}.complete()
 	if err != nil {
@@ -114,7 +116,9 @@ func TestATouchThatIsPutOffIsNotLate(t *testing.T) {
 	}
 	l := newLoop(cfg, newClock(), route.NewJitter(rand.NewPCG(1, 2), cfg.MinBackoff, cfg.MaxBackoff))
 	l.look()
-	for hint, want := range map[time.Duration]time.Duration{20 * time.Second: time.Second, 500 * time.Millisecond: 500 * time.Millisecond} {
+	for hint, want := range map[time.Duration]time.Duration{
+		20 * time.Second: time.Second, 500 * time.Millisecond: 500 * time.Millisecond,
+	} {
 		c := &conn{touchAt: l.now.Add(time.Second)}
 		l.touchPutOff(c, full(hint))
 		if got := c.touchAt.Sub(l.now); got < want || got > want+DefaultMinBackoff {
@@ -143,7 +147,8 @@ func TestEachResumeOfAClientComesBackAtItsOwnMoment(t *testing.T) {
 		}
 		at = at[sessions:]
 		for i, got := range at {
-			if want := time.Duration(i+1) * 100 * time.Millisecond; got < want-DefaultMinBackoff || got > want+200*time.Millisecond {
+			if want := time.Duration(i+1) * 100 * time.Millisecond; got < want-DefaultMinBackoff ||
+				got > want+200*time.Millisecond {
 				t.Errorf("resume %d came back after %v, asked to after %v", i, got, want)
 			}
 		}
@@ -163,7 +168,8 @@ func TestAClientThatIsServedStays(t *testing.T) {
 			t.Error("no session had to wait")
 		}
 		time.Sleep(5 * time.Second)
-		if a.Owner() != other.number || b.Owner() != other.number || a.State() != StateConnected || b.State() != StateConnected {
+		if a.Owner() != other.number || b.Owner() != other.number || a.State() != StateConnected ||
+			b.State() != StateConnected {
 			t.Errorf("owners %d and %d, states %v and %v", a.Owner(), b.Owner(), a.State(), b.State())
 		}
 		if at := former.when(t, "resume"); len(at) != 0 {
@@ -182,7 +188,9 @@ func TestATouchThatIsRefusedComesBackWhenItWasAskedTo(t *testing.T) {
 		c.set(func() {
 			n.script = func(kind string) error {
 				if touches++; kind == "touch" && touches == 1 {
-					return &session.LimitError{Name: "max_touches_per_second", Limit: "1 per second", RetryAfter: 500 * time.Millisecond}
+					return &session.LimitError{
+						Name: "max_touches_per_second", Limit: "1 per second", RetryAfter: 500 * time.Millisecond,
+					}
 				}
 				return nil
 			}

@@ -23,21 +23,23 @@ func (s *seen) note(index uint64) {
 // demand returns what a read that is sent now may not be older than.
 func (s *seen) demand() uint64 { return s.index.Load() }
 
-// SeenIndex returns the highest index of the cluster's log that any node has told this client, 0 for none. It goes along with
-// each resume and each read, and no node serves either from an older state (N4): one that is behind waits a little, and is
-// passed over then. The connections of a [Pool] have it in common. Safe for concurrent use.
+// SeenIndex returns the highest index of the cluster's log that any node has told this client, 0 for none. It goes
+// along with each resume and each read, and no node serves either from an older state (N4): one that is behind waits a
+// little, and is passed over then. The connections of a [Pool] have it in common. Safe for concurrent use.
 //
-// An index that the cluster has never come to, told by a node of another cluster or before the cluster was restored from an older
-// backup, has every read refused with [session.ErrLagging] from then on: only a new client forgets it. Sessions do not end by it:
-// when every node that answered has been LAGGING for two rounds, a warning is logged, and they are resumed without the index,
-// which shows nothing older (M3).
+// An index that the cluster has never come to, told by a node of another cluster or before the cluster was restored
+// from an older backup, has every read refused with [session.ErrLagging] from then on: only a new client forgets it.
+// Sessions do not end by it: when every node that answered has been LAGGING for two rounds, a warning is logged, and
+// they are resumed without the index, which shows nothing older (M3).
 func (c *Client) SeenIndex() uint64 { return c.seen.demand() }
 
-// notOlder refuses the answer to a read that shows an older state than the client had seen when it asked, whatever the node
-// should have done (N4). Answers that tell no state are of nodes that know nothing of N4, and whose reads are all linearizable.
+// notOlder refuses the answer to a read that shows an older state than the client had seen when it asked, whatever the
+// node should have done (N4). Answers that tell no state are of nodes that know nothing of N4, and whose reads are all
+// linearizable.
 func notOlder(state session.NodeState, demanded uint64) error {
 	if state.Node == 0 || state.Index >= demanded {
 		return nil
 	}
-	return fmt.Errorf("node %d shows index %d, and %d was seen before: %w", state.Node, state.Index, demanded, session.ErrLagging)
+	return fmt.Errorf("node %d shows index %d, and %d was seen before: %w", state.Node, state.Index, demanded,
+		session.ErrLagging)
 }

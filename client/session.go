@@ -41,7 +41,8 @@ func (s *Session) ID() session.ID { return s.id }
 // Timeout returns the negotiated timeout. It never changes.
 func (s *Session) Timeout() time.Duration { return s.timeout }
 
-// Token returns the newest token, with which another client could take the session over. It is a secret; [session.Token.Secret] is its text.
+// Token returns the newest token, with which another client could take the session over. It is a secret;
+// [session.Token.Secret] is its text.
 func (s *Session) Token() session.Token {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +80,8 @@ func (s *Session) SafeUntil() time.Time {
 // Context returns a context that lives as long as a promise does. It ends at [Session.SafeUntil] when no later promise
 // has arrived by then, with the cause [ErrLapsed]; and at the end of the session, with the cause that [Session.Err]
 // returns; see context.Cause. So it ends before the cluster can expire the session, unless the machine was suspended:
-// then it ends when that is noticed, within a second of running. A timer of the session's own ends it: neither a Logger nor
-// an OnNode that blocks the client can make a context outlive its promise.
+// then it ends when that is noticed, within a second of running. A timer of the session's own ends it: neither a Logger
+// nor an OnNode that blocks the client can make a context outlive its promise.
 //
 // A context that has ended stays ended. When the session gets a promise after a lapse, Context returns a new one from
 // then on, and [Regained] tells so: the session never expired meanwhile. While nothing is promised, Context returns one
@@ -95,8 +96,8 @@ func (s *Session) Context() context.Context {
 	return s.promised.current
 }
 
-// Done is closed when the session has ended for this client: closed, expired, moved to another client, or the client was
-// closed.
+// Done is closed when the session has ended for this client: closed, expired, moved to another client, or the client
+// was closed.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Err returns nil while the session is held, then why it ended: [session.ErrClosed] after [Session.Close] and
@@ -115,16 +116,18 @@ func (s *Session) State() State {
 	return s.state
 }
 
-// Events returns what happens to the session, from its beginning. It is one channel, for one reader, and holds 64 unread
-// events: when it is full the oldest is dropped and counted by the next one that is read (see [Event].Dropped), so a slow
-// reader misses what is over and never what is newest. It is closed after the session's end, whose event is the last.
+// Events returns what happens to the session, from its beginning. It is one channel, for one reader, and holds 64
+// unread events: when it is full the oldest is dropped and counted by the next one that is read (see [Event].Dropped),
+// so a slow reader misses what is over and never what is newest. It is closed after the session's end, whose event is
+// the last.
 func (s *Session) Events() <-chan Event { return s.events.channel() }
 
-// Close ends the session in the cluster. From the call on its Context has ended, and nothing is sent to keep it alive; a
-// touch of all sessions of the connection may still do so until the cluster has heard of the close. The close is repeated
-// through lost connections until ctx ends; then the error wraps the cause of that, and the session expires by itself if
-// the cluster never heard of the close. A session that another client resumed is left alone: [session.ErrMoved]. One that
-// has expired meanwhile is a [session.ExpiredError]. Later calls return what the end was: nil after a close.
+// Close ends the session in the cluster. From the call on its Context has ended, and nothing is sent to keep it alive;
+// a touch of all sessions of the connection may still do so until the cluster has heard of the close. The close is
+// repeated through lost connections until ctx ends; then the error wraps the cause of that, and the session expires by
+// itself if the cluster never heard of the close. A session that another client resumed is left alone:
+// [session.ErrMoved]. One that has expired meanwhile is a [session.ExpiredError]. Later calls return what the end was:
+// nil after a close.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
@@ -140,7 +143,8 @@ func (s *Session) grant(granted session.Session, t session.Token) {
 	s.granted, s.token = granted, t
 }
 
-// promise takes the latest moment promised, noted under a count of suspensions. It reports whether the context had ended before.
+// promise takes the latest moment promised, noted under a count of suspensions. It reports whether the context had
+// ended before.
 func (s *Session) promise(until time.Time, suspensions uint64) (ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,7 +58,8 @@ func TestTouchesEveryQuarterOfTheTimeout(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		synctest.Wait()
 		quarter := 11 * time.Second / 4
-		wantStrings(t, c.node(1).record(), "0s open", "0s open", quarter.String()+" touch", (2*quarter).String()+" touch")
+		wantStrings(t, c.node(1).record(), "0s open", "0s open", quarter.String()+" touch",
+			(2*quarter).String()+" touch")
 		wantSafe(t, c, s, 2*quarter+promised(11*time.Second))
 	})
 }
@@ -145,7 +146,8 @@ func TestContextCarriesValuesButNotTheEndOfTheCall(t *testing.T) {
 		if got := s.Context(); got.Value(key{}) != "value" || got.Err() != nil {
 			t.Errorf("value %v, err %v", got.Value(key{}), got.Err())
 		}
-		if v, _ := s.Labels().Value("a"); v != "b" || s.Owner() != 1 || s.Timeout() != 10*time.Second || s.Token().ID != s.ID() {
+		if v, _ := s.Labels().Value("a"); v != "b" || s.Owner() != 1 || s.Timeout() != 10*time.Second ||
+			s.Token().ID != s.ID() {
 			t.Errorf("session: %v %v %v %v", s.Labels(), s.Owner(), s.Timeout(), s.Token())
 		}
 	})
@@ -286,7 +288,8 @@ func TestGoneEndsTheSessionWithItsCertificate(t *testing.T) {
 		c.expire(s.ID())
 		<-s.Done()
 		e, ok := errors.AsType[*session.ExpiredError](s.Err())
-		if !ok || e.ID != s.ID() || e.Certificate == nil || e.Certificate.Cause != session.CauseExpired || e.Certificate.Index != 99 {
+		if !ok || e.ID != s.ID() || e.Certificate == nil || e.Certificate.Cause != session.CauseExpired ||
+			e.Certificate.Index != 99 {
 			t.Fatalf("Err: got %v", s.Err())
 		}
 		if got := context.Cause(ctx); !errors.Is(got, session.ErrExpired) {

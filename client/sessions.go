@@ -72,8 +72,8 @@ func (l *loop) beginClose(c *call, s *Session) {
 	}
 }
 
-// queueOpen sends an open on the connection there is, or has one made. While that is to a read-only node, an open waits for
-// a better one, which it may be the one to find: see probe.
+// queueOpen sends an open on the connection there is, or has one made. While that is to a read-only node, an open waits
+// for a better one, which it may be the one to find: see probe.
 func (l *loop) queueOpen(call *call) {
 	switch c := l.cur; {
 	case c == nil:
@@ -120,7 +120,8 @@ func (l *loop) join(c *call, t session.Token) {
 	l.rejoin()
 }
 
-// rejoin queues a resume for every session that no connection serves and none is under way for; at a read-only node for local ones.
+// rejoin queues a resume for every session that no connection serves and none is under way for; at a read-only node for
+// local ones.
 func (l *loop) rejoin() {
 	c := l.cur
 	tried := l.next != nil && !l.next.probing
@@ -180,8 +181,9 @@ func (l *loop) attach(h *held, c *conn, r *request, g session.Grant) {
 	}
 }
 
-// abandon lets go of a session that nobody waits for any more. If a node serves it, or will, touches must leave it out. One that an
-// open brought is closed, unless another process has resumed it since: its token names that one's attachment then (see takeOver).
+// abandon lets go of a session that nobody waits for any more. If a node serves it, or will, touches must leave it out.
+// One that an open brought is closed, unless another process has resumed it since: its token names that one's
+// attachment then (see takeOver).
 func (l *loop) abandon(h *held, err error) {
 	for _, c := range []*conn{l.cur, l.next} {
 		if c != nil {
@@ -198,7 +200,8 @@ func (l *loop) abandon(h *held, err error) {
 	l.end(h, err)
 }
 
-// closed ends a session as its client wished. Whoever waits for that finds it ended: its last event is there, and Err says why.
+// closed ends a session as its client wished. Whoever waits for that finds it ended: its last event is there, and Err
+// says why.
 func (l *loop) closed(h *held) {
 	closing := h.closing
 	h.closing = nil
@@ -208,7 +211,8 @@ func (l *loop) closed(h *held) {
 	}
 }
 
-// expired ends a session as the cluster says. A close that took effect, and whose answer was lost, is one that was wished.
+// expired ends a session as the cluster says. A close that took effect, and whose answer was lost, is one that was
+// wished.
 func (l *loop) expired(h *held, err error) {
 	e := &session.ExpiredError{ID: h.s.id}
 	if known, ok := errors.AsType[*session.ExpiredError](err); ok {

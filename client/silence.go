@@ -6,11 +6,11 @@ import (
 	"holdfast/client/internal/route"
 )
 
-// How silence is noticed. A touch sent at k was answered, and promised safety for p from k: at most T - T/100, and
-// T/6 to T/4 less than that while a node confirms touches one touch behind (S3). Two other nodes are to be given T/4 each
-// (tryPart) before k + p, so the node is left by k + p - T/2. It is left because a touch that was due has not been answered
-// for T/12. So that touch is due at p - T/2 - T/12 after k; no later than T/4, which with the T/12 makes T/3; and no sooner than
-// T/6, lest sessions with little promised are touched without end:
+// How silence is noticed. A touch sent at k was answered, and promised safety for p from k: at most T - T/100, and T/6
+// to T/4 less than that while a node confirms touches one touch behind (S3). Two other nodes are to be given T/4 each
+// (tryPart) before k + p, so the node is left by k + p - T/2. It is left because a touch that was due has not been
+// answered for T/12. So that touch is due at p - T/2 - T/12 after k; no later than T/4, which with the T/12 makes T/3;
+// and no sooner than T/6, lest sessions with little promised are touched without end:
 //
 //	p              next touch    node is left    until the promise ends
 //	0.99 T         T/4           T/3             0.65 T: two nodes and more
@@ -18,8 +18,9 @@ import (
 //	3/4 T          T/6           T/4             T/2: two nodes
 //	1/2 T          T/6           T/4             T/4: one node
 //
-// Sessions with p below T/6 + T/12 are left T/12 before the end. Whatever was promised, the session does not expire before k + T,
-// which leaves room for two nodes after k + T/3 in any case: 1/3 + 2/4 = 5/6 (C-07 and K-20 leave ZooKeeper's clients one third).
+// Sessions with p below T/6 + T/12 are left T/12 before the end. Whatever was promised, the session does not expire
+// before k + T, which leaves room for two nodes after k + T/3 in any case: 1/3 + 2/4 = 5/6 (C-07 and K-20 leave
+// ZooKeeper's clients one third).
 const (
 	touchPart    = 4  // of T: the longest wait for the next touch
 	minTouchPart = 6  // of T: the shortest
@@ -33,8 +34,8 @@ func touchIn(safeFor, timeout time.Duration) time.Duration {
 	return min(max(wait, timeout/minTouchPart), timeout/touchPart)
 }
 
-// renewBy returns when a promise that was not renewed means that the node is to be left: when the touch that would renew it
-// has had its time to be answered, and some time before the end in any case.
+// renewBy returns when a promise that was not renewed means that the node is to be left: when the touch that would
+// renew it has had its time to be answered, and some time before the end in any case.
 func renewBy(sent time.Time, safeFor, timeout time.Duration, until time.Time) time.Time {
 	by := sent.Add(touchIn(safeFor, timeout) + timeout/answerPart)
 	return route.Earliest(by, until.Add(-timeout/answerPart))

@@ -12,8 +12,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A node that falls silent right after an answer is left a third of the timeout after the sending of what it answered, to the
-// nanosecond; and then two others that do not answer either can be tried before the session can expire.
+// A node that falls silent right after an answer is left a third of the timeout after the sending of what it answered,
+// to the nanosecond; and then two others that do not answer either can be tried before the session can expire.
 func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const timeout = 12 * time.Second
@@ -151,8 +151,9 @@ func TestRaceIsWonByTheFirstThatConnects(t *testing.T) {
 	})
 }
 
-// The arithmetic of silence.go: the touch that renews a promise has its time to be answered, the node is left before the end,
-// a third of the timeout after the former touch at the latest, and early enough for two others if 3/4 of it are promised.
+// The arithmetic of silence.go: the touch that renews a promise has its time to be answered, the node is left before
+// the end, a third of the timeout after the former touch at the latest, and early enough for two others if 3/4 of it
+// are promised.
 func TestSilenceArithmetic(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		timeout := time.Duration(rapid.IntRange(100, 60_000).Draw(rt, "timeout")) * time.Millisecond

@@ -17,7 +17,10 @@ func staged(t *testing.T) (*loop, *conn, *held) {
 		t.Fatal(err)
 	}
 	l := newLoop(cl.cfg, cl.clock, cl.jitter)
-	c := &conn{Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {}, inflight: make(map[uint64]*request)}
+	c := &conn{
+		Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {},
+		inflight: make(map[uint64]*request),
+	}
 	token := session.Token{ID: 1, Attachment: 9}
 	h := &held{s: newSession(t.Context(), l, token), token: token, on: c, since: 5}
 	h.closing = []*call{newCall(t.Context())}
@@ -31,9 +34,11 @@ func TestRefusedCloseOfAFormerAttachmentIsIgnored(t *testing.T) {
 	l, c, h := staged(t)
 	l.closeRefused(c, &request{seq: 5, body: &closeBody{h}}, h, session.ErrMoved)
 	if !l.holds(h) || h.on != c || h.resuming != nil {
-		t.Errorf("held %v, served %v, resuming %v; want held and served as before", l.holds(h), h.on == c, h.resuming != nil)
+		t.Errorf("held %v, served %v, resuming %v; want held and served as before", l.holds(h), h.on == c,
+			h.resuming != nil)
 	}
-	l.closeRefused(c, &request{seq: 6, body: &closeBody{h}}, h, session.MovedTo(session.Session{Attachment: 10, Instance: l.cfg.Instance + 1}))
+	l.closeRefused(c, &request{seq: 6, body: &closeBody{h}}, h,
+		session.MovedTo(session.Session{Attachment: 10, Instance: l.cfg.Instance + 1}))
 	if !errors.Is(h.s.Err(), session.ErrMoved) {
 		t.Errorf("after the refusal of the present attachment's close: %v, want that the session has moved", h.s.Err())
 	}
@@ -60,7 +65,8 @@ func TestM1OwnResumeThatTookEffectLate(t *testing.T) {
 			l.resumeRefused(l.next, h.resuming, b, session.ErrLagging)
 			l.movedAll(c, movedMessage(h.s.id, tt.by(l.cfg.Instance)).GetMoved())
 			if holds := l.holds(h) && h.s.Err() == nil; holds != tt.holds || (h.resuming != nil) != tt.holds {
-				t.Errorf("held %v, resumed again %v, ended with %v; want %v", holds, h.resuming != nil, h.s.Err(), tt.holds)
+				t.Errorf("held %v, resumed again %v, ended with %v; want %v", holds, h.resuming != nil, h.s.Err(),
+					tt.holds)
 			}
 		})
 	}
@@ -72,12 +78,16 @@ func TestNodeInJeopardyIsGivenAMoment(t *testing.T) {
 	l, former, h := staged(t)
 	h.timeout, h.closing = 12*time.Second, nil
 	l.now = time.Now()
-	l.next = &conn{Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true, deadline: l.now.Add(4 * time.Second)}
+	l.next = &conn{
+		Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true,
+		deadline: l.now.Add(4 * time.Second),
+	}
 	next := l.next
 	l.router.Moving = true
 	l.inJeopardy(next, nil)
 	if l.next != next || !next.deadline.Equal(l.now.Add(time.Second)) {
-		t.Fatalf("tried %v, until %v; want that the node is tried for a second more", l.next == next, next.deadline.Sub(l.now))
+		t.Fatalf("tried %v, until %v; want that the node is tried for a second more", l.next == next,
+			next.deadline.Sub(l.now))
 	}
 	l.served(next)
 	if l.cur != next || l.cur == former {

@@ -6,8 +6,8 @@ import (
 	"holdfast/session"
 )
 
-// State is what a session is to its application. The states of a session and what leads from one to another are drawn in
-// the package's documentation.
+// State is what a session is to its application. The states of a session and what leads from one to another are drawn
+// in the package's documentation.
 type State uint8
 
 // States of a session. The last three are final.
@@ -20,9 +20,10 @@ const (
 	// StateJeopardy: a node serves the session, but touches may not count: the node hears of no leader with a quorum
 	// (S4), or what was promised has run out. The client looks for another node.
 	StateJeopardy
-	// StateConnectedReadOnly: the client allows read-only nodes, and the node that has its connection is one: it hears of no
-	// leader, and serves reads only. Nothing can be written; touches count once there is a leader if the node is the session's
-	// owner, and are not sent otherwise. The client looks for a read-write node, and moves there with its session.
+	// StateConnectedReadOnly: the client allows read-only nodes, and the node that has its connection is one: it hears
+	// of no leader, and serves reads only. Nothing can be written; touches count once there is a leader if the node is
+	// the session's owner, and are not sent otherwise. The client looks for a read-write node, and moves there with its
+	// session.
 	StateConnectedReadOnly
 	// StateExpired: the cluster has ended the session; a [session.ExpiredError] says what is known of that.
 	StateExpired
@@ -107,15 +108,27 @@ func ending(err error) trigger {
 // transitions is the state machine of a session: the state that follows each state at each trigger.
 type transitions [StateAuthFailed + 1][triggers]State
 
-// sessionStates returns the transitions. A new state is a new row, and what leads to it a new trigger: the rows of final
-// states, and the columns of ends, fill themselves.
+// sessionStates returns the transitions. A new state is a new row, and what leads to it a new trigger: the rows of
+// final states, and the columns of ends, fill themselves.
 func sessionStates() transitions {
 	const c, ok, j, ro = StateConnecting, StateConnected, StateJeopardy, StateConnectedReadOnly
 	t := transitions{
-		c:  {served: ok, servedUnpromised: j, disconnected: c, endangered: c, onlyReads: ro, counted: c, countedUnpromised: c, lapsed: c, regained: c},
-		ok: {served: ok, servedUnpromised: j, disconnected: c, endangered: j, onlyReads: ro, counted: ok, countedUnpromised: j, lapsed: j, regained: ok},
-		j:  {served: ok, servedUnpromised: j, disconnected: c, endangered: j, onlyReads: ro, counted: ok, countedUnpromised: j, lapsed: j, regained: ok},
-		ro: {served: ok, servedUnpromised: j, disconnected: c, endangered: j, onlyReads: ro, counted: ok, countedUnpromised: j, lapsed: ro, regained: ro},
+		c: {
+			served: ok, servedUnpromised: j, disconnected: c, endangered: c, onlyReads: ro, counted: c,
+			countedUnpromised: c, lapsed: c, regained: c,
+		},
+		ok: {
+			served: ok, servedUnpromised: j, disconnected: c, endangered: j, onlyReads: ro, counted: ok,
+			countedUnpromised: j, lapsed: j, regained: ok,
+		},
+		j: {
+			served: ok, servedUnpromised: j, disconnected: c, endangered: j, onlyReads: ro, counted: ok,
+			countedUnpromised: j, lapsed: j, regained: ok,
+		},
+		ro: {
+			served: ok, servedUnpromised: j, disconnected: c, endangered: j, onlyReads: ro, counted: ok,
+			countedUnpromised: j, lapsed: ro, regained: ro,
+		},
 	}
 	for from := StateConnecting; from <= StateAuthFailed; from++ {
 		if from.Final() {

@@ -33,7 +33,8 @@ expired              expired             expired             expired            
 refused              auth failed         auth failed         auth failed         auth failed         expired             closed              auth failed
 given up             closed              closed              closed              closed              expired             closed              auth failed`
 	names := []string{
-		"served", "served unpromised", "disconnected", "endangered", "only reads", "counted", "counted unpromised", "lapsed", "regained",
+		"served", "served unpromised", "disconnected", "endangered", "only reads", "counted", "counted unpromised",
+		"lapsed", "regained",
 		"taken over", "closed", "expired", "refused", "given up",
 	}
 	if len(names) != triggers {
@@ -116,7 +117,10 @@ func TestStatesOfASession(t *testing.T) {
 }
 
 func TestStatesAtTheEnd(t *testing.T) {
-	for want, refusal := range map[State]error{StateAuthFailed: session.ErrBadCredential, StateClosed: session.ErrMoved, StateExpired: session.ErrExpired} {
+	for want, refusal := range map[State]error{
+		StateAuthFailed: session.ErrBadCredential, StateClosed: session.ErrMoved,
+		StateExpired: session.ErrExpired,
+	} {
 		t.Run(want.String(), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
@@ -124,7 +128,8 @@ func TestStatesAtTheEnd(t *testing.T) {
 				c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): refusal} })
 				<-s.Done()
 				got := passages(s)
-				if s.State() != want || !strings.HasSuffix(got[len(got)-1], "connected -> "+want.String()) || !errors.Is(s.Err(), refusal) {
+				if s.State() != want || !strings.HasSuffix(got[len(got)-1], "connected -> "+want.String()) ||
+					!errors.Is(s.Err(), refusal) {
 					t.Errorf("state %v, events %q, error %v", s.State(), got, s.Err())
 				}
 			})
@@ -156,7 +161,8 @@ func TestSessionsOfAnUnfinishedMoveAreDisconnected(t *testing.T) {
 			t.Errorf("states %v and %v without a connection", first.State(), second.State())
 		}
 		for _, s := range []*Session{first, second} {
-			if got := passages(s); !slices.Contains(got[2:], "disconnected: jeopardy -> connecting") && !slices.Contains(got[2:], "disconnected: connected -> connecting") {
+			if got := passages(s); !slices.Contains(got[2:], "disconnected: jeopardy -> connecting") &&
+				!slices.Contains(got[2:], "disconnected: connected -> connecting") {
 				t.Errorf("events %q", got)
 			}
 		}

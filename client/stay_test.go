@@ -12,12 +12,13 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A session that a client takes hold of during a move, and that the node that is tried puts off, is asked for at the former node when that
-// recovers and the move ends there.
+// A session that a client takes hold of during a move, and that the node that is tried puts off, is asked for at the
+// former node when that recovers and the move ends there.
 func TestWhatIsJoinedDuringAMoveIsJoinedWhereItEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
-		s, token := mustOpen(t, cl, time.Minute), mustOpen(t, newTestClient(t, c, c.endpoints(1, 2)), time.Minute).Token()
+		s, token := mustOpen(t, cl, time.Minute),
+			mustOpen(t, newTestClient(t, c, c.endpoints(1, 2)), time.Minute).Token()
 		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
 		other.refuses(100, func(int) error { return full(time.Second) })
 		former.jeopardy()
@@ -47,7 +48,8 @@ func TestWhatIsJoinedDuringAMoveIsJoinedWhereItEnds(t *testing.T) {
 	})
 }
 
-// A node that recovers while another one is tried is not left because that one serves nobody: its local sessions would end for nothing.
+// A node that recovers while another one is tried is not left because that one serves nobody: its local sessions would
+// end for nothing.
 func TestANodeThatHasRecoveredIsNotLeftWhenTheOneTriedFails(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -73,14 +75,18 @@ func TestANodeThatHasRecoveredIsNotLeftWhenTheOneTriedFails(t *testing.T) {
 	})
 }
 
-// A session that is joined while the client tries to go where it belongs better is asked for where it stays, when nothing comes of that.
+// A session that is joined while the client tries to go where it belongs better is asked for where it stays, when
+// nothing comes of that.
 func TestWhatIsJoinedDuringARebalancingThatFailsIsAskedFor(t *testing.T) {
 	l, c, h := staged(t)
 	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
 	c.failing, c.up, c.out = errRebalanced, true, make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow)
 	m := &l.router
 	m.Moving, m.Begun, m.Round, m.Asked = true, true, 1, 1
-	l.next = &conn{Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
+	l.next = &conn{
+		Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true,
+		inflight: make(map[uint64]*request),
+	}
 	l.join(newCall(t.Context()), session.Token{ID: 2})
 	l.resolved(1, "n3:7400", "7400", nil, errors.New("no such host"))
 	for range 3 {

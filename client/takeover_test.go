@@ -40,7 +40,8 @@ func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				if !errors.Is(s.Err(), session.ErrMoved) || taken.Err() != nil || taken.State() != StateConnected {
-					t.Errorf("the one that gave it away: %v; the one that has it: %v, %v", s.Err(), taken.State(), taken.Err())
+					t.Errorf("the one that gave it away: %v; the one that has it: %v, %v", s.Err(), taken.State(),
+						taken.Err())
 				}
 				if again := c.node(1).count("resume"); again != 0 {
 					t.Errorf("the one that gave it away has resumed it %d times", again)
@@ -169,8 +170,8 @@ func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
 	})
 }
 
-// A node that says that a session has moved, and that nobody has resumed it, is asked for it once: the log knows. One that
-// goes on saying so is believed.
+// A node that says that a session has moved, and that nobody has resumed it, is asked for it once: the log knows. One
+// that goes on saying so is believed.
 func TestM1MovedToNobody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -212,8 +213,8 @@ func TestM1MovedToNobodyAgain(t *testing.T) {
 	})
 }
 
-// A node of a former release does not say to whom a session has moved, and its log lets anybody take it. It is believed, unless a
-// resume of the client itself may have been it.
+// A node of a former release does not say to whom a session has moved, and its log lets anybody take it. It is
+// believed, unless a resume of the client itself may have been it.
 func TestM1MovedByANodeThatDoesNotTell(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -221,7 +222,10 @@ func TestM1MovedByANodeThatDoesNotTell(t *testing.T) {
 		unheard bool
 		resumes int
 	}{
-		{"nothing asked for", false, false, 0}, {"a resume heard", true, false, 1}, {"a resume unheard", false, true, 1},
+		{"nothing asked for", false, false, 0}, {"a resume heard", true, false, 1}, {
+			"a resume unheard", false, true,
+			1,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -237,7 +241,8 @@ func TestM1MovedByANodeThatDoesNotTell(t *testing.T) {
 				c.node(1).broadcast(movedMessage(s.ID(), 0))
 				time.Sleep(time.Minute)
 				if n, lives := c.node(1).count("resume"), s.Err() == nil; n != tt.resumes || lives != tt.unheard {
-					t.Errorf("%d resumes, then %v, want %d\n%s", n, s.Err(), tt.resumes, strings.Join(c.node(1).record(), "\n"))
+					t.Errorf("%d resumes, then %v, want %d\n%s", n, s.Err(), tt.resumes,
+						strings.Join(c.node(1).record(), "\n"))
 				}
 			})
 		})

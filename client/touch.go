@@ -14,10 +14,10 @@ import (
 	"holdfast/transport/wire"
 )
 
-// touch keeps the sessions of c alive when it is time: after a quarter of the smallest timeout, or sooner when little is
-// promised, see touchIn. One message without ids touches them all. Its answer promises the least of what any of
-// them could be promised (S3), so sessions whose timeouts differ by a factor of two and more are touched apart, by id; and so
-// are local sessions, for which a node without a leader can promise what it cannot for the others (L4).
+// touch keeps the sessions of c alive when it is time: after a quarter of the smallest timeout, or sooner when little
+// is promised, see touchIn. One message without ids touches them all. Its answer promises the least of what any of them
+// could be promised (S3), so sessions whose timeouts differ by a factor of two and more are touched apart, by id; and
+// so are local sessions, for which a node without a leader can promise what it cannot for the others (L4).
 func (l *loop) touch(c *conn) {
 	if !c.up || c.touchAt.IsZero() || l.now.Before(c.touchAt) {
 		return
@@ -127,9 +127,9 @@ func (l *loop) touchSoon(c *conn) {
 	c.touchAt = route.Earliest(c.touchAt, route.Latest(l.now, c.touched.Add(c.smallest/answerPart)))
 }
 
-// touchPutOff has c touched again when the node that refused to hear of it says, or soon when it does not say; in any case when it would be
-// touched anyhow: sessions that came meanwhile may have shorter timeouts. A promise that is not renewed meanwhile has the client look for
-// another node, as with any silence.
+// touchPutOff has c touched again when the node that refused to hear of it says, or soon when it does not say; in any
+// case when it would be touched anyhow: sessions that came meanwhile may have shorter timeouts. A promise that is not
+// renewed meanwhile has the client look for another node, as with any silence.
 func (l *loop) touchPutOff(c *conn, err error) {
 	if route.Hint(err) > 0 {
 		c.touchAt = route.Earliest(c.touchAt, l.now.Add(l.jitter.Wait(1, err)))

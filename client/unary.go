@@ -26,39 +26,42 @@ type Found struct {
 	Certificate *session.Certificate
 	// Remaining is the time until expiry if the session stays silent; negative when unknown, as to a read-only node.
 	Remaining time.Duration
-	// State is that of the node that answered, zero when it told none. All that the answer shows was so at State.Index; from
-	// a node that is [session.ModeReadOnly] it may be long ago.
+	// State is that of the node that answered, zero when it told none. All that the answer shows was so at State.Index;
+	// from a node that is [session.ModeReadOnly] it may be long ago.
 	State session.NodeState
 }
 
-// local reports whether it is about a local session, of which its node alone decides: what that shows is not old, whatever it has applied (N4).
+// local reports whether it is about a local session, of which its node alone decides: what that shows is not old,
+// whatever it has applied (N4).
 func (f Found) local() bool {
 	return f.Session.Local || f.Certificate != nil && f.Certificate.Index == 0
 }
 
-// Get shows a session or the certificate of its end. The read is linearizable, unless [Config].ReadOnly allows another, and
-// never shows an older state than this client has seen, see [Client.SeenIndex]. A local session is known to its node alone: when
-// the node that answers says that the id is another's, the others are asked too, each once. [session.ErrExpired] when neither is
-// known; with [session.ErrReadOnly] when it is a read-only node that knows neither: the session may have been opened since. While
-// its node is silent, or refuses, the answer is undecided: an error that is not [session.ErrExpired] but [ErrUnreachable], or
-// wraps the refusal, and says nothing of whether the session lives.
+// Get shows a session or the certificate of its end. The read is linearizable, unless [Config].ReadOnly allows another,
+// and never shows an older state than this client has seen, see [Client.SeenIndex]. A local session is known to its
+// node alone: when the node that answers says that the id is another's, the others are asked too, each once.
+// [session.ErrExpired] when neither is known; with [session.ErrReadOnly] when it is a read-only node that knows
+// neither: the session may have been opened since. While its node is silent, or refuses, the answer is undecided: an
+// error that is not [session.ErrExpired] but [ErrUnreachable], or wraps the refusal, and says nothing of whether the
+// session lives.
 func (c *Client) Get(ctx context.Context, id session.ID) (Found, error) {
-	f, state, err := read(ctx, c, func(ctx context.Context, cc *grpc.ClientConn, o session.ReadOptions) (Found, *holdfastv1.NodeState, error) {
-		answer, err := holdfastv1.NewSessionServiceClient(cc).GetSession(ctx, &holdfastv1.GetSessionRequest{
-			SessionId: uint64(id), AllowReadOnly: o.AllowReadOnly, SeenIndex: o.Seen,
+	f, state, err := read(ctx, c,
+		func(ctx context.Context, cc *grpc.ClientConn, o session.ReadOptions) (Found, *holdfastv1.NodeState, error) {
+			answer, err := holdfastv1.NewSessionServiceClient(cc).GetSession(ctx, &holdfastv1.GetSessionRequest{
+				SessionId: uint64(id), AllowReadOnly: o.AllowReadOnly, SeenIndex: o.Seen,
+			})
+			if err != nil {
+				return Found{}, nil, err
+			}
+			found := Found{Remaining: wire.PromiseFrom(answer.GetRemaining())}
+			if p := answer.GetCertificate(); p != nil {
+				cert, certErr := wire.CertificateFrom(p)
+				found.Certificate = &cert
+				return found, answer.GetState(), certErr
+			}
+			found.Session, err = wire.SessionFrom(answer.GetSession())
+			return found, answer.GetState(), err
 		})
-		if err != nil {
-			return Found{}, nil, err
-		}
-		found := Found{Remaining: wire.PromiseFrom(answer.GetRemaining())}
-		if p := answer.GetCertificate(); p != nil {
-			cert, certErr := wire.CertificateFrom(p)
-			found.Certificate = &cert
-			return found, answer.GetState(), certErr
-		}
-		found.Session, err = wire.SessionFrom(answer.GetSession())
-		return found, answer.GetState(), err
-	})
 	if err != nil {
 		return Found{}, fmt.Errorf("show session %s: %w", id, err)
 	}
@@ -94,31 +97,38 @@ type Page struct {
 	State session.NodeState
 }
 
-// List returns one page of sessions. Each page is a read of its own, as [Client.Get] is one. A read-only node does not know
-// what remains: filters by that are refused there, with a [session.FieldError].
+// List returns one page of sessions. Each page is a read of its own, as [Client.Get] is one. A read-only node does not
+// know what remains: filters by that are refused there, with a [session.FieldError].
 func (c *Client) List(ctx context.Context, o ListOptions) (Page, error) {
 	if o.PageSize < 0 || o.PageSize > session.MaxPage {
-		return Page{}, fmt.Errorf("list sessions: %w", &session.FieldError{Field: "page_size", Limit: fmt.Sprintf("0 to %d", session.MaxPage)})
+		return Page{}, fmt.Errorf("list sessions: %w",
+			&session.FieldError{Field: "page_size", Limit: fmt.Sprintf("0 to %d", session.MaxPage)})
 	}
 	if o.Scope > session.ScopeLocal {
 		return Page{}, fmt.Errorf("list sessions: %w", &session.FieldError{Field: "scope", Limit: "global, local or 0"})
 	}
-	page, state, err := read(ctx, c, func(ctx context.Context, cc *grpc.ClientConn, read session.ReadOptions) (Page, *holdfastv1.NodeState, error) {
-		answer, err := holdfastv1.NewSessionServiceClient(cc).ListSessions(ctx, &holdfastv1.ListSessionsRequest{
-			PageSize: uint32(o.PageSize), PageToken: o.PageToken, AllowReadOnly: read.AllowReadOnly, SeenIndex: read.Seen,
-			Filter: &holdfastv1.SessionFilter{
-				Owner: uint32(o.Owner), Labels: o.Labels, MinAge: bound(o.MinAge), MaxAge: bound(o.MaxAge),
-				MinRemaining: bound(o.MinRemaining), MaxRemaining: bound(o.MaxRemaining), Scope: scopeProto(o.Scope),
-			},
+	page, state, err := read(ctx, c,
+		func(ctx context.Context, cc *grpc.ClientConn, read session.ReadOptions) (Page, *holdfastv1.NodeState, error) {
+			answer, err := holdfastv1.NewSessionServiceClient(cc).ListSessions(ctx, &holdfastv1.ListSessionsRequest{
+				PageSize: uint32(o.PageSize), PageToken: o.PageToken, AllowReadOnly: read.AllowReadOnly,
+				SeenIndex: read.Seen,
+				Filter: &holdfastv1.SessionFilter{
+					Owner: uint32(o.Owner), Labels: o.Labels, MinAge: bound(o.MinAge), MaxAge: bound(o.MaxAge),
+					MinRemaining: bound(o.MinRemaining), MaxRemaining: bound(o.MaxRemaining),
+					Scope: scopeProto(o.Scope),
+				},
+			})
+			page := Page{
+				Sessions: make([]session.Listed, 0, len(answer.GetSessions())), Next: answer.GetNextPageToken(),
+			}
+			for _, p := range answer.GetSessions() {
+				s, convertErr := wire.SessionFrom(p.GetSession())
+				err = errors.Join(err, convertErr)
+				page.Sessions = append(page.Sessions,
+					session.Listed{Session: s, Remaining: wire.PromiseFrom(p.GetRemaining())})
+			}
+			return page, answer.GetState(), err
 		})
-		page := Page{Sessions: make([]session.Listed, 0, len(answer.GetSessions())), Next: answer.GetNextPageToken()}
-		for _, p := range answer.GetSessions() {
-			s, convertErr := wire.SessionFrom(p.GetSession())
-			err = errors.Join(err, convertErr)
-			page.Sessions = append(page.Sessions, session.Listed{Session: s, Remaining: wire.PromiseFrom(p.GetRemaining())})
-		}
-		return page, answer.GetState(), err
-	})
 	if err != nil {
 		return Page{}, fmt.Errorf("list sessions: %w", err)
 	}
@@ -144,23 +154,26 @@ func bound(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// CloseToken ends the session of t. [session.ErrMoved] when the session has been resumed since t was given; a close that
-// was repeated because its answer was lost succeeds. The node of a local session is looked for, as by [Client.UpgradeToken].
-// When ctx ends, the error wraps [session.ErrOutcomeUnknown] if a request was sent whose outcome is not known.
+// CloseToken ends the session of t. [session.ErrMoved] when the session has been resumed since t was given; a close
+// that was repeated because its answer was lost succeeds. The node of a local session is looked for, as by
+// [Client.UpgradeToken]. When ctx ends, the error wraps [session.ErrOutcomeUnknown] if a request was sent whose outcome
+// is not known.
 func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
 	tries := 0
 	var asked writeOutcome
 	err := c.about(ctx, t, func(ctx context.Context, cc *grpc.ClientConn) error {
 		tries++
 		var node peer.Peer
-		_, err := holdfastv1.NewSessionServiceClient(cc).CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: wire.TokenProto(t)}, grpc.Peer(&node))
+		_, err := holdfastv1.NewSessionServiceClient(cc).CloseSession(ctx,
+			&holdfastv1.CloseSessionRequest{Token: wire.TokenProto(t)}, grpc.Peer(&node))
 		asked.refused(&node, err)
 		if another(wire.Domain(err)) {
 			tries-- // it was not the session's node that was asked
 		}
 		return err
 	})
-	if expired, ok := errors.AsType[*session.ExpiredError](err); ok && tries > 1 && expired.Certificate != nil && expired.Certificate.Cause == session.CauseClosed {
+	if expired, ok := errors.AsType[*session.ExpiredError](err); ok && tries > 1 && expired.Certificate != nil &&
+		expired.Certificate.Cause == session.CauseClosed {
 		return nil
 	}
 	if err != nil {
@@ -188,9 +201,9 @@ type Status struct {
 	Warning string
 	// Mode is what the node can do for clients (N1); 0 when it does not say.
 	Mode session.Mode
-	// MaxSessions is how many Global sessions there may be, StateBytes what the replicated state takes of a node's memory
-	// as the cluster counts, and MaxStateBytes how much it may take; a bound of 0 is none, or one that the node does not
-	// tell.
+	// MaxSessions is how many Global sessions there may be, StateBytes what the replicated state takes of a node's
+	// memory as the cluster counts, and MaxStateBytes how much it may take; a bound of 0 is none, or one that the node
+	// does not tell.
 	MaxSessions, StateBytes, MaxStateBytes uint64
 	// StateDigest is hexadecimal; the same on every node at the same applied index.
 	StateDigest string
@@ -214,13 +227,16 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		c.seen.note(answer.GetAppliedIndex())
 	}
 	return Status{
-		Address: endpoint, Node: session.Node(answer.GetId()), ClusterID: answer.GetClusterId(), Role: role(answer.GetRole()),
+		Address: endpoint, Node: session.Node(answer.GetId()), ClusterID: answer.GetClusterId(),
+		Role: role(answer.GetRole()),
 		Term: answer.GetTerm(), Leader: session.Node(answer.GetLeader()), LeaderAddress: answer.GetLeaderAddress(),
 		CommitIndex: answer.GetCommitIndex(), AppliedIndex: answer.GetAppliedIndex(),
 		Global: answer.GetSessionsGlobal(), Local: answer.GetSessionsLocal(), Attached: answer.GetSessionsAttached(),
 		Ready: answer.GetReady(), NotReadyBecause: answer.GetNotReadyBecause(), Warning: answer.GetWarning(),
-		MaxSessions: answer.GetMaxSessions(), StateBytes: answer.GetStateBytes(), MaxStateBytes: answer.GetMaxStateBytes(),
-		Mode: wire.ModeFrom(answer.GetMode()), StateDigest: answer.GetStateDigest(), Version: answer.GetVersion(),
+		MaxSessions: answer.GetMaxSessions(), StateBytes: answer.GetStateBytes(),
+		MaxStateBytes: answer.GetMaxStateBytes(),
+		Mode:          wire.ModeFrom(answer.GetMode()), StateDigest: answer.GetStateDigest(),
+		Version: answer.GetVersion(),
 	}, nil
 }
 
@@ -282,12 +298,13 @@ type TouchResult struct {
 	Err error
 }
 
-// Touch touches sessions by token, at most [session.MaxTouchBatch], for tools that hold no connection; results are in the
-// order of the tokens. Only its owner touches a session, so every endpoint is asked in turn, and the other members after
-// them, about those that are not touched yet.
+// Touch touches sessions by token, at most [session.MaxTouchBatch], for tools that hold no connection; results are in
+// the order of the tokens. Only its owner touches a session, so every endpoint is asked in turn, and the other members
+// after them, about those that are not touched yet.
 func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResult, error) {
 	if len(tokens) == 0 || len(tokens) > session.MaxTouchBatch {
-		return nil, fmt.Errorf("touch sessions: %w", &session.FieldError{Field: "tokens", Limit: fmt.Sprintf("1 to %d", session.MaxTouchBatch)})
+		return nil, fmt.Errorf("touch sessions: %w",
+			&session.FieldError{Field: "tokens", Limit: fmt.Sprintf("1 to %d", session.MaxTouchBatch)})
 	}
 	t := &toucher{clock: c.clock, tokens: tokens, results: make([]TouchResult, len(tokens))}
 	for i := range tokens {

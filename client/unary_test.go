@@ -28,7 +28,9 @@ func (n *fakeNode) scripted(kind string) error {
 	return wire.Status(script(kind))
 }
 
-func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
+func (n *fakeNode) GetSession(_ context.Context,
+	m *holdfastv1.GetSessionRequest,
+) (*holdfastv1.GetSessionResponse, error) {
 	if err := n.scripted("get"); err != nil {
 		return nil, err
 	}
@@ -42,13 +44,15 @@ func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest
 		return nil, wire.Status(&session.ExpiredError{ID: id, LocalTo: s.Owner})
 	} else if s != nil {
 		return &holdfastv1.GetSessionResponse{
-			Result: &holdfastv1.GetSessionResponse_Session{Session: wire.SessionProto(s.Session)}, Remaining: wire.PromiseProto(time.Second),
-			State: n.stateProto(),
+			Result:    &holdfastv1.GetSessionResponse_Session{Session: wire.SessionProto(s.Session)},
+			Remaining: wire.PromiseProto(time.Second),
+			State:     n.stateProto(),
 		}, nil
 	}
 	if cert, ok := n.c.ended[id]; ok {
 		return &holdfastv1.GetSessionResponse{
-			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: wire.CertificateProto(cert)}, State: n.stateProto(),
+			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: wire.CertificateProto(cert)},
+			State:  n.stateProto(),
 		}, nil
 	}
 	return nil, n.refusal(&session.ExpiredError{ID: id})
@@ -65,7 +69,9 @@ func (n *fakeNode) refusal(err error) error {
 	return with.Err()
 }
 
-func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
+func (n *fakeNode) ListSessions(_ context.Context,
+	m *holdfastv1.ListSessionsRequest,
+) (*holdfastv1.ListSessionsResponse, error) {
 	if err := n.scripted("list " + m.GetPageToken()); err != nil {
 		return nil, err
 	}
@@ -76,14 +82,17 @@ func (n *fakeNode) ListSessions(_ context.Context, m *holdfastv1.ListSessionsReq
 	}
 	answer := &holdfastv1.ListSessionsResponse{NextPageToken: m.GetPageToken() + "+", State: n.stateProto()}
 	for _, s := range n.c.sessions {
-		if owner := m.GetFilter().GetOwner(); (owner == 0 || owner == uint32(s.Owner)) && (m.GetFilter().GetScope() != holdfastv1.Scope_SCOPE_LOCAL || s.Local) {
+		if owner := m.GetFilter().GetOwner(); (owner == 0 || owner == uint32(s.Owner)) &&
+			(m.GetFilter().GetScope() != holdfastv1.Scope_SCOPE_LOCAL || s.Local) {
 			answer.Sessions = append(answer.Sessions, &holdfastv1.ListedSession{Session: wire.SessionProto(s.Session)})
 		}
 	}
 	return answer, nil
 }
 
-func (n *fakeNode) CloseSession(_ context.Context, m *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
+func (n *fakeNode) CloseSession(_ context.Context,
+	m *holdfastv1.CloseSessionRequest,
+) (*holdfastv1.CloseSessionResponse, error) {
 	scripted := n.scripted("close")
 	if scripted != nil && !errors.Is(wire.Domain(scripted), session.ErrOutcomeUnknown) {
 		return nil, scripted
@@ -96,7 +105,9 @@ func (n *fakeNode) CloseSession(_ context.Context, m *holdfastv1.CloseSessionReq
 	return &holdfastv1.CloseSessionResponse{}, scripted
 }
 
-func (n *fakeNode) UpgradeSession(_ context.Context, m *holdfastv1.UpgradeSessionRequest) (*holdfastv1.UpgradeSessionResponse, error) {
+func (n *fakeNode) UpgradeSession(_ context.Context,
+	m *holdfastv1.UpgradeSessionRequest,
+) (*holdfastv1.UpgradeSessionResponse, error) {
 	if err := n.scripted("upgrade"); err != nil {
 		return nil, err
 	}
@@ -111,7 +122,9 @@ func (n *fakeNode) UpgradeSession(_ context.Context, m *holdfastv1.UpgradeSessio
 	}, nil
 }
 
-func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
+func (n *fakeNode) TouchSessions(_ context.Context,
+	m *holdfastv1.TouchSessionsRequest,
+) (*holdfastv1.TouchSessionsResponse, error) {
 	if err := n.scripted("touch"); err != nil {
 		return nil, err
 	}
@@ -132,16 +145,24 @@ func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsR
 	return answer, nil
 }
 
-func (n *fakeNode) GetStatus(ctx context.Context, _ *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
+func (n *fakeNode) GetStatus(ctx context.Context,
+	_ *holdfastv1.GetStatusRequest,
+) (*holdfastv1.GetStatusResponse, error) {
 	n.heard(ctx)
-	return &holdfastv1.GetStatusResponse{Id: uint32(n.number), Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 5, Leader: 2, AppliedIndex: 66}, n.scripted("status")
+	return &holdfastv1.GetStatusResponse{
+		Id: uint32(n.number), Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 5, Leader: 2,
+		AppliedIndex: 66,
+	}, n.scripted("status")
 }
 
-func (n *fakeNode) ListMembers(context.Context, *holdfastv1.ListMembersRequest) (*holdfastv1.ListMembersResponse, error) {
+func (n *fakeNode) ListMembers(context.Context,
+	*holdfastv1.ListMembersRequest,
+) (*holdfastv1.ListMembersResponse, error) {
 	answer := &holdfastv1.ListMembersResponse{}
 	for i := range len(n.c.nodes) {
 		m := n.c.node(i + 1)
-		answer.Members = append(answer.Members, &holdfastv1.Member{Id: uint32(m.number), Voter: true, Leader: i == 1, ClientAddress: m.address})
+		answer.Members = append(answer.Members,
+			&holdfastv1.Member{Id: uint32(m.number), Voter: true, Leader: i == 1, ClientAddress: m.address})
 	}
 	return answer, n.scripted("members")
 }
@@ -167,9 +188,11 @@ func TestGet(t *testing.T) {
 
 func TestUnaryCallsGoOnToAnotherNode(t *testing.T) {
 	for name, sick := range map[string]func(n *fakeNode){
-		"down":      func(n *fakeNode) { n.down() },
-		"hangs":     func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) },
-		"no leader": func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return session.ErrNoLeader } }) },
+		"down":  func(n *fakeNode) { n.down() },
+		"hangs": func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) },
+		"no leader": func(n *fakeNode) {
+			n.c.set(func() { n.script = func(string) error { return session.ErrNoLeader } })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -177,7 +200,8 @@ func TestUnaryCallsGoOnToAnotherNode(t *testing.T) {
 				sick(c.node(1))
 				for range 2 {
 					members, err := cl.Members(t.Context())
-					if err != nil || len(members) != 2 || !members[1].Leader || members[1].Node != 2 || members[1].ClientAddress != "n2:7400" {
+					if err != nil || len(members) != 2 || !members[1].Leader || members[1].Node != 2 ||
+						members[1].ClientAddress != "n2:7400" {
 						t.Fatalf("Members: got %+v, %v", members, err)
 					}
 				}
@@ -200,7 +224,8 @@ func TestUnaryCallsEndWithTheContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, err := cl.Members(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnreachable) || time.Since(c.start) != 5*time.Second {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnreachable) ||
+			time.Since(c.start) != 5*time.Second {
 			t.Errorf("Members: got %v after %v", err, time.Since(c.start))
 		}
 		if _, err = cl.Status(t.Context(), "n1:7400"); !errors.Is(err, ErrUnreachable) {
@@ -218,10 +243,12 @@ func TestListAndStatus(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Second)
 		page, err := cl.List(t.Context(), ListOptions{Owner: 1, PageToken: "a"})
-		if err != nil || len(page.Sessions) != 1 || page.Sessions[0].Session.ID != s.ID() || page.Sessions[0].Remaining >= 0 || page.Next != "a+" {
+		if err != nil || len(page.Sessions) != 1 || page.Sessions[0].Session.ID != s.ID() ||
+			page.Sessions[0].Remaining >= 0 || page.Next != "a+" {
 			t.Errorf("List: got %+v, %v", page, err)
 		}
-		if _, err = cl.List(t.Context(), ListOptions{PageSize: session.MaxPage + 1}); !errors.Is(err, session.ErrInvalid) {
+		if _, err = cl.List(t.Context(), ListOptions{PageSize: session.MaxPage + 1}); !errors.Is(err,
+			session.ErrInvalid) {
 			t.Errorf("List: got %v", err)
 		}
 		st, err := cl.Status(t.Context(), "n1:7400")
@@ -296,9 +323,13 @@ func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 		after   error
 		unknown bool
 	}{
-		"done, answer lost":  {lost, session.ErrReadOnly, true},
-		"said to be unknown": {func(*fakeNode, session.ID) error { return session.ErrOutcomeUnknown }, session.ErrNoLeader, true},
-		"refused":            {func(*fakeNode, session.ID) error { return session.ErrStopping }, session.ErrReadOnly, false},
+		"done, answer lost": {lost, session.ErrReadOnly, true},
+		"said to be unknown": {func(*fakeNode, session.ID) error {
+			return session.ErrOutcomeUnknown
+		}, session.ErrNoLeader, true},
+		"refused": {func(*fakeNode, session.ID) error {
+			return session.ErrStopping
+		}, session.ErrReadOnly, false},
 	} {
 		for _, leads := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, by node %d", name, leads), func(t *testing.T) {
@@ -316,7 +347,8 @@ func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					defer cancel()
 					err := newTestClient(t, c, c.endpoints(1, 2)).CloseToken(ctx, token)
-					if errors.Is(err, session.ErrOutcomeUnknown) != tt.unknown || !errors.Is(err, tt.after) || !errors.Is(err, context.DeadlineExceeded) {
+					if errors.Is(err, session.ErrOutcomeUnknown) != tt.unknown || !errors.Is(err, tt.after) ||
+						!errors.Is(err, context.DeadlineExceeded) {
 						t.Errorf("got %v, want that the outcome is unknown: %v, after %v", err, tt.unknown, tt.after)
 					}
 				})

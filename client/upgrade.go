@@ -12,16 +12,16 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Upgrade makes a local session global: it keeps its id and timeout, lives through its node's death from then on, and is
-// moved to other nodes like any other (L7). When Upgrade returns nil, [Session.Token], [Session.Local] and the promise are
-// those of the global session; for a token from before see L5. Of a global session it changes nothing.
+// Upgrade makes a local session global: it keeps its id and timeout, lives through its node's death from then on, and
+// is moved to other nodes like any other (L7). When Upgrade returns nil, [Session.Token], [Session.Local] and the
+// promise are those of the global session; for a token from before see L5. Of a global session it changes nothing.
 //
-// It is repeated until ctx ends, which is safe: it is done once, however often it is asked for. When ctx ends the error wraps
-// its cause and the last thing that stood in the way: [session.ErrOutcomeUnknown] if the session may have become global all
-// the same, or may yet. A client that was told to [FailInFlight] returns that too, when the answer cannot come any more.
-// Then [Session.Local] tells as soon as it is known, and calling Upgrade again is safe. The session lives on after an error,
-// unless it has ended: then the error is that of [Session.Err]. A [session.FieldError] when the cluster's setting
-// local_session_upgrade is off.
+// It is repeated until ctx ends, which is safe: it is done once, however often it is asked for. When ctx ends the error
+// wraps its cause and the last thing that stood in the way: [session.ErrOutcomeUnknown] if the session may have become
+// global all the same, or may yet. A client that was told to [FailInFlight] returns that too, when the answer cannot
+// come any more. Then [Session.Local] tells as soon as it is known, and calling Upgrade again is safe. The session
+// lives on after an error, unless it has ended: then the error is that of [Session.Err]. A [session.FieldError] when
+// the cluster's setting local_session_upgrade is off.
 func (s *Session) Upgrade(ctx context.Context) error {
 	if err := s.loop.upgrade(ctx, s); err != nil {
 		return fmt.Errorf("upgrade session %s: %w", s.id, err)
@@ -100,8 +100,8 @@ func (l *loop) settleUpgrades(h *held, err error) {
 	h.upgrading = nil
 }
 
-// upgraded takes the global session that h has become, whether or not somebody waits for that still. It is no move: c serves
-// it as before.
+// upgraded takes the global session that h has become, whether or not somebody waits for that still. It is no move: c
+// serves it as before.
 func (l *loop) upgraded(c *conn, r *request, h *held, m *holdfastv1.Upgraded) {
 	if !l.holds(h) || h.on != c || r.seq <= h.since {
 		return // it named a former attachment: an upgrade follows each attachment

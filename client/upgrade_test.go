@@ -32,7 +32,8 @@ func TestUpgrade(t *testing.T) {
 		if err := s.Upgrade(t.Context()); err != nil {
 			t.Errorf("again: %v", err)
 		}
-		if got := home.record(); !slices.Contains(got, "1s upgrade") || strings.Count(strings.Join(got, "\n"), "upgrade") != 1 {
+		if got := home.record(); !slices.Contains(got, "1s upgrade") ||
+			strings.Count(strings.Join(got, "\n"), "upgrade") != 1 {
 			t.Errorf("got %q, want one upgrade", got)
 		}
 		home.restart()
@@ -115,7 +116,8 @@ func TestALostAnswerToAnUpgrade(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				err := s.Upgrade(ctx)
-				if !errors.Is(err, session.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) || s.Err() != nil || !s.Local() {
+				if !errors.Is(err, session.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) ||
+					s.Err() != nil || !s.Local() {
 					t.Fatalf("got %v, session %v, local %v", err, s.Err(), s.Local())
 				}
 				c.set(func() { home.script = nil })
@@ -170,7 +172,8 @@ func TestCallsByALocalTokenFindItsNode(t *testing.T) {
 		}
 		now := time.Now()
 		u, err := tool.UpgradeToken(t.Context(), a.Token())
-		if err != nil || u.Token.Local || u.Session.Local || u.Session.ID != a.ID() || u.SafeUntil != now.Add(promised(30*time.Second)) {
+		if err != nil || u.Token.Local || u.Session.Local || u.Session.ID != a.ID() ||
+			u.SafeUntil != now.Add(promised(30*time.Second)) {
 			t.Errorf("UpgradeToken: %+v, %v", u, err)
 		}
 		if err := tool.CloseToken(t.Context(), b.Token()); err != nil {
@@ -202,7 +205,8 @@ func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 			tool := newTestClient(t, c, endpoints)
 			for range 2 { // the node that answered last is asked first
 				u, err := tool.UpgradeToken(t.Context(), token)
-				if err != nil || u.Token != token || u.Session.Owner != 2 || u.SafeUntil != time.Now().Add(promised(30*time.Second)) {
+				if err != nil || u.Token != token || u.Session.Owner != 2 ||
+					u.SafeUntil != time.Now().Add(promised(30*time.Second)) {
 					t.Errorf("%s: %+v, %v", name, u, err)
 				}
 			}
@@ -228,14 +232,15 @@ func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 				return session.ErrLagging
 			}
 		})
-		if u, err := tool.UpgradeToken(t.Context(), newer.Token()); err != nil || u.Token != newer.Token() || lagging != 0 {
+		if u, err := tool.UpgradeToken(t.Context(), newer.Token()); err != nil || u.Token != newer.Token() ||
+			lagging != 0 {
 			t.Errorf("after a node that lagged: %+v, %v", u, err)
 		}
 	})
 }
 
-// TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere: as it may be global, other nodes are asked too; and when they
-// say that it is not, it is looked for at its own again.
+// TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere: as it may be global, other nodes are asked too; and when
+// they say that it is not, it is looked for at its own again.
 func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -256,7 +261,8 @@ func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
 		}
 		home.down()
 		time.Sleep(time.Second)
-		if got := len(c.node(1).record()) + len(c.node(2).record()) + len(c.node(3).record()); got < 4 { // open, upgrade, resume
+		// open, upgrade, resume
+		if got := len(c.node(1).record()) + len(c.node(2).record()) + len(c.node(3).record()); got < 4 {
 			t.Errorf("%d requests, want other nodes asked", got)
 		}
 		home.up()
@@ -275,7 +281,10 @@ func TestALocalSessionThatIsNotKnownIsNotTheGlobalOne(t *testing.T) {
 			l, c, h := staged(t)
 			h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
 			h.token.Local, l.router.Moving = true, true
-			l.next = &conn{Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
+			l.next = &conn{
+				Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true,
+				inflight: make(map[uint64]*request),
+			}
 			l.queueResume(l.next, h)
 			r := h.resuming
 			r.seq = 1
@@ -298,7 +307,10 @@ func TestALateGrantOfTheLocalSession(t *testing.T) {
 	l, _, h := staged(t)
 	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
 	h.token.Local = true
-	home := &conn{Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {}, up: true, inflight: make(map[uint64]*request)}
+	home := &conn{
+		Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {}, up: true,
+		inflight: make(map[uint64]*request),
+	}
 	l.next, l.router.Moving = home, true
 	l.queueResume(home, h)
 	r := h.resuming
@@ -312,7 +324,8 @@ func TestALateGrantOfTheLocalSession(t *testing.T) {
 		SafeFor: wire.PromiseProto(9 * time.Second),
 	})
 	if h.on != home || h.token != global || h.s.Token() != global {
-		t.Errorf("held by %+v, shown as %+v; want %+v, served by the new connection: %v", h.token, h.s.Token(), global, h.on == home)
+		t.Errorf("held by %+v, shown as %+v; want %+v, served by the new connection: %v", h.token, h.s.Token(), global,
+			h.on == home)
 	}
 }
 

@@ -43,7 +43,8 @@ func TestO4MaxSessions(t *testing.T) {
 	if err := r.Room(opening(3)); err == nil {
 		t.Error("Room knows of room that the log refuses")
 	}
-	if r.Sessions() != 2 || r.tables.marks[1] != mark || r.tables.bytes != bytes || r.Requests() != 2 || r.Attachment() != 2 {
+	if r.Sessions() != 2 || r.tables.marks[1] != mark || r.tables.bytes != bytes || r.Requests() != 2 ||
+		r.Attachment() != 2 {
 		t.Errorf("%d sessions, mark %v, %d bytes, %d request ids after refusals; want 2, %v, %d, 2",
 			r.Sessions(), r.tables.marks[1], r.tables.bytes, r.Requests(), mark, bytes)
 	}
@@ -233,7 +234,12 @@ func TestI6CapacityIsInSnapshots(t *testing.T) {
 // I6: the digest tells states with other bounds apart, and is what it always was of one without.
 func TestI6DigestCoversTheCapacity(t *testing.T) {
 	seen := map[[16]byte]session.Capacity{}
-	for _, c := range []session.Capacity{{}, {MaxSessions: 1, MaxBytes: 2}, {MaxSessions: 2, MaxBytes: 1}, {MaxSessions: 1, MaxBytes: 1}} {
+	for _, c := range []session.Capacity{
+		{},
+		{MaxSessions: 1, MaxBytes: 2},
+		{MaxSessions: 2, MaxBytes: 1},
+		{MaxSessions: 1, MaxBytes: 1},
+	} {
 		r := newReplica()
 		r.tables.capacity = c
 		digest := r.tables.digest()
@@ -247,7 +253,10 @@ func TestI6DigestCoversTheCapacity(t *testing.T) {
 // The figures decide which opens an entry refuses: with others, a release parts from those that run beside it.
 func TestWhatThingsCostIsForEver(t *testing.T) {
 	labels := session.Labels{{Key: "app", Value: "billing"}, {Key: "zone", Value: strings.Repeat("z", 17)}}
-	got := []uint64{session.SessionBytes, session.CertificateBytes, session.RequestBytes, labels.Bytes(), session.Labels{}.Bytes()}
+	got := []uint64{
+		session.SessionBytes, session.CertificateBytes, session.RequestBytes, labels.Bytes(),
+		session.Labels{}.Bytes(),
+	}
 	want := []uint64{512, 128, 96, 24 + 2*36 + 16 + 16 + 16 + 32, 0}
 	for i := range want {
 		if got[i] != want[i] {

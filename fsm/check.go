@@ -97,15 +97,16 @@ func checkCapacity(c session.Capacity) error {
 	case c.MaxSessions == 0 || c.MaxSessions > session.MaxCapacitySessions:
 		return outOfRange("max_sessions", fmt.Sprintf("1 to %d", session.MaxCapacitySessions))
 	case c.MaxBytes < session.MinCapacityBytes || c.MaxBytes > session.MaxCapacityBytes:
-		return outOfRange("max_state_bytes", fmt.Sprintf("%d to %d", session.MinCapacityBytes, session.MaxCapacityBytes))
+		return outOfRange("max_state_bytes",
+			fmt.Sprintf("%d to %d", session.MinCapacityBytes, session.MaxCapacityBytes))
 	}
 	return nil
 }
 
 func outOfRange(field, limit string) error { return &session.FieldError{Field: field, Limit: limit} }
 
-// packAge is the form of an age in the log and in snapshots: milliseconds plus 1, 0 for a negative age, which is unknown.
-// Ages are for people; one above 49 days is shown as that.
+// packAge is the form of an age in the log and in snapshots: milliseconds plus 1, 0 for a negative age, which is
+// unknown. Ages are for people; one above 49 days is shown as that.
 func packAge(age time.Duration) uint32 {
 	if age < 0 {
 		return 0

@@ -79,8 +79,8 @@ var (
 	errUnknown = errors.New("unknown to this version")
 )
 
-// CheckEntry returns what is wrong with the frame of an entry, nil for one of another version: what is in that, the release that knows
-// it can tell. Safe for concurrent use.
+// CheckEntry returns what is wrong with the frame of an entry, nil for one of another version: what is in that, the
+// release that knows it can tell. Safe for concurrent use.
 func CheckEntry(data []byte) error {
 	switch {
 	case len(data) > 0 && data[0] != entryVersion:
@@ -99,8 +99,8 @@ func checkSum(data []byte) error {
 	return nil
 }
 
-// DecodeEntry returns the commands of a Raft entry's payload. It is strict: the error says which command and which field
-// it cannot understand, and nothing is left out or corrected on the way, because replicas that read one entry
+// DecodeEntry returns the commands of a Raft entry's payload. It is strict: the error says which command and which
+// field it cannot understand, and nothing is left out or corrected on the way, because replicas that read one entry
 // differently part for ever. Safe for concurrent use; the commands share no memory with data.
 func DecodeEntry(data []byte) ([]session.Command, error) {
 	switch {
@@ -327,7 +327,8 @@ func closeFrom(m *logv1.CloseSessions) (session.Command, error) {
 			return nil, fmt.Errorf("session %d: %w", i, err)
 		}
 		c.Sessions[i] = session.Closing{
-			ID: session.ID(s.GetId()), Attachment: s.GetAttachment(), LastTouchAge: unpackAge(s.GetLastTouchAgeMsPlus_1()),
+			ID: session.ID(s.GetId()), Attachment: s.GetAttachment(),
+			LastTouchAge: unpackAge(s.GetLastTouchAgeMsPlus_1()),
 		}
 	}
 	return c, nil

@@ -26,13 +26,19 @@ func everyCommand() map[string]session.Command {
 			Labels:    session.Labels{{Key: "app", Value: "billing"}, {Key: "zone", Value: ""}},
 			RequestID: session.RequestID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
 		},
-		"open_session_bare": session.OpenSession{Node: 254, Timeout: time.Millisecond, RequestID: session.RequestID{15: 1}},
-		"move_session":      session.MoveSession{ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210, Attempt: 300},
+		"open_session_bare": session.OpenSession{
+			Node: 254, Timeout: time.Millisecond, RequestID: session.RequestID{15: 1},
+		},
+		"move_session": session.MoveSession{
+			ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210,
+			Attempt: 300,
+		},
 		"move_session_named": session.MoveSession{
 			ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210, Attempt: 300, Named: 1 << 40,
 		},
 		"move_session_named_locally": session.MoveSession{
-			ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210, Attempt: 300, Named: 7, NamedLocal: true,
+			ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210, Attempt: 300, Named: 7,
+			NamedLocal: true,
 		},
 		"close_sessions": session.CloseSessions{
 			Term: 7, Cause: session.CauseExpired, Credited: 1500 * time.Millisecond, MS: 20_736_012_345,
@@ -43,7 +49,8 @@ func everyCommand() map[string]session.Command {
 			},
 		},
 		"close_sessions_wish": session.CloseSessions{
-			Term: 1, Cause: session.CauseClosed, Sessions: []session.Closing{{ID: 1, Attachment: 1, LastTouchAge: -time.Millisecond}},
+			Term: 1, Cause: session.CauseClosed,
+			Sessions: []session.Closing{{ID: 1, Attachment: 1, LastTouchAge: -time.Millisecond}},
 		},
 		"forget_requests": session.ForgetRequests{UpToIndex: 1 << 40},
 		"configure":       session.Configure{Key: session.Key{0: 1, 31: 32}, Nonce: 0x0123456789abcdef},
@@ -51,7 +58,8 @@ func everyCommand() map[string]session.Command {
 		"set_capacity":    session.SetCapacity{Capacity: session.Capacity{MaxSessions: 2_000_000, MaxBytes: 2 << 30}},
 		"claim_ids":       session.ClaimIDs{Node: 3, MS: 20_736_000_123, Count: session.MaxClaim},
 		"upgrade_session": session.UpgradeSession{
-			ID: 0x0304d3f642_7b0001, Timeout: 12_345 * time.Millisecond, Labels: session.Labels{{Key: "app", Value: "billing"}}, MS: 20_736_000_123,
+			ID: 0x0304d3f642_7b0001, Timeout: 12_345 * time.Millisecond,
+			Labels: session.Labels{{Key: "app", Value: "billing"}}, MS: 20_736_000_123,
 			Instance: 0xfedcba9876543210, Attempt: 300, Since: 1 << 40,
 		},
 		"upgrade_session_bare": session.UpgradeSession{ID: 1 << 56, Timeout: time.Millisecond},
@@ -79,7 +87,12 @@ func TestGoldenEntries(t *testing.T) {
 }
 
 func TestEntryKeepsOrder(t *testing.T) {
-	want := []session.Command{session.ForgetRequests{UpToIndex: 2}, opening(1), session.ForgetRequests{UpToIndex: 1}, opening(2)}
+	want := []session.Command{
+		session.ForgetRequests{UpToIndex: 2},
+		opening(1),
+		session.ForgetRequests{UpToIndex: 1},
+		opening(2),
+	}
 	data, err := EncodeEntry(want)
 	if err != nil {
 		t.Fatal(err)
@@ -89,20 +102,34 @@ func TestEntryKeepsOrder(t *testing.T) {
 	}
 }
 
-// An entry carries at least one command, whatever its size: so none may be larger than DefaultEntryBytes, to which the network
-// holds entries (raftnet.MaxField).
+// An entry carries at least one command, whatever its size: so none may be larger than DefaultEntryBytes, to which the
+// network holds entries (raftnet.MaxField).
 func TestTheLargestCommandFitsAnEntry(t *testing.T) {
 	var labels session.Labels
 	for i := range session.MaxLabels {
-		labels = append(labels, session.Label{Key: fmt.Sprintf("%0*d", session.MaxLabelKey, i), Value: strings.Repeat("v", session.MaxLabelValue)})
+		labels = append(
+			labels, session.Label{
+				Key: fmt.Sprintf("%0*d", session.MaxLabelKey, i), Value: strings.Repeat("v", session.MaxLabelValue),
+			},
+		)
 	}
-	closing := session.CloseSessions{Term: math.MaxUint64, Cause: session.CauseExpired, Credited: math.MaxInt64, MS: session.MaxMS}
+	closing := session.CloseSessions{
+		Term: math.MaxUint64, Cause: session.CauseExpired, Credited: math.MaxInt64,
+		MS: session.MaxMS,
+	}
 	for range session.MaxCloseBatch {
-		closing.Sessions = append(closing.Sessions, session.Closing{ID: math.MaxInt64, Attachment: math.MaxUint64, LastTouchAge: math.MaxInt64})
+		closing.Sessions = append(closing.Sessions,
+			session.Closing{ID: math.MaxInt64, Attachment: math.MaxUint64, LastTouchAge: math.MaxInt64})
 	}
 	for _, c := range []session.Command{
-		session.OpenSession{Node: session.MaxNode, MS: session.MaxMS, Timeout: session.MaxTimeout, Labels: labels, RequestID: session.RequestID{1}},
-		session.UpgradeSession{ID: 1 << 56, MS: session.MaxMS, Timeout: session.MaxTimeout, Labels: labels, Instance: math.MaxUint64, Attempt: math.MaxUint64, Since: math.MaxUint64},
+		session.OpenSession{
+			Node: session.MaxNode, MS: session.MaxMS, Timeout: session.MaxTimeout, Labels: labels,
+			RequestID: session.RequestID{1},
+		},
+		session.UpgradeSession{
+			ID: 1 << 56, MS: session.MaxMS, Timeout: session.MaxTimeout, Labels: labels,
+			Instance: math.MaxUint64, Attempt: math.MaxUint64, Since: math.MaxUint64,
+		},
 		closing,
 	} {
 		if data, err := EncodeEntry([]session.Command{c}); err != nil || len(data) > DefaultEntryBytes {
@@ -134,23 +161,28 @@ func TestEntryIsTheSchemasMessage(t *testing.T) {
 func drawCommand(t *rapid.T) session.Command {
 	node := rapid.Custom(func(t *rapid.T) session.Node { return session.Node(rapid.IntRange(1, 254).Draw(t, "node")) })
 	ms := rapid.Custom(func(t *rapid.T) time.Duration {
-		return time.Duration(rapid.Int64Range(1, session.MaxTimeout.Milliseconds()).Draw(t, "duration")) * time.Millisecond
+		return time.Duration(
+			rapid.Int64Range(1, session.MaxTimeout.Milliseconds()).Draw(t, "duration"),
+		) * time.Millisecond
 	})
 	id := rapid.Custom(func(t *rapid.T) session.ID { return session.ID(rapid.Uint64Min(1).Draw(t, "id")) })
 	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0:
-		labels, err := session.NewLabels(rapid.MapOfN(rapid.StringMatching(`[a-z]{1,9}`), rapid.StringN(-1, -1, 64), 0, 9).Draw(t, "labels"))
+		labels, err := session.NewLabels(rapid.MapOfN(rapid.StringMatching(`[a-z]{1,9}`), rapid.StringN(-1, -1, 64),
+			0, 9).Draw(t, "labels"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return session.OpenSession{
-			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"), Timeout: ms.Draw(t, "timeout"), Labels: labels,
+			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"),
+			Timeout: ms.Draw(t, "timeout"), Labels: labels,
 			RequestID: session.RequestID{0: rapid.Byte().Draw(t, "request"), 15: 1},
 		}
 	case 1:
 		return session.MoveSession{
 			ID: id.Draw(t, "id"), NewOwner: node.Draw(t, "owner"), Instance: rapid.Uint64().Draw(t, "instance"),
-			Attempt: rapid.Uint64Min(1).Draw(t, "attempt"), Named: rapid.Uint64Min(1).Draw(t, "named"), NamedLocal: rapid.Bool().Draw(t, "local"),
+			Attempt: rapid.Uint64Min(1).Draw(t, "attempt"), Named: rapid.Uint64Min(1).Draw(t, "named"),
+			NamedLocal: rapid.Bool().Draw(t, "local"),
 		}
 	case 2:
 		closing := rapid.Custom(func(t *rapid.T) session.Closing {
@@ -160,15 +192,18 @@ func drawCommand(t *rapid.T) session.Command {
 			}
 		})
 		return session.CloseSessions{
-			Term: rapid.Uint64().Draw(t, "term"), Cause: rapid.SampledFrom([]session.Cause{session.CauseClosed, session.CauseExpired}).Draw(t, "cause"),
-			Credited: ms.Draw(t, "credited"), MS: rapid.Uint64().Draw(t, "ms"), Sessions: rapid.SliceOfN(closing, 1, 9).Draw(t, "sessions"),
+			Term:     rapid.Uint64().Draw(t, "term"),
+			Cause:    rapid.SampledFrom([]session.Cause{session.CauseClosed, session.CauseExpired}).Draw(t, "cause"),
+			Credited: ms.Draw(t, "credited"), MS: rapid.Uint64().Draw(t, "ms"),
+			Sessions: rapid.SliceOfN(closing, 1, 9).Draw(t, "sessions"),
 		}
 	case 3:
 		return session.ForgetRequests{UpToIndex: rapid.Uint64().Draw(t, "index")}
 	case 5:
 		return session.UpgradeSession{
-			ID: session.ID(node.Draw(t, "node"))<<56 | session.ID(rapid.Uint64Max(1<<56-1).Draw(t, "rest")), Timeout: ms.Draw(t, "timeout"),
-			MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"), Instance: rapid.Uint64().Draw(t, "instance"),
+			ID:      session.ID(node.Draw(t, "node"))<<56 | session.ID(rapid.Uint64Max(1<<56-1).Draw(t, "rest")),
+			Timeout: ms.Draw(t, "timeout"),
+			MS:      rapid.Uint64Max(session.MaxMS).Draw(t, "ms"), Instance: rapid.Uint64().Draw(t, "instance"),
 			Attempt: rapid.Uint64().Draw(t, "attempt"), Since: rapid.Uint64().Draw(t, "since"),
 		}
 	case 6:
@@ -178,7 +213,8 @@ func drawCommand(t *rapid.T) session.Command {
 		}}
 	case 4:
 		return session.ClaimIDs{
-			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"), Count: rapid.Uint32Range(1, session.MaxClaim).Draw(t, "count"),
+			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(session.MaxMS).Draw(t, "ms"),
+			Count: rapid.Uint32Range(1, session.MaxClaim).Draw(t, "count"),
 		}
 	default:
 		return session.Configure{Key: session.Key{rapid.Byte().Draw(t, "key")}, Nonce: rapid.Uint64().Draw(t, "nonce")}
@@ -220,9 +256,13 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		"attempt":         session.MoveSession{ID: 1, NewOwner: 1},
 		"named":           session.MoveSession{ID: 1, NewOwner: 1, Attempt: 1, NamedLocal: true},
 		"session_id":      session.MoveSession{NewOwner: 1, Attempt: 1},
-		"sessions":        session.CloseSessions{Cause: session.CauseClosed, Sessions: make([]session.Closing, session.MaxCloseBatch+1)},
-		"cause":           session.CloseSessions{Cause: 9, Sessions: []session.Closing{{ID: 1}}},
-		"credited":        session.CloseSessions{Cause: session.CauseClosed, Credited: -1, Sessions: []session.Closing{{ID: 1}}},
+		"sessions": session.CloseSessions{
+			Cause: session.CauseClosed, Sessions: make([]session.Closing, session.MaxCloseBatch+1),
+		},
+		"cause": session.CloseSessions{Cause: 9, Sessions: []session.Closing{{ID: 1}}},
+		"credited": session.CloseSessions{
+			Cause: session.CauseClosed, Credited: -1, Sessions: []session.Closing{{ID: 1}},
+		},
 	}
 	for field, c := range tests {
 		t.Run(field, func(t *testing.T) {

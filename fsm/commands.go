@@ -103,8 +103,8 @@ func names(c session.MoveSession, attachment uint64) bool {
 	return !c.NamedLocal && (c.Named == attachment || c.Named == 0)
 }
 
-// close ends the sessions that are still as the deciding leader saw them. An entry that was decided in another term than
-// it was appended in ends nothing: another leader may have promised since (E3).
+// close ends the sessions that are still as the deciding leader saw them. An entry that was decided in another term
+// than it was appended in ends nothing: another leader may have promised since (E3).
 func (s *step) close(c session.CloseSessions) []bool {
 	closed := make([]bool, len(c.Sessions))
 	if c.Term != s.term {
@@ -129,7 +129,8 @@ func (s *step) close(c session.CloseSessions) []bool {
 	return closed
 }
 
-// configure takes the cluster key if there is none: replacing it would make every credential that clients hold worthless.
+// configure takes the cluster key if there is none: replacing it would make every credential that clients hold
+// worthless.
 func (s *step) configure(c session.Configure) {
 	if s.key == (session.Key{}) {
 		s.key = c.Key

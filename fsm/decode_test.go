@@ -97,12 +97,24 @@ func TestDecodeRefuses(t *testing.T) {
 		{"ms above 40 bits", open(func(m *logv1.OpenSession) { m.Ms = session.MaxMS + 1 }), "open_session: ms"},
 		{"no timeout", open(func(m *logv1.OpenSession) { m.TimeoutMs = 0 }), "open_session: timeout"},
 		{"timeout above a day", open(func(m *logv1.OpenSession) { m.TimeoutMs = 86_400_001 }), "open_session: timeout"},
-		{"short request id", open(func(m *logv1.OpenSession) { m.RequestId = m.RequestId[:15] }), "open_session: request_id"},
-		{"long request id", open(func(m *logv1.OpenSession) { m.RequestId = append(m.RequestId, 1) }), "open_session: request_id"},
-		{"request id of zeros", open(func(m *logv1.OpenSession) { m.RequestId = make([]byte, 16) }), "open_session: request_id"},
+		{
+			"short request id", open(func(m *logv1.OpenSession) { m.RequestId = m.RequestId[:15] }),
+			"open_session: request_id",
+		},
+		{
+			"long request id", open(func(m *logv1.OpenSession) { m.RequestId = append(m.RequestId, 1) }),
+			"open_session: request_id",
+		},
+		{
+			"request id of zeros", open(func(m *logv1.OpenSession) { m.RequestId = make([]byte, 16) }),
+			"open_session: request_id",
+		},
 		{"unsorted labels", open(func(m *logv1.OpenSession) { slices.Reverse(m.Labels) }), "open_session: labels"},
 		{"label twice", open(func(m *logv1.OpenSession) { m.Labels[1] = m.Labels[0] }), "open_session: labels"},
-		{"long label", open(func(m *logv1.OpenSession) { m.Labels[0].Value = strings.Repeat("v", 257) }), "open_session: labels"},
+		{
+			"long label", open(func(m *logv1.OpenSession) { m.Labels[0].Value = strings.Repeat("v", 257) }),
+			"open_session: labels",
+		},
 		{"no session to move", move(func(m *logv1.MoveSession) { m.Id = 0 }), "move_session: session_id"},
 		{"owner 0", move(func(m *logv1.MoveSession) { m.Owner = 0 }), "move_session: owner"},
 		{"owner 256", move(func(m *logv1.MoveSession) { m.Owner = 256 }), "move_session: owner"},
@@ -125,30 +137,76 @@ func TestDecodeRefuses(t *testing.T) {
 		{"key of zeros", with(t, all["configure"], func(m *logv1.Command) {
 			m.GetConfigure().ClusterKey = make([]byte, 32)
 		}), "configure: cluster_key"},
-		{"unknown in open", unknownIn("open_session", func(m *logv1.Command) proto.Message { return m.GetOpenSession() }), "open_session: field 99"},
-		{"unknown in label", unknownIn("open_session", func(m *logv1.Command) proto.Message { return m.GetOpenSession().Labels[1] }), "label 1: field 99"},
-		{"unknown in move", unknownIn("move_session", func(m *logv1.Command) proto.Message { return m.GetMoveSession() }), "move_session: field 99"},
-		{"unknown in close", unknownIn("close_sessions", func(m *logv1.Command) proto.Message { return m.GetCloseSessions() }), "close_sessions: field 99"},
-		{"unknown in closing", unknownIn("close_sessions", func(m *logv1.Command) proto.Message { return m.GetCloseSessions().Sessions[2] }), "session 2: field 99"},
-		{"unknown in forget", unknownIn("forget_requests", func(m *logv1.Command) proto.Message { return m.GetForgetRequests() }), "forget_requests: field 99"},
+		{"unknown in open", unknownIn("open_session", func(m *logv1.Command) proto.Message {
+			return m.GetOpenSession()
+		}), "open_session: field 99"},
+		{"unknown in label", unknownIn("open_session", func(m *logv1.Command) proto.Message {
+			return m.GetOpenSession().Labels[1]
+		}), "label 1: field 99"},
+		{"unknown in move", unknownIn("move_session", func(m *logv1.Command) proto.Message {
+			return m.GetMoveSession()
+		}), "move_session: field 99"},
+		{"unknown in close", unknownIn("close_sessions", func(m *logv1.Command) proto.Message {
+			return m.GetCloseSessions()
+		}), "close_sessions: field 99"},
+		{"unknown in closing", unknownIn("close_sessions", func(m *logv1.Command) proto.Message {
+			return m.GetCloseSessions().Sessions[2]
+		}), "session 2: field 99"},
+		{"unknown in forget", unknownIn("forget_requests", func(m *logv1.Command) proto.Message {
+			return m.GetForgetRequests()
+		}), "forget_requests: field 99"},
 		{"claim of node 0", claim(func(m *logv1.ClaimIDs) { m.Node = 0 }), "claim_ids: node"},
 		{"claim of node 255", claim(func(m *logv1.ClaimIDs) { m.Node = 255 }), "claim_ids: node"},
 		{"claim above 40 bits", claim(func(m *logv1.ClaimIDs) { m.Ms = session.MaxMS + 1 }), "claim_ids: ms"},
 		{"claims nothing", claim(func(m *logv1.ClaimIDs) { m.Count = 0 }), "claim_ids: count"},
 		{"claims too much", claim(func(m *logv1.ClaimIDs) { m.Count = session.MaxClaim + 1 }), "claim_ids: count"},
-		{"upgrade of nobody's session", upgrade(func(m *logv1.UpgradeSession) { m.Id = 1 }), "upgrade_session: session_id"},
-		{"upgrade of node 255", upgrade(func(m *logv1.UpgradeSession) { m.Id = 255 << 56 }), "upgrade_session: session_id"},
-		{"upgrade without a timeout", upgrade(func(m *logv1.UpgradeSession) { m.TimeoutMs = 0 }), "upgrade_session: timeout"},
-		{"upgrade above 40 bits", upgrade(func(m *logv1.UpgradeSession) { m.Ms = session.MaxMS + 1 }), "upgrade_session: ms"},
-		{"upgrade with a label of no key", upgrade(func(m *logv1.UpgradeSession) { m.Labels[0].Key = "" }), "upgrade_session: labels"},
-		{"unknown in upgrade", unknownIn("upgrade_session", func(m *logv1.Command) proto.Message { return m.GetUpgradeSession() }), "upgrade_session: field 99"},
-		{"capacity of nothing", capacity(func(m *logv1.SetCapacity) { m.MaxSessions = 0 }), "set_capacity: max_sessions"},
-		{"capacity of too many", capacity(func(m *logv1.SetCapacity) { m.MaxSessions++; m.MaxSessions += session.MaxCapacitySessions }), "set_capacity: max_sessions"},
-		{"capacity of few bytes", capacity(func(m *logv1.SetCapacity) { m.MaxStateBytes = session.MinCapacityBytes - 1 }), "set_capacity: max_state_bytes"},
-		{"capacity of too much", capacity(func(m *logv1.SetCapacity) { m.MaxStateBytes = session.MaxCapacityBytes + 1 }), "set_capacity: max_state_bytes"},
-		{"unknown in capacity", unknownIn("set_capacity", func(m *logv1.Command) proto.Message { return m.GetSetCapacity() }), "set_capacity: field 99"},
-		{"unknown in claim", unknownIn("claim_ids", func(m *logv1.Command) proto.Message { return m.GetClaimIds() }), "claim_ids: field 99"},
-		{"unknown in configure", unknownIn("configure", func(m *logv1.Command) proto.Message { return m.GetConfigure() }), "configure: field 99"},
+		{
+			"upgrade of nobody's session", upgrade(func(m *logv1.UpgradeSession) { m.Id = 1 }),
+			"upgrade_session: session_id",
+		},
+		{
+			"upgrade of node 255", upgrade(func(m *logv1.UpgradeSession) { m.Id = 255 << 56 }),
+			"upgrade_session: session_id",
+		},
+		{
+			"upgrade without a timeout", upgrade(func(m *logv1.UpgradeSession) { m.TimeoutMs = 0 }),
+			"upgrade_session: timeout",
+		},
+		{
+			"upgrade above 40 bits", upgrade(func(m *logv1.UpgradeSession) { m.Ms = session.MaxMS + 1 }),
+			"upgrade_session: ms",
+		},
+		{
+			"upgrade with a label of no key", upgrade(func(m *logv1.UpgradeSession) { m.Labels[0].Key = "" }),
+			"upgrade_session: labels",
+		},
+		{"unknown in upgrade", unknownIn("upgrade_session", func(m *logv1.Command) proto.Message {
+			return m.GetUpgradeSession()
+		}), "upgrade_session: field 99"},
+		{
+			"capacity of nothing", capacity(func(m *logv1.SetCapacity) { m.MaxSessions = 0 }),
+			"set_capacity: max_sessions",
+		},
+		{"capacity of too many", capacity(func(m *logv1.SetCapacity) {
+			m.MaxSessions++
+			m.MaxSessions += session.MaxCapacitySessions
+		}), "set_capacity: max_sessions"},
+		{"capacity of few bytes", capacity(func(m *logv1.SetCapacity) {
+			m.MaxStateBytes = session.MinCapacityBytes - 1
+		}), "set_capacity: max_state_bytes"},
+		{"capacity of too much", capacity(func(m *logv1.SetCapacity) {
+			m.MaxStateBytes = session.MaxCapacityBytes + 1
+		}), "set_capacity: max_state_bytes"},
+		{"unknown in capacity", unknownIn("set_capacity", func(m *logv1.Command) proto.Message {
+			return m.GetSetCapacity()
+		}), "set_capacity: field 99"},
+		{
+			"unknown in claim", unknownIn("claim_ids", func(m *logv1.Command) proto.Message { return m.GetClaimIds() }),
+			"claim_ids: field 99",
+		},
+		{"unknown in configure", unknownIn("configure", func(m *logv1.Command) proto.Message {
+			return m.GetConfigure()
+		}), "configure: field 99"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

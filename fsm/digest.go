@@ -10,9 +10,9 @@ import (
 
 // A state's digest is kept up to date command by command: it is made of the sum, modulo 2^128, of the first 16 bytes of
 // the SHA-256 of each thing in the state. Putting a thing in adds its hash, taking it out subtracts it, and the order
-// does not matter. It does not show what becomes of memory between two commands: [State.Scrub] does. The bytes that are hashed are written here and not by a protobuf library, whose output may change
-// between versions of a cluster's nodes. The digest finds replicas that have parted (I6); it is no defence against
-// somebody who makes up colliding states.
+// does not matter. It does not show what becomes of memory between two commands: [State.Scrub] does. The bytes that are
+// hashed are written here and not by a protobuf library, whose output may change between versions of a cluster's nodes.
+// The digest finds replicas that have parted (I6); it is no defence against somebody who makes up colliding states.
 type setHash struct{ hi, lo uint64 }
 
 func hashOf(b []byte) setHash {
@@ -36,8 +36,8 @@ func (h *setHash) minus(o setHash) {
 	h.hi, _ = bits.Sub64(h.hi, o.hi, borrow)
 }
 
-// Each kind of thing begins with a byte of its own and, where its length varies, says how long its parts are, so that no
-// two things have the same bytes.
+// Each kind of thing begins with a byte of its own and, where its length varies, says how long its parts are, so that
+// no two things have the same bytes.
 const (
 	sessionThing     = 'S'
 	markThing        = 'M'

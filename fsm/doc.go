@@ -5,8 +5,9 @@
 // commands in a checked frame ([EncodeEntry]); each gets a result of its own. An entry or a snapshot that this program
 // cannot understand in full is never guessed at: the state stops where it is and says so, once, to [Config.Fatal].
 //
-// Readers see an entry's effects when they are all there, and never a part of it: one mutex guards the state. What takes
-// long (snapshots, the filling of a new leader's tracker) reads a [View], a copy-on-write copy that costs nothing to take.
+// Readers see an entry's effects when they are all there, and never a part of it: one mutex guards the state. What
+// takes long (snapshots, the filling of a new leader's tracker) reads a [View], a copy-on-write copy that costs nothing
+// to take.
 //
 // [Proposer] is the way in: it gathers the commands of many callers into one entry while the entry before is on its way
 // to the disks, and tells each caller whether its command was applied, was certainly not appended, or has an outcome

@@ -42,8 +42,8 @@ func (p *Proposer) depart() *flight {
 	f := &flight{proposals: proposals, deadline: time.Now().Add(p.cfg.Timeout), landed: make(chan landing, 1)}
 	go func() {
 		// Raft's timeout covers only the way into its queue, and its future may never be answered while a disk hangs
-		// (raft#503): both waits are this goroutine's, and the deadline is Run's.
-		// Half of it for Raft's queue: what does not get in is known not to be appended before the deadline makes it unknown.
+		// (raft#503): both waits are this goroutine's, and the deadline is Run's. Half of it for Raft's queue: what
+		// does not get in is known not to be appended before the deadline makes it unknown.
 		future := p.raft.Apply(data, p.cfg.Timeout/2)
 		if err := future.Error(); err != nil {
 			f.landed <- landing{err: err}
@@ -98,7 +98,8 @@ func (p *Proposer) nextDeadline(f *flight) time.Time {
 	return next
 }
 
-// expire tells those who have waited too long. The entry of f stays on its way: no other may be sent before it is answered.
+// expire tells those who have waited too long. The entry of f stays on its way: no other may be sent before it is
+// answered.
 func (p *Proposer) expire(f *flight) {
 	now := time.Now()
 	if f != nil && f.proposals != nil && !now.Before(f.deadline) {

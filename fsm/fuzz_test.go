@@ -23,8 +23,8 @@ import (
 // inMemory is what bytes of a log or a snapshot may take. The dearest of two bytes is an empty message in a list.
 func inMemory() bound.Cost { return bound.Cost{PerByte: 1 << 10, Fixed: 1 << 20} }
 
-// payloadOf returns the payload of an entry whose message may be anything: a checksum that does not match is refused before
-// anything is looked at, and would keep the fuzzer out.
+// payloadOf returns the payload of an entry whose message may be anything: a checksum that does not match is refused
+// before anything is looked at, and would keep the fuzzer out.
 func payloadOf(message []byte) []byte {
 	data := append([]byte{entryVersion, 0, 0, 0, 0}, message...)
 	binary.LittleEndian.PutUint32(data[1:], checksum(message))
@@ -84,17 +84,31 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// FuzzApply gives entries to a state that has sessions, certificates and requests, and to another that is restored from a
-// snapshot of the first after half of them: they are the same at the end (I6), an entry that cannot be understood changes
-// nothing and stops both, and no entry takes more memory than its size explains.
+// FuzzApply gives entries to a state that has sessions, certificates and requests, and to another that is restored from
+// a snapshot of the first after half of them: they are the same at the end (I6), an entry that cannot be understood
+// changes nothing and stops both, and no entry takes more memory than its size explains.
 func FuzzApply(f *testing.F) {
 	base := furnished(f)
 	var first session.Session
 	base.tables.sessions.Scan(func(_ session.ID, r *record) bool { first = r.session(); return false })
 	move := session.MoveSession{ID: first.ID, NewOwner: 9, Instance: 1, Attempt: 1}
-	f.Add(joined(entryMessage(f, opening(7), opening(7)), entryMessage(f, move, move), entryMessage(f, closing(4, first))))
-	f.Add(joined(entryMessage(f, closing(4, first)), entryMessage(f, opening(3)), entryMessage(f, session.ForgetRequests{UpToIndex: 9}), entryMessage(f, opening(3))))
-	f.Add(joined(entryMessage(f, session.OpenSession{Node: 254, MS: session.MaxMS, Timeout: time.Second, RequestID: session.RequestID{8}}), []byte("?")))
+	f.Add(
+		joined(entryMessage(f, opening(7), opening(7)), entryMessage(f, move, move),
+			entryMessage(f, closing(4, first))),
+	)
+	f.Add(
+		joined(entryMessage(f, closing(4, first)), entryMessage(f, opening(3)),
+			entryMessage(f, session.ForgetRequests{UpToIndex: 9}), entryMessage(f, opening(3))),
+	)
+	f.Add(
+		joined(
+			entryMessage(
+				f, session.OpenSession{
+					Node: 254, MS: session.MaxMS, Timeout: time.Second, RequestID: session.RequestID{8},
+				},
+			), []byte("?"),
+		),
+	)
 	claim := session.ClaimIDs{Node: 1, MS: 1000, Count: session.MaxClaim}
 	f.Add(joined(entryMessage(f, claim, opening(7)), entryMessage(f, claim)))
 	upgrade := session.UpgradeSession{ID: 1<<56 | 1000<<16 | 99, Timeout: time.Second, Instance: 1, Attempt: 1}
@@ -148,8 +162,8 @@ func (r *replica) refuseEntry(t *testing.T, data []byte) {
 	}
 }
 
-// FuzzRestore gives bytes after the magic to the reader of snapshots. Its checksums keep most of them out; what they let
-// through is a state.
+// FuzzRestore gives bytes after the magic to the reader of snapshots. Its checksums keep most of them out; what they
+// let through is a state.
 func FuzzRestore(f *testing.F) {
 	good := furnished(f).snapshot(f)
 	f.Add(good[len(snapshotMagic):])
@@ -189,8 +203,8 @@ func FuzzRestoreRecords(f *testing.F) {
 	})
 }
 
-// FuzzRestoreState gets past the checksums and the digest too: any records in any order, with a trailer that fits them. What
-// is taken is a state: written and read again it is the same, and all commands work on it.
+// FuzzRestoreState gets past the checksums and the digest too: any records in any order, with a trailer that fits them.
+// What is taken is a state: written and read again it is the same, and all commands work on it.
 func FuzzRestoreState(f *testing.F) {
 	for _, r := range []*replica{newReplica(), furnished(f)} {
 		messages := recordMessages(f, r.snapshot(f))
@@ -256,11 +270,13 @@ func stateHolds(t *testing.T, v *View) {
 		ends = append(ends, closing(9, s))
 		return len(moves) < 100
 	})
-	commands := append(append([]session.Command{session.Configure{Key: session.Key{1}}, opening(200)}, moves...), ends...)
+	commands := append(append([]session.Command{session.Configure{Key: session.Key{1}}, opening(200)}, moves...),
+		ends...)
 	commands = append(commands, session.ForgetRequests{UpToIndex: 1 << 63})
 	for _, one := range []*replica{r, again} {
 		for _, result := range one.apply(t, 9, commands...) {
-			if result.Err != nil && !errors.Is(result.Err, session.ErrIDsUsedUp) && !errors.Is(result.Err, session.ErrMoved) && !errors.Is(result.Err, session.ErrExpired) {
+			if result.Err != nil && !errors.Is(result.Err, session.ErrIDsUsedUp) &&
+				!errors.Is(result.Err, session.ErrMoved) && !errors.Is(result.Err, session.ErrExpired) {
 				t.Fatalf("a command on a restored state was refused: %v", result.Err)
 			}
 		}

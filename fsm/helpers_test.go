@@ -79,7 +79,8 @@ func opening(n byte) session.OpenSession {
 func closing(term uint64, sessions ...session.Session) session.CloseSessions {
 	c := session.CloseSessions{Term: term, Cause: session.CauseExpired, Credited: time.Second, MS: 9000}
 	for _, s := range sessions {
-		c.Sessions = append(c.Sessions, session.Closing{ID: s.ID, Attachment: s.Attachment, LastTouchAge: 4 * time.Second})
+		c.Sessions = append(c.Sessions,
+			session.Closing{ID: s.ID, Attachment: s.Attachment, LastTouchAge: 4 * time.Second})
 	}
 	return c
 }

@@ -7,8 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// TestO3ClaimsBlocks holds that a block's ids follow each other and are nobody else's: not another block's, not an open's,
-// not after a restart from a snapshot.
+// TestO3ClaimsBlocks holds that a block's ids follow each other and are nobody else's: not another block's, not an
+// open's, not after a restart from a snapshot.
 func TestO3ClaimsBlocks(t *testing.T) {
 	const node1, node7 = session.ID(1) << 56, session.ID(7) << 56
 	r := newReplica()
@@ -41,13 +41,14 @@ func TestO3ClaimsBlocks(t *testing.T) {
 	}
 }
 
-// TestO3NoBlockGoesPastTheNode holds that a block is whole or not at all: the 56 bits of one node end where the next one's
-// begin.
+// TestO3NoBlockGoesPastTheNode holds that a block is whole or not at all: the 56 bits of one node end where the next
+// one's begin.
 func TestO3NoBlockGoesPastTheNode(t *testing.T) {
 	r := newReplica()
 	r.tables.setMark(2<<56 - 11)
 	before := r.tables.digest()
-	if got := r.apply(t, 1, session.ClaimIDs{Node: 1, Count: 11})[0]; !errors.Is(got.Err, session.ErrIDsUsedUp) || got.First != 0 {
+	if got := r.apply(t, 1, session.ClaimIDs{Node: 1, Count: 11})[0]; !errors.Is(got.Err, session.ErrIDsUsedUp) ||
+		got.First != 0 {
 		t.Errorf("11 ids of the last 10 = %v, %v; want %v", got.First, got.Err, session.ErrIDsUsedUp)
 	}
 	if r.tables.digest() != before {

@@ -15,8 +15,8 @@ type kind uint8
 const (
 	// begins is the first command of a leader's term (R5). Nothing bounds it: the role loop proposes one at a time.
 	begins kind = iota
-	// leaders are what a leader proposes for itself in its term: expiries, a few at a time, and what it forgets, one at a
-	// time.
+	// leaders are what a leader proposes for itself in its term: expiries, a few at a time, and what it forgets, one at
+	// a time.
 	leaders
 	// endings are closes that clients ask for.
 	endings

@@ -79,7 +79,8 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 		}
 		var all []<-chan outcome
 		for i := range 40 {
-			all = append(all, b.propose(t.Context(), closes(session.CauseClosed, 1)), b.propose(t.Context(), moving(i+1)))
+			all = append(all, b.propose(t.Context(), closes(session.CauseClosed, 1)),
+				b.propose(t.Context(), moving(i+1)))
 		}
 		for range 4 { // what the leader's expiry has on its way at most
 			all = append(all, b.propose(t.Context(), closes(session.CauseExpired, session.MaxCloseBatch)))
@@ -89,7 +90,10 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 		next := b.raft.entry(1)
 		got := counted(next)
 		if got["CloseSessions"] != 44 || got["MoveSession"] != 40 || got["ForgetRequests"] != 1 {
-			t.Errorf("the entry after the one on its way carries %v, want 44 closes, 40 moves and what the leader forgets", got)
+			t.Errorf(
+				"the entry after the one on its way carries %v, want 44 closes, 40 moves and what the leader forgets",
+				got,
+			)
 		}
 		if got["OpenSession"] == 0 {
 			t.Errorf("it carries %v: there was room for opens", got)
@@ -108,7 +112,8 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 			}
 		}
 		if waits+over > 0 {
-			t.Errorf("of %d closes, moves and the leader's own %d were refused, and %d wait after the next entry", len(all), over, waits)
+			t.Errorf("of %d closes, moves and the leader's own %d were refused, and %d wait after the next entry",
+				len(all), over, waits)
 		}
 	})
 }
@@ -205,7 +210,10 @@ func TestClosesAndMovesKeepTheirOrder(t *testing.T) {
 		for _, c := range b.raft.entry(1).commands {
 			got = append(got, reflect.TypeOf(c).Name())
 		}
-		want := []string{"MoveSession", "CloseSessions", "MoveSession", "ForgetRequests", "CloseSessions", "OpenSession"}
+		want := []string{
+			"MoveSession", "CloseSessions", "MoveSession", "ForgetRequests", "CloseSessions",
+			"OpenSession",
+		}
 		if !reflect.DeepEqual(got, want) {
 			b.t.Errorf("the entry carries %v, want %v", got, want)
 		}
@@ -219,7 +227,9 @@ func TestEachKindHasABoundOfItsOwn(t *testing.T) {
 		commands []session.Command
 	}{
 		{"opens_in_flight", []session.Command{
-			openNumber(1), session.ClaimIDs{Node: 1, Count: 1}, session.UpgradeSession{ID: 1<<56 | 1, Timeout: time.Second},
+			openNumber(1),
+			session.ClaimIDs{Node: 1, Count: 1},
+			session.UpgradeSession{ID: 1<<56 | 1, Timeout: time.Second},
 		}},
 		{"moves_in_flight", []session.Command{moving(1), moving(2), moving(3)}},
 		{"closes_in_flight", []session.Command{
@@ -238,7 +248,8 @@ func TestEachKindHasABoundOfItsOwn(t *testing.T) {
 				}
 				o := <-done
 				var limit *session.LimitError
-				if !errors.As(o.err, &limit) || limit.Name != k.limit || limit.Limit != "2" || limit.RetryAfter != session.BusyRetryAfter {
+				if !errors.As(o.err, &limit) || limit.Name != k.limit || limit.Limit != "2" ||
+					limit.RetryAfter != session.BusyRetryAfter {
 					t.Errorf("the third of two: %v, want a LimitError of %s", o.err, k.limit)
 				}
 			}
@@ -263,8 +274,10 @@ func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
 		time.Sleep(999 * time.Millisecond)
 		begins := b.propose(t.Context(), session.Configure{Nonce: 1})
 		for i, done := range former {
-			if o := <-done; !errors.Is(o.err, session.ErrNoLeader) || errors.Is(o.err, session.ErrOutcomeUnknown) || o.after != 999*time.Millisecond {
-				t.Errorf("command %d of the time before got %v after %v, want %v at once", i, o.err, o.after, session.ErrNoLeader)
+			if o := <-done; !errors.Is(o.err, session.ErrNoLeader) || errors.Is(o.err, session.ErrOutcomeUnknown) ||
+				o.after != 999*time.Millisecond {
+				t.Errorf("command %d of the time before got %v after %v, want %v at once", i, o.err, o.after,
+					session.ErrNoLeader)
 			}
 		}
 		after := b.propose(t.Context(), moving(2))
@@ -278,7 +291,8 @@ func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
 		}
 		b.raft.entry(0).apply()
 		f := b.raft.entry(1)
-		if f == nil || len(f.commands) != 2 || !reflect.DeepEqual(f.commands[0], session.Command(session.Configure{Nonce: 1})) {
+		if f == nil || len(f.commands) != 2 ||
+			!reflect.DeepEqual(f.commands[0], session.Command(session.Configure{Nonce: 1})) {
 			t.Fatalf("the next entry carries %v, want what begins the term, and what came after it", counted(f))
 		}
 		f.apply()

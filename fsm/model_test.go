@@ -95,7 +95,8 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 			if r.Closed[i] = ok && s.Attachment == named.Attachment && c.Term == term; r.Closed[i] {
 				delete(m.sessions, named.ID)
 				m.ended[named.ID] = session.Certificate{
-					ID: named.ID, Cause: c.Cause, LastTouchAge: named.LastTouchAge, Owner: s.Owner, Term: term, Index: index,
+					ID: named.ID, Cause: c.Cause, LastTouchAge: named.LastTouchAge, Owner: s.Owner, Term: term,
+					Index:    index,
 					Credited: c.Credited, EndedAt: session.TimeOfMS(c.MS),
 				}
 			}
@@ -119,8 +120,9 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 		}
 		m.attachment++
 		s := modelSession{Session: session.Session{
-			ID: c.ID, Timeout: c.Timeout, Owner: c.ID.Node(), Attachment: m.attachment, Labels: c.Labels, OpenedIndex: index,
-			OpenedAt: session.TimeOfMS(c.MS), Instance: c.Instance,
+			ID: c.ID, Timeout: c.Timeout, Owner: c.ID.Node(), Attachment: m.attachment, Labels: c.Labels,
+			OpenedIndex: index,
+			OpenedAt:    session.TimeOfMS(c.MS), Instance: c.Instance,
 		}, attempt: c.Attempt}
 		m.sessions[c.ID] = s
 		r.Session = s.Session
@@ -156,7 +158,9 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 	ids := append(slices.Sorted(maps.Keys(m.sessions)), slices.Sorted(maps.Keys(m.ended))...)
 	ids = append(ids, 1<<56|99<<16)
 	id := rapid.SampledFrom(ids)
-	switch rapid.SampledFrom([]string{"open", "open", "move", "close", "forget", "configure", "claim", "upgrade", "capacity"}).Draw(t, "kind") {
+	switch rapid.SampledFrom(
+		[]string{"open", "open", "move", "close", "forget", "configure", "claim", "upgrade", "capacity"},
+	).Draw(t, "kind") {
 	case "open":
 		c := session.OpenSession{
 			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Timeout: 4 * time.Second,
@@ -191,14 +195,18 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 		return c
 	case "upgrade":
 		up := session.UpgradeSession{
-			ID: id.Draw(t, "id"), Timeout: 4 * time.Second, MS: index, Instance: rapid.Uint64Max(2).Draw(t, "instance"), Attempt: rapid.Uint64Max(3).Draw(t, "attempt"),
+			ID: id.Draw(t, "id"), Timeout: 4 * time.Second, MS: index, Instance: rapid.Uint64Max(2).Draw(t, "instance"),
+			Attempt: rapid.Uint64Max(3).Draw(t, "attempt"),
 		}
 		if n := node.Draw(t, "node"); m.marks[n] != 0 && rapid.Bool().Draw(t, "claimed") {
 			up.ID = m.marks[n]
 		}
 		return up
 	case "claim":
-		return session.ClaimIDs{Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Count: rapid.Uint32Range(1, 3).Draw(t, "count")}
+		return session.ClaimIDs{
+			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"),
+			Count: rapid.Uint32Range(1, 3).Draw(t, "count"),
+		}
 	case "capacity":
 		return session.SetCapacity{Capacity: session.Capacity{
 			MaxSessions: rapid.Uint64Range(1, 12).Draw(t, "most"), MaxBytes: session.MinCapacityBytes,
@@ -212,14 +220,15 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 
 func checkResult(t *rapid.T, got, want session.Result) {
 	t.Helper()
-	if got.Index != want.Index || got.Term != want.Term || got.Repeated != want.Repeated || got.First != want.First || !reflect.DeepEqual(got.Session, want.Session) ||
+	if got.Index != want.Index || got.Term != want.Term || got.Repeated != want.Repeated || got.First != want.First ||
+		!reflect.DeepEqual(got.Session, want.Session) ||
 		!slices.Equal(got.Closed, want.Closed) || !errors.Is(got.Err, want.Err) {
 		t.Fatalf("result is %+v\nwant      %+v", got, want)
 	}
 }
 
-// One log on two replicas gives one digest at each index (I6); a snapshot at any index and the rest of the log give what
-// the whole log gives; all of it is what the model says.
+// One log on two replicas gives one digest at each index (I6); a snapshot at any index and the rest of the log give
+// what the whole log gives; all of it is what the model says.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, a, b := newModel(), newReplica(), newReplica()
@@ -269,7 +278,8 @@ func TestModel(t *testing.T) {
 		fresh := newTables()
 		rebuild(fresh, a.tables)
 		if fresh.bytes != a.tables.bytes {
-			t.Fatalf("%d bytes were counted command by command, the state as it stands has %d", a.tables.bytes, fresh.bytes)
+			t.Fatalf("%d bytes were counted command by command, the state as it stands has %d", a.tables.bytes,
+				fresh.bytes)
 		}
 		if fresh.digest() != a.tables.digest() {
 			t.Fatal("the digest kept command by command is not that of the state as it stands")
@@ -338,7 +348,8 @@ func TestViewsNeverChange(t *testing.T) {
 				s := m.sessions[open[i]]
 				open = slices.Delete(open, i, i+1)
 				commands = append(commands, session.CloseSessions{
-					Term: 1, Cause: session.CauseClosed, Sessions: []session.Closing{{ID: s.ID, Attachment: s.Attachment}},
+					Term: 1, Cause: session.CauseClosed,
+					Sessions: []session.Closing{{ID: s.ID, Attachment: s.Attachment}},
 				})
 			}
 			if len(commands) == 0 {
@@ -355,7 +366,8 @@ func TestViewsNeverChange(t *testing.T) {
 		}
 		for i, v := range all {
 			if got := shown(v.view); !reflect.DeepEqual(got, v.want) {
-				t.Fatalf("view %d of %d shows %d sessions, not the %d it was taken of: %s", i, len(all), len(got), len(v.want), firstDifference(got, v.want))
+				t.Fatalf("view %d of %d shows %d sessions, not the %d it was taken of: %s", i, len(all), len(got),
+					len(v.want), firstDifference(got, v.want))
 			}
 		}
 	})

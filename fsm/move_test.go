@@ -35,7 +35,8 @@ func TestM1OldAttemptIsRefused(t *testing.T) {
 	s := r.open(t, opening(1))
 	newest := r.do(t, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 5, Attempt: 3}).Session
 	// Delayed on its way, and through the node that the process has left.
-	if got := r.apply(t, 1, session.MoveSession{ID: s.ID, NewOwner: 1, Instance: 5, Attempt: 2})[0].Err; !errors.Is(got, session.ErrMoved) {
+	if got := r.apply(t, 1, session.MoveSession{ID: s.ID, NewOwner: 1, Instance: 5, Attempt: 2})[0].Err; !errors.Is(got,
+		session.ErrMoved) {
 		t.Errorf("older attempt = %v, want %v", got, session.ErrMoved)
 	}
 	if got, _ := r.Session(s.ID); !reflect.DeepEqual(got, newest) {
@@ -50,7 +51,9 @@ func TestM1AnotherProcessNamesThePresentAttachment(t *testing.T) {
 	s := r.open(t, opening(1))
 	move := func(instance, attempt, named uint64) session.Result {
 		t.Helper()
-		return r.apply(t, 1, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: instance, Attempt: attempt, Named: named})[0]
+		return r.apply(
+			t, 1, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: instance, Attempt: attempt, Named: named},
+		)[0]
 	}
 	for i, step := range []struct {
 		instance, attempt, named uint64

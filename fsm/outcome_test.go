@@ -54,7 +54,8 @@ func TestE4RaftErrors(t *testing.T) {
 
 func TestE4OddResponsesAreUnknownOutcomes(t *testing.T) {
 	for name, response := range map[string]any{
-		"halted": errors.New("halted"), "nothing": nil, "too few": []session.Result{}, "too many": make([]session.Result, 2),
+		"halted": errors.New("halted"), "nothing": nil, "too few": []session.Result{},
+		"too many": make([]session.Result, 2),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, ProposerConfig{}, func(b *bench) {
@@ -91,8 +92,10 @@ func TestDeadlineOfAnEntry(t *testing.T) {
 
 		// No other entry is sent, and who waits for that was certainly not appended.
 		o = <-second
-		if !errors.Is(o.err, session.ErrNoLeader) || errors.Is(o.err, session.ErrOutcomeUnknown) || o.after != time.Second {
-			t.Errorf("the one behind it got %v after %v, want %v after 1s in the queue", o.err, o.after, session.ErrNoLeader)
+		if !errors.Is(o.err, session.ErrNoLeader) || errors.Is(o.err, session.ErrOutcomeUnknown) ||
+			o.after != time.Second {
+			t.Errorf("the one behind it got %v after %v, want %v after 1s in the queue", o.err, o.after,
+				session.ErrNoLeader)
 		}
 		third := b.propose(t.Context(), marked(3))
 		if f := b.raft.entry(1); f != nil {

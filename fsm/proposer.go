@@ -25,8 +25,8 @@ const (
 // ProposerConfig is what a [Proposer] needs. Zero values of the numbers mean the defaults.
 type ProposerConfig struct {
 	Logger hclog.Logger
-	// Timeout is how long a command may wait to be sent, and how long an entry may then be unanswered, before its callers
-	// are told so.
+	// Timeout is how long a command may wait to be sent, and how long an entry may then be unanswered, before its
+	// callers are told so.
 	Timeout time.Duration
 	// MaxCommands and MaxBytes bound one entry. An entry always carries at least one command.
 	MaxCommands int
@@ -120,7 +120,8 @@ func (p *Proposer) Propose(ctx context.Context, c session.Command) (session.Resu
 	if err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
 	}
-	q := &proposal{encoded: encoded, kind: kindOf(c), deadline: time.Now().Add(p.cfg.Timeout), answer: make(chan answer, 1)}
+	q := &proposal{encoded: encoded, kind: kindOf(c), deadline: time.Now().Add(p.cfg.Timeout), answer: make(chan answer,
+		1)}
 	if err := p.enqueue(q); err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
 	}
@@ -143,7 +144,10 @@ func (p *Proposer) enqueue(q *proposal) error {
 	case q.kind == begins:
 		p.refuse(fmt.Errorf("%w: another term begins", session.ErrNoLeader))
 	case p.pending[q.kind] >= p.cfg.MaxProposals:
-		return &session.LimitError{Name: q.kind.limit(), Limit: strconv.Itoa(p.cfg.MaxProposals), RetryAfter: session.BusyRetryAfter}
+		return &session.LimitError{
+			Name: q.kind.limit(), Limit: strconv.Itoa(p.cfg.MaxProposals),
+			RetryAfter: session.BusyRetryAfter,
+		}
 	}
 	p.queue.push(q)
 	p.pending[q.kind]++

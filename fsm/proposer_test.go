@@ -119,7 +119,8 @@ func TestProposalsAreBounded(t *testing.T) {
 		queued := b.propose(ctx, marked(3))
 		o := <-b.propose(t.Context(), marked(4))
 		var limit *session.LimitError
-		if !errors.As(o.err, &limit) || limit.Name != "leader_commands_in_flight" || limit.Limit != "3" || limit.RetryAfter != session.BusyRetryAfter || errors.Is(o.err, session.ErrOutcomeUnknown) {
+		if !errors.As(o.err, &limit) || limit.Name != "leader_commands_in_flight" || limit.Limit != "3" ||
+			limit.RetryAfter != session.BusyRetryAfter || errors.Is(o.err, session.ErrOutcomeUnknown) {
 			t.Errorf("the fourth of three = %v, want a LimitError of leader_commands_in_flight", o.err)
 		}
 		cancel()

@@ -85,7 +85,8 @@ func TestOnRaft(t *testing.T) {
 		<-s.raft.LeaderCh()
 		begun := s.propose(t, session.Configure{Key: session.Key{1}, Nonce: 1})
 		if got := s.raft.CurrentTerm(); begun.Term != got || begun.Index != 3 {
-			t.Errorf("the term begins at %d of %d, want 3 of %d: after the configuration and the no-op", begun.Index, begun.Term, got)
+			t.Errorf("the term begins at %d of %d, want 3 of %d: after the configuration and the no-op", begun.Index,
+				begun.Term, got)
 		}
 		s.awaitCommit(t)
 		opened := s.propose(t, opening(1)).Session

@@ -10,8 +10,8 @@ import (
 	"holdfast/session"
 )
 
-// record is a session as it is kept: 64 bytes, a size class of Go's allocator, of which a cluster may hold a million. It
-// is never changed once it is in the tree, so that views may share it; a move puts another in its place.
+// record is a session as it is kept: 64 bytes, a size class of Go's allocator, of which a cluster may hold a million.
+// It is never changed once it is in the tree, so that views may share it; a move puts another in its place.
 type record struct {
 	id session.ID
 	// attachment, instance and attempt are those of the newest move; instance and attempt are 0 before the first (M1).

@@ -18,16 +18,17 @@ import (
 // errOlderSnapshot keeps the state from going back.
 var errOlderSnapshot = errors.New("the snapshot is older than the state")
 
-// Restore replaces the state by a snapshot, and closes it. The snapshot is read to its end and checked before anything is
-// replaced: one that is cut short, corrupt or of a newer version leaves the state as it was, tells [Config.Fatal], and is
-// returned as an error. One that is older than the state is returned as an error too: Raft installs whatever its leader sends, a
-// copy that was delayed as well, and would go back to where its log may have been cut since. A leader that has nothing newer sends it
-// again until it has.
+// Restore replaces the state by a snapshot, and closes it. The snapshot is read to its end and checked before anything
+// is replaced: one that is cut short, corrupt or of a newer version leaves the state as it was, tells [Config.Fatal],
+// and is returned as an error. One that is older than the state is returned as an error too: Raft installs whatever its
+// leader sends, a copy that was delayed as well, and would go back to where its log may have been cut since. A leader
+// that has nothing newer sends it again until it has.
 func (s *State) Restore(from io.ReadCloser) error {
 	disk := &diskReader{Reader: from}
 	v, err := readSnapshot(disk)
 	if broken := errors.Join(disk.err, from.Close()); broken != nil {
-		return s.halt(fmt.Errorf("reading snapshot%s: %w: see to the disk, and start the node again", nameOf(from), broken))
+		return s.halt(fmt.Errorf("reading snapshot%s: %w: see to the disk, and start the node again", nameOf(from),
+			broken))
 	}
 	if err != nil {
 		return s.halt(&UnreadableError{What: "snapshot" + nameOf(from), Err: err})
@@ -55,8 +56,8 @@ func (s *State) Restore(from io.ReadCloser) error {
 	return nil
 }
 
-// CheckSnapshot reads a snapshot to its end, and returns the index of the newest entry in it and the term of the newest command. The error says what
-// [State.Restore] would end for. Safe for concurrent use.
+// CheckSnapshot reads a snapshot to its end, and returns the index of the newest entry in it and the term of the newest
+// command. The error says what [State.Restore] would end for. Safe for concurrent use.
 func CheckSnapshot(from io.Reader) (index, term uint64, err error) {
 	v, err := readSnapshot(from)
 	if err != nil {
@@ -221,7 +222,8 @@ func named(record string, err error) error {
 	return nil
 }
 
-// enter checks that a record of part may come now, that it has nothing unknown, and that its key is above the one before.
+// enter checks that a record of part may come now, that it has nothing unknown, and that its key is above the one
+// before.
 func (r *restorer) enter(next part, m proto.Message, key uint64) error {
 	switch {
 	case r.header == nil:
@@ -378,7 +380,8 @@ func (r *restorer) takeTrailer(m *logv1.Trailer) error {
 		t.issued = r.header.GetCertificates()
 	}
 	if t.issued != r.header.GetCertificates() || certificates != min(t.issued, certificateLimit) {
-		return fmt.Errorf("%d certificates up to number %d, the header says %d", certificates, t.issued, r.header.GetCertificates())
+		return fmt.Errorf("%d certificates up to number %d, the header says %d", certificates, t.issued,
+			r.header.GetCertificates())
 	}
 	if got := r.count - 1; m.GetRecords() != got {
 		return fmt.Errorf("%d records, the trailer says %d", got, m.GetRecords())

@@ -59,7 +59,8 @@ func (r failingReader) Close() error             { return nil }
 func TestRestoreReportsAFailingDisk(t *testing.T) {
 	bad := errors.New("input/output error")
 	err := newReplica().Restore(failingReader{bad})
-	if !errors.Is(err, bad) || !strings.Contains(err.Error(), "see to the disk") || strings.Contains(err.Error(), "release") {
+	if !errors.Is(err, bad) || !strings.Contains(err.Error(), "see to the disk") ||
+		strings.Contains(err.Error(), "release") {
 		t.Errorf("Restore = %v, want %v and what to do", err, bad)
 	}
 }
@@ -79,11 +80,15 @@ func TestRestoreNamesTheFile(t *testing.T) {
 	newer := records(t, good)
 	newer[0].GetHeader().Version = 2
 	for want, b := range map[string][]byte{
-		"snapshot /data/snapshots/2-9-1/state.bin is damaged: record 8: message: the file is cut short": good[:len(good)-70],
-		"this node's release cannot read snapshot /data/snapshots/2-9-1/state.bin: record 0":            assemble(t, newer),
+		"snapshot /data/snapshots/2-9-1/state.bin is damaged: record 8: message: the file is cut short": good[:len(
+			good,
+		)-70],
+		"this node's release cannot read snapshot /data/snapshots/2-9-1/state.bin: record 0": assemble(t,
+			newer),
 	} {
 		err := newReplica().Restore(countedSnapshot{namedSnapshot{io.NopCloser(bytes.NewReader(b))}})
-		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(want, "damaged") == strings.Contains(err.Error(), "release") {
+		if err == nil || !strings.HasPrefix(err.Error(), want) ||
+			strings.Contains(want, "damaged") == strings.Contains(err.Error(), "release") {
 			t.Errorf("Restore = %v, want %s", err, want)
 		}
 	}
@@ -137,52 +142,135 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		change func([]*logv1.Record)
 		want   string
 	}{
-		"empty record":          {set(mark, func(m *logv1.Record) { m.Record = nil }), "record 1: empty"},
-		"no header":             {swap(header, mark), "record 0: mark: before the header"},
-		"two headers":           {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: a second one"},
-		"newer version":         {set(header, func(m *logv1.Record) { m.GetHeader().Version = 3 }), "record 0: header: snapshot version 3"},
-		"version 2 of nothing":  {set(header, func(m *logv1.Record) { m.GetHeader().Version = 2 }), "record 0: header: max_sessions"},
-		"capacity in version 1": {set(header, func(m *logv1.Record) { m.GetHeader().MaxSessions = 2 }), "header: a capacity, which version 1 does not have"},
-		"capacity of no bytes":  {set(header, func(m *logv1.Record) { m.GetHeader().Version, m.GetHeader().MaxSessions = 2, 1 }), "header: max_state_bytes"},
-		"bad key":               {set(header, func(m *logv1.Record) { m.GetHeader().ClusterKey = []byte{1} }), "header: cluster_key"},
-		"key changed":           {set(header, func(m *logv1.Record) { m.GetHeader().ClusterKey[0]++ }), "digest"},
-		"attachment changed":    {set(header, func(m *logv1.Record) { m.GetHeader().Attachment++ }), "digest"},
-		"certificates changed":  {set(header, func(m *logv1.Record) { m.GetHeader().Certificates++ }), "the header says 3"},
-		"marks out of order":    {swap(mark, mark+1), "record 2: mark: 1 comes after 200"},
-		"mark of another node":  {set(mark, func(m *logv1.Record) { m.GetMark().Node = 2 }), "is no id of node 2"},
-		"mark of no node":       {set(mark, func(m *logv1.Record) { m.GetMark().Node = 256 }), "mark: node"},
-		"mark is too low":       {set(mark, func(m *logv1.Record) { m.GetMark().Id = 1 << 56 }), "above its node's mark"},
+		"empty record": {set(mark, func(m *logv1.Record) { m.Record = nil }), "record 1: empty"},
+		"no header":    {swap(header, mark), "record 0: mark: before the header"},
+		"two headers":  {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: a second one"},
+		"newer version": {
+			set(header, func(m *logv1.Record) { m.GetHeader().Version = 3 }),
+			"record 0: header: snapshot version 3",
+		},
+		"version 2 of nothing": {
+			set(header, func(m *logv1.Record) { m.GetHeader().Version = 2 }),
+			"record 0: header: max_sessions",
+		},
+		"capacity in version 1": {
+			set(header, func(m *logv1.Record) { m.GetHeader().MaxSessions = 2 }),
+			"header: a capacity, which version 1 does not have",
+		},
+		"capacity of no bytes": {
+			set(header, func(m *logv1.Record) { m.GetHeader().Version, m.GetHeader().MaxSessions = 2, 1 }),
+			"header: max_state_bytes",
+		},
+		"bad key": {
+			set(header, func(m *logv1.Record) { m.GetHeader().ClusterKey = []byte{1} }),
+			"header: cluster_key",
+		},
+		"key changed":        {set(header, func(m *logv1.Record) { m.GetHeader().ClusterKey[0]++ }), "digest"},
+		"attachment changed": {set(header, func(m *logv1.Record) { m.GetHeader().Attachment++ }), "digest"},
+		"certificates changed": {
+			set(header, func(m *logv1.Record) { m.GetHeader().Certificates++ }),
+			"the header says 3",
+		},
+		"marks out of order":   {swap(mark, mark+1), "record 2: mark: 1 comes after 200"},
+		"mark of another node": {set(mark, func(m *logv1.Record) { m.GetMark().Node = 2 }), "is no id of node 2"},
+		"mark of no node":      {set(mark, func(m *logv1.Record) { m.GetMark().Node = 256 }), "mark: node"},
+		"mark is too low": {
+			set(mark, func(m *logv1.Record) { m.GetMark().Id = 1 << 56 }), "above its node's mark",
+		},
 		"mark changed":          {set(mark, func(m *logv1.Record) { m.GetMark().Id++ }), "digest"},
 		"session before marks":  {swap(mark+1, first), "record 3: mark: out of order"},
 		"sessions out of order": {swap(first, labelled), "session: "},
-		"session of no node":    {set(first, func(m *logv1.Record) { m.GetSession().Id = 255 << 56 }), "above its node's mark"},
-		"session twice":         {func(all []*logv1.Record) { all[labelled] = all[first] }, "comes after"},
-		"no owner":              {set(first, func(m *logv1.Record) { m.GetSession().Owner = 0 }), "session: owner"},
-		"no timeout":            {set(first, func(m *logv1.Record) { m.GetSession().TimeoutMs = 0 }), "session: timeout_ms"},
-		"long timeout":          {set(first, func(m *logv1.Record) { m.GetSession().TimeoutMs = 86_400_001 }), "session: timeout_ms"},
-		"no attachment":         {set(first, func(m *logv1.Record) { m.GetSession().Attachment = 0 }), "session: attachment"},
-		"attachment too high":   {set(first, func(m *logv1.Record) { m.GetSession().Attachment = 6 }), "session: attachment"},
-		"bad labels":            {set(labelled, func(m *logv1.Record) { m.GetSession().Labels[1].Key = "a" }), "session: labels"},
-		"session changed":       {set(first, func(m *logv1.Record) { m.GetSession().OpenedIndex++ }), "digest"},
-		"no cause":              {set(certificate, func(m *logv1.Record) { m.GetCertificate().Cause = 0 }), "certificate: cause"},
-		"owner of certificate":  {set(certificate, func(m *logv1.Record) { m.GetCertificate().Owner = 0 }), "certificate: owner"},
-		"certificate is gone":   {set(certificate, func(m *logv1.Record) { m.GetCertificate().Number = 3 }), "certificate: 2 comes after 4"},
-		"certificate is left":   {set(certificate+1, func(m *logv1.Record) { m.GetCertificate().Number = 3 }), "number 3 where 1 comes next"},
-		"certificate twice":     {set(certificate+1, func(m *logv1.Record) { m.GetCertificate().Id-- }), "a second one"},
+		"session of no node": {
+			set(first, func(m *logv1.Record) { m.GetSession().Id = 255 << 56 }),
+			"above its node's mark",
+		},
+		"session twice": {func(all []*logv1.Record) { all[labelled] = all[first] }, "comes after"},
+		"no owner":      {set(first, func(m *logv1.Record) { m.GetSession().Owner = 0 }), "session: owner"},
+		"no timeout": {
+			set(first, func(m *logv1.Record) { m.GetSession().TimeoutMs = 0 }),
+			"session: timeout_ms",
+		},
+		"long timeout": {
+			set(first, func(m *logv1.Record) { m.GetSession().TimeoutMs = 86_400_001 }),
+			"session: timeout_ms",
+		},
+		"no attachment": {
+			set(first, func(m *logv1.Record) { m.GetSession().Attachment = 0 }),
+			"session: attachment",
+		},
+		"attachment too high": {
+			set(first, func(m *logv1.Record) { m.GetSession().Attachment = 6 }),
+			"session: attachment",
+		},
+		"bad labels": {
+			set(labelled, func(m *logv1.Record) { m.GetSession().Labels[1].Key = "a" }),
+			"session: labels",
+		},
+		"session changed": {set(first, func(m *logv1.Record) { m.GetSession().OpenedIndex++ }), "digest"},
+		"no cause": {
+			set(certificate, func(m *logv1.Record) { m.GetCertificate().Cause = 0 }),
+			"certificate: cause",
+		},
+		"owner of certificate": {
+			set(certificate, func(m *logv1.Record) { m.GetCertificate().Owner = 0 }),
+			"certificate: owner",
+		},
+		"certificate is gone": {
+			set(certificate, func(m *logv1.Record) { m.GetCertificate().Number = 3 }),
+			"certificate: 2 comes after 4",
+		},
+		"certificate is left": {
+			set(certificate+1, func(m *logv1.Record) { m.GetCertificate().Number = 3 }),
+			"number 3 where 1 comes next",
+		},
+		"certificate twice": {
+			set(certificate+1, func(m *logv1.Record) { m.GetCertificate().Id-- }),
+			"a second one",
+		},
 		"requests out of order": {swap(request, request+2), "open_request: "},
-		"short request id":      {set(request, func(m *logv1.Record) { m.GetOpenRequest().RequestId = []byte{1} }), "open_request: request_id"},
-		"request twice":         {func(all []*logv1.Record) { all[request+2] = all[request+1] }, "a second one"},
-		"fewer records":         {set(trailer, func(m *logv1.Record) { m.GetTrailer().Records-- }), "10 records, the trailer says 9"},
-		"another digest":        {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest[15]++ }), "digest"},
-		"no digest":             {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest = nil }), "digest"},
-		"unknown in record":     {unknown(mark, func(m *logv1.Record) proto.Message { return m }), "record 1: field 99"},
-		"unknown in header":     {unknown(header, func(m *logv1.Record) proto.Message { return m.GetHeader() }), "header: field 99"},
-		"unknown in mark":       {unknown(mark, func(m *logv1.Record) proto.Message { return m.GetMark() }), "mark: field 99"},
-		"unknown in session":    {unknown(first, func(m *logv1.Record) proto.Message { return m.GetSession() }), "session: field 99"},
-		"unknown in label":      {unknown(labelled, func(m *logv1.Record) proto.Message { return m.GetSession().Labels[0] }), "label 0: field 99"},
-		"unknown in cert":       {unknown(certificate, func(m *logv1.Record) proto.Message { return m.GetCertificate() }), "certificate: field 99"},
-		"unknown in request":    {unknown(request, func(m *logv1.Record) proto.Message { return m.GetOpenRequest() }), "open_request: field 99"},
-		"unknown in trailer":    {unknown(trailer, func(m *logv1.Record) proto.Message { return m.GetTrailer() }), "trailer: field 99"},
+		"short request id": {
+			set(request, func(m *logv1.Record) { m.GetOpenRequest().RequestId = []byte{1} }),
+			"open_request: request_id",
+		},
+		"request twice": {func(all []*logv1.Record) { all[request+2] = all[request+1] }, "a second one"},
+		"fewer records": {
+			set(trailer, func(m *logv1.Record) { m.GetTrailer().Records-- }),
+			"10 records, the trailer says 9",
+		},
+		"another digest": {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest[15]++ }), "digest"},
+		"no digest":      {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest = nil }), "digest"},
+		"unknown in record": {
+			unknown(mark, func(m *logv1.Record) proto.Message { return m }),
+			"record 1: field 99",
+		},
+		"unknown in header": {
+			unknown(header, func(m *logv1.Record) proto.Message { return m.GetHeader() }),
+			"header: field 99",
+		},
+		"unknown in mark": {
+			unknown(mark, func(m *logv1.Record) proto.Message { return m.GetMark() }),
+			"mark: field 99",
+		},
+		"unknown in session": {
+			unknown(first, func(m *logv1.Record) proto.Message { return m.GetSession() }),
+			"session: field 99",
+		},
+		"unknown in label": {
+			unknown(labelled, func(m *logv1.Record) proto.Message { return m.GetSession().Labels[0] }),
+			"label 0: field 99",
+		},
+		"unknown in cert": {
+			unknown(certificate, func(m *logv1.Record) proto.Message { return m.GetCertificate() }),
+			"certificate: field 99",
+		},
+		"unknown in request": {
+			unknown(request, func(m *logv1.Record) proto.Message { return m.GetOpenRequest() }),
+			"open_request: field 99",
+		},
+		"unknown in trailer": {
+			unknown(trailer, func(m *logv1.Record) proto.Message { return m.GetTrailer() }),
+			"trailer: field 99",
+		},
 	}
 	good := furnished(t).snapshot(t)
 	if got := assemble(t, records(t, good)); !bytes.Equal(got, good) {
@@ -200,7 +288,8 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 	refuse(t, append([]byte(snapshotMagic), bytes.Repeat([]byte{0xff}, 20)...), "length")
 }
 
-// The newest certificates are kept without a gap: a file in which older ones are missing was not written by this program.
+// The newest certificates are kept without a gap: a file in which older ones are missing was not written by this
+// program.
 func TestRestoreRefusesMissingCertificates(t *testing.T) {
 	for issued, kept := range map[uint64]bool{3: true, 2: false, 0: false} {
 		r := newReplica()

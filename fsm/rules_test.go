@@ -177,7 +177,8 @@ func TestE3CloseOfAnotherTermIsIgnored(t *testing.T) {
 		o := observe(r)
 		result := r.apply(t, 5, closing(decided, s, other))[0]
 		if !reflect.DeepEqual(result.Closed, []bool{false, false}) || result.Err != nil {
-			t.Errorf("close decided in term %d, appended in 5 = %v, %v; want neither closed", decided, result.Closed, result.Err)
+			t.Errorf("close decided in term %d, appended in 5 = %v, %v; want neither closed", decided, result.Closed,
+				result.Err)
 		}
 		if got := r.Sessions(); got != 2 {
 			t.Errorf("%d sessions are left, want 2", got)
@@ -208,8 +209,9 @@ func TestCertificate(t *testing.T) {
 	r := newReplica()
 	s := r.open(t, opening(1))
 	want := session.Certificate{
-		ID: s.ID, Cause: session.CauseExpired, LastTouchAge: 4 * time.Second, Owner: 1, Term: 9, Index: 2, Credited: time.Second,
-		EndedAt: session.TimeOfMS(9000),
+		ID: s.ID, Cause: session.CauseExpired, LastTouchAge: 4 * time.Second, Owner: 1, Term: 9, Index: 2,
+		Credited: time.Second,
+		EndedAt:  session.TimeOfMS(9000),
 	}
 	r.apply(t, 9, closing(9, s))
 	if got, ok := r.Certificate(s.ID); !ok || got != want {
@@ -268,7 +270,8 @@ func TestConfigureKeepsTheFirstKey(t *testing.T) {
 		t.Errorf("Credential = %x, %v, want %x of the first key", got, ok, want)
 	}
 	if !r.Verify(7, want) || r.Verify(8, want) {
-		t.Errorf("Verify is %v for the owner and %v for another session, want true, false", r.Verify(7, want), r.Verify(8, want))
+		t.Errorf("Verify is %v for the owner and %v for another session, want true, false", r.Verify(7, want),
+			r.Verify(8, want))
 	}
 	if got := restored(t, r.snapshot(t)); !got.Verify(7, want) {
 		t.Error("the key is not in the snapshot")
@@ -350,7 +353,9 @@ func TestI6DigestCoversEverything(t *testing.T) {
 	}
 	for i, set := range []func(*certificate){
 		func(c *certificate) { c.term++ }, func(c *certificate) { c.index++ }, func(c *certificate) { c.credited++ },
-		func(c *certificate) { c.ms++ }, func(c *certificate) { c.age++ }, func(c *certificate) { c.owner++ }, func(c *certificate) { c.cause++ },
+		func(c *certificate) {
+			c.ms++
+		}, func(c *certificate) { c.age++ }, func(c *certificate) { c.owner++ }, func(c *certificate) { c.cause++ },
 	} {
 		changes[fmt.Sprintf("certificate's field %d", i)] = func(r *replica) {
 			c := &certificate{id: 5, number: 1}

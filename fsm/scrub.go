@@ -9,8 +9,8 @@ import (
 // scrubRun is how many things are hashed in a row: about a millisecond of a processor.
 const scrubRun = 5000
 
-// DamageError says that what is in a state is not what its digest was made of, command by command: memory was corrupted, or the program
-// has a fault.
+// DamageError says that what is in a state is not what its digest was made of, command by command: memory was
+// corrupted, or the program has a fault.
 type DamageError struct {
 	// Index is that of the copy in which it was found.
 	Index uint64
@@ -18,22 +18,25 @@ type DamageError struct {
 
 // Error says what was found.
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("the state at index %d is not what its digest, or its count of bytes, was made of: this node's memory was corrupted, or its program has a fault", e.Index)
+	return fmt.Sprintf(
+		"the state at index %d is not what its digest, or its count of bytes, was made of: this node's memory was "+
+			"corrupted, or its program has a fault", e.Index,
+	)
 }
 
 // tally is what is kept up to date command by command and follows from what is in a state.
 type tally struct {
 	sum setHash
-	// bytes are not in the digest: where they are damaged, the state parts from the others' with the first open that is decided by them.
-	// Before, the leader alone goes by its own (State.Room), and would refuse opens for all.
+	// bytes are not in the digest: where they are damaged, the state parts from the others' with the first open that is
+	// decided by them. Before, the leader alone goes by its own (State.Room), and would refuse opens for all.
 	bytes uint64
 }
 
-// Scrub computes the digest of the state anew, from a frozen copy, and compares it with the one that was kept up to date command by
-// command: that one does not show what happens to memory between two commands. It does the same with the bytes that the capacity bounds
-// (O4). When they differ the error is a [DamageError], and the state has the digest, and the bytes, of what is in it from then on: if what
-// is in it was damaged, other nodes have another digest (D1). pace is called after each few thousand things; its error is returned. Safe
-// for concurrent use, beside Apply.
+// Scrub computes the digest of the state anew, from a frozen copy, and compares it with the one that was kept up to
+// date command by command: that one does not show what happens to memory between two commands. It does the same with
+// the bytes that the capacity bounds (O4). When they differ the error is a [DamageError], and the state has the digest,
+// and the bytes, of what is in it from then on: if what is in it was damaged, other nodes have another digest (D1).
+// pace is called after each few thousand things; its error is returned. Safe for concurrent use, beside Apply.
 func (s *State) Scrub(pace func() error) error {
 	s.mu.Lock()
 	live, v := s.tables, s.frozen()

@@ -113,7 +113,8 @@ func TestScrubEnds(t *testing.T) {
 	}
 }
 
-// A damaged state is not written to a snapshot, which other nodes would be sent; once its digest shows the damage it is.
+// A damaged state is not written to a snapshot, which other nodes would be sent; once its digest shows the damage it
+// is.
 func TestDamageIsNotWritten(t *testing.T) {
 	s := populated(t)
 	damages()["certificate"](s.tables)

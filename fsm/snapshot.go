@@ -85,7 +85,9 @@ func writeSnapshot(w io.Writer, v *View) error {
 	rw.record(&logv1.Record{Record: &logv1.Record_Header{Header: header}})
 	for node, mark := range t.marks {
 		if mark != 0 {
-			rw.record(&logv1.Record{Record: &logv1.Record_Mark{Mark: &logv1.Mark{Node: uint32(node), Id: uint64(mark)}}})
+			rw.record(
+				&logv1.Record{Record: &logv1.Record_Mark{Mark: &logv1.Mark{Node: uint32(node), Id: uint64(mark)}}},
+			)
 		}
 	}
 	rw.sessions(t)
@@ -98,7 +100,9 @@ func writeSnapshot(w io.Writer, v *View) error {
 		}}})
 	}
 	digest := t.digest()
-	rw.record(&logv1.Record{Record: &logv1.Record_Trailer{Trailer: &logv1.Trailer{Records: rw.count, Digest: digest[:]}}})
+	rw.record(
+		&logv1.Record{Record: &logv1.Record_Trailer{Trailer: &logv1.Trailer{Records: rw.count, Digest: digest[:]}}},
+	)
 	if rw.err != nil {
 		return rw.err
 	}

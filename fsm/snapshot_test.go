@@ -45,7 +45,8 @@ func same(t fataler, got, want *replica) {
 		t.Fatalf("digest at %d is %x, want at %d %x", gotIndex, gotDigest, wantIndex, wantDigest)
 	}
 	if got.AppliedIndex() != want.AppliedIndex() || got.Attachment() != want.Attachment() {
-		t.Fatalf("at index %d, attachment %d; want %d, %d", got.AppliedIndex(), got.Attachment(), want.AppliedIndex(), want.Attachment())
+		t.Fatalf("at index %d, attachment %d; want %d, %d", got.AppliedIndex(), got.Attachment(), want.AppliedIndex(),
+			want.Attachment())
 	}
 }
 
@@ -61,7 +62,8 @@ func contents(r *replica) map[string]any {
 		return true
 	})
 	return map[string]any{
-		"sessions": sessions, "labels": labels, "marks": r.tables.marks, "attachment": r.tables.attachment, "key": r.tables.key,
+		"sessions": sessions, "labels": labels, "marks": r.tables.marks, "attachment": r.tables.attachment,
+		"key":      r.tables.key,
 		"requests": values(r.tables.requests.items), "certificates": values(r.tables.certificates.items),
 		"issued": r.tables.issued, "term": r.term, "capacity": r.tables.capacity, "bytes": r.tables.bytes,
 	}
@@ -95,7 +97,8 @@ func TestGoldenSnapshotWithACapacity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 2 || got.GetMaxSessions() != 2_000_000 || got.GetMaxStateBytes() != 2<<30 {
+	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 2 || got.GetMaxSessions() != 2_000_000 ||
+		got.GetMaxStateBytes() != 2<<30 {
 		t.Errorf("the header is %v, want version 2 with the capacity", got)
 	}
 	same(t, restored(t, old), r)
@@ -144,7 +147,9 @@ func TestRestoreReplacesEverythingAndTellsObservers(t *testing.T) {
 	r.next = r.AppliedIndex() + 1
 	from.next = r.next
 	o.hook = nil
-	for _, c := range []session.Command{opening(2), opening(4), session.MoveSession{ID: 1<<56 | 1000<<16, NewOwner: 1, Attempt: 1}} {
+	for _, c := range []session.Command{
+		opening(2), opening(4), session.MoveSession{ID: 1<<56 | 1000<<16, NewOwner: 1, Attempt: 1},
+	} {
 		if got, want := fmt.Sprintf("%+v", r.apply(t, 5, c)), fmt.Sprintf("%+v", from.apply(t, 5, c)); got != want {
 			t.Errorf("%+v = %s\nwant %s", c, got, want)
 		}
@@ -167,7 +172,8 @@ func TestRestoreDoesNotGoBack(t *testing.T) {
 		t.Errorf("got %v, want that the snapshot is older", err)
 	}
 	if i, d := r.Digest(); i != index || d != digest || len(o.events) != 0 {
-		t.Errorf("the state is at %d with digest %x, and told %v; want %d, %x and nothing", i, d, o.events, index, digest)
+		t.Errorf("the state is at %d with digest %x, and told %v; want %d, %x and nothing", i, d, o.events, index,
+			digest)
 	}
 	r.open(t, opening(3)) // nothing has halted it
 }

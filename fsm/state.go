@@ -22,8 +22,8 @@ const shownBytes = 32
 // Config is what a [State] needs.
 type Config struct {
 	Logger hclog.Logger
-	// Fatal is told, once and on Raft's FSM goroutine, that an entry or a snapshot cannot be understood. From then on the
-	// state applies nothing, takes no snapshot and restores none: the process must end. Fatal must not block.
+	// Fatal is told, once and on Raft's FSM goroutine, that an entry or a snapshot cannot be understood. From then on
+	// the state applies nothing, takes no snapshot and restores none: the process must end. Fatal must not block.
 	Fatal func(error)
 	// LogFile is where the log is, for messages; empty: they do not say.
 	LogFile string
@@ -43,10 +43,10 @@ type Observer interface {
 
 // State is the replicated state: Raft's FSM. Raft calls Apply, StoreConfiguration, Snapshot and Restore from one
 // goroutine; all other methods are safe for concurrent use. Its indices are its own, because raft.AppliedIndex runs
-// ahead of the FSM: AppliedIndex is that of the newest command or configuration applied here. Raft does not show its own
-// no-ops and barriers to an FSM, so their indices are reached with the entry after them. A leader's term begins with a
-// no-op and a [session.Configure] (R5), and nothing here uses barriers: the commit index that a leader reads after its
-// Configure was applied is one that WaitApplied reaches (R4).
+// ahead of the FSM: AppliedIndex is that of the newest command or configuration applied here. Raft does not show its
+// own no-ops and barriers to an FSM, so their indices are reached with the entry after them. A leader's term begins
+// with a no-op and a [session.Configure] (R5), and nothing here uses barriers: the commit index that a leader reads
+// after its Configure was applied is one that WaitApplied reaches (R4).
 type State struct {
 	fatal    func(error)
 	logger   hclog.Logger
@@ -91,7 +91,12 @@ func (s *State) Apply(l *raft.Log) any {
 		if s.logFile != "" {
 			what += " in " + s.logFile
 		}
-		return s.halt(&UnreadableError{What: what, Err: fmt.Errorf("%w (%d bytes, which begin with % x)", err, len(l.Data), l.Data[:min(len(l.Data), shownBytes)])})
+		return s.halt(
+			&UnreadableError{
+				What: what, Err: fmt.Errorf("%w (%d bytes, which begin with % x)", err, len(l.Data),
+					l.Data[:min(len(l.Data), shownBytes)]),
+			},
+		)
 	}
 	s.mu.Lock()
 	if s.halted != nil {
@@ -152,9 +157,9 @@ func (s *State) halt(reason error) error {
 	return reason
 }
 
-// Observe registers o and returns the state frozen at that moment: every later change is told to o, and none that frozen
-// shows. cancel ends that; a call to o that is under way when it is called may still be running when it returns. It may
-// be called more than once, and by o.
+// Observe registers o and returns the state frozen at that moment: every later change is told to o, and none that
+// frozen shows. cancel ends that; a call to o that is under way when it is called may still be running when it returns.
+// It may be called more than once, and by o.
 func (s *State) Observe(o Observer) (frozen *View, cancel func()) {
 	r := &registration{o}
 	s.mu.Lock()
@@ -258,12 +263,13 @@ func (s *State) Room(c session.Command) error {
 // Attachment returns the highest attachment that has been applied, observers included: h of R2. It takes no lock.
 func (s *State) Attachment() uint64 { return s.progress.attachment.Load() }
 
-// AppliedIndex returns the index of the newest command or configuration entry that has been applied, observers included,
-// or of the snapshot that was restored since. It takes no lock.
+// AppliedIndex returns the index of the newest command or configuration entry that has been applied, observers
+// included, or of the snapshot that was restored since. It takes no lock.
 func (s *State) AppliedIndex() uint64 { return s.progress.index.Load() }
 
-// ShownIndex returns the index of the newest entry that reads of the state show: AppliedIndex, or above it while observers are
-// being told of an entry. Read after a read, it is not below what that read showed (N4). It takes no lock.
+// ShownIndex returns the index of the newest entry that reads of the state show: AppliedIndex, or above it while
+// observers are being told of an entry. Read after a read, it is not below what that read showed (N4). It takes no
+// lock.
 func (s *State) ShownIndex() uint64 { return s.shown.Load() }
 
 // WaitApplied waits until AppliedIndex is at least index. The error is ctx's. It is cheap: any number may wait.
@@ -294,8 +300,8 @@ func (s *State) DigestAt(index uint64) ([16]byte, bool) {
 	return at.digest, true
 }
 
-// Snapshot returns a snapshot of the state as it is now, at once; it is written beside later Applies. One of a state that is damaged is
-// not written, and the state has the digest of what is in it from then on, see [State.Scrub].
+// Snapshot returns a snapshot of the state as it is now, at once; it is written beside later Applies. One of a state
+// that is damaged is not written, and the state has the digest of what is in it from then on, see [State.Scrub].
 func (s *State) Snapshot() (raft.FSMSnapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,7 +66,8 @@ func TestObserverHearsEveryChangeInOrder(t *testing.T) {
 	}
 	results := r.apply(t, 3, opening(2), opening(3))
 	a, b := results[0].Session, results[1].Session
-	r.apply(t, 4, session.MoveSession{ID: a.ID, NewOwner: 2, Instance: 1, Attempt: 1}, closing(4, b, a), session.Configure{})
+	r.apply(t, 4, session.MoveSession{ID: a.ID, NewOwner: 2, Instance: 1, Attempt: 1}, closing(4, b, a),
+		session.Configure{})
 	r.apply(t, 4, session.ForgetRequests{})
 	cancel()
 	r.open(t, opening(4))
@@ -247,8 +248,10 @@ func TestADamagedEntryIsNamed(t *testing.T) {
 		s := New(Config{Logger: hclog.NewNullLogger(), Fatal: func(error) {}, LogFile: "/data/raft.db"})
 		err, ok := s.Apply(&raft.Log{Index: 812, Term: 7, Data: data}).(error)
 		named := &UnreadableError{}
-		if !ok || !errors.As(err, &named) || !named.Damaged() || !strings.HasPrefix(err.Error(), "log entry 812 of term 7 in /data/raft.db is damaged: ") ||
-			strings.Contains(err.Error(), "release") || !strings.Contains(err.Error(), "empty this node's data directory") {
+		if !ok || !errors.As(err, &named) || !named.Damaged() ||
+			!strings.HasPrefix(err.Error(), "log entry 812 of term 7 in /data/raft.db is damaged: ") ||
+			strings.Contains(err.Error(), "release") ||
+			!strings.Contains(err.Error(), "empty this node's data directory") {
 			t.Errorf("%x: %v", data, err)
 		}
 	}
@@ -265,7 +268,10 @@ func TestEntryThatCannotBeUnderstoodHalts(t *testing.T) {
 		if !ok {
 			t.Fatalf("Apply = %v, want an error", result)
 		}
-		for _, want := range []string{"entry 2 of term 7", "this node's release cannot read", "version 2", "data directory", "(1048581 bytes, which begin with 02 00 00 00 ab 00"} {
+		for _, want := range []string{
+			"entry 2 of term 7", "this node's release cannot read", "version 2",
+			"data directory", "(1048581 bytes, which begin with 02 00 00 00 ab 00",
+		} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("error %q does not say %q", err, want)
 			}
@@ -332,7 +338,10 @@ func TestViewAscends(t *testing.T) {
 	if _, ok := v.Session(want[99] + 1); ok {
 		t.Error("there is a session that nobody opened")
 	}
-	v.Ascend(^session.ID(0), func(s session.Session) bool { t.Errorf("%v is above the highest id", s.ID); return false })
+	v.Ascend(^session.ID(0), func(s session.Session) bool {
+		t.Errorf("%v is above the highest id", s.ID)
+		return false
+	})
 }
 
 // What reads show is never above the index that is read after them, however the state came there (N4).

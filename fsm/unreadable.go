@@ -20,11 +20,15 @@ type UnreadableError struct {
 }
 
 func (e *UnreadableError) Error() string {
-	const empty = "empty this node's data directory while the others run and have a leader, and let it fetch a copy; if none reads it, see docs/operations.md"
+	const empty = "empty this node's data directory while the others run and have a leader, and let it fetch a copy; " +
+		"if none reads it, see docs/operations.md"
 	if e.Damaged() {
 		return fmt.Sprintf("%s is damaged: %v: %s", e.What, e.Err, empty)
 	}
-	return fmt.Sprintf("this node's release cannot read %s: %v: run the release that the other nodes run; if they read it, %s", e.What, e.Err, empty)
+	return fmt.Sprintf(
+		"this node's release cannot read %s: %v: run the release that the other nodes run; if they read it, %s", e.What,
+		e.Err, empty,
+	)
 }
 
 func (e *UnreadableError) Unwrap() error { return e.Err }

@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// upgrade makes a local session global (L7). Who repeats it, because he does not know what became of it, gets the session
-// that is there, or learns that it has ended: never a second one.
+// upgrade makes a local session global (L7). Who repeats it, because he does not know what became of it, gets the
+// session that is there, or learns that it has ended: never a second one.
 func (s *step) upgrade(c session.UpgradeSession) (session.Session, error) {
 	if r, ok := s.session(c.ID); ok {
 		return r.session(), nil
@@ -18,7 +18,8 @@ func (s *step) upgrade(c session.UpgradeSession) (session.Session, error) {
 		return session.Session{}, s.expired(c.ID)
 	}
 	if mark := s.marks[c.ID.Node()]; c.ID > mark {
-		return session.Session{}, outOfRange("session_id", fmt.Sprintf("an id that its node has claimed, at most %v", mark))
+		return session.Session{},
+			outOfRange("session_id", fmt.Sprintf("an id that its node has claimed, at most %v", mark))
 	}
 	if err := s.room(c); err != nil {
 		return session.Session{}, err

@@ -9,11 +9,14 @@ import (
 )
 
 func upgrading(id session.ID) session.UpgradeSession {
-	return session.UpgradeSession{ID: id, Timeout: 4 * time.Second, MS: 9, Instance: 5, Attempt: 3, Labels: session.Labels{{Key: "k", Value: "v"}}}
+	return session.UpgradeSession{
+		ID: id, Timeout: 4 * time.Second, MS: 9, Instance: 5, Attempt: 3,
+		Labels: session.Labels{{Key: "k", Value: "v"}},
+	}
 }
 
-// TestL7AnUpgradeIsOnce holds that a session becomes global with its id and timeout, once, however often that is asked for,
-// and that a move since is not undone.
+// TestL7AnUpgradeIsOnce holds that a session becomes global with its id and timeout, once, however often that is asked
+// for, and that a move since is not undone.
 func TestL7AnUpgradeIsOnce(t *testing.T) {
 	r := newReplica()
 	id := r.do(t, session.ClaimIDs{Node: 3, MS: 7, Count: 10}).First
@@ -21,7 +24,8 @@ func TestL7AnUpgradeIsOnce(t *testing.T) {
 	up := upgrading(id + 9)
 	results := r.apply(t, 1, up, up)
 	s := results[0].Session
-	if s.ID != up.ID || s.Timeout != up.Timeout || s.Owner != 3 || s.Attachment != before+1 || s.Local || s.Labels[0] != up.Labels[0] ||
+	if s.ID != up.ID || s.Timeout != up.Timeout || s.Owner != 3 || s.Attachment != before+1 || s.Local ||
+		s.Labels[0] != up.Labels[0] ||
 		s.OpenedIndex != results[0].Index || !s.OpenedAt.Equal(session.TimeOfMS(9)) || results[0].Repeated {
 		t.Errorf("upgraded to %+v", results[0])
 	}
@@ -32,8 +36,12 @@ func TestL7AnUpgradeIsOnce(t *testing.T) {
 	if got := r.apply(t, 1, late)[0].Err; !errors.Is(got, session.ErrMoved) {
 		t.Errorf("a resume from before the newest local one: %v, want %v (M1)", got, session.ErrMoved)
 	}
-	stranger := session.MoveSession{ID: up.ID, NewOwner: 2, Instance: 6, Attempt: 1, Named: s.Attachment, NamedLocal: true}
-	if told, ok := errors.AsType[*session.MovedError](r.apply(t, 1, stranger)[0].Err); !ok || told.Attachment != s.Attachment || told.Instance != 5 {
+	stranger := session.MoveSession{
+		ID: up.ID, NewOwner: 2, Instance: 6, Attempt: 1, Named: s.Attachment,
+		NamedLocal: true,
+	}
+	if told, ok := errors.AsType[*session.MovedError](r.apply(t, 1, stranger)[0].Err); !ok ||
+		told.Attachment != s.Attachment || told.Instance != 5 {
 		t.Errorf("another process that names a local attachment: %+v, want to be told of %+v (L5)", told, s)
 	}
 	stranger.NamedLocal = false
@@ -62,8 +70,8 @@ func TestL7ALocalTokenIsGoodForTheFirstResume(t *testing.T) {
 	}
 }
 
-// TestL7NothingComesBack holds that who repeats an upgrade because its outcome was unknown never gets a second session: not
-// when the first has ended, not when even its certificate is gone.
+// TestL7NothingComesBack holds that who repeats an upgrade because its outcome was unknown never gets a second session:
+// not when the first has ended, not when even its certificate is gone.
 func TestL7NothingComesBack(t *testing.T) {
 	r := newReplica()
 	id := r.do(t, session.ClaimIDs{Node: 3, Count: session.MaxClaim}).First

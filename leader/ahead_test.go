@@ -9,8 +9,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// clocked runs a leader of one node whose wall clock shows at, and asks it for a session and for a block of ids with the time ms;
-// it returns the times that were proposed, none for what was refused, and the refusals.
+// clocked runs a leader of one node whose wall clock shows at, and asks it for a session and for a block of ids with
+// the time ms; it returns the times that were proposed, none for what was refused, and the refusals.
 func clocked(t *testing.T, at time.Time, ms uint64) (proposedMS []uint64, refused []error) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -19,7 +19,9 @@ func clocked(t *testing.T, at time.Time, ms uint64) (proposedMS []uint64, refuse
 		defer w.run()()
 		m := w.join(1, prompt)
 		for _, r := range []session.Request{
-			{Open: &session.OpenRequest{Timeout: long, MS: ms}}, {Open: &session.OpenRequest{Timeout: long, MS: ms}}, {Claim: &session.ClaimRequest{Count: 1, MS: ms}},
+			{Open: &session.OpenRequest{Timeout: long, MS: ms}}, {Open: &session.OpenRequest{Timeout: long, MS: ms}}, {
+				Claim: &session.ClaimRequest{Count: 1, MS: ms},
+			},
 		} {
 			if reply := m.ask(r); reply.Err != nil {
 				refused = append(refused, reply.Err)
@@ -37,8 +39,8 @@ func clocked(t *testing.T, at time.Time, ms uint64) (proposedMS []uint64, refuse
 	return proposedMS, refused
 }
 
-// TestO1AWrongClockStopsNoOpens holds that opens and claims get ids whatever the node's clock and the leader's show: a time that
-// is more than a minute ahead of the leader's is lowered to that.
+// TestO1AWrongClockStopsNoOpens holds that opens and claims get ids whatever the node's clock and the leader's show: a
+// time that is more than a minute ahead of the leader's is lowered to that.
 func TestO1AWrongClockStopsNoOpens(t *testing.T) {
 	now := session.Epoch().AddDate(10, 0, 0)
 	for name, tt := range map[string]struct {
@@ -63,8 +65,8 @@ func TestO1AWrongClockStopsNoOpens(t *testing.T) {
 	}
 }
 
-// TestO1IDsAreUsedUpByBothClocks holds that a time which no id can hold is refused for what it is when the leader's clock says so
-// too, and that nothing is proposed that would use up what is left.
+// TestO1IDsAreUsedUpByBothClocks holds that a time which no id can hold is refused for what it is when the leader's
+// clock says so too, and that nothing is proposed that would use up what is left.
 func TestO1IDsAreUsedUpByBothClocks(t *testing.T) {
 	got, refused := clocked(t, session.TimeOfMS(session.MaxMS), session.MaxMS+1)
 	if len(got) > 0 || len(refused) != 3 {

@@ -63,7 +63,8 @@ func batch(p population, n, every int) *session.Answer {
 	touches := make([]session.Touch, 0, n)
 	for i, s := range p[len(p)/3:] {
 		if len(touches) < n && i%every == 0 {
-			touches = append(touches, session.Touch{ID: s.ID, Age: time.Duration(random.IntN(10_000)) * time.Millisecond})
+			touches = append(touches,
+				session.Touch{ID: s.ID, Age: time.Duration(random.IntN(10_000)) * time.Millisecond})
 		}
 	}
 	return &session.Answer{Attachment: 1, Touches: session.AppendTouches(nil, touches), Last: true}

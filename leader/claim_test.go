@@ -32,7 +32,8 @@ func TestO3RefusesClaims(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		for _, count := range []uint32{0, session.MaxClaim + 1} {
 			var got *session.FieldError
-			if r := m.ask(session.Request{Claim: &session.ClaimRequest{Count: count}}); !errors.As(r.Err, &got) || got.Field != "count" {
+			if r := m.ask(session.Request{Claim: &session.ClaimRequest{Count: count}}); !errors.As(r.Err, &got) ||
+				got.Field != "count" {
 				t.Errorf("claim of %d = %v, want a FieldError of count", count, r.Err)
 			}
 		}

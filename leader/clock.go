@@ -2,9 +2,9 @@ package leader
 
 import "time"
 
-// clock is accountable time (A1): it runs with the monotonic clock for at most limit from its start and from each moment
-// at which a newer round is found good, then stands, and goes on from where it stood. So time in which the leader had no
-// quorum or did not run is held against nobody (I8). mono is the monotonic time since the term began.
+// clock is accountable time (A1): it runs with the monotonic clock for at most limit from its start and from each
+// moment at which a newer round is found good, then stands, and goes on from where it stood. So time in which the
+// leader had no quorum or did not run is held against nobody (I8). mono is the monotonic time since the term began.
 type clock struct {
 	// limit is two intervals. It changes only when a round has just been found good.
 	limit time.Duration

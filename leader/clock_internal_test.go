@@ -34,7 +34,10 @@ func TestA1ClockTranscript(t *testing.T) {
 		if step.good {
 			stood, star = c.good(mono), "*"
 		}
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %7v reads %v credit %v stood %v", star, mono, c.read(mono), c.credit(mono), stood)))
+		lines = append(
+			lines, strings.TrimSpace(fmt.Sprintf("%s %7v reads %v credit %v stood %v", star, mono, c.read(mono),
+				c.credit(mono), stood)),
+		)
 	}
 	want := strings.Join([]string{
 		"0s reads 0s credit 0s stood 0s",
@@ -54,8 +57,8 @@ func TestA1ClockTranscript(t *testing.T) {
 	}
 }
 
-// TestA1ClockModel holds the clock against one that ticks: each millisecond counts if a good round was found, or the term
-// began, within the last two intervals.
+// TestA1ClockModel holds the clock against one that ticks: each millisecond counts if a good round was found, or the
+// term began, within the last two intervals.
 func TestA1ClockModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100).Draw(t, "limit")

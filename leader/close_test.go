@@ -31,8 +31,8 @@ func (w *world) blocked() (release func(err error)) {
 	}
 }
 
-// E3: popped and marked is one step: while the close is under way the session is not proposed again and touches of it are
-// not taken; entries hold at most 1,024 sessions, each with its attachment, under the tracker's term.
+// E3: popped and marked is one step: while the close is under way the session is not proposed again and touches of it
+// are not taken; entries hold at most 1,024 sessions, each with its attachment, under the tracker's term.
 func TestE3Entries(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		const n = 3000
@@ -231,8 +231,8 @@ func TestE5OnlyTheLogSays(t *testing.T) {
 	})
 }
 
-// M5, E5: the state shows an entry before those are told who observe it. A session that is shown and not filed yet is not one that
-// has ended: it is there for reads, and can be closed as soon as it is filed.
+// M5, E5: the state shows an entry before those are told who observe it. A session that is shown and not filed yet is
+// not one that has ended: it is there for reads, and can be closed as soon as it is filed.
 func TestM5ShownAndNotFiledIsNotExpired(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		w.at(30 * time.Second)

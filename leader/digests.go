@@ -9,8 +9,8 @@ import (
 // comparisonPatience is how many intervals a comparison waits for a node that answers and is behind.
 const comparisonPatience = 8
 
-// comparison is that of the digests which the nodes' states have at one index (D1). A node reports with each answer, so that one whose
-// digest changes later, at an index where nothing is applied any more, is compared again.
+// comparison is that of the digests which the nodes' states have at one index (D1). A node reports with each answer, so
+// that one whose digest changes later, at an index where nothing is applied any more, is compared again.
 type comparison struct {
 	// index is compared since begun; 0: none yet.
 	index uint64
@@ -19,8 +19,8 @@ type comparison struct {
 	found session.Comparison
 }
 
-// compare begins to compare another index, one that the leader has applied, once every node that is not lost has reported the
-// digest it has at the present one, or there was no patience left for it.
+// compare begins to compare another index, one that the leader has applied, once every node that is not lost has
+// reported the digest it has at the present one, or there was no patience left for it.
 func (r *rounds) compare(applied uint64, now time.Duration) {
 	c := &r.comparison
 	if applied <= c.index || c.index > 0 && !r.reported(now) {
@@ -42,9 +42,9 @@ func (r *rounds) reported(now time.Duration) bool {
 	return true
 }
 
-// decide finds out what the reports say (D2): agreed when a quorum of the voters has one digest, undecided when none has, and two of
-// them differ, with nobody left to wait for. A quorum that was there and is there no more, because a node has another digest now, is
-// taken back: nobody steps out for what it said before.
+// decide finds out what the reports say (D2): agreed when a quorum of the voters has one digest, undecided when none
+// has, and two of them differ, with nobody left to wait for. A quorum that was there and is there no more, because a
+// node has another digest now, is taken back: nobody steps out for what it said before.
 func (r *rounds) decide(now time.Duration) {
 	c := &r.comparison
 	if c.index == 0 {
@@ -61,8 +61,8 @@ func (r *rounds) decide(now time.Duration) {
 	}
 }
 
-// common returns the digest that most voters have at the index that is compared, whether a quorum has it, and whether another one has
-// another.
+// common returns the digest that most voters have at the index that is compared, whether a quorum has it, and whether
+// another one has another.
 func (r *rounds) common() (common session.StateDigest, agreed, differ bool) {
 	voters, most := 0, 0
 	for _, m := range r.members {

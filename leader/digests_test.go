@@ -37,7 +37,8 @@ func (c *comparing) open(node session.Node, now time.Duration) {
 	c.streams[node] = s
 }
 
-// round begins a round with what the leader has applied, to which nodes report the digests that are the numbers given, 0 for none.
+// round begins a round with what the leader has applied, to which nodes report the digests that are the numbers given,
+// 0 for none.
 func (c *comparing) round(now time.Duration, applied uint64, reports map[session.Node]byte) {
 	c.begin(now)
 	c.decide(now)

@@ -133,8 +133,8 @@ func closing(it *item, now time.Duration) session.Closing {
 	return c
 }
 
-// expire proposes to end the sessions that were taken. A refusal is logged: it is not this goroutine's caller that could
-// do more about it, the marks are back, and the sessions come due again.
+// expire proposes to end the sessions that were taken. A refusal is logged: it is not this goroutine's caller that
+// could do more about it, the marks are back, and the sessions come due again.
 func (t *Tracker) expire(ctx context.Context, batch []session.Closing) {
 	result, err := t.closeSessions(ctx, session.CauseExpired, batch)
 	if err != nil {
@@ -151,7 +151,9 @@ func (t *Tracker) expire(ctx context.Context, batch []session.Closing) {
 // closeSessions proposes to end sessions that are marked as closing, and takes marks back as E4 says: of a session that
 // the state machine left alone, and of all when the command certainly never takes effect. While the outcome is unknown
 // they stay, until the log decides or the term ends.
-func (t *Tracker) closeSessions(ctx context.Context, cause session.Cause, batch []session.Closing) (session.Result, error) {
+func (t *Tracker) closeSessions(ctx context.Context, cause session.Cause,
+	batch []session.Closing,
+) (session.Result, error) {
 	t.mu.Lock()
 	credited := t.clock.credit(t.mono())
 	t.mu.Unlock()
@@ -173,9 +175,9 @@ func (t *Tracker) closeSessions(ctx context.Context, cause session.Cause, batch 
 	return result, err
 }
 
-// unmark takes a mark back; the deadline is what touches made of it meanwhile (E4). The session comes up again after the
-// next interval at the earliest, so that a refusal that lasts is not met by a storm of proposals. A mark that was set
-// under another attachment is another close's.
+// unmark takes a mark back; the deadline is what touches made of it meanwhile (E4). The session comes up again after
+// the next interval at the earliest, so that a refusal that lasts is not met by a storm of proposals. A mark that was
+// set under another attachment is another close's.
 func (t *Tracker) unmark(c session.Closing) {
 	now := t.now()
 	s := t.shard(c.ID)

@@ -79,8 +79,9 @@ func TestE1Vouch(t *testing.T) {
 	})
 }
 
-// E1, I8: an owner that can vouch since 1 s gives its sessions a full timeout from then, on the accountable clock. The clock stands
-// from 2.5 s to 3.3 s, for no round is good; how long the owner says afterwards that it can vouch takes that credit from nobody.
+// E1, I8: an owner that can vouch since 1 s gives its sessions a full timeout from then, on the accountable clock. The
+// clock stands from 2.5 s to 3.3 s, for no round is good; how long the owner says afterwards that it can vouch takes
+// that credit from nobody.
 func TestE1VouchKeepsCredit(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(5, 3)
@@ -111,8 +112,8 @@ func TestE1VouchKeepsCredit(t *testing.T) {
 	})
 }
 
-// E1: with the heartbeat of 2.5 s unanswered for three intervals the owner is lost, and its sessions have a full timeout
-// from that heartbeat.
+// E1: with the heartbeat of 2.5 s unanswered for three intervals the owner is lost, and its sessions have a full
+// timeout from that heartbeat.
 func TestE1LostUnanswered(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -170,7 +171,8 @@ func TestE1LostStreamUnanswered(t *testing.T) {
 	})
 }
 
-// E1: of streams that end without a complete answer the first end counts: an owner that opens them for ever holds nothing.
+// E1: of streams that end without a complete answer the first end counts: an owner that opens them for ever holds
+// nothing.
 func TestE1FirstEnd(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)

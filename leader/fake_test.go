@@ -253,7 +253,8 @@ func newWorld(t *testing.T, members []session.Member) *world {
 	w.view = &view{sessions: make(map[session.ID]session.Session), term: term, members: members}
 	w.log = &log{w: w}
 	w.tracker = leader.New(leader.Config{
-		Node: 1, Term: term, Interval: beat, ExpiryInterval: width, Limits: session.Limits{Min: long, Max: 40 * time.Second},
+		Node: 1, Term: term, Interval: beat, ExpiryInterval: width,
+		Limits:  session.Limits{Min: long, Max: 40 * time.Second},
 		Room:    func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
 		Written: w.written.Load,
 	}, w.log, w.view)

@@ -150,8 +150,8 @@ func TestFillLate(t *testing.T) {
 	})
 }
 
-// A stream that is superseded while the last chunk of one of its answers is being taken in counts for no round (T6); the touches of the chunk do
-// count, as they had arrived (T3).
+// A stream that is superseded while the last chunk of one of its answers is being taken in counts for no round (T6);
+// the touches of the chunk do count, as they had arrived (T3).
 func TestFillSuperseded(t *testing.T) {
 	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
 		w.at(200 * ms)
@@ -169,7 +169,8 @@ func TestFillSuperseded(t *testing.T) {
 		close(goOn)
 		synctest.Wait()
 		if got := w.tracker.Stats(); got.Taken != 1 || got.GoodRound != 0 {
-			t.Errorf("an answer on a superseded stream: %d touches taken, good round %d, want 1 and 0", got.Taken, got.GoodRound)
+			t.Errorf("an answer on a superseded stream: %d touches taken, good round %d, want 1 and 0", got.Taken,
+				got.GoodRound)
 		}
 		w.at(beat)
 		newer.says(answer(newer.last().Round))

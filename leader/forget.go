@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// openMarks remembers when sessions were opened, coarsely: enough to say up to which index every open is older than some
-// age (O2).
+// openMarks remembers when sessions were opened, coarsely: enough to say up to which index every open is older than
+// some age (O2).
 type openMarks struct {
 	mu sync.Mutex
 	// width is the time that one mark spans. Set before the first note.
@@ -62,8 +62,8 @@ func (o *openMarks) drop(index uint64) {
 	o.marks = append(o.marks[:0], o.marks[n:]...)
 }
 
-// remembered is how old an open must be for its request id to be forgotten (O2): a session whose client never heard of it has
-// expired by then. Sessions of former leaders with other settings may have timeouts above this one's largest.
+// remembered is how old an open must be for its request id to be forgotten (O2): a session whose client never heard of
+// it has expired by then. Sessions of former leaders with other settings may have timeouts above this one's largest.
 func (t *Tracker) remembered() time.Duration {
 	timeout := max(t.cfg.Limits.Max, time.Duration(t.longest.Load()))
 	return timeout + timeout/10 + 4*t.cfg.Interval

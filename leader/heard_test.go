@@ -8,14 +8,15 @@ import (
 	"holdfast/session"
 )
 
-// TestHeard: the hook is told when the last chunk of an answer has been taken in, with the moment at which the heartbeat
-// was sent that it answers.
+// TestHeard: the hook is told when the last chunk of an answer has been taken in, with the moment at which the
+// heartbeat was sent that it answers.
 func TestHeard(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		type heard struct{ at, sent time.Duration }
 		got := make(chan heard, 10)
 		w.tracker = leader.New(leader.Config{
-			Node: 1, Term: term, Interval: beat, ExpiryInterval: width, Limits: session.Limits{Min: long, Max: 40 * time.Second},
+			Node: 1, Term: term, Interval: beat, ExpiryInterval: width,
+			Limits: session.Limits{Min: long, Max: 40 * time.Second},
 			Heard: func(from session.Node, sent time.Time) {
 				if from == 3 {
 					got <- heard{w.now(), sent.Sub(w.start)}

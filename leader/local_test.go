@@ -9,8 +9,8 @@ import (
 	"holdfast/session"
 )
 
-// L5: a token of the time when a session was local has no attachment of the log. It closes nothing, and resumes what has
-// become global since.
+// L5: a token of the time when a session was local has no attachment of the log. It closes nothing, and resumes what
+// has become global since.
 func TestL5TokensOfLocalSessions(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		s := w.has(5, 2)
@@ -23,15 +23,16 @@ func TestL5TokensOfLocalSessions(t *testing.T) {
 		if r.Err != nil || r.Session.Attachment <= s.Attachment {
 			t.Errorf("resume: %+v", r)
 		}
-		if moves, _ := proposed[session.MoveSession](w.log); len(moves) != 1 || !moves[0].NamedLocal || moves[0].Named != tok.Attachment {
+		if moves, _ := proposed[session.MoveSession](w.log); len(moves) != 1 || !moves[0].NamedLocal ||
+			moves[0].Named != tok.Attachment {
 			t.Errorf("proposed %+v, want one that names a local attachment", moves)
 		}
 		w.alive(5)
 	})
 }
 
-// M5: that a session is not global says only who still leads after he looked: the attachment of a local token does not tell
-// how far a node should have come.
+// M5: that a session is not global says only who still leads after he looked: the attachment of a local token does not
+// tell how far a node should have come.
 func TestM5OfTokensOfLocalSessions(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		const mine session.ID = 6
@@ -45,8 +46,10 @@ func TestM5OfTokensOfLocalSessions(t *testing.T) {
 		m := w.join(1, prompt)
 		defer w.run()()
 		w.at(0)
-		if r := m.ask(session.Request{Close: &tok}); !errors.Is(r.Err, session.ErrExpired) || len(rounds) != 2 || rounds[1] <= rounds[0] {
-			t.Errorf("close of what is not global: %v, looked in rounds %v; want %v after a round", r.Err, rounds, session.ErrExpired)
+		if r := m.ask(session.Request{Close: &tok}); !errors.Is(r.Err, session.ErrExpired) || len(rounds) != 2 ||
+			rounds[1] <= rounds[0] {
+			t.Errorf("close of what is not global: %v, looked in rounds %v; want %v after a round", r.Err, rounds,
+				session.ErrExpired)
 		}
 		r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 1, Attempt: 1}})
 		if r.Err != nil || r.Session.ID != mine {
@@ -55,8 +58,8 @@ func TestM5OfTokensOfLocalSessions(t *testing.T) {
 	})
 }
 
-// TestL7OnlyItsNodeUpgrades holds that a session is made global for the node of its id only, and that the leader gives it a
-// full timeout from then on.
+// TestL7OnlyItsNodeUpgrades holds that a session is made global for the node of its id only, and that the leader gives
+// it a full timeout from then on.
 func TestL7OnlyItsNodeUpgrades(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		up := session.UpgradeRequest{ID: 2<<56 | 9, Timeout: long}

@@ -224,12 +224,15 @@ func (r *rules) look(t *rapid.T) {
 	for id, s := range r.sessions {
 		s.latest = max(s.latest, r.due(s))
 		if s.latest+width <= r.clock() && s.latest <= r.horizon(r.nodes[s.owner]) {
-			t.Fatalf("at %v, clock %v: %v is not ended, due %v, horizon %v", r.w.now(), r.clock(), id, s.latest, r.horizon(r.nodes[s.owner]))
+			t.Fatalf("at %v, clock %v: %v is not ended, due %v, horizon %v", r.w.now(), r.clock(), id, s.latest,
+				r.horizon(r.nodes[s.owner]))
 		}
 	}
 	stats := r.w.tracker.Stats()
-	if stats.Taken != r.taken || stats.NotTaken != r.refused || stats.GoodRound != r.good || stats.Elapsed != r.clock() {
-		t.Fatalf("at %v: %+v, want taken %d, not %d, good %d, clock %v", r.w.now(), stats, r.taken, r.refused, r.good, r.clock())
+	if stats.Taken != r.taken || stats.NotTaken != r.refused || stats.GoodRound != r.good ||
+		stats.Elapsed != r.clock() {
+		t.Fatalf("at %v: %+v, want taken %d, not %d, good %d, clock %v", r.w.now(), stats, r.taken, r.refused, r.good,
+			r.clock())
 	}
 	if stats.Sessions != len(r.sessions) || len(r.faults) > 0 {
 		t.Fatalf("at %v: %d sessions, want %d; faults %v", r.w.now(), stats.Sessions, len(r.sessions), r.faults)
@@ -250,7 +253,8 @@ func tryModel(t *testing.T, rt *rapid.T) {
 	members := append(voters(1, 2, 3), session.Member{Node: 4})
 	w := newWorld(t, members)
 	r := &rules{
-		w: w, begun: make(map[uint64]beginning), nodes: make(map[session.Node]*node), sessions: make(map[session.ID]*rule),
+		w: w, begun: make(map[uint64]beginning), nodes: make(map[session.Node]*node),
+		sessions: make(map[session.ID]*rule),
 	}
 	for _, m := range members {
 		r.nodes[m.Node] = &node{voter: m.Voter, silent: []time.Duration{0}}
@@ -332,7 +336,8 @@ func tryModel(t *testing.T, rt *rapid.T) {
 			}
 		},
 		"move": func(t *rapid.T) {
-			id, to := session.ID(rapid.IntRange(1, 6).Draw(t, "id"))<<28, session.Node(rapid.IntRange(1, 4).Draw(t, "to"))
+			id, to := session.ID(rapid.IntRange(1, 6).Draw(t, "id"))<<28,
+				session.Node(rapid.IntRange(1, 4).Draw(t, "to"))
 			r.mu.Lock()
 			s := r.sessions[id]
 			if rapid.IntRange(0, 3).Draw(t, "luck") > 0 {
@@ -359,7 +364,8 @@ func (w *world) answers(t *rapid.T, r *rules, m *member) {
 	var touches []session.Touch
 	for id := session.ID(1); id <= 7; id++ {
 		if rapid.IntRange(0, 15).Draw(t, "touched") == 0 {
-			touches = append(touches, session.Touch{ID: id << 28, Age: time.Duration(rapid.IntRange(0, 1500).Draw(t, "age")) * ms})
+			touches = append(touches,
+				session.Touch{ID: id << 28, Age: time.Duration(rapid.IntRange(0, 1500).Draw(t, "age")) * ms})
 		}
 	}
 	a := answer(r.nodes[m.hello.Node].round, touches...)

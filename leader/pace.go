@@ -39,7 +39,8 @@ func (t *Tracker) quicken(timeout time.Duration) {
 	t.mu.Unlock()
 	if shorter {
 		t.wake()
-		t.logger.Warn("rounds are more frequent than heartbeat_interval in this term, for a session with a short timeout",
+		t.logger.Warn("rounds are more frequent than heartbeat_interval in this term, for a session with a short "+
+			"timeout",
 			"interval", interval, "heartbeat_interval", t.cfg.Interval, "timeout", timeout, "term", t.cfg.Term)
 	}
 }

@@ -60,7 +60,8 @@ func TestR1HeartbeatsTellTheInterval(t *testing.T) {
 	})
 }
 
-// O2: a request id is remembered for as long as the timeout of a session that is there, though the leader would give none as long.
+// O2: a request id is remembered for as long as the timeout of a session that is there, though the leader would give
+// none as long.
 func TestO2RequestsOfLongerTimeouts(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.view.commit, w.log.index = 12, 12

@@ -10,8 +10,8 @@ import (
 // Log is where the tracker proposes commands. Safe for concurrent use.
 type Log interface {
 	// Propose returns when the command has been applied on this node; the state machine's own refusal is the result's
-	// Err. An error that is [session.ErrOutcomeUnknown] says that the command may have been, or may yet be, appended; any
-	// other that it never was and never will be (E4 relies on it). It ends within a bound of its own.
+	// Err. An error that is [session.ErrOutcomeUnknown] says that the command may have been, or may yet be, appended;
+	// any other that it never was and never will be (E4 relies on it). It ends within a bound of its own.
 	Propose(ctx context.Context, c session.Command) (session.Result, error)
 }
 
@@ -41,7 +41,8 @@ type Consensus interface {
 	CommitIndex() uint64
 	// Members are those of the newest configuration, committed or not.
 	Members() []session.Member
-	// LastIndex is that of the newest entry of this node's log: read after Members, it is not below their configuration's.
+	// LastIndex is that of the newest entry of this node's log: read after Members, it is not below their
+	// configuration's.
 	LastIndex() uint64
 }
 
@@ -51,8 +52,8 @@ type Sessions interface {
 	Ascend(after session.ID, yield func(session.Session) bool)
 }
 
-// Link is one learner's stream, seen from the leader. Send and Recv are each called by one goroutine, and what is sent is
-// not changed afterwards. Whoever calls [Tracker.Follow] makes a blocked Send and Recv return after it has returned.
+// Link is one learner's stream, seen from the leader. Send and Recv are each called by one goroutine, and what is sent
+// is not changed afterwards. Whoever calls [Tracker.Follow] makes a blocked Send and Recv return after it has returned.
 type Link interface {
 	Send(m session.LeaderMessage) error
 	Recv() (session.LearnerMessage, error)

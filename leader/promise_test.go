@@ -20,7 +20,8 @@ func TestA1NoQuorum(t *testing.T) {
 		other.cut()
 		// The last good round was found at 3 s: the clock stands at 4 s.
 		w.at(time.Hour)
-		if got := w.tracker.Stats(); got.Elapsed != 4*time.Second || got.Credited != time.Hour-4*time.Second || got.Stands != 0 {
+		if got := w.tracker.Stats(); got.Elapsed != 4*time.Second || got.Credited != time.Hour-4*time.Second ||
+			got.Stands != 0 {
 			t.Errorf("elapsed %v, credited %v, stands %d", got.Elapsed, got.Credited, got.Stands)
 		}
 		w.alive(5)
@@ -138,7 +139,8 @@ func TestS1ProcessedBeforeBegin(t *testing.T) {
 		second.says(answer(1)) // makes round 1 good, after it began
 		w.at(500 * ms)
 		if got := second.last(); got.Round != 2 || got.Good != 1 || got.Confirmed != 0 {
-			t.Errorf("%+v, want round 2, good 1, nothing confirmed: round 1 began before the answer was processed", *got)
+			t.Errorf("%+v, want round 2, good 1, nothing confirmed: round 1 began before the answer was processed",
+				*got)
 		}
 		w.at(600 * ms)
 		second.says(answer(2)) // round 2 is good now; it began after answer 1 was processed

@@ -59,7 +59,9 @@ func (t *Tracker) answer(ctx context.Context, node session.Node, r *session.Requ
 	case r.Upgrade != nil:
 		return t.upgrade(ctx, node, r.Upgrade)
 	default:
-		return session.Reply{}, &session.FieldError{Field: "request", Limit: "one of open, resume, close, read, claim and upgrade"}
+		return session.Reply{}, &session.FieldError{
+			Field: "request", Limit: "one of open, resume, close, read, claim and upgrade",
+		}
 	}
 }
 
@@ -81,8 +83,8 @@ func (t *Tracker) open(ctx context.Context, node session.Node, r *session.OpenRe
 	})
 }
 
-// claim proposes a block of ids for the node that asks (O3). What it asks for was never used and is never used again, so
-// that it matters to nobody whether a deposed leader's entry commits: only the answer that comes counts.
+// claim proposes a block of ids for the node that asks (O3). What it asks for was never used and is never used again,
+// so that it matters to nobody whether a deposed leader's entry commits: only the answer that comes counts.
 func (t *Tracker) claim(ctx context.Context, node session.Node, r *session.ClaimRequest) (session.Reply, error) {
 	if err := session.CheckClaim(r.Count); err != nil {
 		return session.Reply{}, err
@@ -97,7 +99,9 @@ func (t *Tracker) claim(ctx context.Context, node session.Node, r *session.Claim
 // upgrade proposes to make a local session global for the one node that can know it (L7).
 func (t *Tracker) upgrade(ctx context.Context, node session.Node, r *session.UpgradeRequest) (session.Reply, error) {
 	if r.ID.Node() != node {
-		return session.Reply{}, &session.FieldError{Field: "session_id", Limit: fmt.Sprintf("an id of node %d, which asks", node)}
+		return session.Reply{}, &session.FieldError{
+			Field: "session_id", Limit: fmt.Sprintf("an id of node %d, which asks", node),
+		}
 	}
 	return t.add(ctx, session.UpgradeSession(*r))
 }
@@ -124,8 +128,8 @@ func (t *Tracker) authentic(ctx context.Context, token *session.Token) (session.
 	if !t.view.Verify(token.ID, token.Credential) {
 		return session.Session{}, session.ErrBadCredential
 	}
-	// The attachment is read first: a session whose token this node's state was not behind of, and that it does not hold,
-	// has ended. A leader that does not know yet that it was deposed may be behind (M5).
+	// The attachment is read first: a session whose token this node's state was not behind of, and that it does not
+	// hold, has ended. A leader that does not know yet that it was deposed may be behind (M5).
 	applied := t.view.Attachment()
 	one, ok := t.view.Session(token.ID)
 	switch {
@@ -140,9 +144,9 @@ func (t *Tracker) authentic(ctx context.Context, token *session.Token) (session.
 	}
 }
 
-// madeGlobal looks for a session again whose token is of the time when it was local. The attachment of such a token does not
-// tell how far this node should have come: only who leads still, after it did not find the session, knows that it is not
-// global (M5).
+// madeGlobal looks for a session again whose token is of the time when it was local. The attachment of such a token
+// does not tell how far this node should have come: only who leads still, after it did not find the session, knows that
+// it is not global (M5).
 func (t *Tracker) madeGlobal(ctx context.Context, id session.ID) (session.Session, error) {
 	if err := t.await(ctx); err != nil {
 		return session.Session{}, readError(err)
@@ -244,9 +248,9 @@ func (t *Tracker) termContext(ctx context.Context) (context.Context, context.Can
 	return term, cancel
 }
 
-// notFiled is why a session that the state showed is not in the queue: it has ended since, or the entry that opened it is
-// shown already and this tracker is about to be told of it. A node that made a session global tells its client as soon as it
-// serves it, so that a close can come in between (L8).
+// notFiled is why a session that the state showed is not in the queue: it has ended since, or the entry that opened it
+// is shown already and this tracker is about to be told of it. A node that made a session global tells its client as
+// soon as it serves it, so that a close can come in between (L8).
 func (t *Tracker) notFiled(id session.ID) error {
 	if _, ok := t.view.Session(id); ok {
 		return session.ErrLagging
@@ -288,7 +292,9 @@ func (t *Tracker) leftAlone(token *session.Token) error {
 // readIndex answers a read: what to wait for so that it is linearizable, and how long sessions have (R4).
 func (t *Tracker) readIndex(ctx context.Context, r *session.ReadRequest) (session.Reply, error) {
 	if len(r.Remaining) > session.MaxPage {
-		return session.Reply{}, &session.FieldError{Field: "remaining", Limit: fmt.Sprintf("at most %d", session.MaxPage)}
+		return session.Reply{}, &session.FieldError{
+			Field: "remaining", Limit: fmt.Sprintf("at most %d", session.MaxPage),
+		}
 	}
 	index := t.view.CommitIndex()
 	if err := t.await(ctx); err != nil {
@@ -325,8 +331,8 @@ func (t *Tracker) remaining(ids []session.ID) []time.Duration {
 	return all
 }
 
-// due returns when a session comes due. One that is not in the queue and exists is about to be filed: as of the term's start (E1),
-// or by the entry that this tracker is about to be told of (S2).
+// due returns when a session comes due. One that is not in the queue and exists is about to be filed: as of the term's
+// start (E1), or by the entry that this tracker is about to be told of (S2).
 func (t *Tracker) due(id session.ID, now time.Duration, words *ownerStates) (time.Duration, bool) {
 	s := t.shard(id)
 	s.mu.Lock()

@@ -42,7 +42,8 @@ func TestOpen(t *testing.T) {
 		labels := session.Labels{{Key: "app", Value: "x"}}
 		id := session.RequestID{1, 2}
 		r := m.ask(session.Request{Open: &session.OpenRequest{RequestID: id, Timeout: time.Hour, Labels: labels}})
-		if r.Err != nil || r.Term != term || r.Index != 1 || r.Session.Owner != 2 || r.Session.Timeout != 40*time.Second {
+		if r.Err != nil || r.Term != term || r.Index != 1 || r.Session.Owner != 2 ||
+			r.Session.Timeout != 40*time.Second {
 			t.Errorf("reply %+v", r)
 		}
 		opens, _ := proposed[session.OpenSession](w.log)
@@ -80,7 +81,8 @@ func TestO2ForgetRequests(t *testing.T) {
 		last := w.log.newest()
 		w.at(time.Hour)
 		forgotten, at := proposed[session.ForgetRequests](w.log)
-		if len(forgotten) != 3 || forgotten[0].UpToIndex != 12 || forgotten[1].UpToIndex != 14 || forgotten[2].UpToIndex != last {
+		if len(forgotten) != 3 || forgotten[0].UpToIndex != 12 || forgotten[1].UpToIndex != 14 ||
+			forgotten[2].UpToIndex != last {
 			w.t.Fatalf("forgotten %+v, want 12, 14 and %d", forgotten, last)
 		}
 		for i, opened := range []time.Duration{0, 11 * time.Second, 30 * time.Second} {
@@ -226,8 +228,8 @@ func TestM2Close(t *testing.T) {
 	})
 }
 
-// E4: a client's close obeys the same rule: refused, the session lives on; and the proposal outlives the stream, so that
-// its outcome still decides about the mark.
+// E4: a client's close obeys the same rule: refused, the session lives on; and the proposal outlives the stream, so
+// that its outcome still decides about the mark.
 func TestE4ClientClose(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		tok := token(w.has(5, 1))
@@ -259,7 +261,10 @@ func TestCloseLeftAlone(t *testing.T) {
 		want   error
 	}{
 		"moved before": {session.MoveSession{ID: 5, NewOwner: 1}, session.ErrMoved},
-		"ended before": {session.CloseSessions{Term: term, Sessions: []session.Closing{{ID: 5, Attachment: 1}}}, session.ErrExpired},
+		"ended before": {
+			session.CloseSessions{Term: term, Sessions: []session.Closing{{ID: 5, Attachment: 1}}},
+			session.ErrExpired,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, voters(1), func(w *world) {
@@ -294,7 +299,8 @@ func TestM3OutcomeUnknown(t *testing.T) {
 					return w.log.apply(c, in), nil, true
 				})
 				synctest.Wait()
-				reply, err := w.tracker.Answer(w.t.Context(), 2, &session.Request{Open: &session.OpenRequest{Timeout: long}})
+				reply, err := w.tracker.Answer(w.t.Context(),
+					2, &session.Request{Open: &session.OpenRequest{Timeout: long}})
 				if !errors.Is(err, session.ErrOutcomeUnknown) || reply.Session.ID != 0 {
 					t.Errorf("%+v, %v, want ErrOutcomeUnknown", reply, err)
 				}
@@ -314,7 +320,9 @@ func TestRequestsBounded(t *testing.T) {
 		m := w.join(1, prompt)
 		defer w.run()()
 		for seq := range uint64(4097) {
-			m.out <- session.LearnerMessage{Request: &session.Request{Seq: seq, Open: &session.OpenRequest{Timeout: long}}}
+			m.out <- session.LearnerMessage{
+				Request: &session.Request{Seq: seq, Open: &session.OpenRequest{Timeout: long}},
+			}
 		}
 		synctest.Wait()
 		limit, ok := errors.AsType[*session.LimitError](m.replied(4096).Err)
@@ -349,7 +357,9 @@ func TestOpensThatWaitHoldUpNothingElse(t *testing.T) {
 		defer w.run()()
 		const waiting = 4097
 		for seq := range uint64(waiting) {
-			m.out <- session.LearnerMessage{Request: &session.Request{Seq: seq, Open: &session.OpenRequest{Timeout: long}}}
+			m.out <- session.LearnerMessage{
+				Request: &session.Request{Seq: seq, Open: &session.OpenRequest{Timeout: long}},
+			}
 		}
 		synctest.Wait()
 		limit, ok := errors.AsType[*session.LimitError](m.replied(waiting - 1).Err)

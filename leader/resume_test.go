@@ -16,11 +16,13 @@ func TestM1Resume(t *testing.T) {
 		tok := token(s)
 		tok.Attachment = 99
 		r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 77, Attempt: 3}})
-		if r.Err != nil || r.Session.Owner != 2 || r.Session.Attachment <= s.Attachment || r.Term != term || r.Repeated {
+		if r.Err != nil || r.Session.Owner != 2 || r.Session.Attachment <= s.Attachment || r.Term != term ||
+			r.Repeated {
 			t.Errorf("reply %+v", r)
 		}
 		moves, _ := proposed[session.MoveSession](w.log)
-		if want := (session.MoveSession{ID: 5, NewOwner: 2, Instance: 77, Attempt: 3, Named: 99}); len(moves) != 1 || moves[0] != want {
+		if want := (session.MoveSession{ID: 5, NewOwner: 2, Instance: 77, Attempt: 3, Named: 99}); len(moves) != 1 ||
+			moves[0] != want {
 			t.Errorf("proposed %+v, want %+v", moves, want)
 		}
 		w.log.decides(func(context.Context, session.Command) (session.Result, error, bool) {
@@ -31,10 +33,12 @@ func TestM1Resume(t *testing.T) {
 			t.Errorf("reply %+v to a repeat, want Repeated", again)
 		}
 		w.log.decides(func(context.Context, session.Command) (session.Result, error, bool) {
-			return session.Result{Term: term, Err: session.MovedTo(session.Session{Attachment: 8, Instance: 6})}, nil, true
+			return session.Result{Term: term, Err: session.MovedTo(session.Session{Attachment: 8, Instance: 6})}, nil,
+				true
 		})
 		r = m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 2}})
-		if told, ok := errors.AsType[*session.MovedError](r.Err); !ok || *told != (session.MovedError{Attachment: 8, Instance: 6}) {
+		if told, ok := errors.AsType[*session.MovedError](r.Err); !ok ||
+			*told != (session.MovedError{Attachment: 8, Instance: 6}) {
 			t.Errorf("reply %+v to an older attempt, want ErrMoved", r)
 		} else if r.Index != w.view.CommitIndex() || r.Index == 0 {
 			t.Errorf("with index %d, want that of the newest commit, %d (N4)", r.Index, w.view.CommitIndex())
@@ -42,8 +46,8 @@ func TestM1Resume(t *testing.T) {
 	})
 }
 
-// A move that names an attachment is an entry at which a node of a former release stops. So none is named before every member
-// reads that, each by its own word, or because the log has an entry already that only such a member reads.
+// A move that names an attachment is an entry at which a node of a former release stops. So none is named before every
+// member reads that, each by its own word, or because the log has an entry already that only such a member reads.
 func TestM1NothingIsNamedThatAMemberDoesNotRead(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -51,7 +55,9 @@ func TestM1NothingIsNamedThatAMemberDoesNotRead(t *testing.T) {
 		written uint32
 		want    uint64
 	}{
-		{"a member of a former release", 0, 0, 0}, {"a member away", never, 0, 0}, {"all read it", 1, 0, 99}, {"it is in the log", never, 1, 99},
+		{"a member of a former release", 0, 0, 0}, {"a member away", never, 0, 0}, {
+			"all read it", 1, 0, 99,
+		}, {"it is in the log", never, 1, 99},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			trio(t, func(w *world) {
@@ -64,7 +70,9 @@ func TestM1NothingIsNamedThatAMemberDoesNotRead(t *testing.T) {
 				w.at(0)
 				tok := token(w.has(5, 2))
 				tok.Attachment = 99
-				if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 77, Attempt: 1}}); r.Err != nil {
+				if r := m.ask(
+					session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 77, Attempt: 1}},
+				); r.Err != nil {
 					t.Error(r.Err)
 				}
 				if moves, _ := proposed[session.MoveSession](w.log); len(moves) != 1 || moves[0].Named != tt.want {
@@ -87,7 +95,8 @@ func TestM6ClosingIsNotMoved(t *testing.T) {
 		defer w.run()()
 		w.at(ms)
 		m.asks(session.Request{Seq: 1, Close: &tok})
-		if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok}}); !errors.Is(r.Err, session.ErrClosing) {
+		if r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok}}); !errors.Is(r.Err,
+			session.ErrClosing) {
 			t.Errorf("%+v, want ErrClosing", r)
 		}
 		if moves, _ := proposed[session.MoveSession](w.log); moves != nil {

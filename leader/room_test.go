@@ -12,11 +12,16 @@ func TestO4NothingIsProposedWithoutRoom(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		tok := token(m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}).Session)
 		w.view.mu.Lock()
-		w.view.full = &session.LimitError{Name: "max_sessions", Limit: "1 sessions, of which there are 1", RetryAfter: session.FullRetryAfter}
+		w.view.full = &session.LimitError{
+			Name: "max_sessions", Limit: "1 sessions, of which there are 1",
+			RetryAfter: session.FullRetryAfter,
+		}
 		w.view.mu.Unlock()
 		before := w.log.newest()
 		for _, r := range []session.Request{
-			{Open: &session.OpenRequest{Timeout: long}}, {Upgrade: &session.UpgradeRequest{ID: session.ID(m.hello.Node)<<56 | 1, Timeout: long}},
+			{Open: &session.OpenRequest{Timeout: long}}, {
+				Upgrade: &session.UpgradeRequest{ID: session.ID(m.hello.Node)<<56 | 1, Timeout: long},
+			},
 		} {
 			limit, ok := errors.AsType[*session.LimitError](m.ask(r).Err)
 			if !ok || limit.Name != "max_sessions" || limit.RetryAfter != session.FullRetryAfter {
@@ -24,10 +29,13 @@ func TestO4NothingIsProposedWithoutRoom(t *testing.T) {
 			}
 		}
 		if got := w.log.newest(); got != before || w.tracker.Stats().Full != 2 {
-			t.Errorf("%d entries were made for what was refused, %d refusals were counted; want 0 and 2", got-before, w.tracker.Stats().Full)
+			t.Errorf("%d entries were made for what was refused, %d refusals were counted; want 0 and 2", got-before,
+				w.tracker.Stats().Full)
 		}
 		for _, r := range []session.Request{
-			{Claim: &session.ClaimRequest{Count: 1}}, {Resume: &session.ResumeRequest{Token: tok, Instance: 1, Attempt: 1}},
+			{Claim: &session.ClaimRequest{Count: 1}}, {
+				Resume: &session.ResumeRequest{Token: tok, Instance: 1, Attempt: 1},
+			},
 		} {
 			if got := m.ask(r); got.Err != nil {
 				t.Errorf("%+v: %v", r, got.Err)

@@ -30,7 +30,8 @@ type mark struct {
 // member is what a term knows of one node. The zero of a round is nil.
 type member struct {
 	voter, present bool
-	// directory is the one that the configuration names. A node on another is another server to Raft, and has not voted for it.
+	// directory is the one that the configuration names. A node on another is another server to Raft, and has not voted
+	// for it.
 	directory uint64
 	// stream is the newest one while it is open (T6), hello the newest ever.
 	stream *stream
@@ -50,13 +51,15 @@ type member struct {
 	// time in which the accountable clock stood since (I8).
 	started time.Duration
 	stalls  stalls
-	// votesFrom is an entry that comes no sooner than the configuration in which the member got its vote, 0 while it has none (R6).
+	// votesFrom is an entry that comes no sooner than the configuration in which the member got its vote, 0 while it
+	// has none (R6).
 	votesFrom uint64
 	// told is what its node said of its state.
 	told applied
 }
 
-// applied is the newest entry that a node has applied (R6), and the newest digest of its state that it has reported (D1).
+// applied is the newest entry that a node has applied (R6), and the newest digest of its state that it has reported
+// (D1).
 type applied struct {
 	index  uint64
 	digest session.StateDigest
@@ -96,8 +99,8 @@ func (r *round) moment() time.Duration {
 	return r.began
 }
 
-// configure takes the newest configuration, which stands in the log at last or before, and returns the streams that ended because their nodes
-// left it (T6, M6).
+// configure takes the newest configuration, which stands in the log at last or before, and returns the streams that
+// ended because their nodes left it (T6, M6).
 func (r *rounds) configure(config []session.Member, last uint64, now time.Duration) []*stream {
 	for _, m := range r.members {
 		m.present, m.voter = false, false
@@ -128,8 +131,9 @@ func (r *rounds) configure(config []session.Member, last uint64, now time.Durati
 	return ended
 }
 
-// replace has the node run on another directory: its streams and answers begin anew, and none of the former's counts for a
-// round (R3, T6). Since when it is silent, and can vouch, is of the node, whose sessions stay: V never goes back (E1).
+// replace has the node run on another directory: its streams and answers begin anew, and none of the former's counts
+// for a round (R3, T6). Since when it is silent, and can vouch, is of the node, whose sessions stay: V never goes back
+// (E1).
 func (m *member) replace(directory uint64) {
 	m.votesFrom, m.told = 0, applied{}
 	m.directory, m.hello = directory, session.Hello{}
@@ -137,9 +141,10 @@ func (m *member) replace(directory uint64) {
 	m.answered, m.affirmed, m.processed = nil, nil, nil
 }
 
-// open makes s the newest stream of its node and returns the one it ends, if any. The error is [session.ErrWrongCluster]
-// for a node that is no member, [ErrDirectory] for one on another directory than the member's, and [ErrSuperseded] for a
-// stream that is not newer than the newest, or one of a node of which somebody else had opened a stream: reopen decides about it (T6).
+// open makes s the newest stream of its node and returns the one it ends, if any. The error is
+// [session.ErrWrongCluster] for a node that is no member, [ErrDirectory] for one on another directory than the
+// member's, and [ErrSuperseded] for a stream that is not newer than the newest, or one of a node of which somebody else
+// had opened a stream: reopen decides about it (T6).
 func (r *rounds) open(s *stream, now time.Duration) (*stream, error) {
 	m, err := r.member(s)
 	if err != nil {
@@ -174,9 +179,9 @@ func (m *member) begin(s *stream, now time.Duration) *stream {
 	return old
 }
 
-// reopen decides about a stream that open refused, by what its node says itself of its newest one. A stream that the node does not
-// know is refused. One that it knows takes the place of one that it does not know, whatever that said: nothing that anybody
-// says in a node's name shuts the node out (T6).
+// reopen decides about a stream that open refused, by what its node says itself of its newest one. A stream that the
+// node does not know is refused. One that it knows takes the place of one that it does not know, whatever that said:
+// nothing that anybody says in a node's name shuts the node out (T6).
 func (r *rounds) reopen(s *stream, newest session.Hello, now time.Duration) (*stream, error) {
 	m, err := r.member(s)
 	switch {
@@ -241,7 +246,8 @@ func (r *rounds) ready() []*stream {
 	return all
 }
 
-// beats reports whether a newer round has begun than the last one that m was sent on its stream, and that one is answered.
+// beats reports whether a newer round has begun than the last one that m was sent on its stream, and that one is
+// answered.
 func (r *rounds) beats(m *member) bool {
 	return m.sent == nil && r.newest != nil && m.processed != r.newest
 }
@@ -258,8 +264,8 @@ func (r *rounds) next(s *stream, now time.Duration) *round {
 	return m.sent
 }
 
-// confirmed returns c of S1 for s: the newest of its answers that had been processed before the begin of the newest good
-// round.
+// confirmed returns c of S1 for s: the newest of its answers that had been processed before the begin of the newest
+// good round.
 func (r *rounds) confirmed(s *stream) uint64 {
 	if r.good == nil {
 		return 0

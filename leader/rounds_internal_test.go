@@ -32,8 +32,8 @@ func TestT6FormerStreamIsSilent(t *testing.T) {
 	}
 }
 
-// T6: of a stream that is refused the node itself is asked. One that it knows takes the place of one that it does not know, whatever that said,
-// and none that it does not know is opened from then on.
+// T6: of a stream that is refused the node itself is asked. One that it knows takes the place of one that it does not
+// know, whatever that said, and none that it does not know is opened from then on.
 func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
 	at := func(directory, incarnation, stream uint64) session.Hello {
 		return session.Hello{Node: 2, Directory: directory, Incarnation: incarnation, Stream: stream}
@@ -72,18 +72,20 @@ func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
 				t.Errorf("reopen ended %+v, %v; want %v", ended, err, tt.opens)
 			}
 			next := newStream(at(1, tt.newest.Incarnation, tt.newest.Stream+1))
-			if _, err = r.open(next, 6); (r.members[2].doubted || errors.Is(err, ErrSuperseded)) != tt.doubts && tt.opens {
+			if _, err = r.open(next, 6); (r.members[2].doubted || errors.Is(err, ErrSuperseded)) != tt.doubts &&
+				tt.opens {
 				t.Errorf("then the next stream: %v, doubted %v", err, r.members[2].doubted)
 			}
-			if _, err = r.reopen(newStream(at(1, tt.newest.Incarnation, tt.newest.Stream+2)), at(1, tt.newest.Incarnation, tt.newest.Stream+2), 7); err != nil && tt.opens {
+			if _, err = r.reopen(newStream(at(1, tt.newest.Incarnation, tt.newest.Stream+2)),
+				at(1, tt.newest.Incarnation, tt.newest.Stream+2), 7); err != nil && tt.opens {
 				t.Errorf("a stream that the node knows: %v", err)
 			}
 		})
 	}
 }
 
-// R3, T6: a node on another data directory is another member. It is not heard before the configuration names its directory, nothing
-// that the former one answered counts for it, and since when the node is silent stays (E1).
+// R3, T6: a node on another data directory is another member. It is not heard before the configuration names its
+// directory, nothing that the former one answered counts for it, and since when the node is silent stays (E1).
 func TestR3OtherDirectoryIsAnotherMember(t *testing.T) {
 	r := newRounds(7, time.Second, 0)
 	named := func(directory uint64) []*stream {
@@ -134,15 +136,16 @@ func TestS4ALaterTrackerOfTheTermCountsOn(t *testing.T) {
 	}
 }
 
-// E1: a session's silence begins at its touch, which is a timeout and T/200 before its deadline: a stall that ended right
-// after it counts, one that ended with it does not.
+// E1: a session's silence begins at its touch, which is a timeout and T/200 before its deadline: a stall that ended
+// right after it counts, one that ended with it does not.
 func TestE1SilenceBeginsAtTheTouch(t *testing.T) {
 	const at, timeout, credit = 10 * time.Second, 4 * time.Second, time.Second
 	for after, want := range map[time.Duration]time.Duration{0: credit, 1: 2 * credit} {
 		stalls := (*session.Stalls)(nil).With(at+after, credit, time.Second).With(at+3*time.Second, credit, time.Second)
 		w, deadline := ownerState{stalls: stalls}, at+extension(timeout)
 		if got := w.due(deadline, timeout); got != deadline+want {
-			t.Errorf("with a stall that ended %v after the touch it is due %v after its deadline, want %v", after, got-deadline, want)
+			t.Errorf("with a stall that ended %v after the touch it is due %v after its deadline, want %v", after,
+				got-deadline, want)
 		}
 	}
 }

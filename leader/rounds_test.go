@@ -12,8 +12,8 @@ import (
 	"holdfast/session"
 )
 
-// R1: a round every interval, to every member; a member has at most one unanswered heartbeat, and when it answers an old
-// one it is sent the newest at once; meanwhile it delays nobody.
+// R1: a round every interval, to every member; a member has at most one unanswered heartbeat, and when it answers an
+// old one it is sent the newest at once; meanwhile it delays nobody.
 func TestR1Rounds(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.join(1, prompt)

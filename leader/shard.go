@@ -20,7 +20,8 @@ func hold(s *session.Session) held {
 
 func (v *held) timeout() time.Duration { return time.Duration(v.timeoutMS) * time.Millisecond }
 
-// extension is by how much a touch moves a deadline ahead of itself: the timeout, and what two clocks may differ by in it.
+// extension is by how much a touch moves a deadline ahead of itself: the timeout, and what two clocks may differ by in
+// it.
 func (v *held) extension() time.Duration { return extension(v.timeout()) }
 
 func extension(timeout time.Duration) time.Duration { return timeout + timeout/200 }

@@ -147,8 +147,14 @@ func TestE1CreditOfAStreamAndOfAProcess(t *testing.T) {
 		hello session.Hello
 		ends  time.Duration
 	}{
-		{"the next stream", session.Hello{Node: 3, Incarnation: 1, Stream: 2, LogVersion: session.LogVersion}, 5750 * ms}, // touched + credit
-		{"the next process", session.Hello{Node: 3, Incarnation: 2, Stream: 1}, 8500 * ms},                                // its stall + timeout
+		// touched + credit
+		{
+			"the next stream",
+			session.Hello{Node: 3, Incarnation: 1, Stream: 2, LogVersion: session.LogVersion},
+			5750 * ms,
+		},
+		// its stall + timeout
+		{"the next process", session.Hello{Node: 3, Incarnation: 2, Stream: 1}, 8500 * ms},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			trio(t, func(w *world) {

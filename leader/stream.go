@@ -17,8 +17,8 @@ const (
 	maxRequests = 4096
 	// maxReplies is the number of replies that wait to be sent; a learner that lets more wait loses its stream.
 	maxReplies = 2 * 2 * maxRequests
-	// maxNotTaken is the number of touches not taken that wait for their confirmation; more cost the learner its stream,
-	// and a new one starts complete (T3).
+	// maxNotTaken is the number of touches not taken that wait for their confirmation; more cost the learner its
+	// stream, and a new one starts complete (T3).
 	maxNotTaken = 1 << 16
 )
 
@@ -125,8 +125,8 @@ func (s *stream) confirm(round uint64) []session.ID {
 
 // Follow serves one member's stream until it ends, ctx ends, or the term is over, and returns why. It is
 // [session.ErrWrongCluster] for a node that is no member, [ErrDirectory] for one on another data directory than the
-// member's, and [ErrSuperseded] once the node has opened a newer stream (T6). It sends the welcome. The leader's own relay comes through here too. A Send or Recv that is blocked is left
-// behind: the caller makes it return.
+// member's, and [ErrSuperseded] once the node has opened a newer stream (T6). It sends the welcome. The leader's own
+// relay comes through here too. A Send or Recv that is blocked is left behind: the caller makes it return.
 func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,8 +160,8 @@ func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) er
 	return s.reason
 }
 
-// admit makes s the newest stream of its node, and returns the former one. A stream that is not newer is asked about: what opened the newest may have
-// been somebody else, in the node's name.
+// admit makes s the newest stream of its node, and returns the former one. A stream that is not newer is asked about:
+// what opened the newest may have been somebody else, in the node's name.
 func (t *Tracker) admit(ctx context.Context, s *stream) (*stream, error) {
 	t.mu.Lock()
 	old, err := t.rounds.open(s, t.clock.read(t.mono()))

@@ -18,44 +18,46 @@ type Config struct {
 	Node session.Node
 	// Term is that of the entry with which the leader began it (R5).
 	Term uint64
-	// After is the newest round of a tracker that this node had in the same term before, else 0. Rounds are numbered on from there: to
-	// learners a round is its term and number, and only a higher one is news (S4).
+	// After is the newest round of a tracker that this node had in the same term before, else 0. Rounds are numbered on
+	// from there: to learners a round is its term and number, and only a higher one is news (S4).
 	After uint64
-	// Interval is between two rounds; 0 is 500 ms. It should be above the round-trip time between the nodes. In a term with a
-	// session whose timeout is not above three of it, it is shorter (R1).
+	// Interval is between two rounds; 0 is 500 ms. It should be above the round-trip time between the nodes. In a term
+	// with a session whose timeout is not above three of it, it is shorter (R1).
 	Interval time.Duration
 	// ExpiryInterval is the width of a bucket of the expiry queue; 0 is [session.DefaultExpiryInterval], and anything
 	// below [session.MinExpiryInterval] is raised to that.
 	ExpiryInterval time.Duration
 	// Limits clamps the timeouts of sessions that are opened.
 	Limits session.Limits
-	// Room returns why there is no room for what a command would add, a [session.LimitError], as this node has applied it
-	// (O4). Safe for concurrent use; it returns at once. Nil: there is room.
+	// Room returns why there is no room for what a command would add, a [session.LimitError], as this node has applied
+	// it (O4). Safe for concurrent use; it returns at once. Nil: there is room.
 	Room func(session.Command) error
-	// Written, when set, returns the newest form of log entries that this node has applied ([session.LogVersion]): every member reads
-	// that one. Safe for concurrent use; it returns at once.
+	// Written, when set, returns the newest form of log entries that this node has applied ([session.LogVersion]):
+	// every member reads that one. Safe for concurrent use; it returns at once.
 	Written func() uint32
 	// Logger is told of what is rare. Nil: nothing is logged.
 	Logger hclog.Logger
-	// Clock is the wall clock that ids and certificates are dated by (O1); nil is time.Now. Deadlines do not depend on it.
+	// Clock is the wall clock that ids and certificates are dated by (O1); nil is time.Now. Deadlines do not depend on
+	// it.
 	Clock func() time.Time
-	// Ask, when set, asks a node itself, where this one dials it, for its directory and its newest stream: false when it cannot be asked. It
-	// is called while a stream waits, and returns when ctx ends (T6).
+	// Ask, when set, asks a node itself, where this one dials it, for its directory and its newest stream: false when
+	// it cannot be asked. It is called while a stream waits, and returns when ctx ends (T6).
 	Ask func(ctx context.Context, node session.Node) (newest session.Hello, ok bool)
-	// Heard, when set, is told that the whole answer of a node to a heartbeat has been taken in, with the moment at which
-	// that heartbeat was sent: before the answer counts for anything but the touches in it. It must return soon.
+	// Heard, when set, is told that the whole answer of a node to a heartbeat has been taken in, with the moment at
+	// which that heartbeat was sent: before the answer counts for anything but the touches in it. It must return soon.
 	Heard func(from session.Node, sent time.Time)
-	// Expires, when set, is told which sessions were just found expired, before that is proposed (E3). It must return soon.
+	// Expires, when set, is told which sessions were just found expired, before that is proposed (E3). It must return
+	// soon.
 	Expires func(found []session.Closing)
 }
 
 const defaultInterval = 500 * time.Millisecond
 
-// Tracker leads one term: it runs the rounds, keeps the deadlines, ends sessions and answers the learners' requests. Its
-// methods are safe for concurrent use.
+// Tracker leads one term: it runs the rounds, keeps the deadlines, ends sessions and answers the learners' requests.
+// Its methods are safe for concurrent use.
 //
-// Locks: mu guards the rounds and the clock, each shard's mu its sessions. Neither is held while the other is taken, nor
-// across a call into another package or a send.
+// Locks: mu guards the rounds and the clock, each shard's mu its sessions. Neither is held while the other is taken,
+// nor across a call into another package or a send.
 type Tracker struct {
 	cfg    Config
 	log    Log
@@ -76,8 +78,8 @@ type Tracker struct {
 	ending sync.Once
 	reason error
 
-	// interval is the one that rounds begin at now, written with mu held. longest is the longest timeout of a session that the
-	// tracker has known.
+	// interval is the one that rounds begin at now, written with mu held. longest is the longest timeout of a session
+	// that the tracker has known.
 	interval, longest atomic.Int64
 
 	mu     sync.Mutex
@@ -225,8 +227,8 @@ func (t *Tracker) lead(ctx context.Context) error {
 	}
 }
 
-// reconfigure takes the newest configuration. Of two calls that overlap the one that looked later wins. No members at all
-// is what a node says that is stopping: nobody is lost for that.
+// reconfigure takes the newest configuration. Of two calls that overlap the one that looked later wins. No members at
+// all is what a node says that is stopping: nobody is lost for that.
 func (t *Tracker) reconfigure() {
 	look := t.looks.Add(1)
 	members := t.view.Members()
@@ -262,9 +264,10 @@ func (t *Tracker) judge() {
 	}
 }
 
-// beat begins a round if one is wanted, has heartbeats sent to whoever has none unanswered, and returns how long to wait
-// for the next thing to do. It comes after judge, so that a heartbeat confirms what a new good round lets it. Only one round beyond the
-// regular ones is under way at a time, and it serves all who came to wait while the former one was (R4).
+// beat begins a round if one is wanted, has heartbeats sent to whoever has none unanswered, and returns how long to
+// wait for the next thing to do. It comes after judge, so that a heartbeat confirms what a new good round lets it. Only
+// one round beyond the regular ones is under way at a time, and it serves all who came to wait while the former one was
+// (R4).
 func (t *Tracker) beat(x *expirer) time.Duration {
 	applied := t.view.AppliedIndex()
 	t.mu.Lock()
@@ -339,8 +342,8 @@ func (t *Tracker) isOver() bool {
 	}
 }
 
-// LogVersion returns the newest form of log entries that every member reads ([session.LogVersion]): each has said so on a
-// stream in this term, or the log has one of that form already.
+// LogVersion returns the newest form of log entries that every member reads ([session.LogVersion]): each has said so on
+// a stream in this term, or the log has one of that form already.
 func (t *Tracker) LogVersion() uint32 {
 	if t.cfg.Written() >= session.LogVersion {
 		return session.LogVersion

@@ -7,7 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// R6: a node is told that it votes once every other voter that is not lost has applied an entry behind the configuration that says so.
+// R6: a node is told that it votes once every other voter that is not lost has applied an entry behind the
+// configuration that says so.
 func TestR6Vote(t *testing.T) {
 	r := newRounds(7, time.Second, 0)
 	members := func(third bool) []session.Member {
@@ -30,7 +31,11 @@ func TestR6Vote(t *testing.T) {
 		}
 	}
 	r.configure(members(false), 4, 0)
-	for _, hello := range []session.Hello{{Node: 1, Stream: 1, LogVersion: 1}, {Node: 2, Stream: 1, LogVersion: 1}, {Node: 3, Directory: 9, Stream: 1, LogVersion: 1}} {
+	for _, hello := range []session.Hello{
+		{Node: 1, Stream: 1, LogVersion: 1},
+		{Node: 2, Stream: 1, LogVersion: 1},
+		{Node: 3, Directory: 9, Stream: 1, LogVersion: 1},
+	} {
 		s := newStream(hello)
 		if _, err := r.open(s, 0); err != nil {
 			t.Fatal(err)
@@ -46,7 +51,8 @@ func TestR6Vote(t *testing.T) {
 	r.configure(members(true), 8, 1)
 	answers(2, 6, 6, 6)
 	tells("all have; what came behind it does not matter", 2, 6)
-	r.configure([]session.Member{{Node: 1, Voter: true}, {Node: 2, Voter: true}, {Node: 3, Directory: 8, Voter: true}}, 9, 3)
+	r.configure([]session.Member{{Node: 1, Voter: true}, {Node: 2, Voter: true}, {Node: 3, Directory: 8, Voter: true}},
+		9, 3)
 	tells("a stream of its former directory", 3, session.NoVote)
 	if got := r.votesFrom(streams[1], 3); got != session.NoVote {
 		t.Errorf("what the former directory had applied counts for the one in its place: the second votes from %d", got)
@@ -62,7 +68,11 @@ func TestR6Vote(t *testing.T) {
 	// Another tracker, and a voter that does not answer.
 	r, streams = newRounds(8, time.Second, 0), nil
 	r.configure(members(true), 12, 0)
-	for _, hello := range []session.Hello{{Node: 1, Stream: 2, LogVersion: 1}, {Node: 2, Stream: 2, LogVersion: 1}, {Node: 3, Directory: 9, Stream: 2, LogVersion: 1}} {
+	for _, hello := range []session.Hello{
+		{Node: 1, Stream: 2, LogVersion: 1},
+		{Node: 2, Stream: 2, LogVersion: 1},
+		{Node: 3, Directory: 9, Stream: 2, LogVersion: 1},
+	} {
 		s := newStream(hello)
 		if _, err := r.open(s, 0); err != nil {
 			t.Fatal(err)
@@ -82,7 +92,11 @@ func TestR6Vote(t *testing.T) {
 			t.Errorf("%s: votes from %d, want %d", when, got, want)
 		}
 	}
-	for _, hello := range []session.Hello{{Node: 3, Directory: 9, Stream: 3, LogVersion: 1}, {Node: 2, Stream: 3}, {Node: 1, Stream: 3, LogVersion: 1}} {
+	for _, hello := range []session.Hello{
+		{Node: 3, Directory: 9, Stream: 3, LogVersion: 1},
+		{Node: 2, Stream: 3},
+		{Node: 1, Stream: 3, LogVersion: 1},
+	} {
 		s := newStream(hello)
 		if _, err := r.open(s, 0); err != nil {
 			t.Fatal(err)

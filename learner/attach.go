@@ -6,9 +6,9 @@ import (
 	"holdfast/session"
 )
 
-// attach begins to serve s through conn, with a confirmed touch (S2) whose tag was given out before it was known that no
-// suspension had made it void (S5); a tag of 0 is none. When the node serves a newer attachment of the session already it
-// returns nil and serves nothing.
+// attach begins to serve s through conn, with a confirmed touch (S2) whose tag was given out before it was known that
+// no suspension had made it void (S5); a tag of 0 is none. When the node serves a newer attachment of the session
+// already it returns nil and serves nothing.
 func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark, now time.Duration) *attached {
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
@@ -32,15 +32,16 @@ func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark,
 	return a
 }
 
-// promote begins to serve s, which was a local session until now, where that left off: with its newest touch, which the next
-// answer reports (L8), and with a confirmed one as attach takes it.
+// promote begins to serve s, which was a local session until now, where that left off: with its newest touch, which the
+// next answer reports (L8), and with a confirmed one as attach takes it.
 func (t *TouchTable) promote(s session.Session, from *local, confirmed mark) *attached {
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	a := &attached{
-		id: s.ID, attachment: s.Attachment, timeout: s.Timeout, shard: sh, conn: from.conn, last: from.last, confirmed: confirmed,
-		local: from.facts.Attachment, listed: true,
+		id: s.ID, attachment: s.Attachment, timeout: s.Timeout, shard: sh, conn: from.conn, last: from.last,
+		confirmed: confirmed,
+		local:     from.facts.Attachment, listed: true,
 	}
 	sh.serving[s.ID] = a
 	sh.touched = append(sh.touched, a)

@@ -18,7 +18,8 @@ func million(b *testing.B) (*TouchTable, []*attached) {
 	served := make([]*attached, 0, sessions)
 	for i := range sessions {
 		id := session.ID(1)<<56 | session.ID(i+1)<<16
-		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)}, nil, mark{tag: table.nextTag()}, 0))
+		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)}, nil,
+			mark{tag: table.nextTag()}, 0))
 	}
 	// Two rounds give the lists their room.
 	for range 2 {
@@ -115,7 +116,12 @@ func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
 func BenchmarkAnswer(b *testing.B) {
 	const touched = 100_000
 	table, served := million(b)
-	relay := &relay{server: &Server{table: table, stalls: newStallDetector(time.Second, instant{wall: time.Now().Round(0)}, func() {}), view: newFakeView()}, link: sink{}}
+	relay := &relay{
+		server: &Server{
+			table: table, stalls: newStallDetector(time.Second, instant{wall: time.Now().Round(0)}, func() {}),
+			view: newFakeView(),
+		}, link: sink{},
+	}
 	relay.server.cfg.Interval = interval
 	b.ReportAllocs()
 	for b.Loop() {
@@ -147,7 +153,12 @@ func BenchmarkLocalTouchAll(b *testing.B) {
 	l.supply(1<<56, sessions)
 	all := make(map[session.ID]*local, sessions)
 	for i := range sessions {
-		s, err := l.open(opening{OpenRequest: session.OpenRequest{RequestID: session.RequestID{byte(i), byte(i >> 8)}}, timeout: timeout, conn: &connection{}}, 0)
+		s, err := l.open(
+			opening{
+				OpenRequest: session.OpenRequest{RequestID: session.RequestID{byte(i), byte(i >> 8)}},
+				timeout:     timeout, conn: &connection{},
+			}, 0,
+		)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -185,7 +196,8 @@ func BenchmarkHeap(b *testing.B) {
 		for i := range sessions {
 			id := session.ID(1)<<56 | session.ID(i+1)<<16
 			c := conns[i%connections]
-			a := table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)}, c, mark{tag: table.nextTag()}, 0)
+			a := table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)},
+				c, mark{tag: table.nextTag()}, 0)
 			c.sessions[id], c.all = a, append(c.all, a)
 			if _, err := table.touch(a, 1); err != nil {
 				b.Fatal(err)

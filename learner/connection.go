@@ -43,8 +43,8 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 	return c.serve(ctx, reply, received)
 }
 
-// Resume moves a session here through the leader and serves it once this node has applied it; a local one of this node gets
-// its new attachment from the node itself.
+// Resume moves a session here through the leader and serves it once this node has applied it; a local one of this node
+// gets its new attachment from the node itself.
 func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (session.Grant, error) {
 	if err := c.server.mayResume(ctx, r); err != nil {
 		return session.Grant{}, err
@@ -143,9 +143,9 @@ func (c *connection) add(a *attached) {
 	c.all = nil
 }
 
-// forget drops sessions that have ended, unless a newer attachment is served through this connection. It comes after the
-// client's word of their end has been queued, so that a touch of all either names the end or follows that word; the list
-// of all is left to that touch.
+// forget drops sessions that have ended, unless a newer attachment is served through this connection. It comes after
+// the client's word of their end has been queued, so that a touch of all either names the end or follows that word; the
+// list of all is left to that touch.
 func (c *connection) forget(ids []session.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,8 +245,8 @@ func (o *outcome) touched() session.Touched {
 	return session.Touched{SafeFor: o.safe, Failures: o.failures}
 }
 
-// notHere says why a session is not served through a connection: it has ended, or this node knows no better than that it
-// lives elsewhere. An id alone does not tell whether the node has seen its open (M5).
+// notHere says why a session is not served through a connection: it has ended, or this node knows no better than that
+// it lives elsewhere. An id alone does not tell whether the node has seen its open (M5).
 func (s *Server) notHere(id session.ID) error {
 	if certificate, ok := s.certificate(id); ok {
 		return expired(&certificate)
@@ -326,8 +326,8 @@ func (s *Server) vouched() uint64 {
 	return s.leaderAttachment
 }
 
-// Close ends a session through the leader; this node has applied the end when it returns nil. A local session of this node
-// ends here.
+// Close ends a session through the leader; this node has applied the end when it returns nil. A local session of this
+// node ends here.
 func (c *connection) Close(ctx context.Context, t session.Token) error {
 	if t.Local {
 		here, err := c.server.closeLocal(ctx, t)

@@ -9,8 +9,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// D1, D2: a node reports the digest that it has at the index which is compared, nothing where it has none, and what a comparison has found is
-// held against what the node reported before.
+// D1, D2: a node reports the digest that it has at the index which is compared, nothing where it has none, and what a
+// comparison has found is held against what the node reported before.
 func TestD1ReportsWhatItHas(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -23,7 +23,9 @@ func TestD1ReportsWhatItHas(t *testing.T) {
 		w.view.digests[7] = [16]byte{1}
 		w.view.mu.Unlock()
 		l := w.follow()
-		if got := l.beat(session.Heartbeat{Compare: 7}).Digest; got != (session.StateDigest{Index: 7, Digest: [16]byte{1}}) {
+		if got := l.beat(
+			session.Heartbeat{Compare: 7},
+		).Digest; got != (session.StateDigest{Index: 7, Digest: [16]byte{1}}) {
 			t.Errorf("reports %+v", got)
 		}
 		w.view.mu.Lock()

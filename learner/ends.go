@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// Applied ends what an entry moved or ended, and goes on with what it made global, before anything shows that the entry was
-// applied (M4, T1, L8).
+// Applied ends what an entry moved or ended, and goes on with what it made global, before anything shows that the entry
+// was applied (M4, T1, L8).
 func (s *Server) Applied(_, _ uint64, changes []session.Change) {
 	ended := make(endings)
 	for i := range changes {
@@ -84,10 +84,11 @@ func (s *Server) moved(id session.ID) error {
 	return session.ErrMoved
 }
 
-// explain returns a leader's word that the session of a token has moved or ended once this node has applied that: the answer's index
-// would otherwise be below what it tells (N4). To an end it adds the certificate. Without
-// one, a local token says which node alone can know more (L6); a global one tells that the log has known of the session.
-// A leader that has committed the upgrade of a session and not applied it says that it has ended: who has applied it knows better (M5).
+// explain returns a leader's word that the session of a token has moved or ended once this node has applied that: the
+// answer's index would otherwise be below what it tells (N4). To an end it adds the certificate. Without one, a local
+// token says which node alone can know more (L6); a global one tells that the log has known of the session. A leader
+// that has committed the upgrade of a session and not applied it says that it has ended: who has applied it knows
+// better (M5).
 func (s *Server) explain(ctx context.Context, reply session.Reply, err error, t session.Token) error {
 	gone := (*session.ExpiredError)(nil)
 	if ended := errors.As(err, &gone); !ended && !errors.Is(err, session.ErrMoved) {
@@ -103,7 +104,8 @@ func (s *Server) explain(ctx context.Context, reply session.Reply, err error, t 
 		return session.ErrLagging
 	}
 	err = s.gone(cmp.Or(t.ID, gone.ID))
-	if errors.As(err, &gone) && gone.Certificate == nil && s.cfg.Local && t.Local && t.ID.Node() != s.cfg.Node && t.ID.Node().Valid() {
+	if errors.As(err, &gone) && gone.Certificate == nil && s.cfg.Local && t.Local && t.ID.Node() != s.cfg.Node &&
+		t.ID.Node().Valid() {
 		gone.LocalTo = t.ID.Node()
 	}
 	return err

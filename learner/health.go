@@ -23,8 +23,8 @@ const (
 // jeopardyIntervals is how many intervals without a good round put clients in jeopardy (S4).
 const jeopardyIntervals = 3
 
-// judge looks at the node's health and tells it to every connection that was told otherwise. Only Run calls it, so clients
-// hear of its changes in order.
+// judge looks at the node's health and tells it to every connection that was told otherwise. Only Run calls it, so
+// clients hear of its changes in order.
 func (s *Server) judge(now time.Duration) {
 	readOnly := s.mode(now) == session.ModeReadOnly
 	s.mu.Lock()
@@ -64,7 +64,8 @@ func (s *Server) logPlight(was, is health, args ...any) {
 	level, word := hclog.Info, "jeopardy is over"
 	switch {
 	case is == healthReadOnly:
-		level, word = hclog.Warn, "read-only: no good round for long: reads of the applied state are served, writes are refused"
+		level, word = hclog.Warn,
+			"read-only: no good round for long: reads of the applied state are served, writes are refused"
 	case is == healthJeopardy && was == healthReadOnly:
 		level, word = hclog.Warn, "no longer read-only, and no good round: clients are in jeopardy"
 	case is == healthJeopardy:

@@ -44,14 +44,15 @@ func (l *Local) poolSize() uint64 {
 // lowPool is how many ids are left when more are claimed: half of what one claim brings.
 const lowPool = session.MaxClaim / 2
 
-// refill keeps ids in stock until ctx ends, so that an open of a local session waits for nobody (L2). One claim is under way
-// at a time; one that failed is tried again after an interval.
+// refill keeps ids in stock until ctx ends, so that an open of a local session waits for nobody (L2). One claim is
+// under way at a time; one that failed is tried again after an interval.
 func (s *Server) refill(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.Interval)
 	defer ticker.Stop()
 	for {
 		if s.local.poolSize() < lowPool {
-			first, err := s.AllocateIDs(ctx, session.ClaimRequest{MS: session.MS(s.cfg.Clock()), Count: session.MaxClaim})
+			first, err := s.AllocateIDs(ctx,
+				session.ClaimRequest{MS: session.MS(s.cfg.Clock()), Count: session.MaxClaim})
 			if err == nil {
 				s.local.supply(first, session.MaxClaim)
 				s.supplied.tell()
@@ -83,8 +84,8 @@ func (s *Server) noteClaim(err error) {
 	}
 }
 
-// openLocalSoon opens a local session as soon as there is an id for it: at once, as a rule. After a bounded wait it is refused:
-// session.ErrNoLeader, or why no ids can be claimed.
+// openLocalSoon opens a local session as soon as there is an id for it: at once, as a rule. After a bounded wait it is
+// refused: session.ErrNoLeader, or why no ids can be claimed.
 func (s *Server) openLocalSoon(ctx context.Context, o opening) (*local, error) {
 	timer := time.NewTimer(s.cfg.LaggingWait)
 	defer timer.Stop()

@@ -11,9 +11,9 @@ import (
 // localCertificates is how many local sessions a node remembers that ended or became global, the newest ones.
 const localCertificates = 10_000
 
-// Local holds the sessions that are known to this node alone (L1): their facts, their deadlines, and the ids that are there
-// for more. Nothing of it is on a disk or on another node. Its moments are durations on one clock, the touch table's.
-// Safe for concurrent use.
+// Local holds the sessions that are known to this node alone (L1): their facts, their deadlines, and the ids that are
+// there for more. Nothing of it is on a disk or on another node. Its moments are durations on one clock, the touch
+// table's. Safe for concurrent use.
 type Local struct {
 	node session.Node
 	// suspendedSince reports whether the machine was found suspended since a moment (S5).
@@ -24,12 +24,13 @@ type Local struct {
 	serving map[session.ID]*local
 	// queue files them by when they come due; what it keeps is the timeout. guarded by mu
 	queue *session.ExpiryQueue[time.Duration]
-	// order are the ids of serving as they were given out, which is their order, and some that have ended. guarded by mu
+	// order are the ids of serving as they were given out, which is their order, and some that have ended. guarded by
+	// mu
 	order []session.ID
 	// requests are the opens that a repeat is answered for: those of serving and of ring. guarded by mu
 	requests map[session.RequestID]session.ID
-	// ring are the newest sessions that ended or became global, by age, with oldest the place of the next one; ended is how those
-	// ended that did. guarded by mu
+	// ring are the newest sessions that ended or became global, by age, with oldest the place of the next one; ended is
+	// how those ended that did. guarded by mu
 	ended  map[session.ID]session.Certificate
 	ring   []past
 	oldest int
@@ -78,8 +79,8 @@ type block struct {
 	left uint64
 }
 
-// newLocal returns an empty Local of a node whose buckets are as wide as interval, which is raised to what an ExpiryQueue
-// takes, on a machine of which suspendedSince tells.
+// newLocal returns an empty Local of a node whose buckets are as wide as interval, which is raised to what an
+// ExpiryQueue takes, on a machine of which suspendedSince tells.
 func newLocal(node session.Node, interval time.Duration, suspendedSince func(time.Duration) bool) *Local {
 	q, err := session.NewExpiryQueue[time.Duration](max(interval, session.MinExpiryInterval))
 	if err != nil {
@@ -87,7 +88,8 @@ func newLocal(node session.Node, interval time.Duration, suspendedSince func(tim
 	}
 	return &Local{
 		node: node, queue: q, suspendedSince: suspendedSince,
-		serving: make(map[session.ID]*local), requests: make(map[session.RequestID]session.ID), ended: make(map[session.ID]session.Certificate),
+		serving: make(map[session.ID]*local), requests: make(map[session.RequestID]session.ID),
+		ended: make(map[session.ID]session.Certificate),
 	}
 }
 
@@ -138,7 +140,8 @@ func (l *Local) open(o opening, now time.Duration) (*local, error) {
 		return nil, nil //nolint:nilnil // the caller waits for ids
 	}
 	s := &local{request: o.RequestID, conn: o.conn, last: now, facts: session.Session{
-		ID: id, Timeout: o.timeout, Owner: l.node, Attachment: firstAttachment, Labels: o.Labels, OpenedAt: session.TimeOfMS(o.MS), Local: true,
+		ID: id, Timeout: o.timeout, Owner: l.node, Attachment: firstAttachment, Labels: o.Labels,
+		OpenedAt: session.TimeOfMS(o.MS), Local: true,
 	}}
 	var err error
 	if s.item, err = l.queue.Add(id, now, o.timeout, o.timeout); err != nil {
@@ -152,9 +155,9 @@ func (l *Local) open(o opening, now time.Duration) (*local, error) {
 	return s, nil
 }
 
-// repeated answers the repeat of an open with the session that it made, which conn serves from now on. One that was resumed
-// since stays where it is: ErrMoved, the repeat is older than that. Of one that is here no longer the error is how it ended, or a
-// globalError. Called with mu held.
+// repeated answers the repeat of an open with the session that it made, which conn serves from now on. One that was
+// resumed since stays where it is: ErrMoved, the repeat is older than that. Of one that is here no longer the error is
+// how it ended, or a globalError. Called with mu held.
 func (l *Local) repeated(id session.ID, conn *connection, now time.Duration) (*local, error) {
 	s := l.serving[id]
 	if s == nil {
@@ -177,9 +180,9 @@ func (s *local) touch(now time.Duration) {
 	s.item.Touch(now + s.facts.Timeout)
 }
 
-// promise is what a touch at now is answered with (L4); negative is none. While an upgrade is under way it rests on the begin of
-// that: the log may know of the session already, and not of the touch (L8). Then the clock that decides is not this machine's
-// alone: after a suspension since the begin there is no promise (S5). Called with mu held.
+// promise is what a touch at now is answered with (L4); negative is none. While an upgrade is under way it rests on the
+// begin of that: the log may know of the session already, and not of the touch (L8). Then the clock that decides is not
+// this machine's alone: after a suspension since the begin there is no promise (S5). Called with mu held.
 func (l *Local) promise(s *local, now time.Duration) time.Duration {
 	rests := now
 	if s.flight != nil {
@@ -259,8 +262,8 @@ func (l *Local) has(id session.ID) bool {
 	return l.serving[id] != nil
 }
 
-// decides reports whether this node alone knows what is to be known of a session: it is here and no upgrade of it is under way, or was
-// and ended. The log has nothing of it.
+// decides reports whether this node alone knows what is to be known of a session: it is here and no upgrade of it is
+// under way, or was and ended. The log has nothing of it.
 func (l *Local) decides(id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,7 +286,9 @@ func (l *Local) serves(s *local) bool {
 // process than the one that resumed it last must name its attachment (M1). Nothing is returned when the session is
 // not here, or while it is upgraded: the attachment that the log gives it then is not to lose the instance and
 // attempt that go with it.
-func (l *Local) resume(r session.ResumeRequest, conn *connection, now time.Duration) (s *local, left *connection, err error) {
+func (l *Local) resume(r session.ResumeRequest, conn *connection,
+	now time.Duration,
+) (s *local, left *connection, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.serving[r.Token.ID]

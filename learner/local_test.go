@@ -15,8 +15,11 @@ func TestL1AskedOfNobody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		g := w.openLocal(w.conn, 1)
-		want := session.Session{ID: firstLocal, Timeout: timeout, Owner: 1, Attachment: 1, OpenedAt: session.TimeOfMS(7), Local: true}
-		if fmt.Sprint(g.Session) != fmt.Sprint(want) || g.SafeFor != promised(0) || !g.Token.Local || g.Token.Attachment != 1 {
+		want := session.Session{
+			ID: firstLocal, Timeout: timeout, Owner: 1, Attachment: 1, OpenedAt: session.TimeOfMS(7), Local: true,
+		}
+		if fmt.Sprint(g.Session) != fmt.Sprint(want) || g.SafeFor != promised(0) || !g.Token.Local ||
+			g.Token.Attachment != 1 {
 			t.Errorf("granted %+v, want %+v", g, want)
 		}
 		w.leader.end() // nobody leads any more, for as long as one likes
@@ -35,7 +38,8 @@ func TestL1AskedOfNobody(t *testing.T) {
 		if err := w.conn.Close(t.Context(), g.Token); err != nil {
 			t.Errorf("close: %v", err)
 		}
-		if l, err := w.server.Find(t.Context(), firstLocal+1, session.ReadOptions{}); err != nil || l.Remaining <= 0 || !l.Session.Local {
+		if l, err := w.server.Find(t.Context(), firstLocal+1, session.ReadOptions{}); err != nil || l.Remaining <= 0 ||
+			!l.Session.Local {
 			t.Errorf("shown as %+v, %v", l, err)
 		}
 		select {
@@ -71,8 +75,10 @@ func TestL1RepeatedOpen(t *testing.T) {
 		if e.ends() != 1 || w.events.ends() != 0 {
 			t.Errorf("told %v and %v, want the connection that repeated the open", e.gone, w.events.gone)
 		}
-		_, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
-		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil || gone.Certificate.Cause != session.CauseClosed {
+		_, err := w.conn.Open(t.Context(),
+			session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
+		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil ||
+			gone.Certificate.Cause != session.CauseClosed {
 			t.Errorf("a repeat after the end: %v, want the certificate", err)
 		}
 	})
@@ -84,7 +90,8 @@ func TestL1ARepeatedOpenAfterAResume(t *testing.T) {
 		w := stocked(t)
 		first := w.openLocal(w.conn, 1)
 		e, late := &events{}, &events{}
-		second, err := w.connect(e).Resume(t.Context(), session.ResumeRequest{Token: first.Token, Instance: 9, Attempt: 1})
+		second, err := w.connect(e).Resume(t.Context(),
+			session.ResumeRequest{Token: first.Token, Instance: 9, Attempt: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,8 +110,10 @@ func TestL2OpensWaitForIDs(t *testing.T) {
 		w := localWorld(t)
 		begun := time.Now()
 		open := session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}}
-		if _, err := w.conn.Open(t.Context(), open); !errors.Is(err, session.ErrNoLeader) || time.Since(begun) != time.Second {
-			t.Errorf("open without ids: %v after %v, want %v after a second", err, time.Since(begun), session.ErrNoLeader)
+		if _, err := w.conn.Open(t.Context(), open); !errors.Is(err, session.ErrNoLeader) ||
+			time.Since(begun) != time.Second {
+			t.Errorf("open without ids: %v after %v, want %v after a second", err, time.Since(begun),
+				session.ErrNoLeader)
 		}
 		w.follow()
 		go func() {
@@ -112,7 +121,8 @@ func TestL2OpensWaitForIDs(t *testing.T) {
 			w.claims(firstLocal)
 		}()
 		begun = time.Now()
-		if g, err := w.conn.Open(t.Context(), open); err != nil || g.Session.ID != firstLocal || time.Since(begun) != 300*time.Millisecond {
+		if g, err := w.conn.Open(t.Context(), open); err != nil || g.Session.ID != firstLocal ||
+			time.Since(begun) != 300*time.Millisecond {
 			t.Errorf("open while ids are claimed: %+v, %v after %v", g, err, time.Since(begun))
 		}
 	})
@@ -149,7 +159,8 @@ func TestL2ClaimsAheadOfNeed(t *testing.T) {
 			t.Errorf("after the first block comes %v, want %v", got, second)
 		}
 		if got := w.server.Stats(); got.Local != n+1 || got.LocalIDs != session.MaxClaim-1 {
-			t.Errorf("%d local sessions and %d ids in stock, want %d and %d", got.Local, got.LocalIDs, n+1, session.MaxClaim-1)
+			t.Errorf("%d local sessions and %d ids in stock, want %d and %d", got.Local, got.LocalIDs, n+1,
+				session.MaxClaim-1)
 		}
 	})
 }
@@ -160,7 +171,8 @@ func TestL2SaysWhyThereAreNoIDs(t *testing.T) {
 		l := w.follow()
 		l.reply(session.Reply{Seq: l.request().Seq, Err: session.ErrIDsUsedUp})
 		synctest.Wait()
-		if _, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout}); !errors.Is(err, session.ErrIDsUsedUp) {
+		if _, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout}); !errors.Is(err,
+			session.ErrIDsUsedUp) {
 			t.Errorf("open: %v, want %v", err, session.ErrIDsUsedUp)
 		}
 	})

@@ -60,7 +60,8 @@ func (l *Local) expire(now time.Duration, stalls *session.Stalls, wall time.Time
 // end ends s and remembers it. Called with mu held.
 func (l *Local) end(s *local, cause session.Cause, now time.Duration, wall time.Time) localGone {
 	c := session.Certificate{
-		ID: s.facts.ID, Cause: cause, LastTouchAge: max(now-s.last, 0), Owner: l.node, EndedAt: wall.Truncate(time.Millisecond),
+		ID: s.facts.ID, Cause: cause, LastTouchAge: max(now-s.last, 0), Owner: l.node,
+		EndedAt: wall.Truncate(time.Millisecond),
 	}
 	s.over = expired(&c)
 	l.drop(s)

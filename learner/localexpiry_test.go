@@ -27,16 +27,19 @@ func TestL3ExpiresATimeoutAfterItsTouch(t *testing.T) {
 			t.Fatalf("told of %d ends within a bucket and a look, want 1 (I2)", w.events.ends())
 		}
 		c := w.events.gone[0]
-		if c.ID != g.Session.ID || c.Cause != session.CauseExpired || c.Owner != 1 || c.Index != 0 || c.LastTouchAge < timeout || c.LastTouchAge > timeout+width+look {
+		if c.ID != g.Session.ID || c.Cause != session.CauseExpired || c.Owner != 1 || c.Index != 0 ||
+			c.LastTouchAge < timeout || c.LastTouchAge > timeout+width+look {
 			t.Errorf("certificate %+v", c)
 		}
-		if _, err := w.server.Find(t.Context(), g.Session.ID, session.ReadOptions{}); !errors.Is(err, session.ErrExpired) {
+		if _, err := w.server.Find(t.Context(), g.Session.ID, session.ReadOptions{}); !errors.Is(err,
+			session.ErrExpired) {
 			t.Errorf("shown after its end: %v", err)
 		}
 		if _, err := w.conn.TouchToken(t.Context(), g.Token); !errors.Is(err, session.ErrExpired) {
 			t.Errorf("touch after its end: %v", err)
 		}
-		if got := w.conn.Touch([]session.ID{g.Session.ID}).Failures; len(got) != 1 || !errors.Is(got[0].Err, session.ErrExpired) {
+		if got := w.conn.Touch([]session.ID{g.Session.ID}).Failures; len(got) != 1 ||
+			!errors.Is(got[0].Err, session.ErrExpired) {
 			t.Errorf("touch on its connection after its end: %v", got)
 		}
 		if got := w.server.Stats(); got.Local != 0 || got.LocalExpired != 1 {
@@ -174,7 +177,8 @@ func TestL4PromisesHold(t *testing.T) {
 		now, stalls := time.Duration(0), (*session.Stalls)(nil)
 		for request := range byte(20) {
 			s, err := l.open(opening{
-				OpenRequest: session.OpenRequest{RequestID: session.RequestID{request}}, timeout: time.Second * time.Duration(1+random.IntN(10)), conn: &connection{},
+				OpenRequest: session.OpenRequest{RequestID: session.RequestID{request}},
+				timeout:     time.Second * time.Duration(1+random.IntN(10)), conn: &connection{},
 			}, now)
 			if err != nil {
 				t.Fatal(err)
@@ -184,7 +188,8 @@ func TestL4PromisesHold(t *testing.T) {
 		for len(all) > 0 {
 			now += time.Duration(random.Int64N(int64(time.Second)))
 			if random.IntN(20) == 0 {
-				stalls = stalls.With(now, time.Duration(random.Int64N(int64(time.Second))), session.GraceIntervals*interval)
+				stalls = stalls.With(now, time.Duration(random.Int64N(int64(time.Second))),
+					session.GraceIntervals*interval)
 			}
 			if now < 30*time.Second {
 				for id, s := range all {

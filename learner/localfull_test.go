@@ -15,7 +15,8 @@ import (
 func fullWorld(t *testing.T, sessions uint64) *world {
 	t.Helper()
 	w := newWorldOf(t, Config{
-		Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.DefaultLimits(timeout / 4), Local: true, Upgrade: true,
+		Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.DefaultLimits(timeout / 4), Local: true,
+		Upgrade:     true,
 		Capacity:    session.Capacity{MaxSessions: sessions, MaxBytes: session.MinCapacityBytes},
 		LaggingWait: timeout, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
 	})
@@ -30,7 +31,8 @@ func (w *world) openLocalLabelled(request byte, labels session.Labels) (session.
 	})
 }
 
-// O4: local sessions have the bounds of their node's own configuration; a refused open costs no id, and a repeat is answered.
+// O4: local sessions have the bounds of their node's own configuration; a refused open costs no id, and a repeat is
+// answered.
 func TestO4LocalSessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := fullWorld(t, 2)
@@ -40,7 +42,9 @@ func TestO4LocalSessions(t *testing.T) {
 		for range 3 {
 			_, err := w.openLocalLabelled(3, nil)
 			limit, ok := errors.AsType[*session.LimitError](err)
-			if !ok || limit.Name != "max_sessions" || !strings.Contains(limit.Limit, "there are 2, for local sessions of this node") || limit.RetryAfter <= 0 {
+			if !ok || limit.Name != "max_sessions" ||
+				!strings.Contains(limit.Limit, "there are 2, for local sessions of this node") ||
+				limit.RetryAfter <= 0 {
 				t.Fatalf("the third of two: %v, want a LimitError of max_sessions", err)
 			}
 		}
@@ -66,7 +70,9 @@ func TestO4LocalBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := session.Usage{Sessions: 1, Bytes: session.SessionBytes + labels.Bytes(), Capacity: w.server.cfg.Capacity}
+		want := session.Usage{
+			Sessions: 1, Bytes: session.SessionBytes + labels.Bytes(), Capacity: w.server.cfg.Capacity,
+		}
 		if got := w.server.LocalUsage(); got != want {
 			t.Errorf("used %+v, want %+v", got, want)
 		}
@@ -86,7 +92,8 @@ func TestO4LocalBytes(t *testing.T) {
 		w.server.local.mu.Lock()
 		w.server.local.usage.Bytes = session.MinCapacityBytes
 		w.server.local.mu.Unlock()
-		if _, err := w.openLocalLabelled(2, nil); !errors.Is(err, session.ErrLimit) || !strings.Contains(err.Error(), "max_state_bytes") {
+		if _, err := w.openLocalLabelled(2, nil); !errors.Is(err, session.ErrLimit) ||
+			!strings.Contains(err.Error(), "max_state_bytes") {
 			t.Errorf("without bytes left: %v, want a LimitError of max_state_bytes", err)
 		}
 	})

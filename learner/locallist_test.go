@@ -27,8 +27,8 @@ func opens(t interface{ Fatal(...any) }, l *Local, first, count int) []session.I
 	return ids
 }
 
-// A list of many sessions lets touches, opens and expiries in between, whatever its filter lets through: it looks at so many ids
-// at a time, also at those that have ended.
+// A list of many sessions lets touches, opens and expiries in between, whatever its filter lets through: it looks at so
+// many ids at a time, also at those that have ended.
 func TestAListDoesNotHoldUpTheOthers(t *testing.T) {
 	for _, filter := range []session.Filter{{}, {Labels: session.Labels{{Key: "nobody"}}}} {
 		l := newLocal(1, width, awake)
@@ -43,7 +43,8 @@ func TestAListDoesNotHoldUpTheOthers(t *testing.T) {
 		for turn := range 4 {
 			before := look.upTo
 			if more := l.lookOn(&look); !more || look.upTo-max(before, firstLocal-1) != maxHeld {
-				t.Fatalf("turn %d went from %v to %v, and goes on: %v; want %d ids", turn, before, look.upTo, more, maxHeld)
+				t.Fatalf("turn %d went from %v to %v, and goes on: %v; want %d ids", turn, before, look.upTo, more,
+					maxHeld)
 			}
 		}
 		if l.lookOn(&look) || look.looked != len(ids)-maxHeld/2 {
@@ -52,8 +53,8 @@ func TestAListDoesNotHoldUpTheOthers(t *testing.T) {
 	}
 }
 
-// The pages of a list, with sessions opened and ended between any two of its turns, have whoever lives all the while exactly
-// once, nobody twice, and nobody who ended before it began; in the order of ids.
+// The pages of a list, with sessions opened and ended between any two of its turns, have whoever lives all the while
+// exactly once, nobody twice, and nobody who ended before it began; in the order of ids.
 func TestAListShowsWhoLivesAllTheWhileOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLocal(1, width, awake)

@@ -27,8 +27,9 @@ func (l *Local) find(id session.ID, now time.Duration, stalls *session.Stalls) (
 // maxHeld bounds the sessions of a list that touches, opens and expiries wait for; a list looks at up to maxScan.
 const maxHeld = 256
 
-// list returns one page of the sessions that match a filter. It is of no one moment: whoever lives from before the call until
-// it ends is looked at once, in the order of ids; what is opened or ends meanwhile may be in it, and one that ended stays in it.
+// list returns one page of the sessions that match a filter. It is of no one moment: whoever lives from before the call
+// until it ends is looked at once, in the order of ids; what is opened or ends meanwhile may be in it, and one that
+// ended stays in it.
 func (l *Local) list(q session.Query, now time.Duration, stalls *session.Stalls) session.Page {
 	look := localLook{query: q, now: now, stalls: stalls, upTo: q.After}
 	if q.Filter.Scope != session.ScopeGlobal {
@@ -81,8 +82,8 @@ func (look *localLook) at(s *local) {
 	}
 }
 
-// merge makes one page of two, each of which is complete up to its Next. A session that is in both became global after the
-// local page was made: the global one counts.
+// merge makes one page of two, each of which is complete up to its Next. A session that is in both became global after
+// the local page was made: the global one counts.
 func merge(global, local session.Page, size int) session.Page {
 	next := global.Next
 	if next == 0 || local.Next != 0 && local.Next < next {
@@ -92,7 +93,9 @@ func merge(global, local session.Page, size int) session.Page {
 	slices.SortStableFunc(all, func(x, y session.Listed) int { return cmp.Compare(x.Session.ID, y.Session.ID) })
 	all = slices.CompactFunc(all, func(x, y session.Listed) bool { return x.Session.ID == y.Session.ID })
 	if next != 0 {
-		i, _ := slices.BinarySearchFunc(all, next+1, func(x session.Listed, id session.ID) int { return cmp.Compare(x.Session.ID, id) })
+		i, _ := slices.BinarySearchFunc(all, next+1, func(x session.Listed, id session.ID) int {
+			return cmp.Compare(x.Session.ID, id)
+		})
 		all = all[:i]
 	}
 	if len(all) > size {

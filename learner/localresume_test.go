@@ -24,7 +24,8 @@ func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
 		if !slices.Equal(w.events.local, []session.ID{first.Session.ID}) || !slices.Equal(w.events.to, []uint64{2}) {
 			t.Errorf("the former connection was told %v, to %v", w.events.local, w.events.to)
 		}
-		if got := w.conn.Touch([]session.ID{first.Session.ID}).Failures; len(got) != 1 || !errors.Is(got[0].Err, session.ErrMoved) {
+		if got := w.conn.Touch([]session.ID{first.Session.ID}).Failures; len(got) != 1 ||
+			!errors.Is(got[0].Err, session.ErrMoved) {
 			t.Errorf("touch through the former connection: %v, want %v", got, session.ErrMoved)
 		}
 		if _, err := w.conn.TouchToken(t.Context(), first.Token); !errors.Is(err, session.ErrMoved) {
@@ -55,7 +56,9 @@ func TestL5AnotherProcessNamesThePresentAttachment(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		opened := w.openLocal(w.conn, 1).Token
-		resume := func(c session.Connection, named uint64, local bool, instance, attempt uint64) (session.Grant, error) {
+		resume := func(c session.Connection, named uint64, local bool, instance,
+			attempt uint64,
+		) (session.Grant, error) {
 			tok := opened
 			tok.Attachment, tok.Local = named, local
 			return c.Resume(t.Context(), session.ResumeRequest{Token: tok, Instance: instance, Attempt: attempt})
@@ -70,7 +73,8 @@ func TestL5AnotherProcessNamesThePresentAttachment(t *testing.T) {
 		}
 		for _, named := range []uint64{1, 2} {
 			_, err := resume(mine, named, true, 5, 2)
-			if told, ok := errors.AsType[*session.MovedError](err); !ok || *told != (session.MovedError{Attachment: 3, Local: true, Instance: 6}) {
+			if told, ok := errors.AsType[*session.MovedError](err); !ok ||
+				*told != (session.MovedError{Attachment: 3, Local: true, Instance: 6}) {
 				t.Errorf("the delayed resume of the former process, which names %d: %v", named, err)
 			}
 		}
@@ -80,7 +84,8 @@ func TestL5AnotherProcessNamesThePresentAttachment(t *testing.T) {
 		if len(other.local)+len(other.moved) != 0 {
 			t.Errorf("the holder was told %v", other.local)
 		}
-		if back, err := resume(mine, 3, true, 5, 4); err != nil || back.Token.Attachment != 4 || !slices.Equal(other.by, []uint64{5}) {
+		if back, err := resume(mine, 3, true, 5, 4); err != nil || back.Token.Attachment != 4 ||
+			!slices.Equal(other.by, []uint64{5}) {
 			t.Errorf("taken back as %+v, %v; the other was told of %v", back, err, other.by)
 		}
 	})
@@ -104,7 +109,8 @@ func TestL5NeedsTheCredential(t *testing.T) {
 	})
 }
 
-// L6: a node that does not know a session says which node alone may know it, and knows better when there is a certificate.
+// L6: a node that does not know a session says which node alone may know it, and knows better when there is a
+// certificate.
 func TestL6ElsewhereItIsNotKnown(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -125,7 +131,8 @@ func TestL6ElsewhereItIsNotKnown(t *testing.T) {
 			return <-done
 		}
 		gone, ok := errors.AsType[*session.ExpiredError](resume(t.Context(), local))
-		if !ok || gone.LocalTo != 7 || gone.Error() != "session 0x0700000000000001 is not known here: it is local to node 7, or has ended" {
+		if !ok || gone.LocalTo != 7 ||
+			gone.Error() != "session 0x0700000000000001 is not known here: it is local to node 7, or has ended" {
 			t.Errorf("resume: %v", gone)
 		}
 		if _, err := w.conn.TouchToken(t.Context(), local); !errors.Is(err, session.ErrMoved) {
@@ -146,8 +153,8 @@ func TestL6ElsewhereItIsNotKnown(t *testing.T) {
 	})
 }
 
-// M5: a leader that has committed an upgrade and not applied it does not find the session. This node, which has applied it and
-// serves the session, does not pass that on.
+// M5: a leader that has committed an upgrade and not applied it does not find the session. This node, which has applied
+// it and serves the session, does not pass that on.
 func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -157,11 +164,14 @@ func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
 		s := w.global(r, 40)
 		resumed := make(chan error, 1)
 		go func() {
-			_, err := w.connect(nil).Resume(t.Context(), session.ResumeRequest{Token: was.Token, Instance: 1, Attempt: 1})
+			_, err := w.connect(nil).Resume(t.Context(),
+				session.ResumeRequest{Token: was.Token, Instance: 1, Attempt: 1})
 			resumed <- err
 		}()
 		asked := w.leader.request()
-		w.leader.reply(session.Reply{Seq: asked.Seq, Index: w.view.AppliedIndex(), Err: &session.ExpiredError{ID: s.ID}})
+		w.leader.reply(
+			session.Reply{Seq: asked.Seq, Index: w.view.AppliedIndex(), Err: &session.ExpiredError{ID: s.ID}},
+		)
 		if err := <-resumed; !errors.Is(err, session.ErrLagging) {
 			t.Errorf("resume: %v, want %v", err, session.ErrLagging)
 		}
@@ -172,7 +182,8 @@ func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
 	})
 }
 
-// M3: the repeat of an open whose session became global serves what a leader has said that it applied, or is served here already.
+// M3: the repeat of an open whose session became global serves what a leader has said that it applied, or is served
+// here already.
 func TestM3ARepeatServesNoMoveThatTheLeaderMayNotKnow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -180,7 +191,8 @@ func TestM3ARepeatServesNoMoveThatTheLeaderMayNotKnow(t *testing.T) {
 		repeat := func() (session.Grant, error) {
 			done := make(chan granted, 1)
 			go func() {
-				g, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}, MS: 7})
+				g, err := w.conn.Open(t.Context(),
+					session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}, MS: 7})
 				done <- granted{g, err}
 			}()
 			asked := w.leader.request()
@@ -197,7 +209,8 @@ func TestM3ARepeatServesNoMoveThatTheLeaderMayNotKnow(t *testing.T) {
 		s.Owner, s.Attachment = 1, 42
 		w.view.put(s)
 		if _, err := repeat(); !errors.Is(err, session.ErrLagging) {
-			t.Errorf("repeat of what came back by a move of which no leader has spoken: %v, want %v", err, session.ErrLagging)
+			t.Errorf("repeat of what came back by a move of which no leader has spoken: %v, want %v", err,
+				session.ErrLagging)
 		}
 		w.leader.beat(session.Heartbeat{Attachment: 42})
 		if got, err := repeat(); err != nil || got.Token.Attachment != 42 {

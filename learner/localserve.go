@@ -12,7 +12,9 @@ import (
 func (c *connection) openLocal(ctx context.Context, o session.OpenRequest) (session.Grant, error) {
 	s := c.server
 	if !s.cfg.Local {
-		return session.Grant{}, &session.FieldError{Field: "local", Limit: "false while the cluster's setting local_sessions is off"}
+		return session.Grant{}, &session.FieldError{
+			Field: "local", Limit: "false while the cluster's setting local_sessions is off",
+		}
 	}
 	timeout, err := s.cfg.Limits.Negotiate(o.Timeout)
 	if err != nil {
@@ -37,8 +39,9 @@ func (c *connection) openLocal(ctx context.Context, o session.OpenRequest) (sess
 	}
 }
 
-// grantGlobal answers the repeat of an open whose session has become global as the log's own repeats are answered (O2): with no
-// touch, and with EXPIRED once it has ended. The leader is asked, so that what is answered is not older than the call (M3, M5).
+// grantGlobal answers the repeat of an open whose session has become global as the log's own repeats are answered (O2):
+// with no touch, and with EXPIRED once it has ended. The leader is asked, so that what is answered is not older than
+// the call (M3, M5).
 func (c *connection) grantGlobal(ctx context.Context, id session.ID) (session.Grant, error) {
 	s := c.server
 	if _, err := s.read(ctx, nil); err != nil {
@@ -49,7 +52,8 @@ func (c *connection) grantGlobal(ctx context.Context, id session.ID) (session.Gr
 		return session.Grant{}, s.gone(id)
 	}
 	a := s.table.find(id)
-	if newer := a == nil || a.attachment != now.Attachment; newer && now.Owner == s.cfg.Node && s.vouched() < now.Attachment {
+	if newer := a == nil || a.attachment != now.Attachment; newer && now.Owner == s.cfg.Node &&
+		s.vouched() < now.Attachment {
 		return session.Grant{}, session.ErrLagging // moved here, and no leader has said that it applied that
 	}
 	return c.serve(ctx, session.Reply{Session: now, Repeated: true}, s.look())
@@ -65,8 +69,8 @@ func (s *Server) accepts() error {
 	return nil
 }
 
-// grantLocal begins to serve a local session through c, if it is served still: under c's lock, so that it is handed over before
-// or after. The error says why it is not. The promise counts from the touch that the request was (L4, L8).
+// grantLocal begins to serve a local session through c, if it is served still: under c's lock, so that it is handed
+// over before or after. The error says why it is not. The promise counts from the touch that the request was (L4, L8).
 func (c *connection) grantLocal(made *local) (session.Grant, error) {
 	credential, ok := c.server.view.Credential(made.facts.ID)
 	if !ok {
@@ -84,14 +88,19 @@ func (c *connection) grantLocal(made *local) (session.Grant, error) {
 	}
 	return session.Grant{
 		Session: made.facts,
-		Token:   session.Token{ID: made.facts.ID, Credential: credential, Attachment: made.facts.Attachment, Local: true},
+		Token: session.Token{
+			ID: made.facts.ID, Credential: credential, Attachment: made.facts.Attachment,
+			Local: true,
+		},
 		SafeFor: safe,
 	}, nil
 }
 
-// resumeLocal gives a local session of this node a new attachment (L5); here is false when it is not here any more, or has to
-// be looked for again. It waits for an upgrade that is under way.
-func (c *connection) resumeLocal(ctx context.Context, r session.ResumeRequest) (grant session.Grant, here bool, err error) {
+// resumeLocal gives a local session of this node a new attachment (L5); here is false when it is not here any more, or
+// has to be looked for again. It waits for an upgrade that is under way.
+func (c *connection) resumeLocal(ctx context.Context,
+	r session.ResumeRequest,
+) (grant session.Grant, here bool, err error) {
 	s := c.server
 	if err = s.authentic(r.Token); err != nil {
 		return session.Grant{}, true, err
@@ -142,9 +151,10 @@ func (s *Server) touchLocal(ctx context.Context, t session.Token, now time.Durat
 	return -1, s.notLocal(ctx, t.ID)
 }
 
-// notLocal is why a session that is not here is not touched by a token of a local one: it has ended, or it lives elsewhere as
-// far as this node knows. A process of this node before may have had it upgraded, and this one not have seen that: it says of a session of its own
-// that this has ended only when it has seen how that ended, or after a good round (M5).
+// notLocal is why a session that is not here is not touched by a token of a local one: it has ended, or it lives
+// elsewhere as far as this node knows. A process of this node before may have had it upgraded, and this one not have
+// seen that: it says of a session of its own that this has ended only when it has seen how that ended, or after a good
+// round (M5).
 func (s *Server) notLocal(ctx context.Context, id session.ID) error {
 	if _, global := s.view.Session(id); global || id.Node() != s.cfg.Node {
 		return s.notHere(id)
@@ -160,8 +170,8 @@ func (s *Server) notLocal(ctx context.Context, id session.ID) error {
 	return s.gone(id)
 }
 
-// closeLocal ends a local session of this node; here is false when it is not here any more. It waits for an upgrade that is
-// under way.
+// closeLocal ends a local session of this node; here is false when it is not here any more. It waits for an upgrade
+// that is under way.
 func (s *Server) closeLocal(ctx context.Context, t session.Token) (here bool, err error) {
 	if err = s.authentic(t); err != nil {
 		return true, err

@@ -20,12 +20,14 @@ func TestLocalChangesAreTold(t *testing.T) {
 			told []string // guarded by mu
 		)
 		w := newWorldOf(t, Config{
-			Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true,
+			Node: 1, Interval: interval, ExpiryInterval: width,
+			Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true,
 			LaggingWait: time.Second, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
 			LocalChanged: func(c session.Change) {
 				mu.Lock()
 				defer mu.Unlock()
-				told = append(told, fmt.Sprintf("%d %v %d %v %v", c.Kind, c.Session.ID-firstLocal, c.Session.Attachment, c.Session.Local, c.Certificate.Cause))
+				told = append(told, fmt.Sprintf("%d %v %d %v %v", c.Kind, c.Session.ID-firstLocal, c.Session.Attachment,
+					c.Session.Local, c.Certificate.Cause))
 			},
 		})
 		w.follow()
@@ -33,7 +35,8 @@ func TestLocalChangesAreTold(t *testing.T) {
 		g := w.openLocal(w.conn, 1)
 		w.openLocal(w.conn, 1)
 		second := w.openLocal(w.conn, 2)
-		if _, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1}); err != nil {
+		if _, err := w.conn.Resume(t.Context(),
+			session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.conn.Close(t.Context(), second.Token); err != nil {
@@ -43,7 +46,8 @@ func TestLocalChangesAreTold(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		want := []string{
-			line(session.Opened, 0, 1, 0), line(session.Opened, 0, 1, 0), line(session.Opened, 1, 1, 0), line(session.Moved, 0, 2, 0),
+			line(session.Opened, 0, 1, 0), line(session.Opened, 0, 1, 0), line(session.Opened, 1, 1, 0),
+			line(session.Moved, 0, 2, 0),
 			line(session.Ended, 1, 1, session.CauseClosed), line(session.Ended, 0, 2, session.CauseExpired),
 		}
 		if fmt.Sprint(told) != fmt.Sprint(want) {

@@ -32,7 +32,8 @@ func awake(time.Duration) bool { return false }
 func localWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorldOf(t, Config{
-		Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true, Upgrade: true,
+		Node: 1, Interval: interval, ExpiryInterval: width,
+		Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true, Upgrade: true,
 		LaggingWait: time.Second, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
 	})
 }
@@ -59,7 +60,8 @@ func (w *world) claims(first session.ID) {
 
 func (w *world) openLocal(conn session.Connection, request byte) session.Grant {
 	w.t.Helper()
-	g, err := conn.Open(w.t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{request}, MS: 7})
+	g, err := conn.Open(w.t.Context(),
+		session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{request}, MS: 7})
 	if err != nil {
 		w.t.Fatalf("opening a local session: %v", err)
 	}
@@ -81,7 +83,9 @@ func TestLocalCertificatesAreBounded(t *testing.T) {
 	request := func(n int) session.RequestID { return session.RequestID{byte(n), byte(n >> 8)} }
 	const more = 5
 	for n := range localCertificates + more {
-		s, err := l.open(opening{OpenRequest: session.OpenRequest{RequestID: request(n)}, timeout: timeout, conn: &connection{}}, 0)
+		s, err := l.open(
+			opening{OpenRequest: session.OpenRequest{RequestID: request(n)}, timeout: timeout, conn: &connection{}}, 0,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,17 +93,20 @@ func TestLocalCertificatesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(l.ended) != localCertificates || len(l.requests) != localCertificates || len(l.ring) != localCertificates || len(l.order) > 1024+1 {
+	if len(l.ended) != localCertificates || len(l.requests) != localCertificates || len(l.ring) != localCertificates ||
+		len(l.order) > 1024+1 {
 		t.Errorf("keeps %d ends, %d requests, %d of the order", len(l.ended), len(l.requests), len(l.order))
 	}
-	for n, want := range map[session.ID]bool{0: false, more - 1: false, more: true, localCertificates + more - 1: true} {
+	for n, want := range map[session.ID]bool{0: false, more - 1: false, more: true, localCertificates +
+		more - 1: true} {
 		if _, got := l.certificate(firstLocal + n); got != want {
 			t.Errorf("certificate %d is there: %v, want %v", n, got, want)
 		}
 	}
 }
 
-// A node that has been started again may not have applied yet that a session of its former process became global: it does not say that it ended.
+// A node that has been started again may not have applied yet that a session of its former process became global: it
+// does not say that it ended.
 func TestM5ALocalTokenFromBeforeTheNodesProcess(t *testing.T) {
 	const id = firstLocal - 7
 	for name, ask := range map[string]func(c session.Connection, ctx context.Context, t session.Token) error{
@@ -112,7 +119,10 @@ func TestM5ALocalTokenFromBeforeTheNodesProcess(t *testing.T) {
 			return err
 		},
 	} {
-		for what, want := range map[string]error{"global": session.ErrMoved, "gone": session.ErrExpired, "no leader": session.ErrNoLeader} {
+		for what, want := range map[string]error{
+			"global": session.ErrMoved, "gone": session.ErrExpired,
+			"no leader": session.ErrNoLeader,
+		} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					w := stocked(t)
@@ -123,7 +133,8 @@ func TestM5ALocalTokenFromBeforeTheNodesProcess(t *testing.T) {
 						synctest.Wait()
 					}
 					go func() {
-						told <- ask(w.conn, t.Context(), session.Token{ID: id, Credential: credential, Attachment: 1, Local: true})
+						told <- ask(w.conn, t.Context(),
+							session.Token{ID: id, Credential: credential, Attachment: 1, Local: true})
 					}()
 					synctest.Wait()
 					if what != "no leader" {
@@ -164,7 +175,11 @@ func TestLocalSessionsAreListed(t *testing.T) {
 			for {
 				select {
 				case m := <-w.leader.toLeader:
-					w.leader.reply(session.Reply{Seq: m.Request.Seq, Remaining: make([]time.Duration, len(m.Request.Read.Remaining))})
+					w.leader.reply(
+						session.Reply{
+							Seq: m.Request.Seq, Remaining: make([]time.Duration, len(m.Request.Read.Remaining)),
+						},
+					)
 				case <-ctx.Done():
 					return
 				}
@@ -228,7 +243,12 @@ func TestUpgradedRequestsAreBounded(t *testing.T) {
 	const more = 5
 	c := &connection{}
 	open := func(n int) (*local, error) {
-		return l.open(opening{OpenRequest: session.OpenRequest{RequestID: session.RequestID{byte(n), byte(n >> 8)}}, timeout: timeout, conn: c}, 0)
+		return l.open(
+			opening{
+				OpenRequest: session.OpenRequest{RequestID: session.RequestID{byte(n), byte(n >> 8)}},
+				timeout:     timeout, conn: c,
+			}, 0,
+		)
 	}
 	for n := range localCertificates + more {
 		s, err := open(n)

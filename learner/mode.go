@@ -8,10 +8,11 @@ import (
 	"holdfast/session"
 )
 
-// standing is what the mode of a node follows from (N1). It takes no lock: each answer tells the mode. Safe for concurrent use.
+// standing is what the mode of a node follows from (N1). It takes no lock: each answer tells the mode. Safe for
+// concurrent use.
 type standing struct {
-	// good is when the newest good round was learnt of, as 1 ns + a moment on the table's clock; 0: none was. began is when Run did, as
-	// good is.
+	// good is when the newest good round was learnt of, as 1 ns + a moment on the table's clock; 0: none was. began is
+	// when Run did, as good is.
 	good, began atomic.Int64
 	// interval is the newest leader's.
 	interval atomic.Int64
@@ -23,7 +24,8 @@ func (s *standing) heardGood(now time.Duration) { s.good.Store(int64(now) + 1) }
 
 func (s *standing) begin(now time.Duration) { s.began.Store(int64(now) + 1) }
 
-// quiet returns for how long no good round was learnt of, since the process began at least; ever is false when none ever was.
+// quiet returns for how long no good round was learnt of, since the process began at least; ever is false when none
+// ever was.
 func (s *standing) quiet(now time.Duration) (quiet time.Duration, ever bool) {
 	good := s.good.Load()
 	return now - time.Duration(max(good-1, 0)), good > 0
@@ -42,8 +44,9 @@ func (s *Server) mode(now time.Duration) session.Mode {
 	}
 }
 
-// unheard returns for how long no good round was learnt of while the node could have: since it runs, and its process has run without a
-// stall. While it restored its state, or did not run, rounds may have been good, and their word may wait in a buffer now.
+// unheard returns for how long no good round was learnt of while the node could have: since it runs, and its process
+// has run without a stall. While it restored its state, or did not run, rounds may have been good, and their word may
+// wait in a buffer now.
 func (s *Server) unheard(now time.Duration) time.Duration {
 	began := s.standing.began.Load()
 	if began == 0 {
@@ -53,8 +56,8 @@ func (s *Server) unheard(now time.Duration) time.Duration {
 	return min(quiet, now-time.Duration(began-1), now-s.stalls.runs(now))
 }
 
-// mayRead reports whether the node has a state of this cluster's log to show, and shows it: one that stops sends its clients
-// elsewhere.
+// mayRead reports whether the node has a state of this cluster's log to show, and shows it: one that stops sends its
+// clients elsewhere.
 func (s *Server) mayRead() bool {
 	return !s.standing.stopping.Load() && s.view.AppliedIndex() > 0 && (s.cfg.Admitted == nil || s.cfg.Admitted())
 }
@@ -67,8 +70,8 @@ func (s *Server) readOnly() bool {
 	return s.cfg.ReadOnly && s.mode(time.Since(s.table.base)) == session.ModeReadOnly
 }
 
-// State returns what the node can do now, and the index of what it has shown until now (N4). It takes no lock and allocates
-// nothing: nor may what Config.Admitted is.
+// State returns what the node can do now, and the index of what it has shown until now (N4). It takes no lock and
+// allocates nothing: nor may what Config.Admitted is.
 func (s *Server) State() session.NodeState {
 	return session.NodeState{Node: s.cfg.Node, Mode: s.mode(time.Since(s.table.base)), Index: s.view.ShownIndex()}
 }
@@ -81,8 +84,9 @@ func (s *Server) reach(ctx context.Context, seen uint64) error {
 	return s.waitApplied(ctx, seen)
 }
 
-// mayResume refuses at once what a read-only node would refuse later (N2), and waits for what the client has seen (N4). No state that
-// a client has seen elsewhere is newer than what this node has of a local session: that would otherwise end for want of a leader (L1).
+// mayResume refuses at once what a read-only node would refuse later (N2), and waits for what the client has seen (N4).
+// No state that a client has seen elsewhere is newer than what this node has of a local session: that would otherwise
+// end for want of a leader (L1).
 func (s *Server) mayResume(ctx context.Context, r session.ResumeRequest) error {
 	switch {
 	case s.local.decides(r.Token.ID):

@@ -20,14 +20,15 @@ const readOnlyAfter = 5 * time.Second
 // readOnlyConfig is that of a node which may be read-only, and takes local sessions.
 func readOnlyConfig() Config {
 	return Config{
-		Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true, Upgrade: true,
+		Node: 1, Interval: interval, ExpiryInterval: width,
+		Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true, Upgrade: true,
 		ReadOnly: true, ReadOnlyAfter: readOnlyAfter,
 		LaggingWait: time.Second, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
 	}
 }
 
-// cutOff has a node that served: with a session, a connection that has it, ids for local ones, and entry 7 applied. Its leader is there
-// still, and has had no good round for long: the node is read-only.
+// cutOff has a node that served: with a session, a connection that has it, ids for local ones, and entry 7 applied. Its
+// leader is there still, and has had no good round for long: the node is read-only.
 func cutOff(t *testing.T) (*world, session.Grant) {
 	t.Helper()
 	w := newWorldOf(t, readOnlyConfig())
@@ -119,7 +120,8 @@ func TestN1NeverReadOnly(t *testing.T) {
 				w.view.apply(7)
 				time.Sleep(time.Minute)
 				w.is(session.ModeNoLeader)
-				if _, err := w.server.Find(t.Context(), 1, session.ReadOptions{AllowReadOnly: true}); !errors.Is(err, session.ErrNoLeader) {
+				if _, err := w.server.Find(t.Context(), 1, session.ReadOptions{AllowReadOnly: true}); !errors.Is(err,
+					session.ErrNoLeader) {
 					t.Errorf("a read: %v, want %v", err, session.ErrNoLeader)
 				}
 			})
@@ -231,7 +233,8 @@ func TestN2TouchesAndLocalSessionsAreAsEver(t *testing.T) {
 			t.Errorf("touched by token: %v, %v; want %v", safe, err, want)
 		}
 		own := w.openLocal(w.conn, 1)
-		if _, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 1, Seen: 7}); err != nil {
+		if _, err := w.conn.Resume(t.Context(),
+			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 1, Seen: 7}); err != nil {
 			t.Errorf("resume of a local session: %v", err)
 		}
 		if l, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{}); err != nil || l.Remaining <= 0 {
@@ -280,7 +283,8 @@ func TestN3ReadsOfTheAppliedState(t *testing.T) {
 		w, g := cutOff(t)
 		own := w.openLocal(w.conn, 1)
 		allow := session.ReadOptions{AllowReadOnly: true, Seen: 7}
-		if l, err := w.server.Find(t.Context(), g.Session.ID, allow); err != nil || l.Session.ID != g.Session.ID || l.Remaining >= 0 {
+		if l, err := w.server.Find(t.Context(), g.Session.ID, allow); err != nil || l.Session.ID != g.Session.ID ||
+			l.Remaining >= 0 {
 			t.Errorf("found %+v, %v; want session 1 without a remaining time", l, err)
 		}
 		w.view.drop(session.Certificate{ID: 2, Cause: session.CauseExpired})
@@ -292,7 +296,8 @@ func TestN3ReadsOfTheAppliedState(t *testing.T) {
 			t.Errorf("one that the state does not have: %v, want %v", err, session.ErrExpired)
 		}
 		page, err := w.server.List(t.Context(), session.Query{Size: 10, Read: allow})
-		if err != nil || len(page.Sessions) != 2 || page.Sessions[0].Remaining >= 0 || page.Sessions[1].Session.ID != own.Session.ID || page.Sessions[1].Remaining <= 0 {
+		if err != nil || len(page.Sessions) != 2 || page.Sessions[0].Remaining >= 0 ||
+			page.Sessions[1].Session.ID != own.Session.ID || page.Sessions[1].Remaining <= 0 {
 			t.Errorf("listed %+v, %v; want 1 without a remaining time, and the local one with its own", page, err)
 		}
 		w.unasked("reads of the applied state")
@@ -337,7 +342,8 @@ func TestN3OtherReadsAreLinearizable(t *testing.T) {
 		read(session.ReadOptions{AllowReadOnly: true})
 		w.leader.end()
 		time.Sleep(readOnlyAfter + 1)
-		if _, err := w.server.Find(t.Context(), g.Session.ID, session.ReadOptions{}); !errors.Is(err, session.ErrNoLeader) {
+		if _, err := w.server.Find(t.Context(), g.Session.ID, session.ReadOptions{}); !errors.Is(err,
+			session.ErrNoLeader) {
 			t.Errorf("a read that allows nothing: %v, want %v", err, session.ErrNoLeader)
 		}
 	})

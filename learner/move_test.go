@@ -109,12 +109,15 @@ func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
 		w.move(1, 10)
 		ended := session.Certificate{ID: 2, Cause: session.CauseExpired}
 		w.view.drop(ended)
-		w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 2}, Certificate: ended}})
+		w.server.Applied(
+			0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 2}, Certificate: ended}},
+		)
 		// A snapshot brings a state in which 3 has moved and 4 has ended.
 		w.view.put(session.Session{ID: 3, Owner: 2, Attachment: 11, Instance: 8})
 		w.view.drop(session.Certificate{ID: 4, Cause: session.CauseClosed})
 		w.server.Restored()
-		if got := w.events.moved; len(got) != 2 || got[0] != 1 || got[1] != 3 || !slices.Equal(w.events.to, []uint64{10, 11}) {
+		if got := w.events.moved; len(got) != 2 || got[0] != 1 || got[1] != 3 ||
+			!slices.Equal(w.events.to, []uint64{10, 11}) {
 			t.Errorf("told that %v moved to %v, want 1 and 3 to 10 and 11", got, w.events.to)
 		}
 		if got := w.events.by; len(got) != 2 || got[1] != 8 {
@@ -142,7 +145,8 @@ func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
 		w.view.put(session.Session{ID: 1, Owner: 2, Attachment: 6, Instance: 4}) // already beyond the grant
 		l.reply(session.Reply{Seq: seq, Session: session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 5}})
 		err := <-done
-		if told, ok := errors.AsType[*session.MovedError](err); !ok || *told != (session.MovedError{Attachment: 6, Instance: 4}) {
+		if told, ok := errors.AsType[*session.MovedError](err); !ok ||
+			*told != (session.MovedError{Attachment: 6, Instance: 4}) {
 			t.Errorf("resume: %v, want ErrMoved with who has it", err)
 		}
 		if w.server.table.Len() != 0 {
@@ -156,8 +160,10 @@ func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		begin := time.Now()
-		if _, err := w.conn.TouchToken(t.Context(), w.token(8, 3)); !errors.Is(err, session.ErrLagging) || time.Since(begin) != time.Second {
-			t.Errorf("touch of what the node has not seen: %v after %v, want ErrLagging after 1s", err, time.Since(begin))
+		if _, err := w.conn.TouchToken(t.Context(), w.token(8, 3)); !errors.Is(err, session.ErrLagging) ||
+			time.Since(begin) != time.Second {
+			t.Errorf("touch of what the node has not seen: %v after %v, want ErrLagging after 1s", err,
+				time.Since(begin))
 		}
 		l.beat(session.Heartbeat{Attachment: 3})
 		done := make(chan error)
@@ -188,7 +194,8 @@ func TestM5AnEndIsExplainedOnceThisNodeHasAppliedIt(t *testing.T) {
 		w.view.drop(session.Certificate{ID: 1, Cause: session.CauseExpired})
 		w.view.apply(4)
 		gone := (*session.ExpiredError)(nil)
-		if err := <-done; !errors.As(err, &gone) || gone.Certificate == nil || gone.Certificate.Cause != session.CauseExpired {
+		if err := <-done; !errors.As(err, &gone) || gone.Certificate == nil ||
+			gone.Certificate.Cause != session.CauseExpired {
 			t.Errorf("resume: %v, want the end with its certificate", err)
 		}
 	})
@@ -203,7 +210,12 @@ func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
 			g, _ := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout})
 			done <- g
 		}()
-		l.reply(session.Reply{Seq: l.request().Seq, Session: session.Session{ID: 1, Owner: 2, Attachment: 1}, Repeated: true})
+		l.reply(
+			session.Reply{
+				Seq: l.request().Seq, Session: session.Session{ID: 1, Owner: 2, Attachment: 1},
+				Repeated: true,
+			},
+		)
 		if g := <-done; g.Session.Owner != 2 || g.SafeFor >= 0 || w.server.table.Len() != 0 {
 			t.Errorf("grant %+v with %d served, want node 2's session and nothing served", g, w.server.table.Len())
 		}

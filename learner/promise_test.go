@@ -57,8 +57,8 @@ func TestS1NotTakenIsNotConfirmed(t *testing.T) {
 	})
 }
 
-// S1: the leader names each touch that it did not take once. The name counts when the relay remembers the answer no more, too:
-// the next confirmation covers that answer.
+// S1: the leader names each touch that it did not take once. The name counts when the relay remembers the answer no
+// more, too: the next confirmation covers that answer.
 func TestS1NotTakenOutlivesItsAnswer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -304,7 +304,8 @@ func TestS5NobodyGetsPastTheDrop(t *testing.T) {
 		begin := make(chan struct{})
 		var wg sync.WaitGroup
 		for id := session.ID(1); id <= connections; id++ {
-			a := server.table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil, mark{tag: server.table.nextTag()}, 0)
+			a := server.table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)},
+				nil, mark{tag: server.table.nextTag()}, 0)
 			wg.Go(func() {
 				<-begin
 				woken := instant{mono: time.Since(server.table.base), wall: time.Now().Add(time.Hour).Round(0)}

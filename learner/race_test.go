@@ -10,20 +10,22 @@ import (
 	"holdfast/session"
 )
 
-// TestL8NoTouchFallsBetween has touches come while a session is handed over, by token and through its connection: each finds it
-// in one place or the other.
+// TestL8NoTouchFallsBetween has touches come while a session is handed over, by token and through its connection: each
+// finds it in one place or the other.
 func TestL8NoTouchFallsBetween(t *testing.T) {
 	for round := range uint64(200) {
 		view := newFakeView()
 		server := NewServer(Config{
-			Node: 1, Interval: time.Hour, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true, Upgrade: true, Logger: hclog.NewNullLogger(),
+			Node: 1, Interval: time.Hour, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true,
+			Upgrade: true, Logger: hclog.NewNullLogger(),
 		}, view)
 		server.local.supply(firstLocal, 1)
 		made, err := server.Connect(&events{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := made.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
+		g, err := made.Open(t.Context(),
+			session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,16 +9,18 @@ import (
 	"holdfast/session"
 )
 
-// maxScan bounds the sessions one page of a list looks at; a page whose filter lets few through ends early, with a Next.
+// maxScan bounds the sessions one page of a list looks at; a page whose filter lets few through ends early, with a
+// Next.
 const maxScan = 100_000
 
 // Find returns a session, or an ExpiredError with the certificate if that is still known. The read is linearizable: it
-// sees all that was answered before it began (R4). A read-only node answers one that allows it from the state it has applied,
-// without the remaining time (N3), and marks it so; an error is a session.AppliedError then. None is answered from an older state
-// than the client has seen (N4).
+// sees all that was answered before it began (R4). A read-only node answers one that allows it from the state it has
+// applied, without the remaining time (N3), and marks it so; an error is a session.AppliedError then. None is answered
+// from an older state than the client has seen (N4).
 //
-// A local session of this node is shown as the node has it; so is the end of one. Nobody has seen newer state of those. While an upgrade of
-// it is under way others may have (L8): then the read is as of a session of the log, until the log does not have it.
+// A local session of this node is shown as the node has it; so is the end of one. Nobody has seen newer state of those.
+// While an upgrade of it is under way others may have (L8): then the read is as of a session of the log, until the log
+// does not have it.
 func (s *Server) Find(ctx context.Context, id session.ID, o session.ReadOptions) (session.Listed, error) {
 	if !s.local.decides(id) {
 		if err := s.reach(ctx, o.Seen); err != nil {
@@ -51,7 +53,8 @@ func (s *Server) Find(ctx context.Context, id session.ID, o session.ReadOptions)
 	return session.Listed{Session: found, Remaining: reply.Remaining[0]}, nil
 }
 
-// findApplied is Find in the applied state. What it returns says so, because the node may be read-write again before that is told.
+// findApplied is Find in the applied state. What it returns says so, because the node may be read-write again before
+// that is told.
 func (s *Server) findApplied(id session.ID) (session.Listed, error) {
 	if listed, ok := s.local.find(id, s.look(), s.stalls.stalled()); ok {
 		listed.Applied = true // the log may have more of it
@@ -67,9 +70,9 @@ func (s *Server) findApplied(id session.ID) (session.Listed, error) {
 // readsApplied reports whether a read is answered from the state that this node has applied, whoever leads (N3).
 func (s *Server) readsApplied(o session.ReadOptions) bool { return o.AllowReadOnly && s.readOnly() }
 
-// List returns one page of the sessions that match a filter: the replicated ones, and the local ones of this node. It reads as
-// Find does. Its error is session.ErrReadOnly for a filter by remaining time that a read-only node is to answer from the state it has
-// applied: it knows that of local sessions only.
+// List returns one page of the sessions that match a filter: the replicated ones, and the local ones of this node. It
+// reads as Find does. Its error is session.ErrReadOnly for a filter by remaining time that a read-only node is to
+// answer from the state it has applied: it knows that of local sessions only.
 func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error) {
 	if err := s.reach(ctx, q.Read.Seen); err != nil {
 		return session.Page{}, err
@@ -97,7 +100,8 @@ func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error
 	return merge(page, local, q.Size), nil
 }
 
-// listLocal is List of local sessions alone. It depends on no other node but for a session on the page whose upgrade is under way.
+// listLocal is List of local sessions alone. It depends on no other node but for a session on the page whose upgrade is
+// under way.
 func (s *Server) listLocal(ctx context.Context, q session.Query) (session.Page, error) {
 	page := s.local.list(q, s.look(), s.stalls.stalled())
 	if !slices.ContainsFunc(page.Sessions, func(l session.Listed) bool { return !s.local.decides(l.Session.ID) }) {
@@ -134,7 +138,8 @@ func (s *Server) addRemaining(ctx context.Context, q session.Query, page *sessio
 	return nil
 }
 
-// errRemainingUnknown refuses a filter by remaining time for as long as the node is read-only: another one can answer it.
+// errRemainingUnknown refuses a filter by remaining time for as long as the node is read-only: another one can answer
+// it.
 var errRemainingUnknown = fmt.Errorf("%w: nobody it hears of knows how long sessions have", session.ErrReadOnly)
 
 // scan gathers what passes the filter as far as the state tells, without remaining times.

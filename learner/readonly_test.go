@@ -33,7 +33,8 @@ func TestN3OldStateSaysSo(t *testing.T) {
 		for _, id := range []session.ID{2, 77} {
 			between()
 			_, err := w.server.Find(t.Context(), id, allow)
-			if _, applied := errors.AsType[*session.AppliedError](err); !applied || !errors.Is(err, session.ErrExpired) {
+			if _, applied := errors.AsType[*session.AppliedError](err); !applied ||
+				!errors.Is(err, session.ErrExpired) {
 				t.Errorf("of %v: %v, want an AppliedError that is %v", id, err, session.ErrExpired)
 			}
 			w.is(session.ModeReadWrite)
@@ -95,7 +96,8 @@ func TestN4AMoveThatIsNotAppliedHereIsNotTold(t *testing.T) {
 				begun = time.Now()
 				time.AfterFunc(time.Second/2, func() { w.view.apply(100) })
 				if err := told(); !errors.Is(err, session.ErrMoved) || time.Since(begun) < time.Second/2 {
-					t.Errorf("%v after %v, want %v once the node has come so far", err, time.Since(begun), session.ErrMoved)
+					t.Errorf("%v after %v, want %v once the node has come so far", err, time.Since(begun),
+						session.ErrMoved)
 				}
 				if err := told(); !errors.Is(err, session.ErrMoved) {
 					t.Errorf("%v, want %v", err, session.ErrMoved)
@@ -113,12 +115,14 @@ func TestN4ALocalSessionNeedsNoLeader(t *testing.T) {
 		for attempt := range uint64(20) {
 			time.Sleep(timeout / 2)
 			begun := time.Now()
-			g, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: attempt + 1, Seen: 100})
+			g, err := w.conn.Resume(t.Context(),
+				session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: attempt + 1, Seen: 100})
 			if err != nil || g.SafeFor != promised(0) || time.Since(begun) != 0 {
 				t.Fatalf("resume %d: %+v, %v after %v", attempt, g, err, time.Since(begun))
 			}
 			own = g
-			if l, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{Seen: 100}); err != nil || l.Remaining <= 0 || l.Applied {
+			if l, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{Seen: 100}); err != nil ||
+				l.Remaining <= 0 || l.Applied {
 				t.Fatalf("found %+v, %v", l, err)
 			}
 		}
@@ -126,7 +130,8 @@ func TestN4ALocalSessionNeedsNoLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Nor does anybody else know how it ended (N2).
-		_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 30, Seen: 100})
+		_, err := w.conn.Resume(t.Context(),
+			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 30, Seen: 100})
 		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil {
 			t.Errorf("resume of an ended one: %v, want its certificate", err)
 		}
@@ -149,16 +154,21 @@ func TestN4AnUpgradeUnderWayIsNotTheNodesAlone(t *testing.T) {
 		own := w.openLocal(w.conn, 1)
 		done := w.upgrade(w.conn, own.Token)
 		seq, r := w.asked()
-		if _, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 1, Seen: 100}); !errors.Is(err, session.ErrLagging) {
+		if _, err := w.conn.Resume(t.Context(),
+			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 1, Seen: 100}); !errors.Is(err,
+			session.ErrLagging) {
 			t.Errorf("resume: %v, want %v", err, session.ErrLagging)
 		}
-		if _, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{Seen: 100}); !errors.Is(err, session.ErrLagging) {
+		if _, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{Seen: 100}); !errors.Is(err,
+			session.ErrLagging) {
 			t.Errorf("find: %v, want %v", err, session.ErrLagging)
 		}
 		s := w.global(r, 40)
 		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 8})
 		<-done
-		if _, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 1, Seen: 100}); !errors.Is(err, session.ErrLagging) {
+		if _, err := w.conn.Resume(t.Context(),
+			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 1, Seen: 100}); !errors.Is(err,
+			session.ErrLagging) {
 			t.Errorf("resume once it is global: %v, want %v", err, session.ErrLagging)
 		}
 		w.unasked("a node that is behind")
@@ -180,7 +190,8 @@ func TestN2AnUpgradeOfUnknownOutcomeIsNotRefused(t *testing.T) {
 		w.leader.end()
 		time.Sleep(5 * timeout)
 		w.is(session.ModeReadOnly)
-		if l, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{AllowReadOnly: true}); err != nil || !l.Session.Local || !l.Applied {
+		if l, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{AllowReadOnly: true}); err != nil ||
+			!l.Session.Local || !l.Applied {
 			t.Errorf("find: %+v, %v; want the local session, marked as what may be old", l, err)
 		}
 		select {
@@ -248,7 +259,8 @@ func TestN1QuietCountsFromRun(t *testing.T) {
 	})
 }
 
-// Nor does time in which its process did not run, whoever looks first when it does again: what was good meanwhile waits in a buffer.
+// Nor does time in which its process did not run, whoever looks first when it does again: what was good meanwhile waits
+// in a buffer.
 func TestN1QuietCountsFromTheEndOfAStall(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, run := pausing(t)
@@ -263,7 +275,8 @@ func TestN1QuietCountsFromTheEndOfAStall(t *testing.T) {
 		is(session.ModeReadOnly)
 		time.Sleep(interval + 1)
 		is(session.ModeNoLeader) // before the stall detector looked
-		if _, err := s.Find(t.Context(), 1, session.ReadOptions{AllowReadOnly: true}); !errors.Is(err, session.ErrNoLeader) {
+		if _, err := s.Find(t.Context(), 1, session.ReadOptions{AllowReadOnly: true}); !errors.Is(err,
+			session.ErrNoLeader) {
 			t.Errorf("a read when it runs again: %v, want %v", err, session.ErrNoLeader)
 		}
 		run(readOnlyAfter)
@@ -275,7 +288,8 @@ func TestN1QuietCountsFromTheEndOfAStall(t *testing.T) {
 	})
 }
 
-// While an upgrade is under way other nodes may show the session as a global one already: a read at its own node asks the leader (R4).
+// While an upgrade is under way other nodes may show the session as a global one already: a read at its own node asks
+// the leader (R4).
 func TestR4AReadDuringAnUpgradeAsksTheLeader(t *testing.T) {
 	type found struct {
 		session.Listed
@@ -300,7 +314,9 @@ func TestR4AReadDuringAnUpgradeAsksTheLeader(t *testing.T) {
 				if global {
 					w.global(r, 40)
 				}
-				w.leader.reply(session.Reply{Seq: read.Seq, Index: w.view.AppliedIndex(), Remaining: []time.Duration{time.Second}})
+				w.leader.reply(
+					session.Reply{Seq: read.Seq, Index: w.view.AppliedIndex(), Remaining: []time.Duration{time.Second}},
+				)
 				f := <-got
 				if f.err != nil || f.Session.Local == global || global && f.Session.Attachment != 40 {
 					t.Errorf("found %+v, %v", f.Session, f.err)

@@ -66,10 +66,12 @@ func newRelay(s *Server, link Link) (*relay, error) {
 	if m.Welcome == nil {
 		return nil, fmt.Errorf("%w: its first message is no welcome", errProtocol)
 	}
-	// Good rounds of a term count as newer than all of the terms before (S4): one that Raft has not come to would keep those of its
-	// own leader from counting for good. A leader's Raft is as far as its tracker, and this node's hears of it.
+	// Good rounds of a term count as newer than all of the terms before (S4): one that Raft has not come to would keep
+	// those of its own leader from counting for good. A leader's Raft is as far as its tracker, and this node's hears
+	// of it.
 	if own := s.view.Term(); m.Welcome.Term > own {
-		return nil, fmt.Errorf("%w: it leads term %d, and this node's Raft is in term %d", session.ErrNoLeader, m.Welcome.Term, own)
+		return nil, fmt.Errorf("%w: it leads term %d, and this node's Raft is in term %d", session.ErrNoLeader,
+			m.Welcome.Term, own)
 	}
 	return &relay{
 		server:  s,
@@ -82,8 +84,8 @@ func newRelay(s *Server, link Link) (*relay, error) {
 	}, nil
 }
 
-// run serves the leader until the link ends. Whichever of its two goroutines ends first closes the link, and so ends the
-// other.
+// run serves the leader until the link ends. Whichever of its two goroutines ends first closes the link, and so ends
+// the other.
 func (r *relay) run() error {
 	var wg sync.WaitGroup
 	var sendErr error
@@ -139,10 +141,10 @@ func (r *relay) hear(beat *session.Heartbeat) {
 	}
 }
 
-// confirmed returns the tag of the newest remembered answer up to a round, 0 for none, and forgets the answers up to it.
-// No answer up to the round has a tag above last. When all of them were forgotten before, their tags are below that of
-// the oldest remembered one: the leader names a refused touch only once, and a later confirmation covers the answer that
-// reported it, so that the relay has to heed the name now (without: I3).
+// confirmed returns the tag of the newest remembered answer up to a round, 0 for none, and forgets the answers up to
+// it. No answer up to the round has a tag above last. When all of them were forgotten before, their tags are below that
+// of the oldest remembered one: the leader names a refused touch only once, and a later confirmation covers the answer
+// that reported it, so that the relay has to heed the name now (without: I3).
 func (r *relay) confirmed(round uint64) (tag, last uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,9 +199,9 @@ func (r *relay) write() error {
 // answer answers the heartbeat of a round (R2). The order of its steps is T1: the table is taken, then h is read, then
 // what has moved is left out, so that an entry left in was current at h.
 //
-// Ages are as of the taking of the table, however late they are sent (T4): what the answer does not say is that there was no touch
-// until then. Later touches are not in it, so that a longer age, taken in by a clock that stood meanwhile, would be of a silence
-// that nobody has vouched for.
+// Ages are as of the taking of the table, however late they are sent (T4): what the answer does not say is that there
+// was no touch until then. Later touches are not in it, so that a longer age, taken in by a clock that stood meanwhile,
+// would be of a silence that nobody has vouched for.
 func (r *relay) answer(beat *session.Heartbeat, all bool) error {
 	s := r.server
 	now := s.look()
@@ -226,8 +228,8 @@ func (r *relay) answer(beat *session.Heartbeat, all bool) error {
 	}
 }
 
-// pack makes a chunk whose ages are as of now, which was when the table was taken. A stall since then is looked for once more: whoever had one
-// vouches for nothing (E1).
+// pack makes a chunk whose ages are as of now, which was when the table was taken. A stall since then is looked for
+// once more: whoever had one vouches for nothing (E1).
 func (r *relay) pack(touches []taken, now time.Duration) *session.Answer {
 	r.server.look()
 	r.sorted = r.sorted[:0]
@@ -242,7 +244,8 @@ func (r *relay) pack(touches []taken, now time.Duration) *session.Answer {
 	return a
 }
 
-// digest is what the state has at an index, none when that is not known: it is behind, or has restored a snapshot, or applied so much since.
+// digest is what the state has at an index, none when that is not known: it is behind, or has restored a snapshot, or
+// applied so much since.
 func (r *relay) digest(index uint64) session.StateDigest {
 	if d, ok := r.server.view.DigestAt(index); ok && index > 0 {
 		return session.StateDigest{Index: index, Digest: d}
@@ -294,7 +297,10 @@ func (r *relay) begin() (chan session.Reply, uint64, error) {
 		return nil, 0, session.ErrNoLeader
 	}
 	if len(r.pending) >= maxPending {
-		return nil, 0, &session.LimitError{Name: "requests_to_leader", Limit: fmt.Sprintf("%d in flight", maxPending), RetryAfter: session.BusyRetryAfter}
+		return nil, 0, &session.LimitError{
+			Name: "requests_to_leader", Limit: fmt.Sprintf("%d in flight", maxPending),
+			RetryAfter: session.BusyRetryAfter,
+		}
 	}
 	r.seq++
 	waiting := make(chan session.Reply, 1)

@@ -21,8 +21,10 @@ func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
 			w.view.mu.Unlock()
 			time.Sleep(time.Second)
 			a := l.beat(session.Heartbeat{})
-			if a.Term != term || a.Attachment != 10*term || a.Round != l.round || a.VouchAge != time.Since(w.server.table.base) || a.ProcessAge != a.VouchAge || a.Credit != 0 {
-				t.Errorf("answer to round %d: %+v, want term %d and h %d as they are now", l.round, a.Answer, term, 10*term)
+			if a.Term != term || a.Attachment != 10*term || a.Round != l.round ||
+				a.VouchAge != time.Since(w.server.table.base) || a.ProcessAge != a.VouchAge || a.Credit != 0 {
+				t.Errorf("answer to round %d: %+v, want term %d and h %d as they are now", l.round, a.Answer, term,
+					10*term)
 			}
 		}
 	})
@@ -85,7 +87,8 @@ func TestT2RefusesOtherAttachments(t *testing.T) {
 			}
 		}
 		w.move(1, 9)
-		if got := w.conn.Touch([]session.ID{1}); len(got.Failures) != 1 || !errors.Is(got.Failures[0].Err, session.ErrMoved) {
+		if got := w.conn.Touch([]session.ID{1}); len(got.Failures) != 1 ||
+			!errors.Is(got.Failures[0].Err, session.ErrMoved) {
 			t.Errorf("touch after a move: %+v, want the failure ErrMoved", got)
 		}
 		if got := l.beat(session.Heartbeat{}).touches; len(got) != 0 {
@@ -102,7 +105,8 @@ func TestT2AnEndedSessionFailsOnceInATouchOfAll(t *testing.T) {
 		w.open(2, 2)
 		w.server.table.end(1, 9, session.ErrMoved) // a move whose word is not out yet
 		got := w.conn.Touch(nil)
-		if len(got.Failures) != 1 || got.Failures[0].ID != 1 || !errors.Is(got.Failures[0].Err, session.ErrMoved) || got.SafeFor < 0 {
+		if len(got.Failures) != 1 || got.Failures[0].ID != 1 || !errors.Is(got.Failures[0].Err, session.ErrMoved) ||
+			got.SafeFor < 0 {
 			t.Errorf("touch of all: %+v, want a promise, and the failure of session 1", got)
 		}
 		if got := w.conn.Touch(nil); len(got.Failures) != 0 {
@@ -214,11 +218,14 @@ func TestE1CreditsStalls(t *testing.T) {
 	}{
 		{"none", []time.Duration{interval, 2 * interval}, 0, 0},
 		{"one", []time.Duration{interval, interval + second}, 0, second + grace},
-		{"two apart", []time.Duration{second, second + interval, second + grace, second + grace + 100, 2*second + grace + 100}, 0, 2 * (second + grace)},
+		{"two apart", []time.Duration{second, second + interval, second + grace, second + grace + 100, 2*second +
+			grace + 100}, 0, 2 * (second + grace)},
 		{"two close together", []time.Duration{second, second + 100, 2*second + 100}, 0, 2*second + 100 + grace},
 		{"a suspension", []time.Duration{interval}, 5 * second, interval + grace + 5*second},
-		{"a clock set forward", []time.Duration{interval}, 200 * 365 * 24 * time.Hour, interval + grace + session.MaxTimeout},
-		{"a suspension within the grace", []time.Duration{second, second + 100}, 5 * second, second + 100 + grace + 5*second},
+		{"a clock set forward", []time.Duration{interval}, 200 * 365 * 24 * time.Hour, interval + grace +
+			session.MaxTimeout},
+		{"a suspension within the grace", []time.Duration{second, second + 100}, 5 * second, second + 100 + grace +
+			5*second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wall := time.Unix(0, 0)
@@ -250,7 +257,8 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 		w.server.stalls.mu.Unlock()
 		got := l.beat(session.Heartbeat{})
 		if got.VouchAge != 0 || got.ProcessAge != 20*interval || got.Credit != (2+session.GraceIntervals)*interval {
-			t.Errorf("after a stall it vouches for %v, runs for %v and is credited with %v", got.VouchAge, got.ProcessAge, got.Credit)
+			t.Errorf("after a stall it vouches for %v, runs for %v and is credited with %v", got.VouchAge,
+				got.ProcessAge, got.Credit)
 		}
 	})
 }
@@ -345,7 +353,8 @@ func TestStopRefuses(t *testing.T) {
 	})
 }
 
-// S4: a leader of a term that this node's Raft has not come to is not followed: its good rounds would count as newer than all of the leader's own.
+// S4: a leader of a term that this node's Raft has not come to is not followed: its good rounds would count as newer
+// than all of the leader's own.
 func TestS4ALeaderOfATermThatIsToComeIsNotFollowed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -19,7 +19,8 @@ func TestN4Seen(t *testing.T) {
 			return err
 		},
 		"list": func(w *world, _ session.Grant, seen uint64) error {
-			_, err := w.server.List(w.t.Context(), session.Query{Size: 10, Read: session.ReadOptions{Seen: seen, AllowReadOnly: true}})
+			_, err := w.server.List(w.t.Context(),
+				session.Query{Size: 10, Read: session.ReadOptions{Seen: seen, AllowReadOnly: true}})
 			return err
 		},
 	}
@@ -30,7 +31,8 @@ func TestN4Seen(t *testing.T) {
 				w.openLocal(w.conn, 1)
 				begun := time.Now()
 				if err := do(w, g, 8); !errors.Is(err, session.ErrLagging) || time.Since(begun) != time.Second {
-					t.Errorf("of a client that has seen 8: %v after %v, want %v after 1 s", err, time.Since(begun), session.ErrLagging)
+					t.Errorf("of a client that has seen 8: %v after %v, want %v after 1 s", err, time.Since(begun),
+						session.ErrLagging)
 				}
 				if err := do(w, g, 7); err != nil {
 					t.Errorf("of a client that has seen 7: %v", err)
@@ -61,7 +63,8 @@ func TestN4SeenBeforeTheLeaderIsAsked(t *testing.T) {
 		if _, err := w.server.Find(ctx, 1, session.ReadOptions{Seen: 8}); !errors.Is(err, session.ErrLagging) {
 			t.Errorf("find: %v, want %v", err, session.ErrLagging)
 		}
-		if _, err := w.server.List(ctx, session.Query{Size: 1, Read: session.ReadOptions{Seen: 8}}); !errors.Is(err, session.ErrLagging) {
+		if _, err := w.server.List(ctx, session.Query{Size: 1, Read: session.ReadOptions{Seen: 8}}); !errors.Is(err,
+			session.ErrLagging) {
 			t.Errorf("list: %v, want %v", err, session.ErrLagging)
 		}
 		w.unasked("a node that is behind")
@@ -155,7 +158,8 @@ func TestM5AnAttachmentThatIsBeingToldIsWaitedFor(t *testing.T) {
 	})
 }
 
-// An end whose certificate nobody has any more is still told of the session that it is about, to who only knew the id of an open.
+// An end whose certificate nobody has any more is still told of the session that it is about, to who only knew the id
+// of an open.
 func TestAnEndWithoutACertificateNamesItsSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -28,15 +28,16 @@ type Config struct {
 	Local bool
 	// Upgrade allows to make local sessions global (L7). It is the same on every node of a cluster.
 	Upgrade bool
-	// ReadOnly lets the node serve reads of the state it has applied once it has learnt of no good round, while it ran, for longer
-	// than ReadOnlyAfter, which is 3 intervals at least (N1).
+	// ReadOnly lets the node serve reads of the state it has applied once it has learnt of no good round, while it ran,
+	// for longer than ReadOnlyAfter, which is 3 intervals at least (N1).
 	ReadOnly      bool
 	ReadOnlyAfter time.Duration
-	// Admitted reports whether the node may take part in its cluster, and is of it as far as it knows; nil: it is. Safe for concurrent
-	// use; it takes no lock and allocates nothing.
+	// Admitted reports whether the node may take part in its cluster, and is of it as far as it knows; nil: it is. Safe
+	// for concurrent use; it takes no lock and allocates nothing.
 	Admitted func() bool
-	// LocalChanged, when set, is told of each local session that opens, gets a new attachment or ends here, before its client is;
-	// of an open or a resume once more when it is repeated. It must return soon, and is called by several goroutines.
+	// LocalChanged, when set, is told of each local session that opens, gets a new attachment or ends here, before its
+	// client is; of an open or a resume once more when it is repeated. It must return soon, and is called by several
+	// goroutines.
 	LocalChanged func(session.Change)
 	// Runs, when set, is called before the clocks are looked at, by several goroutines. A test has it not return for
 	// a while: then the process did not run, as far as this package can tell.
@@ -47,14 +48,15 @@ type Config struct {
 	LaggingWait time.Duration
 	// Try returns the client addresses of the other nodes, for clients in jeopardy. Safe for concurrent use.
 	Try func() []string
-	// Judge, when set, is told with each heartbeat what the newest comparison of digests has found, and which digest this node had reported
-	// when that was found (D2). It must return soon.
+	// Judge, when set, is told with each heartbeat what the newest comparison of digests has found, and which digest
+	// this node had reported when that was found (D2). It must return soon.
 	Judge func(reported session.StateDigest, found session.Comparison)
 	// Logger is for changes of state, never for a touch.
 	Logger hclog.Logger
 }
 
-// reached is how far a node's state has come: its highest attachment, and an index. A leader of a release that does not name one has 0.
+// reached is how far a node's state has come: its highest attachment, and an index. A leader of a release that does not
+// name one has 0.
 type reached struct{ attachment, index uint64 }
 
 // Server serves a node's clients for as long as the node runs. It implements session.Service, and is told of applied
@@ -82,17 +84,19 @@ type Server struct {
 	mu sync.Mutex
 	// relay is nil while no leader is followed. guarded by mu
 	relay *relay
-	// leaderAttachment is the highest attachment that the leader followed now has applied; 0 without one (M3). guarded by mu
+	// leaderAttachment is the highest attachment that the leader followed now has applied; 0 without one (M3). guarded
+	// by mu
 	leaderAttachment uint64
-	// catchUp is what the leader had applied at the stream's first heartbeat, and later an interval or more ago; next is what catchUp will
-	// be, noted at nextAt: heartbeats may follow each other at once, and a node is always behind by a commit. guarded by mu
+	// catchUp is what the leader had applied at the stream's first heartbeat, and later an interval or more ago; next
+	// is what catchUp will be, noted at nextAt: heartbeats may follow each other at once, and a node is always behind
+	// by a commit. guarded by mu
 	catchUp, next reached
 	nextAt        time.Time
 	// goodTerm and goodRound name the newest good round learnt of, and goodAt is when that was. guarded by mu
 	goodTerm, goodRound uint64
 	goodAt              time.Time
-	// votesFrom is what the leader said of this node's vote last; votes is set once the node has applied that, and stays: a leader that
-	// has just begun does not know yet. guarded by mu
+	// votesFrom is what the leader said of this node's vote last; votes is set once the node has applied that, and
+	// stays: a leader that has just begun does not know yet. guarded by mu
 	votesFrom uint64
 	votes     bool
 	// noIDs is why no ids can be claimed for local sessions, when a person has to mend it. guarded by mu
@@ -131,7 +135,8 @@ func NewServer(cfg Config, view View) *Server {
 	return s
 }
 
-// Run looks for stalls, tells clients of jeopardy, ends local sessions that are due and keeps ids for more, until ctx ends.
+// Run looks for stalls, tells clients of jeopardy, ends local sessions that are due and keeps ids for more, until ctx
+// ends.
 func (s *Server) Run(ctx context.Context) error {
 	if s.cfg.Local {
 		var wg sync.WaitGroup
@@ -160,7 +165,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// look looks for stalls: before every promise, and while answering (E1, S5). It returns the moment, on the table's clock.
+// look looks for stalls: before every promise, and while answering (E1, S5). It returns the moment, on the table's
+// clock.
 func (s *Server) look() time.Duration {
 	if s.cfg.Runs != nil {
 		s.cfg.Runs()
@@ -198,8 +204,8 @@ func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 	}
 }
 
-// pace takes the interval of a leader's rounds, 0 of one that does not tell it. What this node did not run for until now is judged by what
-// was known until now.
+// pace takes the interval of a leader's rounds, 0 of one that does not tell it. What this node did not run for until
+// now is judged by what was known until now.
 func (s *Server) pace(interval time.Duration) {
 	if interval == 0 {
 		interval = s.cfg.Interval
@@ -237,8 +243,8 @@ func (s *Server) setRelay(r *relay) {
 	}
 }
 
-// ask sends a request to the leader. A read-only node asks for nothing but reads, whoever wants it: session.ErrReadOnly says that
-// nothing was done (N2).
+// ask sends a request to the leader. A read-only node asks for nothing but reads, whoever wants it: session.ErrReadOnly
+// says that nothing was done (N2).
 func (s *Server) ask(ctx context.Context, request session.Request) (session.Reply, error) {
 	s.mu.Lock()
 	r, stopping := s.relay, s.stopping
@@ -262,8 +268,8 @@ func (s *Server) Stop() {
 	s.standing.stopping.Store(true)
 }
 
-// StepOut is Stop for a node whose state is not to be trusted: nothing that was ever confirmed counts for a promise any more, and the
-// link to the leader ends.
+// StepOut is Stop for a node whose state is not to be trusted: nothing that was ever confirmed counts for a promise any
+// more, and the link to the leader ends.
 func (s *Server) StepOut() {
 	s.Stop()
 	s.table.dropPromises()
@@ -280,7 +286,9 @@ func (s *Server) StepOut() {
 
 // Connect begins a connection. Its error is ErrStopping.
 func (s *Server) Connect(events session.Events) (session.Connection, error) {
-	c := &connection{server: s, events: events, sessions: make(map[session.ID]*attached), locals: make(map[session.ID]*local)}
+	c := &connection{
+		server: s, events: events, sessions: make(map[session.ID]*attached), locals: make(map[session.ID]*local),
+	}
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
@@ -326,9 +334,12 @@ func (s *Server) Ready() error {
 }
 
 // ErrNoVote says that the node would be none of a quorum yet.
-var ErrNoVote = errors.New("this node has no vote yet, or not every other voter knows of it: until then no other node may be taken away")
+var ErrNoVote = errors.New(
+	"this node has no vote yet, or not every other voter knows of it: until then no other node may be taken away",
+)
 
-// hasVote reports whether this node votes, and every other voter knows that, as far as the leader says (R6). Called with mu held.
+// hasVote reports whether this node votes, and every other voter knows that, as far as the leader says (R6). Called
+// with mu held.
 func (s *Server) hasVote() bool {
 	s.votes = s.votes || s.votesFrom != session.NoVote && s.view.AppliedIndex() >= s.votesFrom
 	return s.votes

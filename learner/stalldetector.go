@@ -16,9 +16,9 @@ type instant struct {
 	wall time.Time
 }
 
-// stallDetector notices when this process did not run: for longer than an interval a stall, and when wall time ran ahead of
-// monotonic time a suspended machine. The node vouches for what its clients said only since the end of the last such
-// gap (E1, S5), and the gaps are credited to its sessions. Safe for concurrent use.
+// stallDetector notices when this process did not run: for longer than an interval a stall, and when wall time ran
+// ahead of monotonic time a suspended machine. The node vouches for what its clients said only since the end of the
+// last such gap (E1, S5), and the gaps are credited to its sessions. Safe for concurrent use.
 type stallDetector struct {
 	// limit is an interval, as [stallDetector.follow] left it.
 	limit atomic.Int64
@@ -31,12 +31,12 @@ type stallDetector struct {
 	mu sync.Mutex
 	// last is of the last look, on the monotonic clock. guarded by mu
 	last time.Duration
-	// base is when wall time was last put in relation to monotonic time: at the begin, after a suspension that was noticed,
-	// and whenever the wall clock was set back. Wall time is compared with this one relation, not from look to look, so that
-	// short suspensions add up. guarded by mu
+	// base is when wall time was last put in relation to monotonic time: at the begin, after a suspension that was
+	// noticed, and whenever the wall clock was set back. Wall time is compared with this one relation, not from look to
+	// look, so that short suspensions add up. guarded by mu
 	base instant
-	// since is when the process began, or its last gap ended, and looked is last: both are written with mu held, and read by those
-	// who take no lock.
+	// since is when the process began, or its last gap ended, and looked is last: both are written with mu held, and
+	// read by those who take no lock.
 	since, looked atomic.Int64
 	// suspension is when the machine was last found to have been suspended; negative: never. guarded by mu
 	suspension time.Duration
@@ -47,8 +47,8 @@ type stallDetector struct {
 	covered time.Duration
 }
 
-// aheadLimit is how far wall time may run ahead of monotonic time, all suspensions since the last one that was noticed taken
-// together: more is a suspended machine (S5).
+// aheadLimit is how far wall time may run ahead of monotonic time, all suspensions since the last one that was noticed
+// taken together: more is a suspended machine (S5).
 const aheadLimit = time.Second
 
 func newStallDetector(own time.Duration, now instant, suspended func()) *stallDetector {
@@ -59,8 +59,8 @@ func newStallDetector(own time.Duration, now instant, suspended func()) *stallDe
 	return p
 }
 
-// follow has the detector notice stalls that a leader's sessions, and this node's local ones, have to be credited with: those
-// longer than the shorter of the leader's interval and this node's own (E1, L3). It reports whether that is news.
+// follow has the detector notice stalls that a leader's sessions, and this node's local ones, have to be credited with:
+// those longer than the shorter of the leader's interval and this node's own (E1, L3). It reports whether that is news.
 func (p *stallDetector) follow(interval time.Duration) bool {
 	limit := int64(min(interval, p.own))
 	return p.limit.Swap(limit) != limit
@@ -127,7 +127,8 @@ func (p *stallDetector) stalled() *session.Stalls {
 // vouched returns since when the process has run without a gap, as far as was noticed. It takes no lock.
 func (p *stallDetector) vouched() time.Duration { return time.Duration(p.since.Load()) }
 
-// runs returns since when the process has run without a gap: now, when one ends that nobody has noticed yet. It takes no lock.
+// runs returns since when the process has run without a gap: now, when one ends that nobody has noticed yet. It takes
+// no lock.
 func (p *stallDetector) runs(now time.Duration) time.Duration {
 	if looked := time.Duration(p.looked.Load()); now-looked > p.interval() {
 		return now

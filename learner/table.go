@@ -8,12 +8,12 @@ import (
 	"holdfast/session"
 )
 
-// TouchTable holds what this node serves and what it has heard since it last answered a heartbeat. A touch takes one short
-// lock of one of its shards and allocates nothing. Safe for concurrent use.
+// TouchTable holds what this node serves and what it has heard since it last answered a heartbeat. A touch takes one
+// short lock of one of its shards and allocates nothing. Safe for concurrent use.
 //
 // Promises (S3) need to know which touch of a session the leader has confirmed. Each answer to a heartbeat, and each
-// attachment, gets the next number of a counter, its tag, and each reported touch remembers the tag it went out with; the newest confirmed tag is
-// one number for the whole table, so a confirmation costs nothing per session.
+// attachment, gets the next number of a counter, its tag, and each reported touch remembers the tag it went out with;
+// the newest confirmed tag is one number for the whole table, so a confirmation costs nothing per session.
 type TouchTable struct {
 	base   time.Time
 	shards [shards]shard
@@ -47,8 +47,8 @@ type attached struct {
 
 	// last is the newest touch, or when the serving began (T4). Moments are durations since the table's base.
 	last time.Duration
-	// confirmed is the newest confirmed touch; older and newer are reported and not known to be confirmed. When both are
-	// taken, a further report replaces newer: older is the one that will be confirmed first.
+	// confirmed is the newest confirmed touch; older and newer are reported and not known to be confirmed. When both
+	// are taken, a further report replaces newer: older is the one that will be confirmed first.
 	confirmed, older mark
 	// listed is set while the shard's touched list holds this, ended once the attachment is served no longer.
 	listed, ended bool
@@ -111,8 +111,8 @@ func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error
 	return a.touch(w, now)
 }
 
-// touchAll touches all, which stand in the order of their shards so that each shard is locked about once, adds each outcome
-// to out, and returns those that are still served, in place.
+// touchAll touches all, which stand in the order of their shards so that each shard is locked about once, adds each
+// outcome to out, and returns those that are still served, in place.
 func (t *TouchTable) touchAll(all []*attached, now time.Duration, out *outcome) []*attached {
 	w := t.window.Load()
 	kept := all[:0]
@@ -191,9 +191,12 @@ type taken struct {
 	a  *attached
 }
 
-// take swaps what was touched for an empty table, shard by shard, each swap atomic against every touch (T1), and appends
-// it to buf; with all set it appends everything that is served (T3). The touches are reported under the returned tag.
-func (t *TouchTable) take(buf []taken, all bool) ([]taken, uint64) { //nolint:revive // flag-parameter: a first answer differs in nothing else
+// take swaps what was touched for an empty table, shard by shard, each swap atomic against every touch (T1), and
+// appends it to buf; with all set it appends everything that is served (T3). The touches are reported under the
+// returned tag.
+//
+//nolint:revive // flag-parameter: a first answer differs in nothing else
+func (t *TouchTable) take(buf []taken, all bool) ([]taken, uint64) {
 	tag := t.nextTag()
 	w := t.window.Load()
 	for i := range t.shards {
@@ -241,9 +244,9 @@ func (s *shard) take(buf []taken, w *window, tag uint64) []taken {
 	return buf
 }
 
-// keep leaves out what is served no longer, and returns the rest, in place (T1, last step). An attachment above h, which an
-// upgrade serves from the entry on that makes it, is left for the next answer: the leader would not take it (T5). Touches stand
-// in the order of their shards, so each shard is locked about once.
+// keep leaves out what is served no longer, and returns the rest, in place (T1, last step). An attachment above h,
+// which an upgrade serves from the entry on that makes it, is left for the next answer: the leader would not take it
+// (T5). Touches stand in the order of their shards, so each shard is locked about once.
 func (t *TouchTable) keep(touches []taken, h, tag uint64) []taken {
 	kept := touches[:0]
 	var locked *shard
@@ -291,7 +294,8 @@ func (t *TouchTable) beginStream() {
 	t.window.Store(&window{first: t.tag + 1, oldFirst: w.first, oldUpTo: w.upTo, floor: w.floor})
 }
 
-// confirm makes the touches reported up to tag confirmed, less those of notTaken, which were reported up to the tag last (S1).
+// confirm makes the touches reported up to tag confirmed, less those of notTaken, which were reported up to the tag
+// last (S1).
 func (t *TouchTable) confirm(tag, last uint64, notTaken []session.ID) {
 	for _, id := range notTaken {
 		t.shardOf(id).discard(id, last)

@@ -18,7 +18,8 @@ func TestT1NoTouchFallsBetweenTwoTables(t *testing.T) {
 	table := NewTouchTable(time.Now())
 	var served []*attached
 	for id := session.ID(1); id <= sessions; id++ {
-		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil, mark{tag: table.nextTag()}, 0))
+		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil,
+			mark{tag: table.nextTag()}, 0))
 	}
 	var newest [sessions]atomic.Int64
 	var wg sync.WaitGroup

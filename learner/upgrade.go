@@ -16,16 +16,17 @@ const maxFlights = 1024
 // flight is the upgrade of one local session, for all who ask for it while it is under way (L8).
 type flight struct {
 	request session.UpgradeRequest
-	// begun is when it began: until the upgrade is applied, promises rest on that, because the log has known of the session
-	// since then at the earliest.
+	// begun is when it began: until the upgrade is applied, promises rest on that, because the log has known of the
+	// session since then at the earliest.
 	begun time.Duration
 	// landed is closed when it is known what became of it, after err was set: nil when the session is global, or was.
 	landed chan struct{}
 	err    error
 }
 
-// lift begins the upgrade of the session that a token speaks for, touched at now, or returns the one under way; begun says
-// which. It returns nil without an error when the session is not here. From here on the session does not expire, until land.
+// lift begins the upgrade of the session that a token speaks for, touched at now, or returns the one under way; begun
+// says which. It returns nil without an error when the session is not here. From here on the session does not expire,
+// until land.
 func (l *Local) lift(t session.Token, now time.Duration, since uint64) (f *flight, begun bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,8 +46,8 @@ func (l *Local) lift(t session.Token, now time.Duration, since uint64) (f *fligh
 	return s.flight, true, nil
 }
 
-// refuse ends a flight that certainly changed nothing and never will: the session is local as before, with what touches made
-// of its deadline meanwhile.
+// refuse ends a flight that certainly changed nothing and never will: the session is local as before, with what touches
+// made of its deadline meanwhile.
 func (l *Local) refuse(f *flight, why error, now time.Duration) {
 	l.mu.Lock()
 	if s := l.serving[f.request.ID]; s != nil && s.flight == f {
@@ -104,8 +105,8 @@ func (l *Local) connOf(id session.ID) *connection {
 	return nil
 }
 
-// handOver takes a session out that conn serves, for a reason, after serve has taken it over: nobody finds it in neither
-// place. It returns false when conn does not serve it.
+// handOver takes a session out that conn serves, for a reason, after serve has taken it over: nobody finds it in
+// neither place. It returns false when conn does not serve it.
 func (l *Local) handOver(id session.ID, conn *connection, why error, serve func(s *local)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,8 +120,8 @@ func (l *Local) handOver(id session.ID, conn *connection, why error, serve func(
 	return true
 }
 
-// Upgrade makes a local session of this node global, and touches it (L7). Of a session that is global already it changes
-// nothing. It is what a request calls that needs a global session.
+// Upgrade makes a local session of this node global, and touches it (L7). Of a session that is global already it
+// changes nothing. It is what a request calls that needs a global session.
 func (c *connection) Upgrade(ctx context.Context, t session.Token) (session.Grant, error) {
 	s := c.server
 	if err := s.authentic(t); err != nil {
@@ -151,7 +152,9 @@ func (c *connection) Upgrade(ctx context.Context, t session.Token) (session.Gran
 // upgrade returns once the session of a local token is global, or is not here at all.
 func (s *Server) upgrade(ctx context.Context, t session.Token) error {
 	if !s.cfg.Upgrade && s.local.has(t.ID) {
-		return &session.FieldError{Field: "token", Limit: "that of a global session while the cluster's setting local_session_upgrade is off"}
+		return &session.FieldError{
+			Field: "token", Limit: "that of a global session while the cluster's setting local_session_upgrade is off",
+		}
 	}
 	f, begun, err := s.local.lift(t, s.look(), s.view.AppliedIndex())
 	if f == nil {
@@ -194,8 +197,8 @@ func (s *Server) fly(ctx context.Context) {
 	}
 }
 
-// ascend asks the leader for an upgrade until it is known what became of it. Once an outcome is unknown only the log decides:
-// the command is asked for again, as it was, and changes nothing if it had taken effect (L7).
+// ascend asks the leader for an upgrade until it is known what became of it. Once an outcome is unknown only the log
+// decides: the command is asked for again, as it was, and changes nothing if it had taken effect (L7).
 func (s *Server) ascend(ctx context.Context, f *flight) {
 	unknown := false
 	for {
@@ -214,7 +217,8 @@ func (s *Server) ascend(ctx context.Context, f *flight) {
 			return
 		case errors.Is(err, session.ErrOutcomeUnknown):
 			unknown = true
-		case unknown && errors.Is(err, session.ErrStopping): // nothing will be asked any more, and who waits keeps the node from stopping
+		case unknown && errors.Is(err,
+			session.ErrStopping): // nothing will be asked any more, and who waits keeps the node from stopping
 			f.land(fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, err))
 			return
 		case !unknown:
@@ -257,9 +261,9 @@ func (s *Server) fell(ctx context.Context, f *flight, index uint64) error {
 	return nil
 }
 
-// promote serves a session as the global one that it has become by an entry, through the connection that served it so far
-// (L8). It is called where entries are applied, before anything shows that this one was: no touch falls between the two, and
-// no move or end of the session can be applied first.
+// promote serves a session as the global one that it has become by an entry, through the connection that served it so
+// far (L8). It is called where entries are applied, before anything shows that this one was: no touch falls between the
+// two, and no move or end of the session can be applied first.
 func (s *Server) promote(granted session.Session) {
 	for {
 		c := s.local.connOf(granted.ID)
@@ -302,7 +306,9 @@ func (s *Server) restoreLifted(ended endings) {
 			// Nobody but this node's own clients can have brought it back here, and they wait for the flight.
 			s.promote(now)
 		case global:
-			s.leave(ended, id, session.MovedTo(now), func(e session.Events) { e.Moved(id, now.Attachment, now.Instance) })
+			s.leave(ended, id, session.MovedTo(now), func(e session.Events) {
+				e.Moved(id, now.Attachment, now.Instance)
+			})
 		case over:
 			s.leave(ended, id, expired(&certificate), func(e session.Events) { e.Gone(certificate) })
 		}
@@ -328,8 +334,9 @@ func (s *Server) leave(ended endings, id session.ID, why error, tell func(sessio
 	}
 }
 
-// upgraded returns the attachment that a local one became when its session did (L5): whoever had the token speaks for the same
-// connection as before. It returns nil when the session did not become global from that attachment, or is served here no longer.
+// upgraded returns the attachment that a local one became when its session did (L5): whoever had the token speaks for
+// the same connection as before. It returns nil when the session did not become global from that attachment, or is
+// served here no longer.
 func (s *Server) upgraded(t session.Token) *attached {
 	if a := s.table.find(t.ID); a != nil && t.Local && a.local != 0 && a.local == t.Attachment {
 		return a

@@ -72,30 +72,39 @@ func TestL7AnUpgradeKeepsIDAndTimeout(t *testing.T) {
 		w := stocked(t)
 		w.view.apply(7)
 		labels := session.Labels{{Key: "k", Value: "v"}}
-		was, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}, MS: 7, Labels: labels})
+		was, err := w.conn.Open(t.Context(),
+			session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}, MS: 7, Labels: labels})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if was, err = w.conn.Resume(t.Context(), session.ResumeRequest{Token: was.Token, Instance: 8, Attempt: 4}); err != nil {
+		if was, err = w.conn.Resume(t.Context(),
+			session.ResumeRequest{Token: was.Token, Instance: 8, Attempt: 4}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		done := w.upgrade(w.conn, was.Token)
 		seq, r := w.asked()
-		if want := (&session.UpgradeRequest{ID: firstLocal, Timeout: timeout, Labels: labels, MS: 7, Instance: 8, Attempt: 4, Since: 7}); !reflect.DeepEqual(r, want) {
+		if want := (&session.UpgradeRequest{
+			ID: firstLocal, Timeout: timeout, Labels: labels, MS: 7, Instance: 8,
+			Attempt: 4, Since: 7,
+		}); !reflect.DeepEqual(r, want) {
 			t.Errorf("asked for %+v, want %+v", r, want)
 		}
 		s := w.global(r, 40)
 		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 8})
 		got := <-done
-		if got.err != nil || got.Session.ID != firstLocal || got.Session.Timeout != timeout || got.Session.Local || got.SafeFor != promised(0) {
+		if got.err != nil || got.Session.ID != firstLocal || got.Session.Timeout != timeout || got.Session.Local ||
+			got.SafeFor != promised(0) {
 			t.Errorf("upgraded to %+v, %v", got.Grant, got.err)
 		}
-		if want := (session.Token{ID: firstLocal, Credential: was.Token.Credential, Attachment: 40}); got.Token != want {
+		if want := (session.Token{
+			ID: firstLocal, Credential: was.Token.Credential, Attachment: 40,
+		}); got.Token != want {
 			t.Errorf("token %+v, want %+v", got.Token, want)
 		}
 		if n := w.server.Stats(); n.Local != 0 || n.Attached != 1 || n.LocalUpgraded != 1 {
-			t.Errorf("%d local and %d global sessions, %d upgraded; want 0, 1 and 1", n.Local, n.Attached, n.LocalUpgraded)
+			t.Errorf("%d local and %d global sessions, %d upgraded; want 0, 1 and 1", n.Local, n.Attached,
+				n.LocalUpgraded)
 		}
 		if again, err := w.conn.Upgrade(t.Context(), got.Token); err != nil || again.Token != got.Token {
 			t.Errorf("upgrade of a global session: %+v, %v", again, err)
@@ -106,7 +115,8 @@ func TestL7AnUpgradeKeepsIDAndTimeout(t *testing.T) {
 func TestL7RefusedWhenOff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, Config{
-			Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true,
+			Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: timeout},
+			Local:       true,
 			LaggingWait: time.Second, Logger: hclog.NewNullLogger(),
 		})
 		w.follow()
@@ -144,7 +154,8 @@ func TestL8OneFlightForAll(t *testing.T) {
 			}
 		}
 		if n := len(w.leader.toLeader); n > 0 || w.server.table.Len() != 1 || w.server.Stats().Local != 0 {
-			t.Errorf("asked %d times more; %d global, %d local sessions", n, w.server.table.Len(), w.server.Stats().Local)
+			t.Errorf("asked %d times more; %d global, %d local sessions", n, w.server.table.Len(),
+				w.server.Stats().Local)
 		}
 		// The connection that served it goes on serving it.
 		if got := w.conn.Touch(nil); len(got.Failures) > 0 || got.SafeFor != promised(0) {
@@ -153,8 +164,8 @@ func TestL8OneFlightForAll(t *testing.T) {
 	})
 }
 
-// An outcome that is unknown is resolved by the same command again; meanwhile the session neither expires nor is promised
-// more than the log would hold.
+// An outcome that is unknown is resolved by the same command again; meanwhile the session neither expires nor is
+// promised more than the log would hold.
 func TestL8ALostAnswer(t *testing.T) {
 	for name, committed := range map[string]bool{"the entry committed": true, "the entry was lost": false} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +201,8 @@ func TestL8ALostAnswer(t *testing.T) {
 					t.Errorf("upgraded to %+v, %v", got.Token, got.err)
 				}
 				synctest.Wait()
-				if len(w.leader.toLeader) > 0 || w.server.Stats().Local != 0 || w.server.table.Len() != 1 || w.events.ends()+len(w.events.moved) > 0 {
+				if len(w.leader.toLeader) > 0 || w.server.Stats().Local != 0 || w.server.table.Len() != 1 ||
+					w.events.ends()+len(w.events.moved) > 0 {
 					t.Errorf("left with %+v, told %v and %v", w.server.Stats(), w.events.gone, w.events.moved)
 				}
 			})
@@ -233,8 +245,8 @@ func TestL8ARefusedUpgradeChangesNothing(t *testing.T) {
 	})
 }
 
-// What was heard while the upgrade was under way is reported once the node shows the attachment, and not before: the leader
-// would not take it (T5).
+// What was heard while the upgrade was under way is reported once the node shows the attachment, and not before: the
+// leader would not take it (T5).
 func TestL8TouchesGoOn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -259,7 +271,8 @@ func TestL8TouchesGoOn(t *testing.T) {
 			t.Errorf("reported %v, want %v with the age of its newest touch, a second", got, s.ID)
 		}
 		if got := w.conn.Touch(nil); got.SafeFor != promised(3*time.Second) || len(got.Failures) > 0 {
-			t.Errorf("promise before any confirmation: %+v, want %v, from the begin of the upgrade (S2)", got, promised(3*time.Second))
+			t.Errorf("promise before any confirmation: %+v, want %v, from the begin of the upgrade (S2)", got,
+				promised(3*time.Second))
 		}
 	})
 }

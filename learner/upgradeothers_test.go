@@ -20,7 +20,8 @@ func TestL8OthersWait(t *testing.T) {
 		seq, r := w.asked()
 		resumed, closed := make(chan error, 1), make(chan error, 1)
 		go func() {
-			_, err := w.connect(nil).Resume(t.Context(), session.ResumeRequest{Token: was.Token, Instance: 1, Attempt: 1})
+			_, err := w.connect(nil).Resume(t.Context(),
+				session.ResumeRequest{Token: was.Token, Instance: 1, Attempt: 1})
 			resumed <- err
 		}()
 		synctest.Wait()
@@ -40,7 +41,10 @@ func TestL8OthersWait(t *testing.T) {
 			switch r := w.leader.request(); {
 			case r.Resume != nil:
 				w.leader.reply(session.Reply{Seq: r.Seq, Err: session.ErrClosing})
-			case r.Close != nil && *r.Close == (session.Token{ID: s.ID, Credential: was.Token.Credential, Attachment: 40}):
+			case r.Close != nil && *r.Close == (session.Token{
+				ID: s.ID, Credential: was.Token.Credential,
+				Attachment: 40,
+			}):
 				w.leader.reply(session.Reply{Seq: r.Seq, Index: 1})
 			default:
 				t.Errorf("asked for %+v", r)
@@ -77,8 +81,10 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 					w.view.drop(session.Certificate{ID: was.Session.ID, Cause: session.CauseExpired, Owner: 1})
 				}
 				w.server.Restored()
-				if w.events.ends() != tt.gone || len(w.events.moved) != tt.moved || tt.moved > 0 && w.events.to[0] != 41 || w.server.Stats().Local != 0 {
-					t.Errorf("told %v and %v, %d local sessions left", w.events.gone, w.events.moved, w.server.Stats().Local)
+				if w.events.ends() != tt.gone || len(w.events.moved) != tt.moved ||
+					tt.moved > 0 && w.events.to[0] != 41 || w.server.Stats().Local != 0 {
+					t.Errorf("told %v and %v, %d local sessions left", w.events.gone, w.events.moved,
+						w.server.Stats().Local)
 				}
 				w.follow()
 				seq, _ := w.asked()
@@ -88,7 +94,8 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 					w.leader.reply(session.Reply{Seq: seq, Err: &session.ExpiredError{ID: was.Session.ID}})
 				}
 				got := <-done
-				if !errors.Is(got.err, tt.want) || tt.want == nil && (got.err != nil || got.Token.Attachment != 41 || w.server.table.Len() != 1) {
+				if !errors.Is(got.err, tt.want) || tt.want == nil && (got.err != nil || got.Token.Attachment != 41 ||
+					w.server.table.Len() != 1) {
 					t.Errorf("upgraded to %+v, %v; want %v", got.Token, got.err, tt.want)
 				}
 			})
@@ -96,8 +103,8 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 	}
 }
 
-// L8, R4: the upgrade of a session on the page may have taken effect, and so may the end of the session after that: a list at its
-// node reads the log first.
+// L8, R4: the upgrade of a session on the page may have taken effect, and so may the end of the session after that: a
+// list at its node reads the log first.
 func TestL8AListDuringAnUpgradeReadsTheLog(t *testing.T) {
 	for name, scope := range map[string]session.Scope{"of local sessions": session.ScopeLocal, "of all": 0} {
 		t.Run(name, func(t *testing.T) {

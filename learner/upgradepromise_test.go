@@ -18,8 +18,8 @@ func (w *world) suspend() {
 	w.server.stalls.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
 }
 
-// S5: while the log may decide, a suspension voids what rests on the begin of the upgrade; before and after, the node's own clock
-// decides, which stood as well (L4).
+// S5: while the log may decide, a suspension voids what rests on the begin of the upgrade; before and after, the node's
+// own clock decides, which stood as well (L4).
 func TestL8ASuspensionVoidsPromisesDuringAnUpgrade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -50,7 +50,8 @@ func TestL8ASuspensionVoidsPromisesDuringAnUpgrade(t *testing.T) {
 	})
 }
 
-// A grant during an upgrade promises what a touch would: the repeat of the open, and a resume that an upgrade overtakes.
+// A grant during an upgrade promises what a touch would: the repeat of the open, and a resume that an upgrade
+// overtakes.
 func TestL8GrantsDuringAnUpgrade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -58,12 +59,14 @@ func TestL8GrantsDuringAnUpgrade(t *testing.T) {
 		w.upgrade(w.conn, was.Token)
 		_, _ = w.asked()
 		time.Sleep(3 * time.Second)
-		if again := w.openLocal(w.connect(&events{}), 1); again.Session.ID != was.Session.ID || again.SafeFor != promised(3*time.Second) {
+		if again := w.openLocal(w.connect(&events{}), 1); again.Session.ID != was.Session.ID ||
+			again.SafeFor != promised(3*time.Second) {
 			t.Errorf("the repeat of the open is granted %+v, want a promise of %v", again, promised(3*time.Second))
 		}
 
 		other := w.openLocal(w.conn, 2)
-		made, _, err := w.server.local.resume(session.ResumeRequest{Token: other.Token, Instance: 1, Attempt: 1}, w.conn, w.server.look())
+		made, _, err := w.server.local.resume(session.ResumeRequest{Token: other.Token, Instance: 1, Attempt: 1},
+			w.conn, w.server.look())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +115,8 @@ func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
 		repeat := func() granted {
 			done := make(chan granted, 1)
 			go func() {
-				g, err := w.connect(&events{}).Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
+				g, err := w.connect(&events{}).Open(t.Context(),
+					session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
 				done <- granted{g, err}
 			}()
 			synctest.Wait()
@@ -141,7 +145,8 @@ func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
 		}
 		w.view.drop(session.Certificate{ID: now.Session.ID, Cause: session.CauseClosed, Owner: 2})
 		got := repeat()
-		if gone, ok := errors.AsType[*session.ExpiredError](got.err); !ok || gone.Certificate == nil || gone.Certificate.Cause != session.CauseClosed {
+		if gone, ok := errors.AsType[*session.ExpiredError](got.err); !ok || gone.Certificate == nil ||
+			gone.Certificate.Cause != session.CauseClosed {
 			t.Errorf("a repeat after the end: %v, want the certificate", got.err)
 		}
 		if n := w.server.Stats(); n.Local != 0 {
@@ -160,16 +165,20 @@ func TestL8AnEndThatIsNotAppliedHere(t *testing.T) {
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := w.server.fell(ended, f, 100); !errors.Is(err, session.ErrOutcomeUnknown) || w.server.Stats().Local != 1 {
-			t.Errorf("%v, %d local sessions left; want %v and 1", err, w.server.Stats().Local, session.ErrOutcomeUnknown)
+		if err := w.server.fell(ended, f, 100); !errors.Is(err, session.ErrOutcomeUnknown) ||
+			w.server.Stats().Local != 1 {
+			t.Errorf("%v, %d local sessions left; want %v and 1", err, w.server.Stats().Local,
+				session.ErrOutcomeUnknown)
 		}
 	})
 }
 
-// A flight that landed and left the session is not waited for again and again. Not in a bubble: time stands in one that spins.
+// A flight that landed and left the session is not waited for again and again. Not in a bubble: time stands in one that
+// spins.
 func TestL8AResumeDoesNotSpin(t *testing.T) {
 	server := NewServer(Config{
-		Node: 1, Interval: time.Hour, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true, Upgrade: true, Logger: hclog.NewNullLogger(),
+		Node: 1, Interval: time.Hour, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true,
+		Upgrade: true, Logger: hclog.NewNullLogger(),
 	}, newFakeView())
 	server.local.supply(firstLocal, 1)
 	c, err := server.Connect(&events{})

@@ -8,7 +8,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// The token from before an upgrade speaks for the same attachment as the one it gave, at this node, until the session moves.
+// The token from before an upgrade speaks for the same attachment as the one it gave, at this node, until the session
+// moves.
 func TestL5TokensAcrossAnUpgrade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -43,7 +44,8 @@ func TestL5TokensAcrossAnUpgrade(t *testing.T) {
 				t.Errorf("upgrade by %+v after a move: %v, want %v", tok, err, session.ErrMoved)
 			}
 		}
-		if got := w.conn.Touch([]session.ID{was.Session.ID}).Failures; len(got) != 1 || !errors.Is(got[0].Err, session.ErrMoved) {
+		if got := w.conn.Touch([]session.ID{was.Session.ID}).Failures; len(got) != 1 ||
+			!errors.Is(got[0].Err, session.ErrMoved) {
 			t.Errorf("touch on its connection after a move: %v", got)
 		}
 	})

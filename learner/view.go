@@ -2,8 +2,8 @@
 // reports those to whichever node leads. A node that leads does so too, through a link to itself.
 //
 // [Server] lives as long as the node. It owns the [TouchTable] and the connections, and implements session.Service. A
-// Relay serves exactly one leader, over one [Link]; when the link ends, so does the relay, and the node gives the server
-// a new link.
+// Relay serves exactly one leader, over one [Link]; when the link ends, so does the relay, and the node gives the
+// server a new link.
 //
 //	client touch --> connection --> TouchTable                      one short lock, no allocation, no network
 //	heartbeat    --> Relay: take the table, read h, leave out what has moved (T1) --> answer
@@ -40,8 +40,8 @@ type Progress interface {
 	Attachment() uint64
 	// AppliedIndex is that of the newest entry applied, shown after observers were told of it.
 	AppliedIndex() uint64
-	// ShownIndex is that of the newest entry that reads show, which may be one that observers are being told of. Read after a
-	// read, it is not below what that showed (N4).
+	// ShownIndex is that of the newest entry that reads show, which may be one that observers are being told of. Read
+	// after a read, it is not below what that showed (N4).
 	ShownIndex() uint64
 	// DigestAt returns the digest that the state had at an index, false when it is not known (D1).
 	DigestAt(index uint64) ([16]byte, bool)
@@ -51,9 +51,9 @@ type Progress interface {
 	WaitApplied(ctx context.Context, index uint64) error
 }
 
-// Link is one stream to a leader. Send is called by one goroutine at a time, and so is Recv; both return an error once the
-// stream has ended, which ending the context it was made with does, and Close. Close may be called more than once, by any
-// goroutine.
+// Link is one stream to a leader. Send is called by one goroutine at a time, and so is Recv; both return an error once
+// the stream has ended, which ending the context it was made with does, and Close. Close may be called more than once,
+// by any goroutine.
 type Link interface {
 	Send(m session.LearnerMessage) error
 	Recv() (session.LeaderMessage, error)

@@ -20,22 +20,22 @@ type directories map[session.Node]raftnet.Directory
 
 // admission decides whether this node may take part in Raft.
 //
-// A node whose directory was emptied has forgotten its votes, and entries that it said it has: it must not be taken for the
-// one it was. So each directory has an identity, and Raft speaks to a node only on the directory that is known of it
-// (raftnet.Layer): the one that the cluster's newest configuration names, or else the founder's. A node on a directory that
-// nobody knows waits, cut off from Raft, and meets the others until it is admitted in one of three ways:
+// A node whose directory was emptied has forgotten its votes, and entries that it said it has: it must not be taken for
+// the one it was. So each directory has an identity, and Raft speaks to a node only on the directory that is known of
+// it (raftnet.Layer): the one that the cluster's newest configuration names, or else the founder's. A node on a
+// directory that nobody knows waits, cut off from Raft, and meets the others until it is admitted in one of three ways:
 //
-//   - It founds the cluster with the others: each of them has met every node, none has been admitted yet, and all name the
-//     same directory for every node. Two different sets of founders cannot both come about. Were p admitted with F and q
-//     with G, then q agreed to F while it named F, and p to G while it named G; p asked for agreement to F after it last
-//     named anything else, G included, so q agreed to F after p agreed to G; by the same reason p agreed to G after q
-//     agreed to F.
+//   - It founds the cluster with the others: each of them has met every node, none has been admitted yet, and all name
+//     the same directory for every node. Two different sets of founders cannot both come about. Were p admitted with F
+//     and q with G, then q agreed to F while it named F, and p to G while it named G; p asked for agreement to F after
+//     it last named anything else, G included, so q agreed to F after p agreed to G; by the same reason p agreed to G
+//     after q agreed to F.
 //   - It is a founder that comes late: a node that was admitted names its directory among the founders. It has never
-//     taken part, so there is nothing that it has forgotten. The answer must be to what it named last: it may since have
-//     agreed to other founders, after the one that answered had been emptied.
+//     taken part, so there is nothing that it has forgotten. The answer must be to what it named last: it may since
+//     have agreed to other founders, after the one that answered had been emptied.
 //   - The leader takes it in as a new node, through Raft's log (membership): the one it was is removed from the
-//     configuration, and it is added with its directory's identity, without a vote until it has caught up. To Raft the two
-//     are two servers: each node that counts its votes, or what it stored, has the entry in its log that names it.
+//     configuration, and it is added with its directory's identity, without a vote until it has caught up. To Raft the
+//     two are two servers: each node that counts its votes, or what it stored, has the entry in its log that names it.
 //
 // Safe for concurrent use.
 type admission struct {
@@ -52,7 +52,8 @@ type admission struct {
 	founders directories
 	// met are the directories of the nodes as this one last met them, its own included. guarded by mu
 	met directories
-	// view counts the changes of met. agreed are the others that named the same directories since the last. guarded by mu
+	// view counts the changes of met. agreed are the others that named the same directories since the last. guarded by
+	// mu
 	view uint64
 	// changed is closed and replaced when met changes: the others should hear of it. guarded by mu
 	changed chan struct{}
@@ -96,17 +97,19 @@ type meeting struct {
 	Names    directories `json:"names"`
 	// Member says, in an answer, that the newest configuration names who asked, with its directory.
 	Member bool `json:"member,omitempty"`
-	// Stranger says, in an answer, that the node that asked is a member of Raft's configuration, and not among the peers of the node that
-	// answers. Releases that greet any number say so of every node that is not among their peers.
+	// Stranger says, in an answer, that the node that asked is a member of Raft's configuration, and not among the
+	// peers of the node that answers. Releases that greet any number say so of every node that is not among their
+	// peers.
 	Stranger bool `json:"stranger,omitempty"`
 	// Applied is the newest entry that who asks has applied.
 	Applied uint64 `json:"applied,omitempty"`
 	// Term is the Raft term of the node that answers. A release that does not know it says nothing.
 	Term uint64 `json:"term,omitempty"`
-	// Settings are those of the node that speaks which should be the same on every node. A release that does not know them says nothing.
+	// Settings are those of the node that speaks which should be the same on every node. A release that does not know
+	// them says nothing.
 	Settings map[string]string `json:"settings,omitempty"`
-	// Incarnation and Stream are those of the newest stream that the node that answers has opened to a leader (T6). A release that does
-	// not know them says nothing.
+	// Incarnation and Stream are those of the newest stream that the node that answers has opened to a leader (T6). A
+	// release that does not know them says nothing.
 	Incarnation uint64 `json:"incarnation,omitempty"`
 	Stream      uint64 `json:"stream,omitempty"`
 }
@@ -230,17 +233,29 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 		return a.settle(m.Names)
 	case m.Admitted && m.Names[a.self] == a.mine:
 		if !a.knows(m.Names) {
-			a.waits[from] = fmt.Sprintf("node %d has founded the cluster with nodes %v, and this node's peers are others: make them the same", from, slices.Sorted(maps.Keys(m.Names)))
+			a.waits[from] = fmt.Sprintf(
+				"node %d has founded the cluster with nodes %v, and this node's peers are others: make them the same",
+				from, slices.Sorted(maps.Keys(m.Names)),
+			)
 			return nil
 		}
 		return a.settle(m.Names)
 	case m.Stranger:
-		a.waits[from] = fmt.Sprintf("node %d is not among node %d's peers: make them the same on every node, and restart node %d", a.self, from, from)
+		a.waits[from] = fmt.Sprintf(
+			"node %d is not among node %d's peers: make them the same on every node, and restart node %d", a.self, from,
+			from,
+		)
 	case m.Admitted && m.Names[a.self] == 0:
-		a.waits[from] = fmt.Sprintf("node %d is in a cluster that was founded without node %d: this node takes part once the leader has taken it in", from, a.self)
+		a.waits[from] = fmt.Sprintf(
+			"node %d is in a cluster that was founded without node %d: this node takes part once the leader has "+
+				"taken it in", from, a.self,
+		)
 	case m.Admitted:
 		a.former = m.Names[a.self]
-		a.waits[from] = fmt.Sprintf("node %d knows node %d on another data directory (%v): this node takes part again once the leader has taken it in anew", from, a.self, m.Names[a.self])
+		a.waits[from] = fmt.Sprintf(
+			"node %d knows node %d on another data directory (%v): this node takes part again once the leader has "+
+				"taken it in anew", from, a.self, m.Names[a.self],
+		)
 	case maps.Equal(m.Names, a.met):
 		a.agreed[from] = true
 		if len(a.agreed) == len(a.others) {
@@ -250,8 +265,9 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	return nil
 }
 
-// knownTerm is the newest Raft term that this node knows of: its own, or one that it was told where it dialled itself. A node without a vote, or
-// without a leader, meets the others, and so learns of a term that it would not believe a request (raftnet.TermLeap).
+// knownTerm is the newest Raft term that this node knows of: its own, or one that it was told where it dialled itself.
+// A node without a vote, or without a leader, meets the others, and so learns of a term that it would not believe a
+// request (raftnet.TermLeap).
 func (a *admission) knownTerm() uint64 {
 	a.mu.Lock()
 	told := a.told
@@ -261,7 +277,9 @@ func (a *admission) knownTerm() uint64 {
 
 // knows reports whether founders are this node and its peers, no more and no less.
 func (a *admission) knows(founders directories) bool {
-	return len(founders) == len(a.others)+1 && !slices.ContainsFunc(a.others, func(n session.Node) bool { return founders[n] == 0 })
+	return len(founders) == len(a.others)+1 && !slices.ContainsFunc(a.others, func(n session.Node) bool {
+		return founders[n] == 0
+	})
 }
 
 // settle begins the writing down. Called with mu held.
@@ -305,7 +323,8 @@ func (a *admission) asks(since time.Time) map[session.Node]asking {
 
 // waitsError says that the node waits for its admission.
 type waitsError struct {
-	// nodes are those that have not agreed with this one on who founds the cluster, why is what keeps them, as far as is known.
+	// nodes are those that have not agreed with this one on who founds the cluster, why is what keeps them, as far as
+	// is known.
 	nodes []session.Node
 	why   []string
 	// mine is the node's directory, former the one that the cluster knows of it; 0: none.
@@ -313,10 +332,13 @@ type waitsError struct {
 }
 
 func (e *waitsError) Error() string {
-	text := "waiting for " + e.awaited() + ": this node's data directory is new, and it takes part once all nodes have met"
+	text := "waiting for " + e.awaited() +
+		": this node's data directory is new, and it takes part once all nodes have met"
 	if e.former != 0 {
-		text = fmt.Sprintf("this node's data directory was emptied, lost or replaced: it is a new one (%v), and the cluster knows the node on %v; the node "+
-			"comes back by itself, as a new one, while a majority of the other nodes runs and has a leader; to go on with the former directory instead, "+
+		text = fmt.Sprintf("this node's data directory was emptied, lost or replaced: it is a new one (%v), and the "+
+			"cluster knows the node on %v; the node "+
+			"comes back by itself, as a new one, while a majority of the other nodes runs and has a leader; to go on "+
+			"with the former directory instead, "+
 			"stop the node and put it back, if it is not an older copy", e.mine, e.former)
 	}
 	if len(e.why) > 0 {

@@ -46,7 +46,8 @@ func TestRaftLoggerLeavesOutTheMissingPeers(t *testing.T) {
 	l := raftLogger{hclog.New(&hclog.LoggerOptions{Output: &out}), func() bool { return over }}
 	l.Warn("no known peers, aborting election")
 	l.Warn("not part of stable configuration, aborting election", "why", "test")
-	if got := out.String(); strings.Contains(got, "no known peers") || !strings.Contains(got, "not part of stable configuration, aborting election: why=test") {
+	if got := out.String(); strings.Contains(got, "no known peers") ||
+		!strings.Contains(got, "not part of stable configuration, aborting election: why=test") {
 		t.Errorf("got %q", got)
 	}
 	over = true
@@ -74,7 +75,10 @@ type hall struct {
 
 func newHall(t *testing.T, size int) *hall {
 	t.Helper()
-	h := &hall{t: t, size: size, nodes: map[session.Node]*admission{}, disk: map[session.Node]directories{}, identity: map[session.Node]raftnet.Directory{}, config: directories{}}
+	h := &hall{
+		t: t, size: size, nodes: map[session.Node]*admission{}, disk: map[session.Node]directories{},
+		identity: map[session.Node]raftnet.Directory{}, config: directories{},
+	}
 	for i := range size {
 		h.empty(session.Node(i + 1))
 	}
@@ -156,7 +160,8 @@ func TestNodesFoundACluster(t *testing.T) {
 	h.meets(2, 1)
 	h.admitted(1, 2, 3)
 	for node := range h.nodes {
-		if got := h.disk[node]; !maps.Equal(got, directories{1: 1, 2: 2, 3: 3}) || h.nodes[node].isFounder() == nil || h.nodes[node].check() != nil {
+		if got := h.disk[node]; !maps.Equal(got, directories{1: 1, 2: 2, 3: 3}) || h.nodes[node].isFounder() == nil ||
+			h.nodes[node].check() != nil {
 			t.Errorf("node %d has the founders %v", node, got)
 		}
 	}
@@ -178,7 +183,8 @@ func TestAnEmptiedNodeIsNoFounder(t *testing.T) {
 		h.meets(2, 3)
 	}
 	h.admitted(1, 3)
-	if err := h.nodes[2].check(); err == nil || !strings.Contains(err.Error(), "node 1 knows node 2 on another data directory") {
+	if err := h.nodes[2].check(); err == nil ||
+		!strings.Contains(err.Error(), "node 1 knows node 2 on another data directory") {
 		t.Errorf("check: %v, want why", err)
 	}
 	asks := h.nodes[1].asks(time.Now().Add(-time.Minute))
@@ -202,7 +208,8 @@ func TestAnEmptiedNodeIsNoFounder(t *testing.T) {
 	}
 }
 
-// Nodes whose peers differ do not begin with different configurations: who knows of more nodes does not join those who founded with less.
+// Nodes whose peers differ do not begin with different configurations: who knows of more nodes does not join those who
+// founded with less.
 func TestFoundersArePeers(t *testing.T) {
 	h := newHall(t, 3)
 	h.nodes[1] = newAdmission(1, h.identity[1], nil, []session.Node{2}) // its peers are 1 and 2
@@ -225,7 +232,8 @@ func TestFoundersArePeers(t *testing.T) {
 	}
 }
 
-// A node that others do not name among their peers is told that, and not that its directory is another: they know none of it.
+// A node that others do not name among their peers is told that, and not that its directory is another: they know none
+// of it.
 func TestANodeThatIsNoPeerIsTold(t *testing.T) {
 	h := newHall(t, 3)
 	for _, founder := range []session.Node{1, 2} {
@@ -252,13 +260,14 @@ func TestANodeAloneFoundsItsCluster(t *testing.T) {
 	if got := a.alone(); !maps.Equal(got, directories{1: 5}) {
 		t.Errorf("got %v", got)
 	}
-	if newAdmission(1, 5, nil, []session.Node{2}).alone() != nil || newAdmission(1, 5, directories{1: 5}, nil).alone() != nil {
+	if newAdmission(1, 5, nil, []session.Node{2}).alone() != nil ||
+		newAdmission(1, 5, directories{1: 5}, nil).alone() != nil {
 		t.Error("a node that is not alone, or was admitted, founds a cluster")
 	}
 }
 
-// Whatever is emptied, restarted, delayed and lost while a cluster is founded, there are never two sets of founders, and no
-// node is admitted as a founder on a directory that is none.
+// Whatever is emptied, restarted, delayed and lost while a cluster is founded, there are never two sets of founders,
+// and no node is admitted as a founder on a directory that is none.
 func TestThereIsOneSetOfFounders(t *testing.T) {
 	founded := 0
 	for seed := range uint64(100) {
@@ -298,7 +307,8 @@ func TestThereIsOneSetOfFounders(t *testing.T) {
 						}
 					}
 					if now[a] != h.identity[a] {
-						t.Fatalf("seed %d: node %d is admitted on directory %v, and the founders are %v", seed, a, h.identity[a], now)
+						t.Fatalf("seed %d: node %d is admitted on directory %v, and the founders are %v", seed,
+							a, h.identity[a], now)
 					}
 				}
 			case 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19:
@@ -311,13 +321,18 @@ func TestThereIsOneSetOfFounders(t *testing.T) {
 				if h.nodes[s.a] != s.life {
 					break // its connection ended with it
 				}
-				if now := h.nodes[s.a].learn(raftnet.Met{Node: s.b, Directory: s.on, Answer: s.answer}, s.view); now != nil {
+				if now := h.nodes[s.a].learn(raftnet.Met{Node: s.b, Directory: s.on, Answer: s.answer},
+					s.view); now != nil {
 					pending[s.a] = now
 				}
 			default:
 				if a != b {
 					request, view := h.nodes[a].ask(0)
-					onTheirWay = append(onTheirWay, said{a, b, h.identity[b], h.identity[a], h.nodes[a], h.nodes[b].answer(a, h.identity[a], request), view})
+					onTheirWay = append(onTheirWay,
+						said{
+							a, b, h.identity[b], h.identity[a], h.nodes[a],
+							h.nodes[b].answer(a, h.identity[a], request), view,
+						})
 				}
 			}
 		}

@@ -24,7 +24,9 @@ type agreement struct {
 }
 
 func newAgreement(self session.Node, own map[string]string) *agreement {
-	return &agreement{self: self, own: own, theirs: map[session.Node]map[string]string{}, tried: map[session.Node]time.Time{}}
+	return &agreement{
+		self: self, own: own, theirs: map[session.Node]map[string]string{}, tried: map[session.Node]time.Time{},
+	}
 }
 
 // heard notes what a node tells of its settings; the newest counts. Only those that this node compares are kept.
@@ -67,7 +69,8 @@ func (a *agreement) drift() []string {
 			}
 		}
 		if len(others) > 0 {
-			found = append(found, fmt.Sprintf("%s is %q on node %d and %s", name, a.own[name], a.self, strings.Join(others, ", ")))
+			found = append(found, fmt.Sprintf("%s is %q on node %d and %s", name, a.own[name], a.self,
+				strings.Join(others, ", ")))
 		}
 	}
 	return found
@@ -81,7 +84,10 @@ func (n *Node) tellSettings(told string) string {
 	case "":
 		n.logger.Info("the settings of all nodes that were met are the same again")
 	default:
-		n.logger.Warn("settings differ between nodes: the node that leads uses its own; make them the same on every node", "reason", now)
+		n.logger.Warn(
+			"settings differ between nodes: the node that leads uses its own; make them the same on every node",
+			"reason", now,
+		)
 	}
 	return now
 }

@@ -10,7 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// Nodes whose settings differ serve, both say which and how, and a node that is started again with the value of the others ends it.
+// Nodes whose settings differ serve, both say which and how, and a node that is started again with the value of the
+// others ends it.
 func TestSettingsThatDifferAreTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		other := "n2"
@@ -39,7 +40,8 @@ func TestSettingsThatDifferAreTold(t *testing.T) {
 			if s, err := c.nodes[i].Status(t.Context()); err != nil || !strings.Contains(s.Warning, want) {
 				t.Errorf("the status of %s warns of %q, %v, want %q", c.nodes[i].name, s.Warning, err, want)
 			}
-			if log := strings.ReplaceAll(c.nodes[i].log.String(), `\"`, `"`); strings.Count(log, "settings differ between nodes") != 1 || !strings.Contains(log, want) {
+			if log := strings.ReplaceAll(c.nodes[i].log.String(), `\"`, `"`); strings.Count(log,
+				"settings differ between nodes") != 1 || !strings.Contains(log, want) {
 				t.Errorf("the log of %s does not say once %q", c.nodes[i].name, want)
 			}
 		}

@@ -18,10 +18,12 @@ const standIn raft.LogType = 0xff
 // Raft 1.7 installs a snapshot and keeps its log, of which it cuts off what is old, by number. So it keeps what a
 // deposed leader had appended and nobody else has, which the snapshot contradicts:
 //
-//   - Below the snapshot's end such entries stay for as long as any trailing ones do. What is appended next comes behind them, and once
-//     this node leads, it sends them to a follower that is behind and has what is before them, together with a commit index far above: that follower applies them.
-//   - Where such a tail reaches beyond the end, Raft compares the entry before those that it is sent with its log alone, which does not have
-//     it or has another. It refuses whatever comes after the snapshot, and is sent the same snapshot for ever.
+//   - Below the snapshot's end such entries stay for as long as any trailing ones do. What is appended next comes
+//     behind them, and once this node leads, it sends them to a follower that is behind and has what is before them,
+//     together with a commit index far above: that follower applies them.
+//   - Where such a tail reaches beyond the end, Raft compares the entry before those that it is sent with its log
+//     alone, which does not have it or has another. It refuses whatever comes after the snapshot, and is sent the same
+//     snapshot for ever.
 //
 // Ongaro and Ousterhout, section 7: a log that has not the snapshot's last entry is discarded; what follows that
 // entry is kept if it has. Here a tail beyond the end stays, as Raft has its length in memory. Raft itself discards

@@ -9,8 +9,8 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// begin refuses a log and snapshots that do not belong to this directory, or not to each other, and stamps those that do
-// with this start. Raft may begin when it returns nil; it holds this goroutine at a write that fails.
+// begin refuses a log and snapshots that do not belong to this directory, or not to each other, and stamps those that
+// do with this start. Raft may begin when it returns nil; it holds this goroutine at a write that fails.
 func (s *stores) begin(d *dir) error {
 	next, err := s.judge(d)
 	if err != nil {
@@ -113,11 +113,13 @@ func (l *storedLog) check(r identityRecord, newest snapshotMark) error {
 	file := filepath.Join(l.path, logFile)
 	switch {
 	case r.Founders == nil && (l.last > 0 || l.voted > 0 || newest.Index > 0):
-		return unusable(filepath.Join(l.path, identityFile), "is an older copy: it says that this node never took part, and its log has votes or entries", nil)
+		return unusable(filepath.Join(l.path, identityFile),
+			"is an older copy: it says that this node never took part, and its log has votes or entries", nil)
 	case r.Founders != nil && !l.hasTerm:
 		return unusable(file, "has lost Raft's term, and the identity file says that this node takes part", nil)
 	case l.term < max(l.lastTerm, l.voted, newest.Term):
-		return unusable(file, fmt.Sprintf("has lost Raft's term: it says %d, and has entries, votes or snapshots of %d", l.term, max(l.lastTerm, l.voted, newest.Term)), nil)
+		return unusable(file, fmt.Sprintf("has lost Raft's term: it says %d, and has entries, votes or snapshots of %d",
+			l.term, max(l.lastTerm, l.voted, newest.Term)), nil)
 	}
 	return nil
 }
@@ -134,16 +136,23 @@ func (l *storedLog) suits(from, newest snapshotMark) error {
 	missing := fmt.Sprintf("has lost snapshot %s, which the log needs", newest.ID)
 	switch {
 	case l.last > from.Index && l.first > from.Index+1 && newest.Index <= from.Index:
-		return unusable(file, fmt.Sprintf("has lost entries: it begins with entry %d, and %s ends with %d", l.first, end, from.Index), nil)
+		return unusable(file, fmt.Sprintf("has lost entries: it begins with entry %d, and %s ends with %d", l.first,
+			end, from.Index), nil)
 	case newest.Index <= from.Index:
 		return nil
 	case l.last < newest.Index, l.first > from.Index+1:
-		return unusable(folder, fmt.Sprintf("%s: the log has entries %d to %d, and what is left of the snapshots, %s, ends with entry %d", missing, l.first, l.last, end, from.Index), nil)
+		return unusable(
+			folder, fmt.Sprintf(
+				"%s: the log has entries %d to %d, and what is left of the snapshots, %s, ends with entry %d", missing,
+				l.first, l.last, end, from.Index,
+			), nil,
+		)
 	}
 	// The log has an entry of that number. Only one of the same term is the one that the snapshot had, with all before
 	// it.
 	if term, err := l.termOf(newest.Index); err != nil || term != newest.Term {
-		return unusable(folder, fmt.Sprintf("%s: the log's entry %d is of term %d, the snapshot's of %d", missing, newest.Index, term, newest.Term), err)
+		return unusable(folder, fmt.Sprintf("%s: the log's entry %d is of term %d, the snapshot's of %d", missing,
+			newest.Index, term, newest.Term), err)
 	}
 	return nil
 }

@@ -18,7 +18,10 @@ func TestN1ARemovedMemberShowsNothing(t *testing.T) {
 		leads := c.leader(within)
 		g := c.mustOpen(leads, 5*time.Second)
 		gone := c.others(leads)[0]
-		c.eventually("the session is known to all", within, func() bool { _, ok := gone.state.Session(g.Session.ID); return ok })
+		c.eventually("the session is known to all", within, func() bool {
+			_, ok := gone.state.Session(g.Session.ID)
+			return ok
+		})
 		defer c.removed(leads, gone)()
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			if s := gone.server.State(); s.Mode == session.ModeReadOnly {
@@ -31,17 +34,22 @@ func TestN1ARemovedMemberShowsNothing(t *testing.T) {
 	})
 }
 
-// removed has the cluster that leads leads go on without gone, and cuts gone off once it knows that, or the leader takes it in again; it
-// returns what heals the cut. A leader sends the entry of a removal to the removed node once at most, after which the node learns of it
-// together with its return: the removal is then repeated.
+// removed has the cluster that leads leads go on without gone, and cuts gone off once it knows that, or the leader
+// takes it in again; it returns what heals the cut. A leader sends the entry of a removal to the removed node once at
+// most, after which the node learns of it together with its return: the removal is then repeated.
 func (c *testCluster) removed(leads, gone *testNode) (heal func()) {
 	c.t.Helper()
 	for range 20 {
-		c.eventually("it is a member", within, func() bool { return gone.named(gone.cfg.Node) != 0 && leads.named(gone.cfg.Node) != 0 })
-		if err := leads.consensus.raft.RemoveServer(serverID(gone.cfg.Node, gone.admission.mine), 0, 0).Error(); err != nil {
+		c.eventually("it is a member", within, func() bool {
+			return gone.named(gone.cfg.Node) != 0 && leads.named(gone.cfg.Node) != 0
+		})
+		if err := leads.consensus.raft.RemoveServer(serverID(gone.cfg.Node, gone.admission.mine),
+			0, 0).Error(); err != nil {
 			c.t.Fatal(err)
 		}
-		c.eventually("it knows, or is back", within, func() bool { return gone.named(gone.cfg.Node) == 0 || leads.named(gone.cfg.Node) != 0 })
+		c.eventually("it knows, or is back", within, func() bool {
+			return gone.named(gone.cfg.Node) == 0 || leads.named(gone.cfg.Node) != 0
+		})
 		heal = c.cut(gone, c.others(gone)...)
 		synctest.Wait()
 		if gone.named(gone.cfg.Node) == 0 {

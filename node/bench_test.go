@@ -27,7 +27,8 @@ func BenchmarkOpens1024(b *testing.B) {
 			var id session.RequestID
 			binary.BigEndian.PutUint64(id[:], request)
 			wg.Go(func() {
-				_, err := conn.Open(b.Context(), session.OpenRequest{RequestID: id, Timeout: time.Minute, MS: session.MS(time.Now())})
+				_, err := conn.Open(b.Context(),
+					session.OpenRequest{RequestID: id, Timeout: time.Minute, MS: session.MS(time.Now())})
 				if err != nil {
 					b.Error(err)
 				}

@@ -7,9 +7,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// bootstrap writes the first configuration, on every node the same, where there is neither a log nor a snapshot yet. Raft's
-// own BootstrapCluster writes the term before the entry, and refuses from then on: a node that was cut off between the two
-// would have no configuration for good, and a cluster whose nodes all were could never elect.
+// bootstrap writes the first configuration, on every node the same, where there is neither a log nor a snapshot yet.
+// Raft's own BootstrapCluster writes the term before the entry, and refuses from then on: a node that was cut off
+// between the two would have no configuration for good, and a cluster whose nodes all were could never elect.
 func (s *stores) bootstrap(cfg *raft.Config, trans raft.Transport, first raft.Configuration) error {
 	err := raft.BootstrapCluster(cfg, s.logs, s.stable, s.snapshots, trans, first)
 	if !errors.Is(err, raft.ErrCantBootstrap) {
@@ -26,5 +26,7 @@ func (s *stores) bootstrap(cfg *raft.Config, trans raft.Transport, first raft.Co
 	if last > 0 || len(snapshots) > 0 {
 		return nil
 	}
-	return s.logs.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(first)})
+	return s.logs.StoreLog(
+		&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(first)},
+	)
 }

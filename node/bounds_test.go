@@ -13,8 +13,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A follower applies an open after the leader has answered it: the shortest wait that can be configured is enough for one that
-// is well, or its opens would be refused although they are done.
+// A follower applies an open after the leader has answered it: the shortest wait that can be configured is enough for
+// one that is well, or its opens would be refused although they are done.
 func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.LaggingWait = shortestLaggingWait(t) })
@@ -51,12 +51,15 @@ func oneOfThree(t *testing.T) config.Config {
 	return c
 }
 
-// The smallest message limit that can be configured takes a touch of all sessions that one may name: on a stream, one that is over the limit
-// costs the stream.
+// The smallest message limit that can be configured takes a touch of all sessions that one may name: on a stream, one
+// that is over the limit costs the stream.
 func TestTheSmallestMessageLimitTakesTheLargestTouches(t *testing.T) {
 	touch := &holdfastv1.Touch{Seq: math.MaxUint64, Ids: make([]uint64, session.MaxTouchBatch)}
 	unary := &holdfastv1.TouchSessionsRequest{}
-	token := &holdfastv1.Token{SessionId: math.MaxUint64, Credential: make([]byte, 16), Attachment: math.MaxUint64, Local: true}
+	token := &holdfastv1.Token{
+		SessionId: math.MaxUint64, Credential: make([]byte, 16), Attachment: math.MaxUint64,
+		Local: true,
+	}
 	for range session.MaxTouchBatch {
 		unary.Tokens = append(unary.Tokens, token)
 	}
@@ -64,7 +67,8 @@ func TestTheSmallestMessageLimitTakesTheLargestTouches(t *testing.T) {
 		c := oneOfThree(t)
 		c.MaxMessageBytes = proto.Size(m) - 1
 		if _, err := c.Complete(); err == nil {
-			t.Errorf("%d bytes are enough for the settings, and not for the largest %s", c.MaxMessageBytes, m.ProtoReflect().Descriptor().Name())
+			t.Errorf("%d bytes are enough for the settings, and not for the largest %s", c.MaxMessageBytes,
+				m.ProtoReflect().Descriptor().Name())
 		}
 	}
 }

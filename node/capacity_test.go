@@ -44,7 +44,8 @@ func TestO4TheClusterIsFull(t *testing.T) {
 		for _, n := range c.nodes {
 			_, err := c.open(n, within)
 			limit, ok := errors.AsType[*session.LimitError](err)
-			if !ok || limit.Name != "max_sessions" || limit.Limit != "3 sessions, of which there are 3" || limit.RetryAfter != session.FullRetryAfter {
+			if !ok || limit.Name != "max_sessions" || limit.Limit != "3 sessions, of which there are 3" ||
+				limit.RetryAfter != session.FullRetryAfter {
 				t.Errorf("%s: open beyond the bound: %v", n.name, err)
 			}
 		}
@@ -52,10 +53,13 @@ func TestO4TheClusterIsFull(t *testing.T) {
 			t.Errorf("%d entries for opens that were refused, want none", after-before)
 		}
 		status, err := leads.Status(t.Context())
-		if err != nil || status.MaxSessions != 3 || status.SessionsGlobal != 3 || status.StateBytes == 0 || status.MaxStateBytes != want.MaxBytes {
+		if err != nil || status.MaxSessions != 3 || status.SessionsGlobal != 3 || status.StateBytes == 0 ||
+			status.MaxStateBytes != want.MaxBytes {
 			t.Errorf("status is %+v, %v", status, err)
 		}
-		c.eventually("a warning", within, func() bool { return strings.Contains(leads.log.String(), "little room is left") })
+		c.eventually("a warning", within, func() bool {
+			return strings.Contains(leads.log.String(), "little room is left")
+		})
 
 		// The others start again with lower values; one of them leads next.
 		for _, n := range c.others(leads) {
@@ -70,7 +74,9 @@ func TestO4TheClusterIsFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := c.leader(within, leads)
-		c.eventually("the next leader's bounds", within, func() bool { return next.state.Usage().Capacity.MaxSessions == 2 })
+		c.eventually("the next leader's bounds", within, func() bool {
+			return next.state.Usage().Capacity.MaxSessions == 2
+		})
 		if got := next.state.Sessions(); got != 3 {
 			t.Errorf("%d sessions under a lower bound, want all 3", got)
 		}
@@ -96,13 +102,15 @@ func TestO4TheClusterIsFull(t *testing.T) {
 
 // A leader introduces bounds when every member reads them, and changes what is there at once.
 func TestCapacityWaitsForAllReleases(t *testing.T) {
-	mine, theirs := session.Capacity{MaxSessions: 2, MaxBytes: session.MinCapacityBytes}, session.Capacity{MaxSessions: 1, MaxBytes: session.MinCapacityBytes}
+	mine, theirs := session.Capacity{MaxSessions: 2, MaxBytes: session.MinCapacityBytes},
+		session.Capacity{MaxSessions: 1, MaxBytes: session.MinCapacityBytes}
 	for name, test := range map[string]struct {
 		now     session.Capacity
 		version uint32
 		want    bool
 	}{
-		"new cluster": {session.Capacity{}, 1, true}, "former release": {session.Capacity{}, 0, false}, "same": {mine, 1, false},
+		"new cluster": {session.Capacity{}, 1, true}, "former release": {session.Capacity{}, 0, false},
+		"same":        {mine, 1, false},
 		"other value": {theirs, 1, true}, "other value, a member away": {theirs, 0, true},
 	} {
 		if got := introduces(test.now, mine, test.version); got != test.want {
@@ -141,10 +149,12 @@ func TestFullnessWarnsOnce(t *testing.T) {
 		f.look(logger)
 		warnings = strings.Count(log.String(), "little room is left")
 		if (warnings > before) != step.warns {
-			t.Errorf("%d of 100 sessions, %d of 1000 bytes: warned %v, want %v", step.sessions, step.bytes, warnings > before, step.warns)
+			t.Errorf("%d of 100 sessions, %d of 1000 bytes: warned %v, want %v", step.sessions, step.bytes,
+				warnings > before, step.warns)
 		}
 	}
-	if !strings.Contains(log.String(), "max_sessions=100") || !strings.Contains(log.String(), "bytes=800") || !strings.Contains(log.String(), "room again") {
+	if !strings.Contains(log.String(), "max_sessions=100") || !strings.Contains(log.String(), "bytes=800") ||
+		!strings.Contains(log.String(), "room again") {
 		t.Errorf("the log says %s", log.String())
 	}
 	u = session.Usage{Sessions: 1 << 40}

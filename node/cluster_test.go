@@ -68,7 +68,9 @@ func newTestCluster(t *testing.T, size int, change func(*config.Config)) *testCl
 // add adds nodes that are not started.
 func (c *testCluster) add(size int) {
 	for range size {
-		c.nodes = append(c.nodes, &testNode{name: fmt.Sprintf("n%d", len(c.nodes)+1), disk: &faultyDisk{}, log: &syncBuffer{}})
+		c.nodes = append(
+			c.nodes, &testNode{name: fmt.Sprintf("n%d", len(c.nodes)+1), disk: &faultyDisk{}, log: &syncBuffer{}},
+		)
 	}
 }
 
@@ -77,7 +79,8 @@ func (c *testCluster) config(n *testNode) config.Config {
 	cfg.DataDir = filepath.Join(c.dir, n.name)
 	for i, other := range c.nodes {
 		cfg.Peers = append(cfg.Peers, config.Peer{
-			Node: session.Node(i + 1), Raft: other.name + ":7401", Peer: other.name + ":7402", Client: other.name + ":7400",
+			Node: session.Node(i + 1), Raft: other.name + ":7401", Peer: other.name + ":7402",
+			Client: other.name + ":7400",
 		})
 		if other == n {
 			cfg.Node = session.Node(i + 1)
@@ -92,7 +95,9 @@ func (c *testCluster) config(n *testNode) config.Config {
 // make makes a node without running it.
 func (c *testCluster) make(n *testNode) (*Node, error) {
 	return New(c.config(n), Options{
-		Logger:    hclog.New(&hclog.LoggerOptions{Name: n.name, Level: hclog.Info, Output: n.log, TimeFormat: "15:04:05.000"}),
+		Logger: hclog.New(
+			&hclog.LoggerOptions{Name: n.name, Level: hclog.Info, Output: n.log, TimeFormat: "15:04:05.000"},
+		),
 		Network:   c.Host(n.name),
 		Version:   "test",
 		Disk:      n.disk.wrap,
@@ -243,8 +248,8 @@ func (c *testCluster) agree(within time.Duration) {
 // faultyDisk is a disk whose writes can be made slow, hang or fail. Safe for concurrent use.
 type faultyDisk struct {
 	mu sync.Mutex
-	// guarded by mu: how long each write takes; closed when writes hang no more, nil when they do not; what they fail with,
-	// and which ones; how many hang now, and how many were made.
+	// guarded by mu: how long each write takes; closed when writes hang no more, nil when they do not; what they fail
+	// with, and which ones; how many hang now, and how many were made.
 	delay time.Duration
 	hung  chan struct{}
 	fails func(doing string) error

@@ -40,8 +40,8 @@ type consensus struct {
 	release func()
 }
 
-// amongPeers returns the address that this node's peers name for the member on a directory. Raft's configuration keeps the address at which
-// a member was taken in; peers are what an operator changes when a node moves.
+// amongPeers returns the address that this node's peers name for the member on a directory. Raft's configuration keeps
+// the address at which a member was taken in; peers are what an operator changes when a node moves.
 func (n *Node) amongPeers(d raftnet.Directory) string {
 	for _, s := range n.servers() {
 		if node, directory, err := nodeOfServer(s.ID); err == nil && directory == d {
@@ -51,17 +51,18 @@ func (n *Node) amongPeers(d raftnet.Directory) string {
 	return ""
 }
 
-// startRaft starts Raft over listener. The log of every founder begins with the same configuration; a node that has a log
-// already has it.
+// startRaft starts Raft over listener. The log of every founder begins with the same configuration; a node that has a
+// log already has it.
 func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	self, _ := n.cfg.Self()
 	logger := raftLogger{n.logger.Named("raft"), n.failed}
-	stores, err := openStores(n.dir, logger, &guardedStore{fatal: n.fail, released: n.released, dog: n.watchdog}, n.options.Disk)
+	stores, err := openStores(n.dir, logger, &guardedStore{fatal: n.fail, released: n.released, dog: n.watchdog},
+		n.options.Disk)
 	if err != nil {
 		return nil, err
 	}
-	// Raft remembers a vote by its candidate's address, and gives it again to who asks from there in the same term. The address names the
-	// directory too: another node that has moved there since is another candidate.
+	// Raft remembers a vote by its candidate's address, and gives it again to who asks from there in the same term. The
+	// address names the directory too: another node that has moved there since is another candidate.
 	advertised := raftnet.At(self.Raft, n.admission.mine)
 	layer := raftnet.New(raftnet.Config{
 		ClusterID:        n.cfg.ClusterID,
@@ -98,7 +99,8 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	if begun, _ := raft.HasExistingState(stores.logs, stores.stable, stores.snapshots); err != nil && !begun {
 		return nil, err
 	}
-	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first, &watchedFSM{n.state, n.watchdog, stores.anchor, n.fail})
+	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first,
+		&watchedFSM{n.state, n.watchdog, stores.anchor, n.fail})
 	if err != nil {
 		if why := stores.origins.refusal(); why != nil { // Raft says only that none could be loaded
 			return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, why)
@@ -112,8 +114,8 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	return c, nil
 }
 
-// newRaft turns a panic of Raft into an error: it has one for a log that does not go on where the newest snapshot ends. The
-// first configuration is written before Raft runs, so that the write is this goroutine's, which can be held.
+// newRaft turns a panic of Raft into an error: it has one for a log that does not go on where the newest snapshot ends.
+// The first configuration is written before Raft runs, so that the write is this goroutine's, which can be held.
 func (c *consensus) newRaft(cfg *raft.Config, first *raft.Configuration, state raft.FSM) (r *raft.Raft, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -145,8 +147,8 @@ func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config 
 	return c
 }
 
-// first is the configuration that a founder's log begins with, nil when the log of this node begins with nothing. It is the same
-// on every founder, whatever its configuration says of peers: the founders are what they have agreed on.
+// first is the configuration that a founder's log begins with, nil when the log of this node begins with nothing. It is
+// the same on every founder, whatever its configuration says of peers: the founders are what they have agreed on.
 func (n *Node) first() (*raft.Configuration, error) {
 	founders := n.admission.isFounder()
 	if founders == nil {
@@ -156,7 +158,8 @@ func (n *Node) first() (*raft.Configuration, error) {
 	for _, node := range slices.Sorted(maps.Keys(founders)) {
 		p := n.peerOf(node)
 		if p.Node != node {
-			return nil, fmt.Errorf("node %d founded the cluster with this one, and is not among its peers: add it", node)
+			return nil, fmt.Errorf("node %d founded the cluster with this one, and is not among its peers: add it",
+				node)
 		}
 		c.Servers = append(c.Servers, raft.Server{
 			Suffrage: raft.Voter,
@@ -167,7 +170,8 @@ func (n *Node) first() (*raft.Configuration, error) {
 	return &c, nil
 }
 
-// stop ends Raft and closes what it stood on. It waits for Raft until ctx ends: a disk that hangs must not hang the stop.
+// stop ends Raft and closes what it stood on. It waits for Raft until ctx ends: a disk that hangs must not hang the
+// stop.
 func (c *consensus) stop(ctx context.Context) error {
 	c.watch.forget(c.raft)
 	down := make(chan error, 1)
@@ -182,7 +186,8 @@ func (c *consensus) stop(ctx context.Context) error {
 	case err := <-down:
 		return err
 	case <-ctx.Done():
-		// Raft may hang on its disk for good. Its connections need not. Should the disk come back, the rest is closed then.
+		// Raft may hang on its disk for good. Its connections need not. Should the disk come back, the rest is closed
+		// then.
 		return errors.Join(fmt.Errorf("stopping Raft: %w", ctx.Err()), c.layer.Close())
 	}
 }

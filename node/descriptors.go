@@ -8,7 +8,8 @@ import (
 const (
 	// ownDescriptors are those of the data directory, of listeners, and of what the process has beside a node.
 	ownDescriptors = 64
-	// memberDescriptors are those of the connections with one other node, both ways: raftnet keeps up to 6 that the other has opened.
+	// memberDescriptors are those of the connections with one other node, both ways: raftnet keeps up to 6 that the
+	// other has opened.
 	memberDescriptors = 12
 	// leastClients is how many clients a node must be able to serve.
 	leastClients = 8
@@ -22,14 +23,16 @@ func defaultParts(clients int) parts {
 	return parts{clients: clients, handshakes: 64, peers: 256, http: 64}
 }
 
-// within returns what the ports may have of so many file descriptors. What the node itself needs comes first, then little for strangers on the ports
-// of peers and HTTP, and clients get the rest: when accepting one more takes the last descriptor, Raft, snapshots and health fail with it.
+// within returns what the ports may have of so many file descriptors. What the node itself needs comes first, then
+// little for strangers on the ports of peers and HTTP, and clients get the rest: when accepting one more takes the last
+// descriptor, Raft, snapshots and health fail with it.
 func (p parts) within(limit, others int) (parts, error) {
 	part := func(most, of int) int { return min(most, max(limit/of, leastClients)) }
 	p.handshakes, p.peers, p.http = part(p.handshakes, 16), part(p.peers, 8), part(p.http, 16)
 	reserved := ownDescriptors + others*memberDescriptors + p.handshakes + p.peers + p.http
 	if least := reserved + leastClients; limit < least {
-		return parts{}, fmt.Errorf("the process may open %d files, and needs %d at least: raise the limit, with ulimit -n, LimitNOFILE of systemd, or "+
+		return parts{}, fmt.Errorf("the process may open %d files, and needs %d at least: raise the limit, with "+
+			"ulimit -n, LimitNOFILE of systemd, or "+
 			"ulimits of a container", limit, least)
 	}
 	p.clients = min(p.clients, limit-reserved)
@@ -63,7 +66,8 @@ func (n *Node) share() (parts, error) {
 	}
 	p, err = p.within(limit, len(n.cfg.Peers)-1)
 	if err == nil && p.clients < n.cfg.MaxConnections {
-		n.logger.Warn("too few file descriptors for max_connections: clients get what is left beside Raft, the disk and HTTP",
+		n.logger.Warn("too few file descriptors for max_connections: clients get what is left beside Raft, the disk "+
+			"and HTTP",
 			"max_connections", n.cfg.MaxConnections, "descriptors", limit, "clients", p.clients)
 	}
 	return p, err

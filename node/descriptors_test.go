@@ -25,20 +25,25 @@ import (
 func TestPartsOfTheDescriptors(t *testing.T) {
 	all := defaultParts(20_000)
 	for _, tt := range []struct{ limit, others, clients int }{
-		{1 << 20, 2, 20_000}, {20_000, 2, 20_000 - 64 - 24 - 64 - 256 - 64}, {1024, 4, 1024 - 64 - 48 - 64 - 128 - 64}, {200, 2, 200 - 64 - 24 - 12 - 25 - 12},
+		{1 << 20, 2, 20_000}, {20_000, 2, 20_000 - 64 - 24 - 64 - 256 - 64}, {
+			1024, 4, 1024 - 64 - 48 - 64 - 128 - 64,
+		}, {200, 2, 200 - 64 - 24 - 12 - 25 - 12},
 	} {
 		p, err := all.within(tt.limit, tt.others)
 		if err != nil || p.clients != tt.clients {
-			t.Errorf("%d descriptors, %d other nodes: %+v, %v; want %d for clients", tt.limit, tt.others, p, err, tt.clients)
+			t.Errorf("%d descriptors, %d other nodes: %+v, %v; want %d for clients", tt.limit, tt.others, p, err,
+				tt.clients)
 		}
 	}
 	for limit := range 3000 {
 		p, err := all.within(limit, 2)
-		if used := p.clients + p.peers + p.handshakes + p.http + ownDescriptors + 2*memberDescriptors; err == nil && (used > limit || p.clients < leastClients) {
+		if used := p.clients + p.peers + p.handshakes + p.http + ownDescriptors + 2*memberDescriptors; err == nil &&
+			(used > limit || p.clients < leastClients) {
 			t.Fatalf("%d descriptors: %+v", limit, p)
 		}
 	}
-	if _, err := all.within(100, 2); err == nil || !strings.Contains(err.Error(), "may open 100 files, and needs 124 at least") {
+	if _, err := all.within(100, 2); err == nil ||
+		!strings.Contains(err.Error(), "may open 100 files, and needs 124 at least") {
 		t.Errorf("100 descriptors: %v", err)
 	}
 }
@@ -46,8 +51,8 @@ func TestPartsOfTheDescriptors(t *testing.T) {
 // fewDescriptors is set in the process of a node that may open few files: how many.
 const fewDescriptors = "HOLDFAST_TEST_DESCRIPTORS"
 
-// TestFewDescriptors: strangers on every port leave a node the files that it needs for health, its disk, and clients. With 200 descriptors health
-// hung, and snapshots failed.
+// TestFewDescriptors: strangers on every port leave a node the files that it needs for health, its disk, and clients.
+// With 200 descriptors health hung, and snapshots failed.
 func TestFewDescriptors(t *testing.T) {
 	if limit := os.Getenv(fewDescriptors); limit != "" {
 		nodeOfFewDescriptors(t, limit)
@@ -96,7 +101,8 @@ func TestFewDescriptors(t *testing.T) {
 			}
 			defer strangers[i].Close()
 		}
-		// A port that does not know its share of the descriptors keeps both of these, and ends them together, or after 5 s.
+		// A port that does not know its share of the descriptors keeps both of these, and ends them together, or after
+		// 5 s.
 		early, last := strangers[n*4/5], strangers[n-1]
 		if !endsWithin(t, early, 3*time.Second) || endsWithin(t, last, time.Second/2) {
 			t.Errorf("%s: an early stranger did not make room for later ones", address)
@@ -117,7 +123,8 @@ func TestFewDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cc.Close()
-	if _, err := healthpb.NewHealthClient(cc).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
+	if _, err := healthpb.NewHealthClient(cc).Check(ctx, &healthpb.HealthCheckRequest{},
+		grpc.WaitForReady(true)); err != nil {
 		t.Errorf("a client: %v", err)
 	}
 	if _, err := io.WriteString(commands, "snapshot\n"); err != nil {

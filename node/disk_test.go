@@ -19,8 +19,8 @@ import (
 
 // Every bubble of this file ends with a panic when a node leaves a goroutine behind.
 
-// TestAStartOnADiskThatFails: the first writes of a new node, and those of one that was there before, fail New, and keep
-// nothing.
+// TestAStartOnADiskThatFails: the first writes of a new node, and those of one that was there before, fail New, and
+// keep nothing.
 func TestAStartOnADiskThatFails(t *testing.T) {
 	for _, doing := range []string{"SetUint64", "StoreLogs"} {
 		t.Run(doing, func(t *testing.T) {
@@ -84,7 +84,8 @@ func TestADiskThatFails(t *testing.T) {
 				}
 				_, after, said := strings.Cut(victim.log.String(), "the node cannot go on")
 				if !said || strings.Contains(after, ".raft: ") {
-					t.Errorf("the log says why the node ends: %v; after that it has words of Raft's in\n%s", said, after)
+					t.Errorf("the log says why the node ends: %v; after that it has words of Raft's in\n%s", said,
+						after)
 				}
 				if got := victim.consensus.raft.State(); got != raft.Shutdown {
 					t.Errorf("Raft is %v, want that it was shut down", got)
@@ -186,8 +187,8 @@ func TestHooks(t *testing.T) {
 	})
 }
 
-// TestStopWithADiskThatHangs: the stop does not wait for the disk, says that Raft did not end, and keeps nothing once the
-// disk has come back.
+// TestStopWithADiskThatHangs: the stop does not wait for the disk, says that Raft did not end, and keeps nothing once
+// the disk has come back.
 func TestStopWithADiskThatHangs(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)

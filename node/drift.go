@@ -19,8 +19,9 @@ func raftAddress(s raft.Server) string {
 	return address
 }
 
-// drift says of which nodes Raft's newest configuration and this node's peers do not say the same, and what to do; nothing while there
-// is no configuration. Peers are what an operator changes, and Raft does not read them: without a word he would believe them.
+// drift says of which nodes Raft's newest configuration and this node's peers do not say the same, and what to do;
+// nothing while there is no configuration. Peers are what an operator changes, and Raft does not read them: without a
+// word he would believe them.
 func (n *Node) drift() []string {
 	members := map[session.Node]string{}
 	for _, s := range n.servers() {
@@ -35,7 +36,12 @@ func (n *Node) drift() []string {
 	for _, p := range n.cfg.Peers {
 		switch address, member := members[p.Node]; {
 		case !member:
-			found = append(found, fmt.Sprintf("node %d is among this node's peers, at %s, and no member: start it on an empty data directory if it does not run yet", p.Node, p.Raft))
+			found = append(
+				found, fmt.Sprintf(
+					"node %d is among this node's peers, at %s, and no member: start it on an empty data directory "+
+						"if it does not run yet", p.Node, p.Raft,
+				),
+			)
 		case address != p.Raft:
 			found = append(found, fmt.Sprintf("node %d was taken in at %s, and is among this node's peers at %s: "+
 				"it is dialled there first; make peers the same on every node", p.Node, address, p.Raft))
@@ -44,7 +50,8 @@ func (n *Node) drift() []string {
 	}
 	for _, node := range slices.Sorted(maps.Keys(members)) {
 		found = append(found, fmt.Sprintf("node %d is a member at %s, and not among this node's peers: "+
-			"add it there; who votes counts for the quorum whether it runs or not, and none can be removed", node, members[node]))
+			"add it there; who votes counts for the quorum whether it runs or not, and none can be removed", node,
+			members[node]))
 	}
 	return found
 }

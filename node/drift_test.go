@@ -12,7 +12,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// sized returns a cluster whose nodes have the first nodes as peers, as many as known says for each when it is started, else the size.
+// sized returns a cluster whose nodes have the first nodes as peers, as many as known says for each when it is started,
+// else the size.
 func sized(t *testing.T, size int) (c *testCluster, known map[session.Node]int) {
 	t.Helper()
 	known = map[session.Node]int{}
@@ -80,8 +81,8 @@ func TestAClusterGrows(t *testing.T) {
 	})
 }
 
-// Two of five are taken from everybody's peers, and not from the members: whoever believes that three are left is told, before one more is
-// lost and after.
+// Two of five are taken from everybody's peers, and not from the members: whoever believes that three are left is told,
+// before one more is lost and after.
 func TestMembersThatAreNoPeersAreTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, known := sized(t, 5)
@@ -99,7 +100,9 @@ func TestMembersThatAreNoPeersAreTold(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, n := range c.nodes[:3] {
-			for _, gone := range []string{"node 4 is a member at n4:7401, and not among", "node 5 is a member at n5:7401, and not among"} {
+			for _, gone := range []string{
+				"node 4 is a member at n4:7401, and not among", "node 5 is a member at n5:7401, and not among",
+			} {
 				if got := strings.Count(n.log.String(), gone); got != 1 {
 					t.Errorf("%s has said %d times %q, want once", n.name, got, gone)
 				}
@@ -114,7 +117,8 @@ func TestMembersThatAreNoPeersAreTold(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		for _, n := range c.nodes[:2] {
 			code, body := c.get(n, "/healthz")
-			if code != http.StatusServiceUnavailable || !strings.Contains(body, "no leader is known; node 4 is a member at n4:7401, and not among") {
+			if code != http.StatusServiceUnavailable ||
+				!strings.Contains(body, "no leader is known; node 4 is a member at n4:7401, and not among") {
 				t.Errorf("healthz of %s: %d %q", n.name, code, body)
 			}
 		}

@@ -83,7 +83,8 @@ func TestAnEmptiedNodeVotesOnce(t *testing.T) {
 		defer c.stop()
 		leads := c.leader(within)
 		emptied, behind := c.others(leads)[0], c.others(leads)[1]
-		// What the node that is behind would ask for in the leader's own term, had its question been on its way since then.
+		// What the node that is behind would ask for in the leader's own term, had its question been on its way since
+		// then.
 		term := leads.consensus.raft.CurrentTerm()
 		heal := c.cut(emptied, leads)
 		c.kill(emptied)
@@ -166,7 +167,8 @@ func TestTwoEmptiedNodesAreNoCluster(t *testing.T) {
 			if err := n.serves(); i < 2 && !strings.Contains(err.Error(), "node 3 knows node") {
 				t.Errorf("%s does not say why it waits: %v", n.name, err)
 			}
-			if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable || i < 2 && !strings.Contains(body, "node 3 knows node") {
+			if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable ||
+				i < 2 && !strings.Contains(body, "node 3 knows node") {
 				t.Errorf("healthz of %s: %d %q", n.name, code, body)
 			}
 		}
@@ -263,8 +265,10 @@ func TestASecondProcessOfOneNumber(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- second.Run(ctx) }()
 		time.Sleep(30 * time.Second)
-		if s, d, ok := leads.directoryOf(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before || second.serves() == nil || member.serves() != nil {
-			t.Errorf("the cluster knows %+v on %v; the member serves: %v, the second: %v", s, d, member.serves(), second.serves())
+		if s, d, ok := leads.directoryOf(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before ||
+			second.serves() == nil || member.serves() != nil {
+			t.Errorf("the cluster knows %+v on %v; the member serves: %v, the second: %v", s, d, member.serves(),
+				second.serves())
 		}
 		if strings.Contains(leads.log.String(), "removing a node") {
 			t.Error("the member was removed")
@@ -303,8 +307,8 @@ func TestANewNodeVotesOnceItHasCaughtUp(t *testing.T) {
 	})
 }
 
-// A stray process of a node's number asks from elsewhere while the node is away: it is not the one at the node's address, and takes no
-// place. The node comes back with its directory as if nothing had been.
+// A stray process of a node's number asks from elsewhere while the node is away: it is not the one at the node's
+// address, and takes no place. The node comes back with its directory as if nothing had been.
 func TestAStrayProcessTakesNoPlace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -325,7 +329,9 @@ func TestAStrayProcessTakesNoPlace(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- stray.Run(ctx) }()
 		time.Sleep(30 * time.Second)
-		if asks := leads.admission.asks(time.Now().Add(-time.Second)); asks[cfg.Node].directory != stray.admission.mine {
+		if asks := leads.admission.asks(
+			time.Now().Add(-time.Second),
+		); asks[cfg.Node].directory != stray.admission.mine {
 			t.Errorf("the stray process does not ask: %+v", asks)
 		}
 		if s, d, ok := leads.directoryOf(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before {

@@ -17,7 +17,8 @@ func gateMetrics() []metric {
 			}
 			all = append(all, metric{
 				name: "client_" + kind.String() + "_refused_total", kind: prometheus.CounterValue, reason: name,
-				help:  "Refused " + kind.String() + ", by the budget that was used up: their clients were told when to come back.",
+				help: "Refused " + kind.String() +
+					", by the budget that was used up: their clients were told when to come back.",
 				alarm: "it rises for minutes: a herd is over sooner",
 				read:  func(f *figures) float64 { return float64(f.client.Refusals[kind][scope]) },
 			})

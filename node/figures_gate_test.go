@@ -13,7 +13,10 @@ func TestSettingsOfTheGate(t *testing.T) {
 		MaxOpensPerSecond: 1, MaxResumesPerSecond: 2, MaxTouchesPerSecond: 3,
 		MaxArrivalsPerSecondPerAddress: 4, MaxArrivalsPerSecondPerPrincipal: 5, MaxConnectionsPerAddress: 6,
 	}
-	want := gate.Config{Opens: 1, Resumes: 2, Touches: 3, ArrivalsPerAddress: 4, ArrivalsPerPrincipal: 5, ConnectionsPerAddress: 6}
+	want := gate.Config{
+		Opens: 1, Resumes: 2, Touches: 3, ArrivalsPerAddress: 4, ArrivalsPerPrincipal: 5,
+		ConnectionsPerAddress: 6,
+	}
 	if got := gateConfig(&c); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

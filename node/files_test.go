@@ -136,7 +136,9 @@ func damages() []damage {
 		{"older", func(l *library, node int, file, path string) error {
 			return put(l.path("older", node, strings.Replace(file, "S2", "S1", 1)), path)
 		}},
-		{"of another node", func(l *library, node int, file, path string) error { return put(l.path("now", (node+1)%3, file), path) }},
+		{"of another node", func(l *library, node int, file, path string) error {
+			return put(l.path("now", (node+1)%3, file), path)
+		}},
 	}
 }
 
@@ -176,18 +178,24 @@ func TestEveryFileOfADataDirectory(t *testing.T) {
 	}
 	short := map[string]refusals{
 		"snapshots": {
-			"missing": lostSnapshot, "empty": lostSnapshot, "older": lostSnapshot, "of another node": "is not this directory's snapshot",
+			"missing": lostSnapshot, "empty": lostSnapshot, "older": lostSnapshot,
+			"of another node": "is not this directory's snapshot",
 		},
-		"snapshots/S2": {"missing": lostSnapshot, "empty": lostSnapshot, "older": otherMeta, "of another node": otherMeta},
+		"snapshots/S2": {
+			"missing": lostSnapshot, "empty": lostSnapshot, "older": otherMeta, "of another node": otherMeta,
+		},
 		"snapshots/S2/meta.json": {
-			"missing": lostSnapshot, "empty": lostSnapshot, "short": lostSnapshot, "older": otherMeta, "of another node": otherMeta,
+			"missing": lostSnapshot, "empty": lostSnapshot, "short": lostSnapshot, "older": otherMeta,
+			"of another node": otherMeta,
 		},
 		"snapshots/S2/state.bin": {
-			"missing": "S2/state.bin does not load", "empty": "S2/state.bin does not load", "short": "S2/state.bin does not load",
+			"missing": "S2/state.bin does not load", "empty": "S2/state.bin does not load",
+			"short": "S2/state.bin does not load",
 			"older": "S2/state.bin does not load", "of another node": "S2/state.bin does not load",
 		},
 		"snapshots/S2/origin": {
-			"missing": "S2/origin does not load", "empty": "S2/origin does not load", "short": "S2/origin does not load",
+			"missing": "S2/origin does not load", "empty": "S2/origin does not load",
+			"short": "S2/origin does not load",
 			"older": "S2 is not what was completed there", "of another node": "S2 is not this directory's snapshot",
 		},
 	}
@@ -195,13 +203,16 @@ func TestEveryFileOfADataDirectory(t *testing.T) {
 		name     string
 		trailing uint64
 		files    []map[string]refusals
-	}{{"log after the newest snapshot", 3, []map[string]refusals{whole, short}}, {"whole log", 10_000, []map[string]refusals{long}}} {
+	}{{"log after the newest snapshot", 3, []map[string]refusals{whole, short}}, {
+		"whole log", 10_000, []map[string]refusals{long},
+	}} {
 		l := newLibrary(t, kind.trailing)
 		for _, files := range kind.files {
 			for file, want := range files {
 				for _, how := range damages() {
 					for count := 1; count <= 2; count++ {
-						t.Run(fmt.Sprintf("%s/%s %s on %d", kind.name, strings.ReplaceAll(file, "/", "_"), how.name, count), func(t *testing.T) {
+						t.Run(fmt.Sprintf("%s/%s %s on %d", kind.name, strings.ReplaceAll(file, "/", "_"), how.name,
+							count), func(t *testing.T) {
 							l.try(t, file, how, want[how.name], count)
 						})
 					}
@@ -244,7 +255,8 @@ func (l *library) try(t *testing.T, file string, how damage, want string, count 
 			case !strings.Contains(err.Error(), text):
 				t.Errorf("%s is refused with %v\nand not with %q", n.name, err, text)
 			case strings.HasPrefix(text, "it belongs"):
-			case !errors.As(err, &named) || !strings.HasPrefix(named.file, filepath.Join(c.dir, n.name)) || !strings.Contains(err.Error(), recovery):
+			case !errors.As(err, &named) || !strings.HasPrefix(named.file, filepath.Join(c.dir, n.name)) ||
+				!strings.Contains(err.Error(), recovery):
 				t.Errorf("%s is refused with %v\nwhich names no file, or not what to do", n.name, err)
 			}
 		}

@@ -14,9 +14,17 @@ import (
 
 // FuzzIdentity: whatever the identity file holds, it is this node's and counts on, or it is refused and left as it is.
 func FuzzIdentity(f *testing.F) {
-	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"}}`))
+	f.Add(
+		[]byte(
+			`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"}}`,
+		),
+	)
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"new":{}}`))
-	f.Add([]byte(`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"},"log":7}`))
+	f.Add(
+		[]byte(
+			`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"},"log":7}`,
+		),
+	)
 	f.Add([]byte(`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","log":8}`))
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":257,"incarnation":18446744073709551615}`))
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":18446744073709551615}`))
@@ -32,7 +40,9 @@ func FuzzIdentity(f *testing.F) {
 		var after identityRecord
 		var err error
 		want := identityRecord{Format: identityFormat, ClusterID: "c", Node: 1}
-		bound.Cost{PerByte: 2 << 10, Fixed: 1 << 20}.Hold(t, len(b), func() { after, _, err = begin(dir, want, time.Unix(1_800_000_000, 0)) })
+		bound.Cost{PerByte: 2 << 10, Fixed: 1 << 20}.Hold(t, len(b), func() {
+			after, _, err = begin(dir, want, time.Unix(1_800_000_000, 0))
+		})
 		if err != nil {
 			if now, readErr := os.ReadFile(path); readErr != nil || !slices.Equal(now, b) {
 				t.Errorf("refused with %v and changed to %q, %v", err, now, readErr)

@@ -18,9 +18,9 @@ var (
 	errNotTakenOver = errors.New("no other node took over in time")
 )
 
-// HandOver hands Raft's leadership to a voter that is up to date, and returns when this node leads no more. Its error is
-// [session.ErrNotLeader] on a node that does not lead; ctx's; or why no other node took over, in which case this one leads
-// on. Safe for concurrent use.
+// HandOver hands Raft's leadership to a voter that is up to date, and returns when this node leads no more. Its error
+// is [session.ErrNotLeader] on a node that does not lead; ctx's; or why no other node took over, in which case this one
+// leads on. Safe for concurrent use.
 func (n *Node) HandOver(ctx context.Context) error {
 	r := n.consensus.raft
 	if r.State() != raft.Leader {
@@ -54,9 +54,10 @@ func (n *Node) HandOver(ctx context.Context) error {
 // fruitless is how many intervals at least a leader waits for a good round: as many as it waits for a node (E1).
 const fruitless = 3
 
-// yieldUnanswered hands leadership over when no round has been good for longer than the stall limit, until ctx ends. Raft's port is open,
-// or this node would not lead, but the others do not reach it at the peer port: as long as it leads, no touch counts and nobody is ready. A
-// next leader that fares no better hands over too. Time in which this process did not run is not counted.
+// yieldUnanswered hands leadership over when no round has been good for longer than the stall limit, until ctx ends.
+// Raft's port is open, or this node would not lead, but the others do not reach it at the peer port: as long as it
+// leads, no touch counts and nobody is ready. A next leader that fares no better hands over too. Time in which this
+// process did not run is not counted.
 func (n *Node) yieldUnanswered(ctx context.Context, tracker *leader.Tracker) {
 	interval := n.cfg.HeartbeatInterval
 	limit := max(n.watchdog.Limit, fruitless*interval)

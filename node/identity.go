@@ -24,8 +24,9 @@ import (
 const (
 	identityFile = "identity"
 	lockFile     = "lock"
-	// identityFormat is the version of the identity file, and of what else a data directory holds. Before 2, directories had no
-	// identities, and Raft's servers did not name them. Before 3, the log and the snapshots did not say which directory they belong to.
+	// identityFormat is the version of the identity file, and of what else a data directory holds. Before 2,
+	// directories had no identities, and Raft's servers did not name them. Before 3, the log and the snapshots did not
+	// say which directory they belong to.
 	identityFormat = 3
 	// oldestFormat is the oldest version that this one reads: the first start writes it anew.
 	oldestFormat = 2
@@ -38,14 +39,15 @@ type identityRecord struct {
 	Node      session.Node `json:"node"`
 	// Incarnation is larger at each start of the node (T6): wall-clock time in milliseconds, or one more than the last.
 	Incarnation uint64 `json:"incarnation"`
-	// Directory is the identity of the directory, made with it: a node on another one is another node to its peers, for it
-	// has forgotten its votes and its log.
+	// Directory is the identity of the directory, made with it: a node on another one is another node to its peers, for
+	// it has forgotten its votes and its log.
 	Directory raftnet.Directory `json:"directory"`
-	// Founders are the directories that the cluster began with, by node, this one's own included if it is one of them. Nil
-	// until this node may take part in Raft: see admission.
+	// Founders are the directories that the cluster began with, by node, this one's own included if it is one of them.
+	// Nil until this node may take part in Raft: see admission.
 	Founders directories `json:"founders,omitempty"`
 	// Log is the start that the log was last stamped with (stamp), 0 while the log has not begun. It is on disk before
-	// Raft writes anything, or says anything to anybody: from then on, a log that is missing or empty is one that was lost.
+	// Raft writes anything, or says anything to anybody: from then on, a log that is missing or empty is one that was
+	// lost.
 	Log uint64 `json:"log,omitempty"`
 }
 
@@ -93,7 +95,10 @@ func holdDir(path string, want identityRecord, now time.Time) (*dir, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	d := &dir{Path: path, Incarnation: record.Incarnation, lock: lock, former: former, record: record, presence: &presence{}}
+	d := &dir{
+		Path: path, Incarnation: record.Incarnation, lock: lock, former: former, record: record,
+		presence: &presence{},
+	}
 	if err := d.presence.hold(path, filepath.Join(path, identityFile)); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -115,7 +120,9 @@ func (d *dir) stamped() error {
 }
 
 func (d *dir) write(record identityRecord) error {
-	err := d.presence.replace(filepath.Join(d.Path, identityFile), func() error { return remedy(writeIdentity(d.Path, record)) })
+	err := d.presence.replace(filepath.Join(d.Path, identityFile), func() error {
+		return remedy(writeIdentity(d.Path, record))
+	})
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", d.Path, err)
 	}
@@ -208,13 +215,16 @@ func readIdentity(path string) (identityRecord, error) {
 // sound reports whether a node has written r. Above the largest incarnation there is no next one.
 func (r identityRecord) sound() bool {
 	ours := r.Format >= oldestFormat && r.Format <= identityFormat
-	return r.Format >= 1 && r.Incarnation >= 1 && r.Incarnation < math.MaxUint64 && r.Log <= r.Incarnation && (!ours || r.Directory != 0)
+	return r.Format >= 1 && r.Incarnation >= 1 && r.Incarnation < math.MaxUint64 && r.Log <= r.Incarnation &&
+		(!ours || r.Directory != 0)
 }
 
 // errDamaged tells how to go on without the identity file. To write it by hand is the last resort: whoever takes the
 // wrong directory's identity makes a node vote twice.
 func errDamaged(path string) error {
-	line := fmt.Sprintf(`{"format":%d,"cluster_id":"...","node":...,"incarnation":1,"directory":"...","founders":{...}}`, oldestFormat)
+	line := fmt.Sprintf(
+		`{"format":%d,"cluster_id":"...","node":...,"incarnation":1,"directory":"...","founders":{...}}`, oldestFormat,
+	)
 	where := "the directory that the other nodes know of it (their logs name it)"
 	if s, ok := stampIn(filepath.Join(path, logFile)); ok { // what the log says of itself
 		line = fmt.Sprintf(`{"format":%d,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v","founders":{...},"log":%d}`,
@@ -223,7 +233,8 @@ func errDamaged(path string) error {
 	}
 	return &unusableError{
 		file: filepath.Join(path, identityFile), wrong: "is damaged",
-		todo: recovery + "; only where no majority is left to take the node in, and the rest of the directory is sound, write the file again as " +
+		todo: recovery + "; only where no majority is left to take the node in, and the rest of the directory is " +
+			"sound, write the file again as " +
 			line + " with this node's own cluster_id and node, " + where + ", and the founders of another node's file",
 	}
 }
@@ -231,20 +242,23 @@ func errDamaged(path string) error {
 func (r identityRecord) check(want identityRecord) error {
 	switch {
 	case r.Format < oldestFormat:
-		return fmt.Errorf("it was written by an older version (format %d, this version knows %d): use that version, or begin a new cluster "+
+		return fmt.Errorf("it was written by an older version (format %d, this version knows %d): use that version, "+
+			"or begin a new cluster "+
 			"with empty directories on all nodes", r.Format, identityFormat)
 	case r.Format > identityFormat:
-		return fmt.Errorf("it was written by a newer version (format %d, this version knows %d): use that version", r.Format, identityFormat)
+		return fmt.Errorf("it was written by a newer version (format %d, this version knows %d): use that version",
+			r.Format, identityFormat)
 	case r.ClusterID != want.ClusterID:
-		return fmt.Errorf("it belongs to cluster %q, not %q: correct cluster_id or data_dir", r.ClusterID, want.ClusterID)
+		return fmt.Errorf("it belongs to cluster %q, not %q: correct cluster_id or data_dir", r.ClusterID,
+			want.ClusterID)
 	case r.Node != want.Node:
 		return fmt.Errorf("it belongs to node %d, not %d: correct node or data_dir", r.Node, want.Node)
 	}
 	return nil
 }
 
-// checkEmpty keeps a new node out of a directory that has other uses, and a node out of one that was emptied in part. What a start
-// that was cut short leaves, and what file systems put into their root, is not counted.
+// checkEmpty keeps a new node out of a directory that has other uses, and a node out of one that was emptied in part.
+// What a start that was cut short leaves, and what file systems put into their root, is not counted.
 func checkEmpty(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -260,7 +274,10 @@ func checkEmpty(path string) error {
 		case name == logFile, name == snapshotDir:
 			ours = append(ours, name)
 		default:
-			return fmt.Errorf("it holds other things (%s) and no identity file: give data_dir an empty directory, or the node's former one", name)
+			return fmt.Errorf(
+				"it holds other things (%s) and no identity file: give data_dir an empty directory, or the node's "+
+					"former one", name,
+			)
 		}
 	}
 	identity := filepath.Join(path, identityFile)
@@ -270,8 +287,10 @@ func checkEmpty(path string) error {
 	case slices.Contains(ours, logFile):
 		return unusable(identity, "is missing, and the node's log is there: the file was lost, or removed", nil)
 	default: // a node that runs makes the folder again, and nothing else
-		return unusable(identity, "and the node's log are missing, and only its folder of snapshots is there: the directory was emptied while "+
-			"its node ran, or in part", nil)
+		return unusable(identity,
+			"and the node's log are missing, and only its folder of snapshots is there: the directory was emptied "+
+				"while "+
+				"its node ran, or in part", nil)
 	}
 }
 
@@ -282,7 +301,8 @@ func writeIdentity(path string, r identityRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(path, identityFile), append(b, '\n'), 0o600, renameio.WithTempDir(path)); err != nil {
+	if err := renameio.WriteFile(filepath.Join(path, identityFile), append(b, '\n'), 0o600,
+		renameio.WithTempDir(path)); err != nil {
 		return err
 	}
 	return syncDir(path)

@@ -50,8 +50,8 @@ func (l *listener) JeopardyEnded()               {}
 
 func localSessions(c *config.Config) { c.LocalSessions = config.On }
 
-// A local session lives through the end of every leader but its own node, is known nowhere else, and ends with its node;
-// its id is never given out again (I7, K-07).
+// A local session lives through the end of every leader but its own node, is known nowhere else, and ends with its
+// node; its id is never given out again (I7, K-07).
 func TestLocalSessionsInACluster(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
@@ -87,7 +87,8 @@ func TestLocalSessionsInACluster(t *testing.T) {
 		}
 		_ = c.end(other)
 		touch("of a node that is alone", 30*time.Second)
-		if _, err = conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: 5 * time.Second, RequestID: session.RequestID{2}}); err != nil {
+		if _, err = conn.Open(t.Context(),
+			session.OpenRequest{Local: true, Timeout: 5 * time.Second, RequestID: session.RequestID{2}}); err != nil {
 			t.Errorf("open at a node that is alone: %v", err)
 		}
 
@@ -106,7 +107,8 @@ func TestLocalSessionsInACluster(t *testing.T) {
 		if gone == nil || gone.LocalTo != owner.cfg.Node {
 			t.Errorf("resume elsewhere: %v, want one that is local to node %d", gone, owner.cfg.Node)
 		}
-		if _, err = conn.Resume(t.Context(), session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 2}); err != nil {
+		if _, err = conn.Resume(t.Context(),
+			session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 2}); err != nil {
 			t.Errorf("resume at its own node: %v", err)
 		}
 
@@ -143,14 +145,16 @@ func TestL9OfAnotherMind(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := listen(t, odd).Open(ctx, session.OpenRequest{Timeout: 5 * time.Second, RequestID: session.RequestID{1}}); err == nil {
+		if _, err := listen(t, odd).Open(ctx,
+			session.OpenRequest{Timeout: 5 * time.Second, RequestID: session.RequestID{1}}); err == nil {
 			t.Error("it opened a session")
 		}
 		if leads.server.Ready() != nil {
 			t.Errorf("the others do not serve: %v", leads.server.Ready())
 		}
 		for _, n := range []*testNode{odd, leads} {
-			if text := n.log.String(); !strings.Contains(text, "local_sessions is") || !strings.Contains(text, `\"on\"`) || !strings.Contains(text, `\"off\"`) {
+			if text := n.log.String(); !strings.Contains(text, "local_sessions is") ||
+				!strings.Contains(text, `\"on\"`) || !strings.Contains(text, `\"off\"`) {
 				t.Errorf("the log of %s does not name the setting and both values:\n%s", n.name, text)
 			}
 		}
@@ -175,15 +179,19 @@ func TestAllocateIDsInACluster(t *testing.T) {
 		}
 		round := func(request byte) {
 			for _, n := range c.nodes {
-				c.eventually(n.name+" to serve", 20*time.Second, func() bool { return n.server.Ready() == nil && n.server.Stats().LocalIDs > 0 })
-				first, err := n.server.AllocateIDs(t.Context(), session.ClaimRequest{MS: session.MS(time.Now()), Count: 100})
+				c.eventually(n.name+" to serve", 20*time.Second, func() bool {
+					return n.server.Ready() == nil && n.server.Stats().LocalIDs > 0
+				})
+				first, err := n.server.AllocateIDs(t.Context(),
+					session.ClaimRequest{MS: session.MS(time.Now()), Count: 100})
 				if err != nil || first.Node() != n.cfg.Node {
 					t.Fatalf("ids of %s: %v, %v", n.name, first, err)
 				}
 				take(first, first+99)
 				for _, local := range []bool{false, true} {
 					g, err := listen(t, n).Open(t.Context(), session.OpenRequest{
-						Local: local, Timeout: 5 * time.Second, MS: session.MS(time.Now()), RequestID: session.RequestID{request, byte(n.cfg.Node)},
+						Local: local, Timeout: 5 * time.Second, MS: session.MS(time.Now()),
+						RequestID: session.RequestID{request, byte(n.cfg.Node)},
 					})
 					if err != nil {
 						t.Fatalf("open through %s: %v", n.name, err)
@@ -202,8 +210,8 @@ func TestAllocateIDsInACluster(t *testing.T) {
 	})
 }
 
-// A local session that was upgraded lives through the end of its node's process and its leader, with its id; while the leader
-// changes under the upgrade there is one session all the same.
+// A local session that was upgraded lives through the end of its node's process and its leader, with its id; while the
+// leader changes under the upgrade there is one session all the same.
 func TestUpgradesInACluster(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
@@ -213,7 +221,8 @@ func TestUpgradesInACluster(t *testing.T) {
 		c.eventually("ids for local sessions", 10*time.Second, func() bool { return owner.server.Stats().LocalIDs > 0 })
 		conn := listen(t, owner)
 		defer conn.Disconnect()
-		g, err := conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: 30 * time.Second, RequestID: session.RequestID{1}})
+		g, err := conn.Open(t.Context(),
+			session.OpenRequest{Local: true, Timeout: 30 * time.Second, RequestID: session.RequestID{1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +236,8 @@ func TestUpgradesInACluster(t *testing.T) {
 		}
 		_ = c.end(leads)
 		for range cap(results) {
-			if err = <-results; err != nil && !errors.Is(err, session.ErrNoLeader) && !errors.Is(err, session.ErrNotLeader) {
+			if err = <-results; err != nil && !errors.Is(err, session.ErrNoLeader) &&
+				!errors.Is(err, session.ErrNotLeader) {
 				t.Errorf("upgrade while the leader dies: %v", err)
 			}
 		}
@@ -237,7 +247,8 @@ func TestUpgradesInACluster(t *testing.T) {
 			global, err = conn.Upgrade(t.Context(), g.Token)
 			return err == nil
 		})
-		if global.Session.ID != g.Session.ID || global.Session.Timeout != g.Session.Timeout || global.Token.Local || owner.state.Sessions() != 1 {
+		if global.Session.ID != g.Session.ID || global.Session.Timeout != g.Session.Timeout || global.Token.Local ||
+			owner.state.Sessions() != 1 {
 			t.Errorf("upgraded to %+v, %d sessions; want one, %v", global, owner.state.Sessions(), g.Session)
 		}
 		if s := owner.server.Stats(); s.Local != 0 || s.Attached != 1 {
@@ -258,7 +269,8 @@ func TestUpgradesInACluster(t *testing.T) {
 			moved, err = elsewhere.Resume(t.Context(), session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1})
 			return err == nil
 		})
-		if moved.Session.ID != g.Session.ID || moved.Session.Owner != other.cfg.Node || moved.Session.Attachment <= global.Session.Attachment {
+		if moved.Session.ID != g.Session.ID || moved.Session.Owner != other.cfg.Node ||
+			moved.Session.Attachment <= global.Session.Attachment {
 			t.Errorf("resumed as %+v", moved.Session)
 		}
 		c.start(owner)

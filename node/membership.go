@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// patience is how many looks a node must have been gone for, and another one in its place have asked for, before the
-	// leader takes that one in: two processes that were given one number by mistake must not replace each other.
+	// patience is how many looks a node must have been gone for, and another one in its place have asked for, before
+	// the leader takes that one in: two processes that were given one number by mistake must not replace each other.
 	patience = 10
 	// recent is how many heartbeat intervals an asking is remembered.
 	recent = 4
@@ -36,8 +36,8 @@ func (n *Node) servers() []raft.Server {
 	return future.Configuration().Servers
 }
 
-// directoryOf returns the directory that Raft's newest configuration names for a node, and its server there; false when the
-// node is not in it.
+// directoryOf returns the directory that Raft's newest configuration names for a node, and its server there; false when
+// the node is not in it.
 func (n *Node) directoryOf(node session.Node) (raft.Server, raftnet.Directory, bool) {
 	for _, s := range n.servers() {
 		if of, d, err := nodeOfServer(s.ID); err == nil && of == node {
@@ -62,8 +62,8 @@ func (n *Node) term() uint64 {
 	return r.CurrentTerm()
 }
 
-// belongs reports whether this node is admitted, and a member as far as it knows: a cluster that has removed it goes on without it, so
-// that what it has is not shown (N1). It takes no lock.
+// belongs reports whether this node is admitted, and a member as far as it knows: a cluster that has removed it goes on
+// without it, so that what it has is not shown (N1). It takes no lock.
 func (n *Node) belongs() bool { return n.admission.admitted() && n.member.Load() }
 
 // votes reports whether this node is admitted, and has a vote with its directory.
@@ -72,8 +72,8 @@ func (n *Node) votes() bool {
 	return n.admission.admitted() && ok && d == n.admission.mine && s.Suffrage == raft.Voter
 }
 
-// meet has this node meet each of the others while it has no vote or hears of no leader, for as long as it runs: another in
-// its place may have been taken in, and it comes back.
+// meet has this node meet each of the others while it has no vote or hears of no leader, for as long as it runs:
+// another in its place may have been taken in, and it comes back.
 func (n *Node) meet(ctx context.Context) error {
 	if founders := n.admission.alone(); founders != nil {
 		n.settle(ctx, founders)
@@ -110,7 +110,8 @@ func (n *Node) meetOne(ctx context.Context, p config.Peer) {
 	defer ticker.Stop()
 	for {
 		news := n.admission.news()
-		if _, leads := n.consensus.raft.LeaderWithID(); leads == "" || !n.votes() || n.admission.agreement.asks(p.Node, time.Now()) {
+		if _, leads := n.consensus.raft.LeaderWithID(); leads == "" || !n.votes() ||
+			n.admission.agreement.asks(p.Node, time.Now()) {
 			request, view := n.admission.ask(n.state.AppliedIndex())
 			met, err := n.consensus.layer.Meet(ctx, p.Raft, request)
 			if err != nil {
@@ -128,8 +129,8 @@ func (n *Node) meetOne(ctx context.Context, p config.Peer) {
 	}
 }
 
-// settle admits this node: the founders are on its disk before it says a word to Raft. A founder's log then begins with the
-// first configuration; that of a node which is taken in is the leader's to write.
+// settle admits this node: the founders are on its disk before it says a word to Raft. A founder's log then begins with
+// the first configuration; that of a node which is taken in is the leader's to write.
 func (n *Node) settle(ctx context.Context, founders directories) {
 	if err := n.dir.admit(founders); err != nil {
 		n.fail(err)
@@ -192,8 +193,8 @@ func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
 				continue
 			}
 			if change := m.next(ctx, p, asked); change != nil {
-				// Raft takes one change at a time, and only once the last is committed. What becomes of this one the next look
-				// shows: nobody waits, for a leader whose disk hangs would not answer.
+				// Raft takes one change at a time, and only once the last is committed. What becomes of this one the
+				// next look shows: nobody waits, for a leader whose disk hangs would not answer.
 				change()
 				break
 			}
@@ -212,7 +213,8 @@ func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func
 			return nil
 		}
 		return func() {
-			m.node.logger.Warn("taking a node in on a new data directory, without a vote", "node", p.Node, "directory", asked.directory)
+			m.node.logger.Warn("taking a node in on a new data directory, without a vote", "node", p.Node, "directory",
+				asked.directory)
 			r.AddNonvoter(id, address, 0, timeout)
 		}
 	case named != asked.directory:
@@ -226,7 +228,8 @@ func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func
 		delete(m.gone, p.Node) // another that asks has to wait in its turn
 		delete(m.target, p.Node)
 		return func() {
-			m.node.logger.Warn("removing a node whose data directory is gone", "node", p.Node, "directory", named, "asks", asked.directory)
+			m.node.logger.Warn("removing a node whose data directory is gone", "node", p.Node, "directory", named,
+				"asks", asked.directory)
 			r.RemoveServer(server.ID, 0, timeout)
 		}
 	case server.Suffrage == raft.Voter:
@@ -240,13 +243,14 @@ func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func
 		return nil
 	}
 	return func() {
-		m.node.logger.Warn("a node on a new data directory has caught up, and gets its vote", "node", p.Node, "directory", asked.directory, "applied", asked.applied)
+		m.node.logger.Warn("a node on a new data directory has caught up, and gets its vote", "node", p.Node,
+			"directory", asked.directory, "applied", asked.applied)
 		r.AddVoter(id, address, 0, timeout)
 	}
 }
 
-// askStream asks a node itself for the newest stream that it has opened to a leader, where this node dials it (T6). It does not know
-// where a node of no peer's is, nor does a release before this one answer that.
+// askStream asks a node itself for the newest stream that it has opened to a leader, where this node dials it (T6). It
+// does not know where a node of no peer's is, nor does a release before this one answer that.
 func (n *Node) askStream(ctx context.Context, node session.Node) (session.Hello, bool) {
 	p := n.peerOf(node)
 	if p.Node != node {
@@ -261,11 +265,12 @@ func (n *Node) askStream(ctx context.Context, node session.Node) (session.Hello,
 	if err := json.Unmarshal(met.Answer, &m); err != nil || m.Incarnation == 0 {
 		return session.Hello{}, false
 	}
-	return session.Hello{Node: node, Directory: uint64(met.Directory), Incarnation: m.Incarnation, Stream: m.Stream}, true
+	return session.Hello{Node: node, Directory: uint64(met.Directory), Incarnation: m.Incarnation, Stream: m.Stream},
+		true
 }
 
-// runs reports whether it is the node at p's address that runs on a directory. Whoever asks may be a stray process elsewhere that was given
-// the number by mistake, while the node itself is only away.
+// runs reports whether it is the node at p's address that runs on a directory. Whoever asks may be a stray process
+// elsewhere that was given the number by mistake, while the node itself is only away.
 func (m *membership) runs(ctx context.Context, p config.Peer, directory raftnet.Directory) bool {
 	request, _ := m.node.admission.ask(m.node.state.AppliedIndex())
 	met, err := m.node.consensus.layer.Meet(ctx, p.Raft, request)

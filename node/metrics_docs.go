@@ -19,7 +19,8 @@ func MetricReference() string {
 			continue
 		}
 		names = append(names, m.name)
-		fmt.Fprintf(&b, "| `holdfast_%s`%s | %s | %s | %s | %s |\n", m.name, reasonsOf(m.name, all), m.typeName(), m.unit(), m.help, m.alarm)
+		fmt.Fprintf(&b, "| `holdfast_%s`%s | %s | %s | %s | %s |\n", m.name, reasonsOf(m.name, all), m.typeName(),
+			m.unit(), m.help, m.alarm)
 	}
 	return b.String()
 }

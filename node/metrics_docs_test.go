@@ -34,7 +34,8 @@ func TestMetricsInDocuments(t *testing.T) {
 	case !*update:
 		t.Errorf("%s: the table of metrics is old: run this test with -update", metricsPage)
 	default:
-		if err := os.WriteFile(metricsPage, []byte(before+metricsBegin+MetricReference()+metricsEnd+after), 0o644); err != nil {
+		if err := os.WriteFile(metricsPage, []byte(before+metricsBegin+MetricReference()+metricsEnd+after),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

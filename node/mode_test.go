@@ -27,7 +27,8 @@ func (c *testCluster) becomes(n *testNode, want session.Mode) {
 	c.eventually(n.name+" is "+want.String(), within, func() bool { return n.server.State().Mode == want })
 }
 
-// TestN1AnElectionAloneOpensNothing holds that nodes which lose their leader, and elect another, are not read-only meanwhile.
+// TestN1AnElectionAloneOpensNothing holds that nodes which lose their leader, and elect another, are not read-only
+// meanwhile.
 func TestN1AnElectionAloneOpensNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, readOnlyOn)
@@ -66,7 +67,12 @@ func TestReadOnlyAloneAndBack(t *testing.T) {
 		alone := c.others(leads)[0]
 		conn := listen(t, alone)
 		defer conn.Disconnect()
-		g, err := conn.Open(t.Context(), session.OpenRequest{RequestID: session.RequestID{99}, Timeout: 40 * time.Second, MS: session.MS(time.Now())})
+		g, err := conn.Open(
+			t.Context(), session.OpenRequest{
+				RequestID: session.RequestID{99}, Timeout: 40 * time.Second,
+				MS: session.MS(time.Now()),
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,13 +87,16 @@ func TestReadOnlyAloneAndBack(t *testing.T) {
 		}
 
 		state := alone.server.State()
-		if l, err := alone.server.Find(t.Context(), g.Session.ID, anyRead(state.Index)); err != nil || l.Remaining >= 0 {
+		if l, err := alone.server.Find(t.Context(), g.Session.ID, anyRead(state.Index)); err != nil ||
+			l.Remaining >= 0 {
 			t.Errorf("read at %+v: %+v, %v", state, l, err)
 		}
-		if page, err := alone.server.List(t.Context(), session.Query{Size: 10, Read: anyRead(0)}); err != nil || len(page.Sessions) != 1 {
+		if page, err := alone.server.List(t.Context(), session.Query{Size: 10, Read: anyRead(0)}); err != nil ||
+			len(page.Sessions) != 1 {
 			t.Errorf("listed %+v, %v; want the one session that the node knows", page, err)
 		}
-		if _, err := alone.server.Find(t.Context(), g.Session.ID, anyRead(seen)); !errors.Is(err, session.ErrLagging) || state.Index >= seen {
+		if _, err := alone.server.Find(t.Context(), g.Session.ID, anyRead(seen)); !errors.Is(err, session.ErrLagging) ||
+			state.Index >= seen {
 			t.Errorf("read by who has seen %d at %d: %v, want %v", seen, state.Index, err, session.ErrLagging)
 		}
 		if _, err := alone.server.Find(t.Context(), later.Session.ID, anyRead(0)); !errors.Is(err, session.ErrExpired) {
@@ -101,7 +110,8 @@ func TestReadOnlyAloneAndBack(t *testing.T) {
 		if _, err := c.open(alone, time.Second); !errors.Is(err, session.ErrReadOnly) {
 			t.Errorf("open: %v, want %v", err, session.ErrReadOnly)
 		}
-		if _, err := conn.Resume(t.Context(), session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1}); !errors.Is(err, session.ErrReadOnly) {
+		if _, err := conn.Resume(t.Context(),
+			session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1}); !errors.Is(err, session.ErrReadOnly) {
 			t.Errorf("resume: %v, want %v", err, session.ErrReadOnly)
 		}
 		if got := conn.Touch(nil); len(got.Failures) > 0 {
@@ -222,14 +232,16 @@ func TestReadOnlyIsEachNodesOwn(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if _, err := c.nodes[2].server.Find(t.Context(), g.Session.ID, anyRead(0)); !errors.Is(err, session.ErrNoLeader) {
+		if _, err := c.nodes[2].server.Find(t.Context(), g.Session.ID, anyRead(0)); !errors.Is(err,
+			session.ErrNoLeader) {
 			t.Errorf("a read of a node whose setting is off: %v, want %v", err, session.ErrNoLeader)
 		}
 		c.tells(c.nodes[2], session.ModeNoLeader)
 	})
 }
 
-// A node with an empty directory, which the others have not taken in, and one of a cluster that never began have nothing to show.
+// A node with an empty directory, which the others have not taken in, and one of a cluster that never began have
+// nothing to show.
 func TestN1NothingToShow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, readOnlyOn)
@@ -247,8 +259,8 @@ func TestN1NothingToShow(t *testing.T) {
 	})
 }
 
-// TestK13AQuietElectionRefusesNobody holds that what a client has seen is reached by every node of a quorum after an election in
-// which nobody wrote anything: ZooKeeper refuses such clients.
+// TestK13AQuietElectionRefusesNobody holds that what a client has seen is reached by every node of a quorum after an
+// election in which nobody wrote anything: ZooKeeper refuses such clients.
 func TestK13AQuietElectionRefusesNobody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, readOnlyOn)

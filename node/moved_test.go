@@ -15,7 +15,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// movable returns a cluster whose nodes' Raft ports can be changed: those in ports are, at a node's next start and among its peers.
+// movable returns a cluster whose nodes' Raft ports can be changed: those in ports are, at a node's next start and
+// among its peers.
 func movable(t *testing.T, size int) (c *testCluster, ports map[session.Node]string) {
 	t.Helper()
 	ports = map[session.Node]string{}
@@ -76,8 +77,8 @@ func TestAMemberMoves(t *testing.T) {
 	}
 }
 
-// All move at once, and one that lacks an entry moves before the last one that has it loses its other follower: whoever can win the election
-// dials the others where its own peers say, with no leader to tell it.
+// All move at once, and one that lacks an entry moves before the last one that has it loses its other follower: whoever
+// can win the election dials the others where its own peers say, with no leader to tell it.
 func TestMovesWithoutALeader(t *testing.T) {
 	t.Run("all at once", func(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
@@ -120,8 +121,8 @@ func TestMovesWithoutALeader(t *testing.T) {
 	})
 }
 
-// A wrong address among peers, where nobody is, or a process that was given the member's number, cuts nobody off: the member is reached where
-// it was taken in.
+// A wrong address among peers, where nobody is, or a process that was given the member's number, cuts nobody off: the
+// member is reached where it was taken in.
 func TestAWrongAddressAmongPeers(t *testing.T) {
 	for _, strays := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -141,9 +142,12 @@ func TestAWrongAddressAmongPeers(t *testing.T) {
 			}
 			c.voters()
 			c.agree(10 * time.Second)
-			want := fmt.Sprintf("node %d was taken in at %s:7401, and is among this node's peers at elsewhere:7401", member.cfg.Node, member.name)
+			want := fmt.Sprintf("node %d was taken in at %s:7401, and is among this node's peers at elsewhere:7401",
+				member.cfg.Node, member.name)
 			for _, n := range c.others(member) {
-				c.eventually(n.name+" says "+want, 2*complaintInterval, func() bool { return strings.Count(n.log.String(), want) == 1 })
+				c.eventually(n.name+" says "+want, 2*complaintInterval, func() bool {
+					return strings.Count(n.log.String(), want) == 1
+				})
 			}
 		})
 	}

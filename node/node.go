@@ -1,5 +1,6 @@
 // Package node assembles a node: its data directory, Raft, the replicated state, the roles of leader and learner, and
-// the servers on its four ports. It is the only package that sees all the others, and it decides nothing about sessions.
+// the servers on its four ports. It is the only package that sees all the others, and it decides nothing about
+// sessions.
 package node
 
 import (
@@ -39,22 +40,24 @@ type Options struct {
 	Disk func(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore)
 	// Clock is the wall clock that ids, certificates and incarnations are made from (O1, T6); nil is time.Now.
 	Clock func() time.Time
-	// Heard, when set, is told that this node's tracker of a term has taken in the whole answer of a node to the heartbeat
-	// that it sent to it at a moment. It must return soon.
+	// Heard, when set, is told that this node's tracker of a term has taken in the whole answer of a node to the
+	// heartbeat that it sent to it at a moment. It must return soon.
 	Heard func(term uint64, from session.Node, sent time.Time)
-	// Expires, when set, is told which sessions this node's tracker of a term has just found expired, before it proposes to
-	// end them. It must return soon.
+	// Expires, when set, is told which sessions this node's tracker of a term has just found expired, before it
+	// proposes to end them. It must return soon.
 	Expires func(term uint64, found []session.Closing)
-	// Leads, when set, is told of each tracker that begins, with its term: the same term again when this node stalled for less than
-	// it takes the others to elect. It must return soon.
+	// Leads, when set, is told of each tracker that begins, with its term: the same term again when this node stalled
+	// for less than it takes the others to elect. It must return soon.
 	Leads func(term uint64)
-	// Local, when set, is told of each local session that opens, gets a new attachment or ends on this node, before its client is; of
-	// an open or a resume once more when it is repeated. It must return soon, and is called by several goroutines.
+	// Local, when set, is told of each local session that opens, gets a new attachment or ends on this node, before its
+	// client is; of an open or a resume once more when it is repeated. It must return soon, and is called by several
+	// goroutines.
 	Local func(session.Change)
 	// Runs, when set, is called before this node looks at its clocks for what it promises and reports, by several
 	// goroutines. A simulation has it not return while the process is to stand.
 	Runs func()
-	// CommitTimeout is how soon a quiet leader tells followers of a commit; 0 is the usual. A simulation's time goes there.
+	// CommitTimeout is how soon a quiet leader tells followers of a commit; 0 is the usual. A simulation's time goes
+	// there.
 	CommitTimeout time.Duration
 
 	// monotonic is the watchdog's time: a test makes it jump, as if the process had not run.
@@ -110,8 +113,8 @@ const complaintInterval = 10 * time.Second
 // fatalWait is how long a failed start may take to say what it was doing.
 const fatalWait = time.Second
 
-// New opens the data directory, binds the ports and starts Raft. Errors say what to do. The node serves once Run runs; a
-// node that is not to run after all is closed by running it with a context that has ended.
+// New opens the data directory, binds the ports and starts Raft. Errors say what to do. The node serves once Run runs;
+// a node that is not to run after all is closed by running it with a context that has ended.
 func New(cfg config.Config, o Options) (*Node, error) {
 	cfg, err := cfg.Complete()
 	if err != nil {
@@ -158,7 +161,8 @@ func (n *Node) open() (err error) {
 		}
 	}()
 	n.admission = newAdmission(n.cfg.Node, n.dir.record.Directory, n.dir.record.Founders, n.otherNodes())
-	n.admission.about = about{names: n.named, term: n.term, stream: n.newestStream, agreement: newAgreement(n.cfg.Node, n.cfg.Compared())}
+	n.admission.about = about{names: n.named, term: n.term, stream: n.newestStream, agreement: newAgreement(n.cfg.Node,
+		n.cfg.Compared())}
 	if n.listeners, err = n.listen(); err != nil {
 		return err
 	}
@@ -205,8 +209,8 @@ func (n *Node) open() (err error) {
 	return nil
 }
 
-// startConsensus starts Raft. A write that fails is never answered, not even while Raft starts: the goroutine that made it
-// ends instead.
+// startConsensus starts Raft. A write that fails is never answered, not even while Raft starts: the goroutine that made
+// it ends instead.
 func (n *Node) startConsensus() error {
 	started := make(chan error, 1)
 	go func() {
@@ -230,7 +234,8 @@ func (n *Node) startConsensus() error {
 		case err != nil: // it was the state machine that refused, and Raft says more
 			return errors.Join(err, n.fatalErr)
 		}
-		bound, done := context.WithTimeout(context.Background(), fatalWait) //nolint:forbidigo // the node never ran: there is no context to stop it with
+		//nolint:forbidigo // the node never ran: there is no context to stop it with
+		bound, done := context.WithTimeout(context.Background(), fatalWait)
 		defer done()
 		return errors.Join(n.fatalErr, n.consensus.stop(bound))
 	case <-timer.C: // something hangs, and keeps what it hangs on
@@ -287,12 +292,16 @@ func (n *Node) Follow(ctx context.Context, hello session.Hello, link peerport.Le
 	case errors.Is(err, leader.ErrDirectory):
 		return &session.FieldError{
 			Field: "hello.directory",
-			Limit: fmt.Sprintf("the data directory that the configuration names for node %d; a node on a new one is taken in by the leader", hello.Node),
+			Limit: fmt.Sprintf(
+				"the data directory that the configuration names for node %d; a node on a new one is taken in by the "+
+					"leader", hello.Node,
+			),
 		}
 	case errors.Is(err, leader.ErrSuperseded):
 		return &session.FieldError{
 			Field: "hello.incarnation",
-			Limit: fmt.Sprintf("above that of the newest stream of node %d; if no second process runs on a copy of its data directory, "+
+			Limit: fmt.Sprintf("above that of the newest stream of node %d; if no second process runs on a copy of "+
+				"its data directory, "+
 				"an older copy was put back, which has forgotten votes: empty it", hello.Node),
 		}
 	}

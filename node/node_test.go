@@ -47,7 +47,8 @@ func alone(tb testing.TB) config.Config {
 	c.Peers = []config.Peer{{Node: 1, Client: at(0), Raft: at(1), Peer: at(2)}}
 	c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen = at(0), at(1), at(2), at(3)
 	c.HeartbeatInterval = 20 * time.Millisecond
-	c.RaftHeartbeatTimeout, c.RaftElectionTimeout, c.RaftLeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	c.RaftHeartbeatTimeout, c.RaftElectionTimeout, c.RaftLeaseTimeout = 50*time.Millisecond, 50*time.Millisecond,
+		50*time.Millisecond
 	return c
 }
 
@@ -121,13 +122,17 @@ func TestServesAndKeepsItsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, body := get(t, "http://"+c.HTTPListen+"/metrics")
-	for _, want := range []string{"\nholdfast_leads 1\n", "\nholdfast_sessions 1\n", "\nholdfast_sessions_attached 1\n", "\nholdfast_ready 1\n"} {
+	for _, want := range []string{
+		"\nholdfast_leads 1\n", "\nholdfast_sessions 1\n", "\nholdfast_sessions_attached 1\n",
+		"\nholdfast_ready 1\n",
+	} {
 		if code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("metrics: %d without %q", code, want)
 		}
 	}
 	status, err := n.Status(t.Context())
-	if err != nil || !status.Ready || status.Leader != 1 || status.SessionsGlobal != 1 || status.LeaderAddress != c.ClientListen {
+	if err != nil || !status.Ready || status.Leader != 1 || status.SessionsGlobal != 1 ||
+		status.LeaderAddress != c.ClientListen {
 		t.Errorf("status: %+v, %v", status, err)
 	}
 	first := n.dir.Incarnation
@@ -148,7 +153,8 @@ func TestServesAndKeepsItsState(t *testing.T) {
 	if err := conn.Close(t.Context(), granted.Token); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if _, err := n.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); !errors.Is(err, session.ErrExpired) {
+	if _, err := n.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); !errors.Is(err,
+		session.ErrExpired) {
 		t.Errorf("find after the close: %v, want ErrExpired", err)
 	}
 }

@@ -90,11 +90,18 @@ func openSnapshots(d *dir, logger hclog.Logger) (*snapshotStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the snapshots in %s: %w", d.Path, err)
 	}
-	return &snapshotStore{SnapshotStore: store, folder: filepath.Join(d.Path, snapshotDir), directory: d.record.Directory, present: d.presence.check}, nil
+	return &snapshotStore{
+		SnapshotStore: store, folder: filepath.Join(d.Path, snapshotDir), directory: d.record.Directory,
+		present: d.presence.check,
+	}, nil
 }
 
 // Create begins a snapshot.
-func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration, configured uint64, trans raft.Transport) (raft.SnapshotSink, error) { //nolint:revive // argument-limit: Raft's interface
+//
+//nolint:revive // argument-limit: Raft's interface
+func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration,
+	configured uint64, trans raft.Transport,
+) (raft.SnapshotSink, error) {
 	if err := s.present(); err != nil {
 		return nil, err
 	}
@@ -159,7 +166,8 @@ func (s *snapshotStore) open(id string) (*raft.SnapshotMeta, io.ReadCloser, erro
 	case originErr != nil:
 		err = unusable(filepath.Join(folder, originFile), "does not load", originErr)
 	case o != origin{s.directory, id, meta.Index, meta.Term}:
-		err = unusable(folder, fmt.Sprintf("is not what was completed there: its origin says %+v, its metadata %+v", o, markOf(meta)), nil)
+		err = unusable(folder, fmt.Sprintf("is not what was completed there: its origin says %+v, its metadata %+v",
+			o, markOf(meta)), nil)
 	default:
 		s.mu.Lock()
 		suits := s.suits
@@ -201,9 +209,17 @@ func (s *snapshotStore) ours(all []*raft.SnapshotMeta, newest snapshotMark) erro
 		switch {
 		case err == nil && o.Directory == s.directory:
 		case err == nil:
-			return unusable(folder, fmt.Sprintf("is not this directory's snapshot: it belongs to directory %v, and the identity file is that of %v", o.Directory, s.directory), nil)
+			return unusable(
+				folder, fmt.Sprintf(
+					"is not this directory's snapshot: it belongs to directory %v, and the identity file is that of %v",
+					o.Directory, s.directory,
+				), nil,
+			)
 		case meta.Index > newest.Index:
-			return unusable(folder, "is not this directory's snapshot: it is newer than the newest that the log knows, and has no origin", err)
+			return unusable(
+				folder, "is not this directory's snapshot: it is newer than the newest that the log knows, and has "+
+					"no origin", err,
+			)
 		}
 	}
 	return nil

@@ -28,7 +28,9 @@ func uneven(t *testing.T) (c *testCluster, slow *testNode) {
 		}
 	})
 	slow = c.nodes[1]
-	c.eventually("a leader", within, func() bool { return slices.ContainsFunc(c.nodes, func(n *testNode) bool { return n.Leads() }) })
+	c.eventually("a leader", within, func() bool {
+		return slices.ContainsFunc(c.nodes, func(n *testNode) bool { return n.Leads() })
+	})
 	if slow.Leads() {
 		c.lead(slow, c.nodes[0])
 	}
@@ -59,8 +61,8 @@ func TestIntervalsThatDifferAreNoJeopardy(t *testing.T) {
 	})
 }
 
-// R1, I8: a session whose timeout is far below what the leader would give, opened while another node led, is promised as much
-// as ever.
+// R1, I8: a session whose timeout is far below what the leader would give, opened while another node led, is promised
+// as much as ever.
 func TestIntervalsThatDifferBreakNoPromise(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, slow := uneven(t)
@@ -68,7 +70,8 @@ func TestIntervalsThatDifferBreakNoPromise(t *testing.T) {
 		c.leader(2*within, slow)
 		owner := c.nodes[2]
 		conn := listen(t, owner)
-		granted, err := conn.Open(t.Context(), session.OpenRequest{RequestID: session.RequestID{1}, Timeout: quickTimeout, MS: session.MS(time.Now())})
+		granted, err := conn.Open(t.Context(),
+			session.OpenRequest{RequestID: session.RequestID{1}, Timeout: quickTimeout, MS: session.MS(time.Now())})
 		if err != nil {
 			t.Fatal(err)
 		}

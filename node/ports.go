@@ -69,7 +69,8 @@ func (n *Node) listen() (listeners, error) {
 		bound, err := n.network.Listen(bind.address)
 		if err != nil {
 			l.close()
-			return listeners{}, fmt.Errorf("listening on %s: %w: %s", bind.address, err, listenAdvice(err, bind.setting))
+			return listeners{}, fmt.Errorf("listening on %s: %w: %s", bind.address, err,
+				listenAdvice(err, bind.setting))
 		}
 		*bind.to = bound
 	}

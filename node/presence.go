@@ -97,7 +97,9 @@ func (p *presence) replace(path string, write func() error) error {
 type lostError struct{ path, what string }
 
 func (e *lostError) Error() string {
-	return e.path + " was " + e.what + " while the node runs: put it back as it was, moved and not copied, and the node goes on; or stop the node and, " +
+	return e.path + " was " + e.what +
+		" while the node runs: put it back as it was, moved and not copied, and the node goes on; or stop the node " +
+		"and, " +
 		recovery
 }
 

@@ -74,7 +74,8 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 				next := c.leader(within, old)
 				c.mustOpen(next, time.Second)
 				c.says(old, "directory", "while the node runs")
-				if code, body := c.get(old, "/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, dir) || !strings.Contains(body, "stop the node and, "+recovery) ||
+				if code, body := c.get(old, "/healthz"); code != http.StatusServiceUnavailable ||
+					!strings.Contains(body, dir) || !strings.Contains(body, "stop the node and, "+recovery) ||
 					!strings.Contains(body, how.what) {
 					t.Errorf("healthz: %d %q, want what was done to %s, and what to do", code, body, dir)
 				}
@@ -91,7 +92,8 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 					c.start(old)
 					c.eventually("that it says that its directory was emptied", within, func() bool {
 						err := old.serves()
-						return err != nil && strings.Contains(err.Error(), "this node's data directory was emptied, lost or replaced")
+						return err != nil && strings.Contains(err.Error(),
+							"this node's data directory was emptied, lost or replaced")
 					})
 					c.voters()
 				} else {

@@ -26,7 +26,8 @@ func TestPortInUse(t *testing.T) {
 	}
 	defer taken.Close()
 	_, err = New(c, quiet())
-	if want := "end what uses the port, or give peer_listen another"; err == nil || !strings.HasSuffix(err.Error(), want) || !strings.Contains(err.Error(), c.PeerListen) {
+	if want := "end what uses the port, or give peer_listen another"; err == nil ||
+		!strings.HasSuffix(err.Error(), want) || !strings.Contains(err.Error(), c.PeerListen) {
 		t.Fatalf("got %v, want the address and %q", err, want)
 	}
 	// What was bound and locked before is free again.
@@ -40,13 +41,18 @@ func TestPortInUse(t *testing.T) {
 func TestListenAdviceIsByTheCause(t *testing.T) {
 	c := alone(t)
 	c.ClientListen = "192.0.2.1:7400" // of a network for documentation: nobody's
-	if _, err := New(c, quiet()); err == nil || !strings.HasSuffix(err.Error(), "give client_listen an address of this machine, or :PORT for all that it has") {
+	if _, err := New(c, quiet()); err == nil ||
+		!strings.HasSuffix(err.Error(), "give client_listen an address of this machine, or :PORT for all that it has") {
 		t.Errorf("got %v, want advice for an address that the machine does not have", err)
 	}
 	for want, err := range map[string]error{
-		"give http_listen an address of this machine, or :PORT for all that it has": &net.OpError{Op: "listen", Err: &net.DNSError{Err: "no such host", Name: "nosuch.invalid"}},
-		"give http_listen a port above 1023, or the process the right to this one":  os.NewSyscallError("bind", syscall.EACCES),
-		"give http_listen another address":                                          errors.New("anything else"),
+		"give http_listen an address of this machine, or :PORT for all that it has": &net.OpError{
+			Op:  "listen",
+			Err: &net.DNSError{Err: "no such host", Name: "nosuch.invalid"},
+		},
+		"give http_listen a port above 1023, or the process the right to this one": os.NewSyscallError("bind",
+			syscall.EACCES),
+		"give http_listen another address": errors.New("anything else"),
 	} {
 		if got := listenAdvice(err, "http_listen"); got != want {
 			t.Errorf("%v: got %q, want %q", err, got, want)
@@ -60,7 +66,8 @@ func TestDirectoryOfAnotherCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.ClusterID = "other"
-	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), "holdfast") {
+	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), c.DataDir) ||
+		!strings.Contains(err.Error(), "holdfast") {
 		t.Errorf("got %v, want the directory and whose it is", err)
 	}
 }
@@ -74,7 +81,8 @@ func TestCorruptLogFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Repeat("garbage ", 4096)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), recovery) {
+	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), file) ||
+		!strings.Contains(err.Error(), recovery) {
 		t.Errorf("got %v, want the file and what to do", err)
 	}
 }
@@ -98,7 +106,8 @@ func TestCorruptSnapshot(t *testing.T) {
 		t.Fatalf("snapshots: %v, %v", metas, err)
 	}
 	_, trans := raft.NewInmemTransport("")
-	sink, err := store.Create(raft.SnapshotVersionMax, metas[0].Index+1, metas[0].Term, metas[0].Configuration, metas[0].ConfigurationIndex, trans)
+	sink, err := store.Create(raft.SnapshotVersionMax, metas[0].Index+1, metas[0].Term, metas[0].Configuration,
+		metas[0].ConfigurationIndex, trans)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +149,8 @@ func TestLostSnapshots(t *testing.T) {
 	if err = os.RemoveAll(filepath.Join(c.DataDir, "snapshots")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), recovery) {
+	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), c.DataDir) ||
+		!strings.Contains(err.Error(), recovery) {
 		t.Errorf("got %v, want the directory and what to do", err)
 	}
 }
@@ -157,7 +167,9 @@ func TestLostLogFile(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(c.DataDir, cmp.Or(also, "raft.db"))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), "raft.db is missing, and this node has voted") || !strings.Contains(err.Error(), recovery) {
+		if _, err := New(c, quiet()); err == nil ||
+			!strings.Contains(err.Error(), "raft.db is missing, and this node has voted") ||
+			!strings.Contains(err.Error(), recovery) {
 			t.Errorf("got %v, want that the log is missing and what to do", err)
 		}
 	}
@@ -199,14 +211,17 @@ func (brokenLogs) StoreLogs([]*raft.Log) error { return errDiskFull }
 
 func TestAFailedWriteEndsTheNode(t *testing.T) {
 	told := make(chan error, 2)
-	g := &guardedStore{logs: brokenLogs{}, path: "/somewhere", fatal: func(err error) { told <- err }, dog: watchdog.NewWatchdog(time.Second, time.Now)}
+	g := &guardedStore{logs: brokenLogs{}, path: "/somewhere", fatal: func(err error) {
+		told <- err
+	}, dog: watchdog.NewWatchdog(time.Second, time.Now)}
 	returned := make(chan struct{})
 	go func() {
 		_ = g.StoreLogs(nil) // held for good: Raft must not go on after a write of unknown outcome
 		close(returned)
 	}()
 	err := <-told
-	if !errors.Is(err, errDiskFull) || !strings.Contains(err.Error(), "/somewhere") || !strings.Contains(err.Error(), "start the node again") {
+	if !errors.Is(err, errDiskFull) || !strings.Contains(err.Error(), "/somewhere") ||
+		!strings.Contains(err.Error(), "start the node again") {
 		t.Errorf("told %v, want the cause, the place and what to do", err)
 	}
 	select {

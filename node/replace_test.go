@@ -13,8 +13,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// replaced kills a node, empties its directory, starts it again and returns the moment it is ready, to the millisecond: an operator's
-// script goes on to the next node then.
+// replaced kills a node, empties its directory, starts it again and returns the moment it is ready, to the millisecond:
+// an operator's script goes on to the next node then.
 func (c *testCluster) replaced(n *testNode) {
 	c.t.Helper()
 	c.kill(n)
@@ -27,15 +27,17 @@ func (c *testCluster) replaced(n *testNode) {
 	}
 }
 
-// Nodes are replaced one after the other, each at the moment at which the one before is ready. A node that is ready votes, so that a
-// quorum is left each time: the cluster takes opens while the next node is away, and no session is lost.
+// Nodes are replaced one after the other, each at the moment at which the one before is ready. A node that is ready
+// votes, so that a quorum is left each time: the cluster takes opens while the next node is away, and no session is
+// lost.
 func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {1, 2, 0}, {2, 1, 0}, {0, 1, 2, 3, 4}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, len(order), nil)
 				defer c.stop()
-				nodes := append([]*testNode{c.leader(within)}, c.others(c.leader(within))...) // order counts from the leader
+				// order counts from the leader
+				nodes := append([]*testNode{c.leader(within)}, c.others(c.leader(within))...)
 				granted := []session.Grant{c.mustOpen(nodes[0], 5*time.Second)}
 				for _, i := range order {
 					c.replaced(nodes[i])
@@ -48,7 +50,8 @@ func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 				c.voters()
 				c.agree(10 * time.Second)
 				for _, g := range granted[len(granted)-2:] { // older ones have expired
-					if _, err := c.leader(within).server.Find(t.Context(), g.Session.ID, session.ReadOptions{}); err != nil {
+					if _, err := c.leader(within).server.Find(t.Context(), g.Session.ID,
+						session.ReadOptions{}); err != nil {
 						t.Errorf("a session that was acknowledged: %v", err)
 					}
 				}
@@ -57,9 +60,9 @@ func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 	}
 }
 
-// A node that was replaced has its vote by an entry that the leader and the node itself have: a quorum. The third node lags, and has not
-// heard of it. Were the node ready, and the leader taken away then, the two that are left would elect nobody: the third takes no
-// candidate that has no vote as far as it knows, and its own log is too short to win.
+// A node that was replaced has its vote by an entry that the leader and the node itself have: a quorum. The third node
+// lags, and has not heard of it. Were the node ready, and the leader taken away then, the two that are left would elect
+// nobody: the third takes no candidate that has no vote as far as it knows, and its own log is too short to win.
 func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.HeartbeatInterval = 100 * time.Millisecond })
@@ -72,9 +75,13 @@ func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 		caughtUp := make(chan struct{})
 		n.hook = func(uint64, uint64, []session.Change) { <-caughtUp }
 		c.start(n)
-		c.eventually("being taken in", 20*time.Second, func() bool { _, d, ok := n.directoryOf(n.cfg.Node); return ok && d == n.admission.mine })
+		c.eventually("being taken in", 20*time.Second, func() bool {
+			_, d, ok := n.directoryOf(n.cfg.Node)
+			return ok && d == n.admission.mine
+		})
 
-		// The third hears of no entry while it writes one, for less than it takes the leader to send that again with those behind it.
+		// The third hears of no entry while it writes one, for less than it takes the leader to send that again with
+		// those behind it.
 		lags.disk.hang()
 		opened := make(chan struct{})
 		go func() {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// scrubInterval is between two scrubs of the state, and scrubPause how long one rests after each few thousand things: it takes about a
-	// twentieth of a processor meanwhile.
+	// scrubInterval is between two scrubs of the state, and scrubPause how long one rests after each few thousand
+	// things: it takes about a twentieth of a processor meanwhile.
 	scrubInterval = 10 * time.Minute
 	scrubPause    = 20 * time.Millisecond
 )
@@ -24,8 +24,8 @@ type replica struct {
 	complaints rate.Sometimes
 
 	mu sync.Mutex
-	// equal is the newest index at which the digest was a quorum's, apart the newest at which nodes differed and no quorum had the
-	// same, 0 when they agreed since. guarded by mu
+	// equal is the newest index at which the digest was a quorum's, apart the newest at which nodes differed and no
+	// quorum had the same, 0 when they agreed since. guarded by mu
 	equal, apart uint64
 	// differs is set once the node's digest was another than a quorum's. guarded by mu
 	differs error
@@ -40,8 +40,10 @@ type differsError struct {
 }
 
 func (e *differsError) Error() string {
-	return fmt.Sprintf("this node's state is not that of the others: at index %d its digest is %x, and a quorum of the nodes has %x: it has stepped out "+
-		"for good; stop it, put a copy of its data directory aside to look into, empty the directory, and start it while the others run "+
+	return fmt.Sprintf("this node's state is not that of the others: at index %d its digest is %x, and a quorum of "+
+		"the nodes has %x: it has stepped out "+
+		"for good; stop it, put a copy of its data directory aside to look into, empty the directory, and start it "+
+		"while the others run "+
 		"and have a leader: it is taken in anew; only one node at a time", e.own.Index, e.own.Digest, e.quorum)
 }
 
@@ -49,12 +51,14 @@ func (e *differsError) Error() string {
 type apartError struct{ index uint64 }
 
 func (e *apartError) Error() string {
-	return fmt.Sprintf("nodes have different states at index %d, and no quorum has the same: no node steps out, as nobody knows which is right; "+
-		"compare the digests in the status of each node, and do not replace a node before it is known which ones agree", e.index)
+	return fmt.Sprintf("nodes have different states at index %d, and no quorum has the same: no node steps out, as "+
+		"nobody knows which is right; "+
+		"compare the digests in the status of each node, and do not replace a node before it is known which ones agree",
+		e.index)
 }
 
-// judge takes what a comparison has found. It returns whether it is news that nodes are apart, or are no more, and a [differsError] when this
-// node has to step out.
+// judge takes what a comparison has found. It returns whether it is news that nodes are apart, or are no more, and a
+// [differsError] when this node has to step out.
 func (r *replica) judge(reported session.StateDigest, found session.Comparison) (news bool, differs error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,9 +124,10 @@ func (n *Node) judge(reported session.StateDigest, found session.Comparison) {
 	}
 }
 
-// stepOut takes this node out of its cluster for as long as its process runs. The others hear no more of it at Raft's port, and elect
-// another leader if it led; roles end, and so do the clients' streams. What is left are its status, metrics and health, which say why.
-// When it is started again on the same directory it is compared again, and steps out again if the difference is on its disk.
+// stepOut takes this node out of its cluster for as long as its process runs. The others hear no more of it at Raft's
+// port, and elect another leader if it led; roles end, and so do the clients' streams. What is left are its status,
+// metrics and health, which say why. When it is started again on the same directory it is compared again, and steps out
+// again if the difference is on its disk.
 func (n *Node) stepOut(why error) {
 	n.watchdog.Leave(why)
 	n.consensus.layer.Leave()
@@ -130,8 +135,8 @@ func (n *Node) stepOut(why error) {
 	n.client.EndStreams()
 }
 
-// scrub looks for damage of the state in memory, once in a while, until ctx ends. A damaged state gets another digest, so that a quorum of
-// the others finds that this node differs; a node that is alone in this goes on, and says so.
+// scrub looks for damage of the state in memory, once in a while, until ctx ends. A damaged state gets another digest,
+// so that a quorum of the others finds that this node differs; a node that is alone in this goes on, and says so.
 func (n *Node) scrub(ctx context.Context) error {
 	ticker := time.NewTicker(scrubInterval)
 	defer ticker.Stop()

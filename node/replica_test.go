@@ -33,7 +33,9 @@ func (n *testNode) forge(t *testing.T, opens int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err, failed := n.state.Apply(&raft.Log{Index: n.state.AppliedIndex(), Term: n.consensus.raft.CurrentTerm(), Data: data}).(error); failed {
+	if err, failed := n.state.Apply(
+		&raft.Log{Index: n.state.AppliedIndex(), Term: n.consensus.raft.CurrentTerm(), Data: data},
+	).(error); failed {
 		t.Fatal(err)
 	}
 }
@@ -43,13 +45,17 @@ func (c *testCluster) steppedOut(n *testNode) {
 	c.t.Helper()
 	var differs *differsError
 	c.eventually(n.name+" steps out", 4*n.cfg.HeartbeatInterval, func() bool { return errors.As(n.serves(), &differs) })
-	if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "this node's state is not that of the others") || !strings.Contains(body, "empty the directory") {
+	if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "this node's state is not that of the others") ||
+		!strings.Contains(body, "empty the directory") {
 		c.t.Errorf("healthz of %s: %d %q", n.name, code, body)
 	}
-	if _, body := c.get(n, "/metrics"); !strings.Contains(body, "\nholdfast_state_differs 1\n") || !strings.Contains(body, "\nholdfast_ready 0\n") {
+	if _, body := c.get(n, "/metrics"); !strings.Contains(body, "\nholdfast_state_differs 1\n") ||
+		!strings.Contains(body, "\nholdfast_ready 0\n") {
 		c.t.Errorf("metrics of %s:\n%s", n.name, body)
 	}
-	if s, err := n.Status(c.t.Context()); err != nil || s.Ready || !strings.Contains(s.NotReadyBecause, "this node's state is not that of the others") {
+	if s, err := n.Status(c.t.Context()); err != nil || s.Ready ||
+		!strings.Contains(s.NotReadyBecause, "this node's state is not that of the others") {
 		c.t.Errorf("status of %s: %+v, %v", n.name, s, err)
 	}
 	if got := strings.Count(n.log.String(), "steps out for good"); got == 0 {
@@ -58,7 +64,8 @@ func (c *testCluster) steppedOut(n *testNode) {
 	if _, err := n.server.Connect(nil); !errors.Is(err, session.ErrStopping) {
 		c.t.Errorf("a connection to %s: %v", n.name, err)
 	}
-	if _, err := n.server.Find(c.t.Context(), 1, session.ReadOptions{AllowReadOnly: true}); !errors.Is(err, session.ErrStopping) {
+	if _, err := n.server.Find(c.t.Context(), 1, session.ReadOptions{AllowReadOnly: true}); !errors.Is(err,
+		session.ErrStopping) {
 		c.t.Errorf("a read of %s: %v", n.name, err)
 	}
 	c.eventually(n.name+" does not lead", n.cfg.HeartbeatInterval, func() bool { return !n.Leads() })
@@ -73,7 +80,8 @@ func (c *testCluster) stream(n *testNode) (ended func() error) {
 		c.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(c.t.Context())
-	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/holdfast.v1.SessionService/Connect")
+	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		"/holdfast.v1.SessionService/Connect")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -90,8 +98,8 @@ func (c *testCluster) stream(n *testNode) (ended func() error) {
 	}
 }
 
-// A replica with another state is found and steps out, whether it leads or not, and again after a restart from its snapshot. The others
-// go on with all sessions. Emptied it is taken in anew.
+// A replica with another state is found and steps out, whether it leads or not, and again after a restart from its
+// snapshot. The others go on with all sessions. Emptied it is taken in anew.
 func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 	for _, leader := range []bool{false, true} {
 		t.Run(fmt.Sprintf("leads %t", leader), func(t *testing.T) {
@@ -105,7 +113,8 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 				}
 				kept := c.mustOpen(c.others(n)[0], 5*time.Second)
 				conn := listen(t, n)
-				touched, err := conn.Open(t.Context(), session.OpenRequest{RequestID: session.RequestID{99}, Timeout: 40 * time.Second})
+				touched, err := conn.Open(t.Context(),
+					session.OpenRequest{RequestID: session.RequestID{99}, Timeout: 40 * time.Second})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -148,7 +157,9 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 					t.Error(err)
 				}
 				c.start(n)
-				c.eventually("it hears of the leader", 20*time.Second, func() bool { return n.serves() == nil || n.watchdog.Check() != nil })
+				c.eventually("it hears of the leader", 20*time.Second, func() bool {
+					return n.serves() == nil || n.watchdog.Check() != nil
+				})
 				c.steppedOut(n)
 
 				c.kill(n)
@@ -161,8 +172,8 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 	}
 }
 
-// Damage of memory does not show in a digest that is kept command by command. A scrub finds it, also where nothing is applied any more,
-// and the snapshot that would have kept it is not written.
+// Damage of memory does not show in a digest that is kept command by command. A scrub finds it, also where nothing is
+// applied any more, and the snapshot that would have kept it is not written.
 func TestADamagedStateIsFound(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -218,13 +229,15 @@ func TestReplicasThatAllDifferRaiseTheAlarm(t *testing.T) {
 		two := []*testNode{leads, c.others(leads)[1]}
 		for _, n := range two {
 			c.eventually(n.name+" raises the alarm", 10*time.Second, func() bool { return n.replica.stats().apart })
-			if code, body := c.get(n, "/healthz"); code != http.StatusOK || !strings.Contains(body, "no quorum has the same") {
+			if code, body := c.get(n, "/healthz"); code != http.StatusOK ||
+				!strings.Contains(body, "no quorum has the same") {
 				t.Errorf("healthz of %s: %d %q", n.name, code, body)
 			}
 			if _, body := c.get(n, "/metrics"); !strings.Contains(body, "\nholdfast_states_apart 1\n") {
 				t.Errorf("metrics of %s: %s", n.name, body)
 			}
-			if s, err := n.Status(t.Context()); err != nil || !s.Ready || !strings.Contains(s.Warning, "no quorum has the same") {
+			if s, err := n.Status(t.Context()); err != nil || !s.Ready ||
+				!strings.Contains(s.Warning, "no quorum has the same") {
 				t.Errorf("status of %s: %+v, %v", n.name, s, err)
 			}
 			if !strings.Contains(n.log.String(), "nodes differ") {

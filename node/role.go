@@ -43,7 +43,8 @@ func (n *Node) roles(ctx context.Context) error {
 
 // complain tells the operator of a role that cannot be taken up, once in a while; changes of leader are no reason.
 func (n *Node) complain(err error) {
-	if errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrNotLeader) || errors.Is(err, leader.ErrTermOver) {
+	if errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrNotLeader) ||
+		errors.Is(err, leader.ErrTermOver) {
 		return
 	}
 	n.complaints.Do(func() { n.logger.Warn("role ended, and is tried again", "error", err) })
@@ -114,8 +115,8 @@ func (n *Node) lead(ctx context.Context) error {
 	return err
 }
 
-// ledRounds is the newest round of a term that this process led. A leader that stalls for less than it takes the others to elect
-// leads the same term again, with another tracker. No other process does.
+// ledRounds is the newest round of a term that this process led. A leader that stalls for less than it takes the others
+// to elect leads the same term again, with another tracker. No other process does.
 type ledRounds struct{ term, newest uint64 }
 
 // after is the round that a tracker of a term counts on from.
@@ -150,8 +151,8 @@ func (n *Node) beginTerm(ctx context.Context) (session.Result, error) {
 	return result, nil
 }
 
-// watchLeadership returns when this node leads no more, or stalls. A tracker finds out by its own rounds too (R3), when leadership is
-// lost and regained between two looks.
+// watchLeadership returns when this node leads no more, or stalls. A tracker finds out by its own rounds too (R3), when
+// leadership is lost and regained between two looks.
 func (n *Node) watchLeadership(ctx context.Context) {
 	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()

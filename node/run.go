@@ -75,8 +75,8 @@ func (n *Node) failed() bool {
 	}
 }
 
-// stop ends the parts in the order in which they need each other. quiet ends what runs on Raft: the roles and the proposer
-// must have ended before Raft does, so that nobody waits for an entry that is never answered.
+// stop ends the parts in the order in which they need each other. quiet ends what runs on Raft: the roles and the
+// proposer must have ended before Raft does, so that nobody waits for an entry that is never answered.
 func (n *Node) stop(ctx context.Context, web *http.Server, quiet func()) error {
 	n.server.Stop()
 	n.client.SetServing(clientport.HealthNode, false)

@@ -10,15 +10,17 @@ import (
 	"holdfast/fsm"
 )
 
-// checkedSnapshots are snapshots of which none is kept that this node cannot read. Raft takes what another node sends for the newest
-// snapshot once it is written, drops older ones then, and restores the state from it last: one that is none would end the node, and it
-// could not start again.
+// checkedSnapshots are snapshots of which none is kept that this node cannot read. Raft takes what another node sends
+// for the newest snapshot once it is written, drops older ones then, and restores the state from it last: one that is
+// none would end the node, and it could not start again.
 type checkedSnapshots struct{ raft.SnapshotStore }
 
 // Create begins a snapshot, which is checked as it is written unless it is this node's own.
 //
 //nolint:revive // argument-limit: the interface is Raft's
-func (c checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration, configured uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+func (c checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration,
+	configured uint64, trans raft.Transport,
+) (raft.SnapshotSink, error) {
 	sink, err := c.SnapshotStore.Create(version, index, term, servers, configured, trans)
 	if err != nil {
 		return nil, err
@@ -97,7 +99,8 @@ func (s *checkedSink) check(from io.Reader) error {
 	case err != nil:
 		return fmt.Errorf("%w: it was sent as that of index %d and cannot be read: %w", errNoSnapshot, s.index, err)
 	case index > s.index || term > s.term:
-		return fmt.Errorf("%w: it is of index %d and term %d, and was sent as that of %d and %d", errNoSnapshot, index, term, s.index, s.term)
+		return fmt.Errorf("%w: it is of index %d and term %d, and was sent as that of %d and %d", errNoSnapshot, index,
+			term, s.index, s.term)
 	}
 	return nil
 }

@@ -18,15 +18,15 @@ import (
 // watch has the watchdog look, and does what follows, until ctx ends.
 //
 // A node that stalls is cut off from Raft: its followers, who hear no more of it, elect another leader, and a leader
-// counts it out. It takes no role, serves nobody, and says so. When what it waited for ends well, it comes back by itself,
-// which is safe: Raft rests on no bound of how long a write takes, so a node whose write was late is one that was slow,
-// its connections one that was cut off. It finds the newer term with the next message, and what it appended under the old
-// one is overwritten unless a quorum has it (Ongaro and Ousterhout, "In search of an understandable consensus algorithm",
-// section 5). A write that fails is another matter: the node ends, and comes back from its disk.
+// counts it out. It takes no role, serves nobody, and says so. When what it waited for ends well, it comes back by
+// itself, which is safe: Raft rests on no bound of how long a write takes, so a node whose write was late is one that
+// was slow, its connections one that was cut off. It finds the newer term with the next message, and what it appended
+// under the old one is overwritten unless a quorum has it (Ongaro and Ousterhout, "In search of an understandable
+// consensus algorithm", section 5). A write that fails is another matter: the node ends, and comes back from its disk.
 //
 // A process that did not run for longer than the limit has nothing to come back from. Sessions were credited (A1) and
-// promises dropped where they must be (S5). If nobody has taken its leadership meanwhile, it hands it over: what has held
-// it up may do so again.
+// promises dropped where they must be (S5). If nobody has taken its leadership meanwhile, it hands it over: what has
+// held it up may do so again.
 func (n *Node) watch(ctx context.Context) error {
 	ticker := time.NewTicker(n.watchdog.Period)
 	defer ticker.Stop()

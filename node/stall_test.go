@@ -74,7 +74,8 @@ func (c *testCluster) says(n *testNode, reason, doing string) {
 		!strings.Contains(body, "\nholdfast_node_stalls_total{reason=\""+reason+"\"} 1\n") {
 		c.t.Errorf("metrics do not say that %s stalls on %s", n.name, reason)
 	}
-	if status, err := n.Status(c.t.Context()); err != nil || status.Ready || !strings.Contains(status.NotReadyBecause, doing) {
+	if status, err := n.Status(c.t.Context()); err != nil || status.Ready ||
+		!strings.Contains(status.NotReadyBecause, doing) {
 		c.t.Errorf("status: ready %v, because %q, %v", status.Ready, status.NotReadyBecause, err)
 	}
 	if err := n.server.Ready(); !errors.Is(err, session.ErrNoLeader) {
@@ -219,7 +220,9 @@ func TestASlowDiskIsNoStall(t *testing.T) {
 
 // An ordered stop of a node that leads and whose disk hangs: the stop ends in time, with an error.
 func TestStopOfALeaderWhoseDiskHangs(t *testing.T) {
-	for name, wait := range map[string]time.Duration{"before it is found out": time.Second, "after it has stepped out": 5 * time.Second} {
+	for name, wait := range map[string]time.Duration{
+		"before it is found out": time.Second, "after it has stepped out": 5 * time.Second,
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c := newTestCluster(t, 3, nil)

@@ -39,9 +39,13 @@ func TestTwoStalls(t *testing.T) {
 		time.Sleep(time.Second)
 		victim.disk.hang()
 		c.mustOpen(leads, time.Second)
-		c.eventually("both stalls", within, func() bool { return victim.watchdog.Stats().Stalls == [watchdog.Reasons]bool{true, true} })
+		c.eventually("both stalls", within, func() bool {
+			return victim.watchdog.Stats().Stalls == [watchdog.Reasons]bool{true, true}
+		})
 		victim.disk.release()
-		c.eventually("the end of one", time.Second, func() bool { return victim.watchdog.Stats().Stalls == [watchdog.Reasons]bool{false, true} })
+		c.eventually("the end of one", time.Second, func() bool {
+			return victim.watchdog.Stats().Stalls == [watchdog.Reasons]bool{false, true}
+		})
 		c.mustOpen(leads, time.Second)
 		time.Sleep(20 * time.Second)
 		if mine, theirs := victim.consensus.raft.LastIndex(), leads.consensus.raft.LastIndex(); mine >= theirs {
@@ -54,8 +58,8 @@ func TestTwoStalls(t *testing.T) {
 	})
 }
 
-// A leader whose stall ends before the others elect leads the same term again, with another tracker: its rounds are news to all who
-// heard the former one's, however many those were (S4).
+// A leader whose stall ends before the others elect leads the same term again, with another tracker: its rounds are
+// news to all who heard the former one's, however many those were (S4).
 func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 	for _, size := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d nodes", size), func(t *testing.T) {
@@ -74,7 +78,10 @@ func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 				c.eventually("the stall is noticed", within, func() bool { return old.watchdog.Check() != nil })
 				old.disk.release()
 				<-opened
-				c.eventually("another tracker", within, func() bool { now := old.tracker.Load(); return now != nil && now != was })
+				c.eventually("another tracker", within, func() bool {
+					now := old.tracker.Load()
+					return now != nil && now != was
+				})
 				if got := old.view.Term(); got != term {
 					t.Fatalf("term %d, was %d: the stall was too long for this test", got, term)
 				}

@@ -71,7 +71,8 @@ func TestAProcessThatDidNotRun(t *testing.T) {
 			if got := n.watchdog.Stats(); got.Paused != 1 || got.Stalled != [watchdog.Reasons]uint64{} {
 				t.Errorf("%s: %+v, want one pause", n.name, got)
 			}
-			if _, body := c.get(n, "/metrics"); !strings.Contains(body, "\nholdfast_node_stalls_total{reason=\"scheduler\"} 1\n") {
+			if _, body := c.get(n, "/metrics"); !strings.Contains(body,
+				"\nholdfast_node_stalls_total{reason=\"scheduler\"} 1\n") {
 				t.Errorf("metrics do not say that %s did not run", n.name)
 			}
 		}
@@ -80,8 +81,10 @@ func TestAProcessThatDidNotRun(t *testing.T) {
 		c.eventually("serving", 5*time.Second, func() bool { return old.serves() == nil })
 		for n, want := range map[*testNode]int{old: 1, follower: 0} {
 			log := n.log.String()
-			if got := strings.Count(log, "handing leadership over"); got != want || strings.Count(log, "the process did not run") != 1 {
-				t.Errorf("%s handed leadership over %d times, want %d, after saying once that it did not run:\n%s", n.name, got, want, log)
+			if got := strings.Count(log, "handing leadership over"); got != want ||
+				strings.Count(log, "the process did not run") != 1 {
+				t.Errorf("%s handed leadership over %d times, want %d, after saying once that it did not run:\n%s",
+					n.name, got, want, log)
 			}
 		}
 	})

@@ -78,15 +78,27 @@ func (s stamp) fits(path string, r identityRecord, newest uint64) error {
 	case s.Start == 0 && r.Log == 0: // a new directory, or one of the older format
 		return nil
 	case s.Start == 0:
-		return unusable(file, "is not this directory's log: it has no stamp, and the identity file says that it has", nil)
+		return unusable(file, "is not this directory's log: it has no stamp, and the identity file says that it has",
+			nil)
 	case s.Directory != r.Directory:
-		return unusable(file, fmt.Sprintf("is not this directory's log: it belongs to directory %v, and the identity file is that of %v", s.Directory, r.Directory), nil)
+		return unusable(
+			file, fmt.Sprintf(
+				"is not this directory's log: it belongs to directory %v, and the identity file is that of %v",
+				s.Directory, r.Directory,
+			), nil,
+		)
 	case s.Start > newest:
-		return unusable(identity, fmt.Sprintf("is an older copy: it ends with start %d, and the log has seen start %d", newest, s.Start), nil)
+		return unusable(identity, fmt.Sprintf("is an older copy: it ends with start %d, and the log has seen start %d",
+			newest, s.Start), nil)
 	case s.Start == r.Log, s.Former == r.Log:
 		return nil
 	default:
-		return unusable(file, fmt.Sprintf("is an older copy: it ends with start %d, and the identity file says that it has seen start %d", s.Start, r.Log), nil)
+		return unusable(
+			file, fmt.Sprintf(
+				"is an older copy: it ends with start %d, and the identity file says that it has seen start %d",
+				s.Start, r.Log,
+			), nil,
+		)
 	}
 }
 

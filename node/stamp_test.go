@@ -51,7 +51,8 @@ func TestGoldenFilesOfADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "origin"))
-	if got, readErr := readOrigin(dir); err != nil || readErr != nil || got != o || string(b) != `{"directory":"00000000000000aa","id":"2-812-1","index":812,"term":2}`+"\n" {
+	if got, readErr := readOrigin(dir); err != nil || readErr != nil || got != o ||
+		string(b) != `{"directory":"00000000000000aa","id":"2-812-1","index":812,"term":2}`+"\n" {
 		t.Errorf("the origin is %q, and read as %+v: %v, %v", b, got, err, readErr)
 	}
 }
@@ -74,9 +75,15 @@ func TestStampFits(t *testing.T) {
 		{"cut short before the stamp", 5, 3, 5, 8, ""},
 		{"cut short after the stamp", 8, 5, 5, 8, ""},
 		{"and again before it", 8, 5, 5, 9, ""},
-		{"a log of the start before", 5, 3, 8, 8, "raft.db is an older copy: it ends with start 5, and the identity file says that it has seen start 8"},
+		{
+			"a log of the start before", 5, 3, 8, 8,
+			"raft.db is an older copy: it ends with start 5, and the identity file says that it has seen start 8",
+		},
 		{"a log of long ago", 1, 0, 8, 9, "raft.db is an older copy"},
-		{"an identity of the start before", 8, 5, 5, 5, "identity is an older copy: it ends with start 5, and the log has seen start 8"},
+		{
+			"an identity of the start before", 8, 5, 5, 5,
+			"identity is an older copy: it ends with start 5, and the log has seen start 8",
+		},
 		{"an identity of long ago", 8, 5, 1, 1, "identity is an older copy"},
 		{"both are older, and not of one time", 5, 3, 1, 6, "raft.db is an older copy"},
 		{"a log without a stamp", 0, 0, 5, 5, "raft.db is not this directory's log: it has no stamp"},
@@ -86,7 +93,8 @@ func TestStampFits(t *testing.T) {
 			s.Directory = here
 		}
 		err := s.fits("/data", identityRecord{Directory: here, Log: test.log}, test.newest)
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), "/data/"+test.want)) {
+		if test.want == "" && err != nil ||
+			test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), "/data/"+test.want)) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
 	}
@@ -124,8 +132,8 @@ func TestAStartNotesTheNewestSnapshot(t *testing.T) {
 	})
 }
 
-// A snapshot that is newer than the one that was noted last, and does not say where it was completed, was put there from elsewhere: a
-// process completes none without an origin.
+// A snapshot that is newer than the one that was noted last, and does not say where it was completed, was put there
+// from elsewhere: a process completes none without an origin.
 func TestANewerSnapshotWithoutAnOriginIsRefused(t *testing.T) {
 	l := newLibrary(t, 3)
 	bubble.Test(t, func(t *testing.T) {
@@ -135,7 +143,8 @@ func TestANewerSnapshotWithoutAnOriginIsRefused(t *testing.T) {
 		if err = errors.Join(err, os.Remove(filepath.Join(path, snapshotDir, l.newest[0], originFile))); err != nil {
 			t.Fatal(err)
 		}
-		want := l.newest[0] + " is not this directory's snapshot: it is newer than the newest that the log knows, and has no origin"
+		want := l.newest[0] + " is not this directory's snapshot: it is newer than the newest that the log knows, " +
+			"and has no origin"
 		if err := c.refusal(c.nodes[0]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
@@ -158,7 +167,8 @@ func TestAnEntryOfAnotherTermIsNotTheSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := "snapshots has lost snapshot " + l.newest[0] + ", which the log needs: the log's entry "
-		if err := c.refusal(c.nodes[0]); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "is of term") {
+		if err := c.refusal(c.nodes[0]); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "is of term") {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	})

@@ -25,7 +25,10 @@ func change(path string, do func(logs, conf *bbolt.Bucket) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(db.Update(func(tx *bbolt.Tx) error { return do(tx.Bucket([]byte("logs")), tx.Bucket([]byte("conf"))) }), db.Close())
+	return errors.Join(
+		db.Update(func(tx *bbolt.Tx) error { return do(tx.Bucket([]byte("logs")), tx.Bucket([]byte("conf"))) }),
+		db.Close(),
+	)
 }
 
 // rewrite changes an identity file.
@@ -132,11 +135,14 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 			return errors.Join(ofTheOlderFormat(path), os.Truncate(filepath.Join(path, logFile), 0))
 		}, "raft.db is empty"},
 		"the older format, and no term": {func(path string) error {
-			return errors.Join(ofTheOlderFormat(path), change(path, func(_, conf *bbolt.Bucket) error { return conf.Delete([]byte("CurrentTerm")) }))
+			return errors.Join(ofTheOlderFormat(path), change(path, func(_, conf *bbolt.Bucket) error {
+				return conf.Delete([]byte("CurrentTerm"))
+			}))
 		}, "raft.db has lost Raft's term"},
 		"only the snapshots": {func(path string) error {
 			return errors.Join(os.Remove(filepath.Join(path, identityFile)), os.Remove(filepath.Join(path, logFile)))
-		}, "identity and the node's log are missing, and only its folder of snapshots is there: the directory was emptied while its node ran"},
+		}, "identity and the node's log are missing, and only its folder of snapshots is there: the directory was " +
+			"emptied while its node ran"},
 		"an identity that is a link to nothing": {func(path string) error {
 			file := filepath.Join(path, identityFile)
 			return errors.Join(os.Remove(file), os.Symlink("/nowhere/identity", file))
@@ -170,7 +176,8 @@ func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
 	l := newLibrary(t, 3)
 	steps := []string{"the identity file", "the log's file", "the adoption of snapshots", "the stamp"}
 	for name, prepare := range map[string]func(path string) error{
-		"a new directory": os.RemoveAll, "a directory": func(string) error { return nil }, "a directory of the older format": ofTheOlderFormat,
+		"a new directory": os.RemoveAll, "a directory": func(string) error { return nil },
+		"a directory of the older format": ofTheOlderFormat,
 	} {
 		for upTo, step := range steps {
 			t.Run(name+", after "+step, func(t *testing.T) {
@@ -231,7 +238,8 @@ func cutShort(cfg config.Config, upTo int) (err error) {
 	if upTo == 0 {
 		return nil
 	}
-	s, err := openStores(d, hclog.NewNullLogger(), &guardedStore{dog: watchdog.NewWatchdog(time.Second, time.Now), fatal: func(error) {}}, nil)
+	s, err := openStores(d, hclog.NewNullLogger(),
+		&guardedStore{dog: watchdog.NewWatchdog(time.Second, time.Now), fatal: func(error) {}}, nil)
 	if err != nil {
 		return err
 	}
@@ -271,7 +279,8 @@ func TestALogFileThatWasNeverMade(t *testing.T) {
 				if err := cutShort(cfg, 0); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(filepath.Join(cfg.DataDir, logFile), slices.Repeat([]byte{content}, size), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(cfg.DataDir, logFile), slices.Repeat([]byte{content}, size),
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 				c.start(c.nodes[0])
@@ -298,10 +307,14 @@ func TestADamagedIdentityFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = c.refusal(n)
-		if err == nil || !strings.Contains(err.Error(), file+" is damaged: "+recovery+"; only where no majority is left") {
+		if err == nil || !strings.Contains(err.Error(), file+" is damaged: "+recovery+
+			"; only where no majority is left") {
 			t.Fatalf("got %v, want the safe way first", err)
 		}
-		line := fmt.Sprintf(`{"format":3,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v","founders":{...},"log":%d}`, sound.Log, sound.Directory, sound.Log)
+		line := fmt.Sprintf(
+			`{"format":3,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v","founders":{...},"log":%d}`,
+			sound.Log, sound.Directory, sound.Log,
+		)
 		if !strings.Contains(err.Error(), line) {
 			t.Errorf("got %v, want %s", err, line)
 		}
@@ -309,7 +322,8 @@ func TestADamagedIdentityFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line = strings.NewReplacer(`"node":...`, `"node":1`, `"..."`, `"holdfast"`, "{...}", string(founders)).Replace(line)
+		line = strings.NewReplacer(`"node":...`, `"node":1`, `"..."`, `"holdfast"`, "{...}",
+			string(founders)).Replace(line)
 		if err = os.WriteFile(file, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +385,9 @@ func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
 		if err = errors.Join(err, os.RemoveAll(installed)); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.refusal(behind); err == nil || !strings.Contains(err.Error(), "snapshots has lost snapshot "+filepath.Base(installed)) || !strings.Contains(err.Error(), recovery) {
+		if err := c.refusal(behind); err == nil ||
+			!strings.Contains(err.Error(), "snapshots has lost snapshot "+filepath.Base(installed)) ||
+			!strings.Contains(err.Error(), recovery) {
 			t.Errorf("got %v, want that the snapshot is lost", err)
 		}
 		c.empty(behind)
@@ -388,8 +404,12 @@ func TestALinkAsDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{link, filepath.Join(link, "below")} {
-		refused(t, link, link+" is a link to "+to+", where there is nothing: mount or make what the link leads to, or put a directory in its place")
-		if _, err := openDir(path, "holdfast", 1, time.Now()); err == nil || !strings.Contains(err.Error(), link+" is a link to") {
+		refused(
+			t, link, link+" is a link to "+
+				to+", where there is nothing: mount or make what the link leads to, or put a directory in its place",
+		)
+		if _, err := openDir(path, "holdfast", 1, time.Now()); err == nil ||
+			!strings.Contains(err.Error(), link+" is a link to") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

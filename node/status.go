@@ -99,9 +99,9 @@ func (n *Node) Members() []clientport.Member {
 	return members
 }
 
-// greets reports whether a node may greet this one on Raft's port: it is among the peers, or a member. A node on a new directory is
-// neither by its directory, but is by its number. A node that this one's configuration does not name yet may be a leader
-// that it lags behind; peers name it then.
+// greets reports whether a node may greet this one on Raft's port: it is among the peers, or a member. A node on a new
+// directory is neither by its directory, but is by its number. A node that this one's configuration does not name yet
+// may be a leader that it lags behind; peers name it then.
 func (n *Node) greets(node session.Node) bool {
 	if node == n.cfg.Node {
 		return false
@@ -110,8 +110,9 @@ func (n *Node) greets(node session.Node) bool {
 	return member || n.peerOf(node).Node == node
 }
 
-// mayFollow reports whether a node may follow over the peer port. This node's own relay does not come over it: a stream that names
-// this node is a stranger's, which would end the own relay's, and with an answer of a newer term the tracker.
+// mayFollow reports whether a node may follow over the peer port. This node's own relay does not come over it: a stream
+// that names this node is a stranger's, which would end the own relay's, and with an answer of a newer term the
+// tracker.
 func (n *Node) mayFollow(node session.Node) bool {
 	if node == n.cfg.Node {
 		return false

@@ -81,7 +81,10 @@ func openStores(d *dir, logger hclog.Logger, guard *guardedStore, disk diskOptio
 		return nil, errors.Join(err, bolt.Close())
 	}
 	logs := &anchoredLogs{LogStore: cached}
-	return &stores{bolt: bolt, guard: guard, logs: logs, stable: guard, snapshots: checkedSnapshots{origins}, origins: origins}, nil
+	return &stores{
+		bolt: bolt, guard: guard, logs: logs, stable: guard, snapshots: checkedSnapshots{origins},
+		origins: origins,
+	}, nil
 }
 
 // checkLogFile refuses a log file that was lost: bbolt takes a file that is missing or empty for a new one. begun says
@@ -109,7 +112,8 @@ func checkLogFile(file string, begun bool) error { //nolint:revive // flag-param
 	}
 	size, err := boltSize(file)
 	if err == nil && info.Size() < size {
-		return unusable(file, fmt.Sprintf("is cut short: it has %d bytes, and says that it has %d", info.Size(), size), nil)
+		return unusable(file, fmt.Sprintf("is cut short: it has %d bytes, and says that it has %d", info.Size(), size),
+			nil)
 	}
 	return nil // what else is wrong with it, its opening shows
 }
@@ -132,8 +136,8 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openBolt turns the panics of bbolt on a torn file into errors, and the faults on one that was cut off: it is mapped. bbolt reads
-// all of the tree to find its free pages.
+// openBolt turns the panics of bbolt on a torn file into errors, and the faults on one that was cut off: it is mapped.
+// bbolt reads all of the tree to find its free pages.
 func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
 	defer asError(&err)()
 	return raftboltdb.New(raftboltdb.Options{
@@ -149,7 +153,9 @@ func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
 // readBolt is openBolt of a file that is there and is not changed.
 func readBolt(file string) (store *raftboltdb.BoltStore, err error) {
 	defer asError(&err)()
-	return raftboltdb.New(raftboltdb.Options{Path: file, BoltOptions: &bbolt.Options{Timeout: storeLockWait, ReadOnly: true}})
+	return raftboltdb.New(
+		raftboltdb.Options{Path: file, BoltOptions: &bbolt.Options{Timeout: storeLockWait, ReadOnly: true}},
+	)
 }
 
 // boltSize is how long a file is by what it says itself.
@@ -179,8 +185,8 @@ func asError(err *error) func() {
 
 func (s *stores) close() error { return s.bolt.Close() }
 
-// guardedStore makes a failed write the node's end. Raft itself would go on after one, or panic. The outcome of the write is
-// unknown, so the node must leave and come back from its disk.
+// guardedStore makes a failed write the node's end. Raft itself would go on after one, or panic. The outcome of the
+// write is unknown, so the node must leave and come back from its disk.
 type guardedStore struct {
 	logs   raft.LogStore
 	stable raft.StableStore
@@ -194,9 +200,9 @@ type guardedStore struct {
 	writes atomic.Uint64
 }
 
-// guard writes, under the watchdog's eyes, and passes a success on. After a failure it tells fatal and never returns: what Raft would do next could rest on a vote
-// or an entry that is not on disk. The caller's goroutine is held while the node stops, and ends when Raft is to: its
-// deferred calls run, which is all that Raft's Shutdown waits for.
+// guard writes, under the watchdog's eyes, and passes a success on. After a failure it tells fatal and never returns:
+// what Raft would do next could rest on a vote or an entry that is not on disk. The caller's goroutine is held while
+// the node stops, and ends when Raft is to: its deferred calls run, which is all that Raft's Shutdown waits for.
 func (g *guardedStore) guard(doing string, write func() error) error {
 	number := g.dog.Begin(watchdog.OnDisk, doing)
 	err := write()
@@ -204,7 +210,8 @@ func (g *guardedStore) guard(doing string, write func() error) error {
 	if err == nil {
 		return nil
 	}
-	g.fatal(fmt.Errorf("%s in %s: %w: the node stops, for it cannot know what reached its disk; nothing acknowledged is "+
+	g.fatal(fmt.Errorf("%s in %s: %w: the node stops, for it cannot know what reached its disk; nothing acknowledged "+
+		"is "+
 		"lost: see to the disk (space, permissions, health) and start the node again", doing, g.path, err))
 	<-g.released
 	runtime.Goexit()

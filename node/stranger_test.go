@@ -20,8 +20,8 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// stranger is a process that reaches the ports for nodes, and says that it is a node. What it says of itself anybody can learn: greetings
-// tell the cluster's name and the directories.
+// stranger is a process that reaches the ports for nodes, and says that it is a node. What it says of itself anybody
+// can learn: greetings tell the cluster's name and the directories.
 type stranger struct {
 	*raftnet.Layer
 	c    *testCluster
@@ -56,8 +56,8 @@ func (s stranger) close() {
 	}
 }
 
-// A number that no node of the cluster has is refused on Raft's port, and both sides say why. That of a node is greeted on any
-// directory: a node whose directory was lost comes back so.
+// A number that no node of the cluster has is refused on Raft's port, and both sides say why. That of a node is greeted
+// on any directory: a node whose directory was lost comes back so.
 func TestANumberOfNoNodeIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -77,20 +77,23 @@ func TestANumberOfNoNodeIsRefused(t *testing.T) {
 			}
 			_, met := s.Meet(t.Context(), n.name+":7401", []byte("{}"))
 			for _, err := range []error{err, met} {
-				if (err == nil) != tt.ok || !tt.ok && (!errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), "is not among node")) {
+				if (err == nil) != tt.ok ||
+					!tt.ok && (!errors.Is(err, session.ErrWrongCluster) ||
+						!strings.Contains(err.Error(), "is not among node")) {
 					t.Errorf("as node %d: %v", tt.as, err)
 				}
 			}
 			s.close()
 		}
-		if !strings.Contains(n.log.String(), "node 99 is not among node "+config.FormatNode(n.cfg.Node)+"'s peers, nor a member") {
+		if !strings.Contains(n.log.String(), "node 99 is not among node "+config.FormatNode(n.cfg.Node)+
+			"'s peers, nor a member") {
 			t.Errorf("the log does not say who was refused")
 		}
 	})
 }
 
-// The leader's own relay has no stream over the peer port. One that says it is the leader itself would end that relay's, and with an
-// answer of a newer term the leader's term.
+// The leader's own relay has no stream over the peer port. One that says it is the leader itself would end that
+// relay's, and with an answer of a newer term the leader's term.
 func TestNobodyFollowsALeaderAsItself(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -98,14 +101,23 @@ func TestNobodyFollowsALeaderAsItself(t *testing.T) {
 		n := c.leader(within)
 		s := c.stranger(9, 0xbad)
 		defer s.close()
-		link, err := s.follow(n, session.Hello{Node: n.cfg.Node, Directory: uint64(n.admission.mine), Incarnation: math.MaxUint64, Stream: 1})
+		link, err := s.follow(
+			n, session.Hello{
+				Node: n.cfg.Node, Directory: uint64(n.admission.mine), Incarnation: math.MaxUint64,
+				Stream: 1,
+			},
+		)
 		if err == nil {
 			m, heard := link.Recv()
 			for heard == nil && m.Heartbeat == nil {
 				m, heard = link.Recv()
 			}
 			if heard == nil {
-				_ = link.Send(session.LearnerMessage{Answer: &session.Answer{Round: m.Heartbeat.Round, Term: math.MaxUint64, Last: true}})
+				_ = link.Send(
+					session.LearnerMessage{
+						Answer: &session.Answer{Round: m.Heartbeat.Round, Term: math.MaxUint64, Last: true},
+					},
+				)
 			}
 			_ = link.Close()
 		}
@@ -119,7 +131,8 @@ func TestNobodyFollowsALeaderAsItself(t *testing.T) {
 	})
 }
 
-// A term that leaves none above it, or an entry in the middle of nowhere, is refused in every message of Raft, by each node, and the cluster goes on.
+// A term that leaves none above it, or an entry in the middle of nowhere, is refused in every message of Raft, by each
+// node, and the cluster goes on.
 func TestAbsurdTermsEndNoCluster(t *testing.T) {
 	const absurd = math.MaxUint64 - 1
 	bubble.Test(t, func(t *testing.T) {
@@ -130,29 +143,51 @@ func TestAbsurdTermsEndNoCluster(t *testing.T) {
 		s := c.stranger(as.cfg.Node, as.admission.mine)
 		defer s.close()
 		term, last := lead.term(), lead.state.AppliedIndex()
-		header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)), Addr: []byte(raftnet.At(as.name+":7401", as.admission.mine))}
+		header := raft.RPCHeader{
+			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)),
+			Addr: []byte(raftnet.At(as.name+":7401", as.admission.mine)),
+		}
 		snapshot := func(term, index uint64) *raft.InstallSnapshotRequest {
-			return &raft.InstallSnapshotRequest{RPCHeader: header, SnapshotVersion: 1, Term: term, LastLogTerm: 1, LastLogIndex: index, Configuration: raft.EncodeConfiguration(lead.consensus.raft.GetConfiguration().Configuration()), Size: 7}
+			return &raft.InstallSnapshotRequest{
+				RPCHeader: header, SnapshotVersion: 1, Term: term, LastLogTerm: 1,
+				LastLogIndex: index, Configuration: raft.EncodeConfiguration(
+					lead.consensus.raft.GetConfiguration().Configuration(),
+				), Size: 7,
+			}
 		}
 		entry := func(index, of uint64, kind raft.LogType, data string) *raft.AppendEntriesRequest {
-			return &raft.AppendEntriesRequest{RPCHeader: header, Term: term, Entries: []*raft.Log{{Index: index, Term: of, Type: kind, Data: []byte(data)}}}
+			return &raft.AppendEntriesRequest{
+				RPCHeader: header, Term: term,
+				Entries: []*raft.Log{{Index: index, Term: of, Type: kind, Data: []byte(data)}},
+			}
 		}
 		tr := raftnet.NewTransport(s.Layer, 0).NetworkTransport
 		for name, request := range map[string]any{
-			"append":                       &raft.AppendEntriesRequest{RPCHeader: header, Term: absurd, PrevLogEntry: 1, PrevLogTerm: 1},
-			"heartbeat":                    &raft.AppendEntriesRequest{RPCHeader: header, Term: absurd},
-			"vote":                         &raft.RequestVoteRequest{RPCHeader: header, Term: absurd, LastLogIndex: last, LastLogTerm: term, LeadershipTransfer: true},
-			"pre-vote":                     &raft.RequestPreVoteRequest{RPCHeader: header, Term: absurd, LastLogIndex: last, LastLogTerm: term},
-			"snapshot":                     snapshot(absurd, last),
-			"one above the leap":           &raft.AppendEntriesRequest{RPCHeader: header, Term: term + raftnet.TermLeap + 2},
-			"entry in the middle":          entry(1<<40, term, raft.LogCommand, ""),
-			"entry of a later term":        entry(1, absurd, raft.LogNoop, ""),
-			"entry that is no command":     entry(1, term, raft.LogCommand, "\x01garbage"),
-			"entry of no type":             entry(1, term, 77, ""),
-			"entry that configures":        entry(1, term, raft.LogConfiguration, "garbage"),
-			"vote with a log from beyond":  &raft.RequestVoteRequest{RPCHeader: header, Term: term + 1, LastLogIndex: absurd, LastLogTerm: term, LeadershipTransfer: true},
-			"vote with a last term beyond": &raft.RequestVoteRequest{RPCHeader: header, Term: term + 1, LastLogIndex: last, LastLogTerm: absurd, LeadershipTransfer: true},
-			"snapshot from beyond":         snapshot(term, absurd),
+			"append": &raft.AppendEntriesRequest{
+				RPCHeader: header, Term: absurd, PrevLogEntry: 1,
+				PrevLogTerm: 1,
+			},
+			"heartbeat": &raft.AppendEntriesRequest{RPCHeader: header, Term: absurd},
+			"vote": &raft.RequestVoteRequest{
+				RPCHeader: header, Term: absurd, LastLogIndex: last, LastLogTerm: term, LeadershipTransfer: true,
+			},
+			"pre-vote": &raft.RequestPreVoteRequest{
+				RPCHeader: header, Term: absurd,
+				LastLogIndex: last, LastLogTerm: term,
+			},
+			"snapshot": snapshot(absurd, last),
+			"one above the leap": &raft.AppendEntriesRequest{RPCHeader: header, Term: term +
+				raftnet.TermLeap + 2},
+			"entry in the middle":      entry(1<<40, term, raft.LogCommand, ""),
+			"entry of a later term":    entry(1, absurd, raft.LogNoop, ""),
+			"entry that is no command": entry(1, term, raft.LogCommand, "\x01garbage"),
+			"entry of no type":         entry(1, term, 77, ""),
+			"entry that configures":    entry(1, term, raft.LogConfiguration, "garbage"),
+			"vote with a log from beyond": &raft.RequestVoteRequest{RPCHeader: header, Term: term +
+				1, LastLogIndex: absurd, LastLogTerm: term, LeadershipTransfer: true},
+			"vote with a last term beyond": &raft.RequestVoteRequest{RPCHeader: header, Term: term +
+				1, LastLogIndex: last, LastLogTerm: absurd, LeadershipTransfer: true},
+			"snapshot from beyond": snapshot(term, absurd),
 		} {
 			for _, n := range c.nodes {
 				if n == as {
@@ -203,8 +238,8 @@ func (c *testCluster) raise(n *testNode, term uint64) {
 	}
 }
 
-// Whoever is so far behind that it takes no request of the others for sound is not shut out: a node with a vote, one on a new directory, and
-// all but one.
+// Whoever is so far behind that it takes no request of the others for sound is not shut out: a node with a vote, one on
+// a new directory, and all but one.
 func TestANodeFarBehindLearnsTheTerm(t *testing.T) {
 	const far = 1 << 50
 	for name, tt := range map[string]struct {
@@ -241,7 +276,9 @@ func TestANodeFarBehindLearnsTheTerm(t *testing.T) {
 				c.kill(emptied)
 				c.empty(emptied)
 				c.start(emptied)
-				c.eventually("one on a new directory serves", 30*time.Second, func() bool { return emptied.serves() == nil && emptied.votes() })
+				c.eventually("one on a new directory serves", 30*time.Second, func() bool {
+					return emptied.serves() == nil && emptied.votes()
+				})
 				if got := emptied.term(); got < far {
 					t.Errorf("term %d, want at least %d", got, uint64(far))
 				}
@@ -253,7 +290,8 @@ func TestANodeFarBehindLearnsTheTerm(t *testing.T) {
 	}
 }
 
-// A snapshot that is none is refused before Raft takes it for the newest: the node goes on, its own snapshots stay, and it starts again from them.
+// A snapshot that is none is refused before Raft takes it for the newest: the node goes on, its own snapshots stay, and
+// it starts again from them.
 func TestAGarbageSnapshotIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -282,7 +320,10 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 		tr := raftnet.NewTransport(s.Layer, 0).NetworkTransport
 		send := func(index uint64, data string) error {
 			return tr.InstallSnapshot("", raftnet.At(n.name+":7401", n.admission.mine), &raft.InstallSnapshotRequest{
-				RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)), Addr: []byte(as.name + ":7401")},
+				RPCHeader: raft.RPCHeader{
+					ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)),
+					Addr: []byte(as.name + ":7401"),
+				},
 				SnapshotVersion: 1, Term: n.term(), LastLogTerm: n.term(), LastLogIndex: index, Size: int64(len(data)),
 				Configuration: raft.EncodeConfiguration(n.consensus.raft.GetConfiguration().Configuration()),
 			}, &raft.InstallSnapshotResponse{}, strings.NewReader(data))
@@ -319,8 +360,9 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 	})
 }
 
-// What a stranger opens to the leader in a node's name, with the highest incarnation or the highest number of a stream, does not keep the node's own streams
-// out: the leader asks the node which is its newest. While the stranger is connected, too.
+// What a stranger opens to the leader in a node's name, with the highest incarnation or the highest number of a stream,
+// does not keep the node's own streams out: the leader asks the node which is its newest. While the stranger is
+// connected, too.
 func TestNobodyIsShutOutByAStreamInItsName(t *testing.T) {
 	for name, forge := range map[string]func(*session.Hello){
 		"incarnation":        func(h *session.Hello) { h.Incarnation = 1 << 62 },

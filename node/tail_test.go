@@ -38,7 +38,9 @@ type tailCluster struct {
 
 // newTailCluster has the other nodes go on for so many entries, and keep trailing ones behind a snapshot. The last of
 // the others misses all of it when laggard is set.
-func newTailCluster(t *testing.T, size, entries int, trailing uint64, laggard bool) *tailCluster { //nolint:revive // flag-parameter: the two scenarios
+//
+//nolint:revive // flag-parameter: the two scenarios
+func newTailCluster(t *testing.T, size, entries int, trailing uint64, laggard bool) *tailCluster {
 	t.Helper()
 	c := &tailCluster{terms: map[*testNode]map[uint64]uint64{}}
 	c.testCluster = newTestCluster(t, 0, func(cfg *config.Config) {
@@ -70,7 +72,9 @@ func newTailCluster(t *testing.T, size, entries int, trailing uint64, laggard bo
 		c.deposed.consensus.raft.Apply(c.entry(), time.Second)
 	}
 	c.leads = c.leader(time.Minute, c.deposed)
-	c.eventually("the old leader to step down", time.Minute, func() bool { return c.deposed.consensus.raft.State() != raft.Leader })
+	c.eventually("the old leader to step down", time.Minute, func() bool {
+		return c.deposed.consensus.raft.State() != raft.Leader
+	})
 	c.apply(c.leads, entries)
 	if err := c.leads.consensus.raft.Snapshot().Error(); err != nil {
 		t.Error(err)
@@ -155,7 +159,9 @@ func TestAnOldTailIsNotFed(t *testing.T) {
 		if err := c.leads.consensus.raft.LeadershipTransferToServer(at, address).Error(); err != nil {
 			t.Errorf("handing over: %v", err)
 		}
-		c.eventually("the old leader to lead", time.Minute, func() bool { return c.deposed.consensus.raft.State() == raft.Leader })
+		c.eventually("the old leader to lead", time.Minute, func() bool {
+			return c.deposed.consensus.raft.State() == raft.Leader
+		})
 		c.rejoin(laggard, c.deposed)
 		c.eventually("the laggard to catch up", time.Minute, func() bool {
 			return laggard.state.AppliedIndex() >= c.leads.state.AppliedIndex()
@@ -250,11 +256,13 @@ func (c *tailCluster) install(to, from *testNode) (path string) {
 		c.t.Fatal(err)
 	}
 	defer source.Close()
-	store, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(c.dir, to.name), keptSnapshots, hclog.NewNullLogger())
+	store, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(c.dir, to.name), keptSnapshots,
+		hclog.NewNullLogger())
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	sink, err := store.Create(meta.Version, meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex, from.consensus.transport)
+	sink, err := store.Create(meta.Version, meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex,
+		from.consensus.transport)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -288,8 +296,10 @@ func TestAnchor(t *testing.T) {
 		index, term uint64
 		want        map[uint64]uint64
 	}{
-		"no log":                    {nil, 5, 2, nil},
-		"it has the entry":          {map[uint64]uint64{3: 1, 4: 1, 5: 2, 6: 2}, 5, 2, map[uint64]uint64{3: 1, 4: 1, 5: 2, 6: 2}},
+		"no log": {nil, 5, 2, nil},
+		"it has the entry": {
+			map[uint64]uint64{3: 1, 4: 1, 5: 2, 6: 2}, 5, 2, map[uint64]uint64{3: 1, 4: 1, 5: 2, 6: 2},
+		},
 		"it has another":            {map[uint64]uint64{3: 1, 4: 1, 5: 1, 6: 1}, 5, 2, map[uint64]uint64{6: 1}},
 		"another of a later term":   {map[uint64]uint64{3: 1, 4: 1, 5: 3, 6: 3}, 5, 2, map[uint64]uint64{6: 3}},
 		"it ends before":            {map[uint64]uint64{2: 1, 3: 1}, 5, 2, nil},

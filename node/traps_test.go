@@ -11,8 +11,8 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// TestWhatTheLeaderSendsIsLetThrough: the largest request of a leader is within what raftnet lets through to Raft, with as much
-// again for what surrounds the entries.
+// TestWhatTheLeaderSendsIsLetThrough: the largest request of a leader is within what raftnet lets through to Raft, with
+// as much again for what surrounds the entries.
 func TestWhatTheLeaderSendsIsLetThrough(t *testing.T) {
 	if got := 2 * fsm.DefaultEntryBytes; got > raftnet.MaxField {
 		t.Errorf("twice an entry is %d bytes, a field at most %d", got, raftnet.MaxField)
@@ -28,8 +28,8 @@ func TestWhatTheLeaderSendsIsLetThrough(t *testing.T) {
 	}
 }
 
-// Raft stops while nobody reads its NotifyCh: it is read whatever the role loop does, and what it says is "look again", once.
-// test/raft shows the trap itself.
+// Raft stops while nobody reads its NotifyCh: it is read whatever the role loop does, and what it says is "look again",
+// once. test/raft shows the trap itself.
 func TestLeadershipIsAlwaysRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := newLeadership()
@@ -51,9 +51,9 @@ func TestLeadershipIsAlwaysRead(t *testing.T) {
 	})
 }
 
-// Raft's Shutdown hands leadership to nobody, and Close of its transport leaves connections open. A node that is stopped hands
-// over first, so that another leads without an election timeout; it leaves no connection open; and it starts again on its
-// configuration, which Raft will not be bootstrapped with twice.
+// Raft's Shutdown hands leadership to nobody, and Close of its transport leaves connections open. A node that is
+// stopped hands over first, so that another leads without an election timeout; it leaves no connection open; and it
+// starts again on its configuration, which Raft will not be bootstrapped with twice.
 func TestAnOrderedStopHandsOver(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -70,7 +70,9 @@ func TestAnOrderedStopHandsOver(t *testing.T) {
 			t.Errorf("the ordered stop: %v", former.err)
 		}
 		c.start(former)
-		c.eventually("the stopped node to serve again", time.Minute, func() bool { return former.server.Ready() == nil })
+		c.eventually("the stopped node to serve again", time.Minute, func() bool {
+			return former.server.Ready() == nil
+		})
 		c.mustOpen(former, 5*time.Second)
 		c.stop()
 		if n := c.Conns(); n != 0 {

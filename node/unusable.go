@@ -4,8 +4,10 @@ import "fmt"
 
 // recovery is the safe way back from a data directory that cannot be used. An older copy of the directory is none: the
 // node that it was has voted and stored entries since.
-const recovery = "while a majority of the other nodes runs and has a leader, empty the whole directory: the leader takes the node in as a " +
-	"new one, and it fetches a copy; never do this on so many nodes at once that no majority is left; an older copy of the directory is no way back"
+const recovery = "while a majority of the other nodes runs and has a leader, empty the whole directory: the leader " +
+	"takes the node in as a " +
+	"new one, and it fetches a copy; never do this on so many nodes at once that no majority is left; an older copy " +
+	"of the directory is no way back"
 
 // unusableError says which file of a data directory keeps the node from using it, why, and what to do.
 type unusableError struct {

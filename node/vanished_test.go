@@ -26,7 +26,8 @@ func (c *testCluster) openMany(number, count int, through ...*testNode) []sessio
 		}
 		var request session.RequestID
 		binary.BigEndian.PutUint32(request[:], uint32(number+i)+1)
-		granted, err := conn.Open(c.t.Context(), session.OpenRequest{RequestID: request, Timeout: n.cfg.MaxTimeout, MS: session.MS(time.Now())})
+		granted, err := conn.Open(c.t.Context(),
+			session.OpenRequest{RequestID: request, Timeout: n.cfg.MaxTimeout, MS: session.MS(time.Now())})
 		if err != nil {
 			c.t.Fatalf("open %d through %s: %v", i, n.name, err)
 		}
@@ -75,7 +76,8 @@ func TestAVanishedLogIsNotANewOne(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		for _, n := range []*testNode{n2, n3} {
 			if n.Leads() {
-				t.Errorf("%s leads, and does not know %d of %d sessions that were acknowledged", n.name, lost(n, ids), len(ids))
+				t.Errorf("%s leads, and does not know %d of %d sessions that were acknowledged", n.name, lost(n, ids),
+					len(ids))
 			}
 		}
 		// The safe way: the node with the good log comes back, and the directory is emptied as a whole.

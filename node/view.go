@@ -20,9 +20,9 @@ type view struct {
 // Term is the newest that this node has seen.
 func (v *view) Term() uint64 { return v.raft.CurrentTerm() }
 
-// CommitIndex is what a linearizable read waits for (R4). A term's tracker starts only after a command of its own (R5), so on
-// a leader it is the index of a command or a configuration, which the state reaches by itself, never of a no-op that no
-// state machine sees. The leader's own applied index would not do: a learner may already show more.
+// CommitIndex is what a linearizable read waits for (R4). A term's tracker starts only after a command of its own (R5),
+// so on a leader it is the index of a command or a configuration, which the state reaches by itself, never of a no-op
+// that no state machine sees. The leader's own applied index would not do: a learner may already show more.
 func (v *view) CommitIndex() uint64 { return v.raft.CommitIndex() }
 
 // LastIndex is that of the newest entry in this node's log.

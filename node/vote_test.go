@@ -31,15 +31,19 @@ func (c *testCluster) askForVote(candidate, of *testNode, term uint64) (bool, er
 		_ = trans.Close()
 	}()
 	request := &raft.RequestVoteRequest{
-		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(cfg.Node, candidate.admission.mine)), Addr: trans.EncodePeer("", candidate.consensus.transport.LocalAddr())},
-		Term:      term, LastLogIndex: candidate.consensus.raft.LastIndex(), LastLogTerm: term - 1,
+		RPCHeader: raft.RPCHeader{
+			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(cfg.Node, candidate.admission.mine)),
+			Addr: trans.EncodePeer("", candidate.consensus.transport.LocalAddr()),
+		},
+		Term: term, LastLogIndex: candidate.consensus.raft.LastIndex(), LastLogTerm: term - 1,
 	}
 	var answer raft.RequestVoteResponse
 	err = trans.RequestVote(serverID(to.Node, of.admission.mine), raft.ServerAddress(theirs.Raft), request, &answer)
 	return answer.Granted, err
 }
 
-// A voter gives its vote again to the candidate that asks twice. A node that has moved to that candidate's address is another one.
+// A voter gives its vote again to the candidate that asks twice. A node that has moved to that candidate's address is
+// another one.
 func TestAVoteIsNotForAnAddress(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)

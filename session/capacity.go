@@ -34,8 +34,8 @@ const FullRetryAfter = 2 * time.Second
 // What things cost a node, in bytes of live memory. They decide which opens are refused, so that all nodes must count
 // alike: another figure is another meaning of the log, and a release with other figures parts from those before it.
 const (
-	// SessionBytes is one session without labels: at its owner, where the leader's tracker is as well. Measured are some
-	// 400.
+	// SessionBytes is one session without labels: at its owner, where the leader's tracker is as well. Measured are
+	// some 400.
 	SessionBytes = 512
 	// CertificateBytes is one certificate, RequestBytes one request id that is remembered.
 	CertificateBytes = 128
@@ -74,7 +74,8 @@ func (u Usage) Room(cost uint64) error {
 	case c.MaxSessions != 0 && u.Sessions >= c.MaxSessions:
 		return full("max_sessions", fmt.Sprintf("%d sessions, of which there are %d", c.MaxSessions, u.Sessions))
 	case c.MaxBytes != 0 && u.Bytes+cost > c.MaxBytes:
-		return full("max_state_bytes", fmt.Sprintf("%d bytes, of which %d are taken and %d are needed", c.MaxBytes, u.Bytes, cost))
+		return full("max_state_bytes", fmt.Sprintf("%d bytes, of which %d are taken and %d are needed", c.MaxBytes,
+			u.Bytes, cost))
 	default:
 		return nil
 	}

@@ -13,13 +13,24 @@ func TestUsageRoom(t *testing.T) {
 		cost  uint64
 		want  string // the limit's name, and words of it
 	}{
-		"no bounds":         {Usage{Sessions: 1 << 40, Bytes: 1 << 50}, 1 << 50, ""},
-		"empty":             {Usage{Capacity: c}, 1000, ""},
-		"the last one":      {Usage{Sessions: 2, Bytes: 900, Capacity: c}, 100, ""},
-		"one too many":      {Usage{Sessions: 3, Bytes: 1, Capacity: c}, 1, "max_sessions 3 sessions, of which there are 3"},
-		"lowered":           {Usage{Sessions: 9, Bytes: 1, Capacity: c}, 1, "max_sessions 3 sessions, of which there are 9"},
-		"a byte too much":   {Usage{Sessions: 2, Bytes: 901, Capacity: c}, 100, "max_state_bytes 1000 bytes, of which 901 are taken and 100 are needed"},
-		"bytes lowered":     {Usage{Sessions: 2, Bytes: 5000, Capacity: c}, 1, "max_state_bytes 1000 bytes, of which 5000 are taken and 1 are needed"},
+		"no bounds":    {Usage{Sessions: 1 << 40, Bytes: 1 << 50}, 1 << 50, ""},
+		"empty":        {Usage{Capacity: c}, 1000, ""},
+		"the last one": {Usage{Sessions: 2, Bytes: 900, Capacity: c}, 100, ""},
+		"one too many": {
+			Usage{Sessions: 3, Bytes: 1, Capacity: c}, 1, "max_sessions 3 sessions, of which there are 3",
+		},
+		"lowered": {
+			Usage{Sessions: 9, Bytes: 1, Capacity: c}, 1, "max_sessions 3 sessions, of which there are 9",
+		},
+		"a byte too much": {
+			Usage{Sessions: 2, Bytes: 901, Capacity: c},
+			100,
+			"max_state_bytes 1000 bytes, of which 901 are taken and 100 are needed",
+		},
+		"bytes lowered": {
+			Usage{Sessions: 2, Bytes: 5000, Capacity: c},
+			1, "max_state_bytes 1000 bytes, of which 5000 are taken and 1 are needed",
+		},
 		"sessions go first": {Usage{Sessions: 3, Bytes: 5000, Capacity: c}, 1, "max_sessions"},
 	}
 	for name, test := range tests {
@@ -32,7 +43,8 @@ func TestUsageRoom(t *testing.T) {
 				return
 			}
 			var limit *LimitError
-			if !errors.As(err, &limit) || !strings.HasPrefix(limit.Name+" "+limit.Limit, test.want) || limit.RetryAfter != FullRetryAfter {
+			if !errors.As(err, &limit) || !strings.HasPrefix(limit.Name+" "+limit.Limit, test.want) ||
+				limit.RetryAfter != FullRetryAfter {
 				t.Errorf("got %v, want %q and when to come back", err, test.want)
 			}
 		})
@@ -42,7 +54,10 @@ func TestUsageRoom(t *testing.T) {
 func TestUsageShare(t *testing.T) {
 	c := Capacity{MaxSessions: 4, MaxBytes: 1000}
 	for want, u := range map[float64]Usage{
-		0: {Sessions: 5, Bytes: 5}, 0.5: {Sessions: 2, Bytes: 400, Capacity: c}, 0.75: {Sessions: 1, Bytes: 750, Capacity: c},
+		0: {Sessions: 5, Bytes: 5}, 0.5: {Sessions: 2, Bytes: 400, Capacity: c}, 0.75: {
+			Sessions: 1, Bytes: 750,
+			Capacity: c,
+		},
 		1.25: {Sessions: 5, Bytes: 10, Capacity: c},
 	} {
 		if got := u.Share(); got != want {

@@ -6,8 +6,8 @@ type Result struct {
 	Term, Index uint64
 	// Session is the one opened, moved or upgraded, as of the entry.
 	Session Session
-	// Repeated says that the open, move or upgrade had been done by an earlier entry, and this one changed nothing. It confirms no
-	// touch (S2).
+	// Repeated says that the open, move or upgrade had been done by an earlier entry, and this one changed nothing. It
+	// confirms no touch (S2).
 	Repeated bool
 	// First is the first of the ids that a [ClaimIDs] claimed.
 	First ID

@@ -11,8 +11,8 @@ import (
 // Credential proves that a client was given a session. It is a secret (K-02), and printed as one: see [Token.Secret].
 type Credential [16]byte
 
-// Format shows none of the bytes, whatever the verb: a token that is logged or printed by chance gives nobody the session. Package fmt calls
-// no methods of what it finds in unexported fields, so that these are not to be printed.
+// Format shows none of the bytes, whatever the verb: a token that is logged or printed by chance gives nobody the
+// session. Package fmt calls no methods of what it finds in unexported fields, so that these are not to be printed.
 func (Credential) Format(s fmt.State, _ rune) {
 	_, _ = io.WriteString(s, "(secret)") // package fmt collects what is written, and never fails
 }

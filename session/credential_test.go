@@ -7,8 +7,9 @@ import (
 	"holdfast/session"
 )
 
-// TestCredentialNeedsTheKey shows that an id does not tell its credential to who has not the cluster's key (K-02), and that
-// the credential of one id is not that of another. What clients hold must outlive a change of version: its bytes are fixed.
+// TestCredentialNeedsTheKey shows that an id does not tell its credential to who has not the cluster's key (K-02), and
+// that the credential of one id is not that of another. What clients hold must outlive a change of version: its bytes
+// are fixed.
 func TestCredentialNeedsTheKey(t *testing.T) {
 	var ours, theirs session.Key
 	for i := range ours {

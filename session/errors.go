@@ -17,7 +17,8 @@ var (
 	ErrMoved = errors.New("session was resumed through another connection")
 	// ErrClosing: the session's end is under way and not decided. A client retries the same call a little later.
 	ErrClosing = errors.New("session is being closed")
-	// ErrLagging: this node has not caught up with the token, or with what the client has seen. A client retries, or tries another node.
+	// ErrLagging: this node has not caught up with the token, or with what the client has seen. A client retries, or
+	// tries another node.
 	ErrLagging = errors.New("node has not caught up with what the client has seen")
 	// ErrNotLeader: see [NotLeaderError].
 	ErrNotLeader = errors.New("node does not lead")
@@ -25,8 +26,8 @@ var (
 	ErrNoLeader = errors.New("no leader is known")
 	// ErrStopping: the node stops. A client tries another one. Nothing was done.
 	ErrStopping = errors.New("node is stopping")
-	// ErrReadOnly: a client looks for a read-write node. The call that was refused did nothing; of a former try whose outcome is unknown
-	// it says nothing.
+	// ErrReadOnly: a client looks for a read-write node. The call that was refused did nothing; of a former try whose
+	// outcome is unknown it says nothing.
 	ErrReadOnly = errors.New("node is read-only")
 	// ErrOutcomeUnknown: the request may or may not take effect. A client retries with the same request id, or resumes.
 	ErrOutcomeUnknown = errors.New("outcome is unknown")
@@ -118,8 +119,8 @@ func (e *LimitError) Error() string { return "over the limit " + e.Name + " (" +
 // Is makes e an [ErrLimit].
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
-// AppliedError is the error of a read that a read-only node answered from the state it had applied, without a leader's word (N3):
-// what it says may have been overtaken long ago, whatever the node is by the time it is told.
+// AppliedError is the error of a read that a read-only node answered from the state it had applied, without a leader's
+// word (N3): what it says may have been overtaken long ago, whatever the node is by the time it is told.
 type AppliedError struct {
 	// Err is what the state says, an [ExpiredError].
 	Err error
@@ -137,8 +138,8 @@ const Missing = "set"
 type FieldError struct {
 	// Field is its name in the request message.
 	Field string
-	// Limit is what the field must be, in words a person can act on: a range such as "1 to 254", [Missing], something that
-	// begins with "not" or "no", or a whole predicate that begins with "must".
+	// Limit is what the field must be, in words a person can act on: a range such as "1 to 254", [Missing], something
+	// that begins with "not" or "no", or a whole predicate that begins with "must".
 	Limit string
 }
 

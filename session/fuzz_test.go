@@ -12,8 +12,8 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// FuzzTouchesNext: whatever the bytes, ids rise, ages are within a year, packing what was read and reading it again gives
-// the same, and reading takes no memory at all: an answer of the wire has no count that could be a lie.
+// FuzzTouchesNext: whatever the bytes, ids rise, ages are within a year, packing what was read and reading it again
+// gives the same, and reading takes no memory at all: an answer of the wire has no count that could be a lie.
 func FuzzTouchesNext(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{3, 5, 0, 1, 1, 7})
@@ -52,11 +52,12 @@ func FuzzTouchesNext(f *testing.F) {
 	})
 }
 
-// FuzzParseID: a text is an id or is refused with the field's name; an id that was read is written in one form, which is
-// read as the same; and its parts make it again.
+// FuzzParseID: a text is an id or is refused with the field's name; an id that was read is written in one form, which
+// is read as the same; and its parts make it again.
 func FuzzParseID(f *testing.F) {
 	for _, s := range []string{
-		"0x0100000000010000", "0X1f", "ff", "0", "0x", "", "0xffffffffffffffff", "0x10000000000000000", "-1", "+1", "1_0", "0x0x1", "０x1",
+		"0x0100000000010000", "0X1f", "ff", "0", "0x", "", "0xffffffffffffffff", "0x10000000000000000", "-1", "+1",
+		"1_0", "0x0x1", "０x1",
 		"0x" + strings.Repeat("0", 40) + "1",
 	} {
 		f.Add(s)
@@ -88,7 +89,8 @@ func FuzzParseID(f *testing.F) {
 	})
 }
 
-// FuzzNextID: whatever a node's mark and clock, the next id is the node's own and above the mark, or is refused (O1, I7).
+// FuzzNextID: whatever a node's mark and clock, the next id is the node's own and above the mark, or is refused (O1,
+// I7).
 func FuzzNextID(f *testing.F) {
 	f.Add(uint64(0), uint8(1), uint64(0))
 	f.Add(uint64(1)<<56|0xffff, uint8(1), uint64(1))

@@ -5,8 +5,8 @@ import "fmt"
 // MaxClaim is the number of ids that one [ClaimIDs] takes: those of one millisecond.
 const MaxClaim = 1 << msShift
 
-// ClaimIDs moves a node's mark by Count, so that the ids it passed over are nobody else's, ever (O3, I7). The state machine
-// has no more to do with them. It answers with the first; the others follow it.
+// ClaimIDs moves a node's mark by Count, so that the ids it passed over are nobody else's, ever (O3, I7). The state
+// machine has no more to do with them. It answers with the first; the others follow it.
 type ClaimIDs struct {
 	Node Node
 	// MS is when the node took the request, in milliseconds since [Epoch].

@@ -1,8 +1,8 @@
 package session
 
-// index finds the place of an id in a slab: open addressing with linear probing. Beside each place it keeps a tag, so that
-// a probe that misses looks at no item, and one that hits looks at one. That makes it half the size of a map, and lets the
-// processor fetch what several touches need at once, where a map has it wait for each.
+// index finds the place of an id in a slab: open addressing with linear probing. Beside each place it keeps a tag, so
+// that a probe that misses looks at no item, and one that hits looks at one. That makes it half the size of a map, and
+// lets the processor fetch what several touches need at once, where a map has it wait for each.
 type index struct {
 	// slots are a power of two, at most three quarters of them used.
 	slots []slot

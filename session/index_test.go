@@ -15,7 +15,8 @@ func TestQueueFinds(t *testing.T) {
 		q := newQueue(t, width)
 		here := make(map[session.ID]bool)
 		draw := func() session.ID {
-			return session.ID(1+random.Uint64N(3))<<56 | session.ID(1<<34+random.Uint64N(200))<<16 | session.ID(random.Uint64N(4))
+			return session.ID(1+random.Uint64N(3))<<56 | session.ID(1<<34+
+				random.Uint64N(200))<<16 | session.ID(random.Uint64N(4))
 		}
 		for range 4000 {
 			id := draw()
@@ -41,7 +42,8 @@ func TestQueueFinds(t *testing.T) {
 		q.FindAll(touches, items)
 		for i, touch := range touches {
 			it := q.Find(touch.ID)
-			if (it != nil) != here[touch.ID] || it != nil && (it.ID() != touch.ID || it.Value != time.Duration(touch.ID)) {
+			if (it != nil) != here[touch.ID] ||
+				it != nil && (it.ID() != touch.ID || it.Value != time.Duration(touch.ID)) {
 				t.Fatalf("seed %d: Find(%v) = %+v, here %v", seed, touch.ID, it, here[touch.ID])
 			}
 			if items[i] != it {

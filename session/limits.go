@@ -21,11 +21,11 @@ const (
 	MaxCloseBatch = 1024
 	// MaxPage is the number of sessions of one page of a list.
 	MaxPage = 1000
-	// BusyRetryAfter is what clients are asked to wait when all places for requests under way are taken: some are free again
-	// after about a round of the network and a commit.
+	// BusyRetryAfter is what clients are asked to wait when all places for requests under way are taken: some are free
+	// again after about a round of the network and a commit.
 	BusyRetryAfter = 50 * time.Millisecond
-	// MaxRetryAfter is the longest that a node asks a client to wait, and the longest that a client lets itself be asked: as long as
-	// the sessions that clients have left to save, about.
+	// MaxRetryAfter is the longest that a node asks a client to wait, and the longest that a client lets itself be
+	// asked: as long as the sessions that clients have left to save, about.
 	MaxRetryAfter = 30 * time.Second
 	// MaxPrincipal is the length of the name of a client, in bytes.
 	MaxPrincipal = 128
@@ -48,7 +48,8 @@ func DefaultLimits(tick time.Duration) Limits { return Limits{Min: 2 * tick, Max
 // timeout that is not positive is a [FieldError] (K-04, Q-10).
 func (l Limits) Negotiate(asked time.Duration) (time.Duration, error) {
 	if asked <= 0 {
-		return 0, &FieldError{Field: "timeout", Limit: "positive; it is clamped to " + l.Min.String() + " to " + l.Max.String()}
+		return 0, &FieldError{Field: "timeout", Limit: "positive; it is clamped to " + l.Min.String() + " to " +
+			l.Max.String()}
 	}
 	return min(max(asked, l.Min), l.Max).Truncate(time.Millisecond), nil
 }
@@ -83,9 +84,12 @@ func (l Labels) Check() error {
 	for i, label := range l {
 		switch {
 		case label.Key == "" || len(label.Key) > MaxLabelKey || !utf8.ValidString(label.Key):
-			return &FieldError{Field: "labels", Limit: fmt.Sprintf("must have keys of 1 to %d bytes of UTF-8", MaxLabelKey)}
+			return &FieldError{
+				Field: "labels", Limit: fmt.Sprintf("must have keys of 1 to %d bytes of UTF-8", MaxLabelKey),
+			}
 		case len(label.Value) > MaxLabelValue || !utf8.ValidString(label.Value):
-			return &FieldError{Field: "labels", Limit: fmt.Sprintf("must have values of at most %d bytes of UTF-8", MaxLabelValue)}
+			return &FieldError{Field: "labels", Limit: fmt.Sprintf("must have values of at most %d bytes of UTF-8",
+				MaxLabelValue)}
 		case i > 0 && l[i-1].Key >= label.Key:
 			return &FieldError{Field: "labels", Limit: "must have sorted, distinct keys"}
 		}

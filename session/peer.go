@@ -18,8 +18,8 @@ type Hello struct {
 }
 
 // LogVersion is the newest form of log entries that this release reads: 1 has [SetCapacity], and [MoveSession] with the
-// attachment that it names. A leader proposes only what the releases of all members read, as long as its clients ask for
-// nothing that is new, so that a rolling update stops nobody.
+// attachment that it names. A leader proposes only what the releases of all members read, as long as its clients ask
+// for nothing that is new, so that a rolling update stops nobody.
 const LogVersion = 1
 
 // Newer reports whether h is a newer stream of its node than o.
@@ -43,12 +43,13 @@ type Heartbeat struct {
 	NotTaken []ID
 	// Attachment is the highest that the leader has applied (M3).
 	Attachment uint64
-	// VotesFrom is the entry as of which the node that gets the heartbeat votes, once it has applied it: every other voter that is not
-	// lost has (R6). [NoVote]: it does not vote yet. 0: a leader of a release that does not say.
+	// VotesFrom is the entry as of which the node that gets the heartbeat votes, once it has applied it: every other
+	// voter that is not lost has (R6). [NoVote]: it does not vote yet. 0: a leader of a release that does not say.
 	VotesFrom uint64
 	// Compare is an index that the leader has applied: the digest there is reported (D1). 0: none.
 	Compare uint64
-	// Compared is what the newest comparison has found (D2). It counts every answer on this stream that came before the heartbeat.
+	// Compared is what the newest comparison has found (D2). It counts every answer on this stream that came before the
+	// heartbeat.
 	Compared Comparison
 }
 
@@ -72,7 +73,8 @@ type Answer struct {
 	Last bool
 	// Applied is the newest entry that the learner's node has applied (R6).
 	Applied uint64
-	// Digest is what the learner's state has at the index that is compared (D1); its Index is 0 while it has nothing there.
+	// Digest is what the learner's state has at the index that is compared (D1); its Index is 0 while it has nothing
+	// there.
 	Digest StateDigest
 }
 

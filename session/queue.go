@@ -12,11 +12,11 @@ const MinExpiryInterval = 50 * time.Millisecond
 const DefaultExpiryInterval = 250 * time.Millisecond
 
 // ExpiryQueue is ZooKeeper's bucketed expiry queue (spec section 2) with lazy re-bucketing. A session is filed in the
-// bucket of the strictly next multiple of the interval after its due time. A touch moves only the deadline that is
-// stored with the session, never its bucket, so that it costs one write (Q-09 costs two sets); when the bucket is polled,
-// each of its sessions is asked for its real due time, and is filed again or put on the list of due ones. From that list
-// it is popped and marked as closing in one step, so that there is no moment at which it is out of the queue and not
-// marked (Q-20, K-18). A bucket in the past is polled like any other.
+// bucket of the strictly next multiple of the interval after its due time. A touch moves only the deadline that
+// is stored with the session, never its bucket, so that it costs one write (Q-09 costs two sets); when the bucket is
+// polled, each of its sessions is asked for its real due time, and is filed again or put on the list of due ones. From
+// that list it is popped and marked as closing in one step, so that there is no moment at which it is out of the queue
+// and not marked (Q-20, K-18). A bucket in the past is polled like any other.
 //
 // Times are readings of the caller's clock. V is what the caller keeps with each session; without pointers in it the
 // garbage collector never looks at the sessions. Not safe for concurrent use.
@@ -105,9 +105,9 @@ func (q *ExpiryQueue[V]) Find(id ID) *Item[V] {
 	return nil
 }
 
-// FindAll finds many sessions: items[i] is that of touches[i], nil if it is not here. It looks up all the slots first and
-// all the items then, so that the processor waits for memory once for many, not once for each. items is at least as long
-// as touches.
+// FindAll finds many sessions: items[i] is that of touches[i], nil if it is not here. It looks up all the slots first
+// and all the items then, so that the processor waits for memory once for many, not once for each. items is at least as
+// long as touches.
 func (q *ExpiryQueue[V]) FindAll(touches []Touch, items []*Item[V]) {
 	var first [64]slot
 	for len(touches) > 0 {
@@ -146,8 +146,8 @@ func (q *ExpiryQueue[V]) place(id ID) uint32 {
 	}
 }
 
-// Add files a session that is not here yet to come due at from + timeout, with a deadline of 0: Touch sets it. A timeout
-// that is not positive is a [FieldError] (Q-10, K-04).
+// Add files a session that is not here yet to come due at from + timeout, with a deadline of 0: Touch sets it. A
+// timeout that is not positive is a [FieldError] (Q-10, K-04).
 func (q *ExpiryQueue[V]) Add(id ID, from, timeout time.Duration, value V) (*Item[V], error) {
 	if timeout <= 0 {
 		return nil, &FieldError{Field: "timeout", Limit: "positive"}
@@ -209,8 +209,8 @@ func (q *ExpiryQueue[V]) Sift(now time.Duration, due func(*Item[V]) time.Duratio
 	return q.dueLen - before
 }
 
-// Take asks judge about each session of the due list for its due time as it is now and a verdict. A session that has come
-// to be due only later is filed again whatever the verdict.
+// Take asks judge about each session of the due list for its due time as it is now and a verdict. A session that has
+// come to be due only later is filed again whatever the verdict.
 func (q *ExpiryQueue[V]) Take(now time.Duration, judge func(*Item[V]) (time.Duration, Verdict)) {
 	for n := q.due; n != none; {
 		it := q.slab.at(n)

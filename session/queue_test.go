@@ -179,8 +179,8 @@ type model struct {
 	marked         bool
 }
 
-// TestQueueModel holds the queue against a list sorted by due time: whatever is done to it, what pops at a moment is what
-// is due then by the list, late by at most one interval.
+// TestQueueModel holds the queue against a list sorted by due time: whatever is done to it, what pops at a moment is
+// what is due then by the list, late by at most one interval.
 func TestQueueModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		interval := time.Duration(rapid.IntRange(50, 1000).Draw(t, "interval")) * time.Millisecond
@@ -317,7 +317,9 @@ func BenchmarkQueuePoll(b *testing.B) {
 		}
 		b.StartTimer()
 		q.Sift(time.Minute, byDeadline)
-		q.Take(time.Minute, func(*session.Item[time.Duration]) (time.Duration, session.Verdict) { return 0, session.Pop })
+		q.Take(time.Minute, func(*session.Item[time.Duration]) (time.Duration, session.Verdict) {
+			return 0, session.Pop
+		})
 		if q.Marked() != sessions {
 			b.Fatalf("%d popped", q.Marked())
 		}

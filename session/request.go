@@ -34,7 +34,8 @@ type ResumeRequest struct {
 	Token Token
 	// Instance is 64 random bits of the client process, Attempt counts its resumes of the session from 1.
 	Instance, Attempt uint64
-	// Seen is the highest index that the client has seen (N4). It is the node's business, and never asked of the leader.
+	// Seen is the highest index that the client has seen (N4). It is the node's business, and never asked of the
+	// leader.
 	Seen uint64
 }
 
@@ -44,7 +45,8 @@ type ReadRequest struct{ Remaining []ID }
 // Reply answers a [Request].
 type Reply struct {
 	Seq uint64
-	// Term and Index are those of the entry that did it; after a read, and with [ErrExpired], Index is what to wait for.
+	// Term and Index are those of the entry that did it; after a read, and with [ErrExpired], Index is what to wait
+	// for.
 	Term, Index uint64
 	// Session is set after an open, a resume and an upgrade, as of the entry.
 	Session Session

@@ -2,7 +2,8 @@ package session
 
 import "time"
 
-// Session is a replicated fact, or a local one of its owner: id, timeout, owner, attachment, labels. It is never a connection and never a deadline.
+// Session is a replicated fact, or a local one of its owner: id, timeout, owner, attachment, labels. It is never a
+// connection and never a deadline.
 type Session struct {
 	ID ID
 	// Timeout is the negotiated one. It never changes (K-06).
@@ -20,7 +21,8 @@ type Session struct {
 	OpenedIndex uint64
 	// OpenedAt is wall-clock time of the node that took the open, to the millisecond; for people only.
 	OpenedAt time.Time
-	// Local says that Owner alone knows the session (L1). Its attachments are numbers of the owner's own, and OpenedIndex is 0.
+	// Local says that Owner alone knows the session (L1). Its attachments are numbers of the owner's own, and
+	// OpenedIndex is 0.
 	Local bool
 }
 

@@ -54,7 +54,8 @@ func TestStallsAgainstAllOfThem(t *testing.T) {
 			timeout := time.Duration(random.Int64N(int64(40 * time.Second)))
 			due := since + timeout + timeout/200
 			if got, want := s.Due(due, since, timeout), n.due(due, since, timeout); got != want {
-				t.Fatalf("seed %d: silent since %v, timeout %v: due at %v, want %v; %v", seed, since, timeout, got, want, n)
+				t.Fatalf("seed %d: silent since %v, timeout %v: due at %v, want %v; %v", seed, since, timeout, got,
+					want, n)
 			}
 		}
 	}

@@ -10,9 +10,10 @@ import (
 // localWord ends the text of a local session's token: its attachment is none of the log (L5).
 const localWord = "local"
 
-// Secret returns the token as text that [ParseToken] reads: ID.CREDENTIAL.ATTACHMENT with the credential in hexadecimal, and .local after
-// it for a local session. Whoever has it can take the session over or close it. Package fmt shows everything of a token but its
-// credential. Encoders that look at fields, such as encoding/json and the handlers of structured logs, write that too: log the ID.
+// Secret returns the token as text that [ParseToken] reads: ID.CREDENTIAL.ATTACHMENT with the credential in
+// hexadecimal, and .local after it for a local session. Whoever has it can take the session over or close it. Package
+// fmt shows everything of a token but its credential. Encoders that look at fields, such as encoding/json and the
+// handlers of structured logs, write that too: log the ID.
 func (t Token) Secret() string {
 	s := fmt.Sprintf("%v.%s.%d", t.ID, hex.EncodeToString(t.Credential[:]), t.Attachment)
 	if t.Local {
@@ -21,8 +22,8 @@ func (t Token) Secret() string {
 	return s
 }
 
-// ParseToken reads what [Token.Secret] writes, with space around it as a file or a shell may leave there. The error is a [FieldError], and
-// does not repeat the text.
+// ParseToken reads what [Token.Secret] writes, with space around it as a file or a shell may leave there. The error is
+// a [FieldError], and does not repeat the text.
 func ParseToken(s string) (Token, error) {
 	invalid := func(limit string) (Token, error) { return Token{}, &FieldError{Field: "token", Limit: limit} }
 	parts := strings.Split(strings.TrimSpace(s), ".")
@@ -36,7 +37,8 @@ func ParseToken(s string) (Token, error) {
 	}
 	credential, err := hex.DecodeString(parts[1])
 	if err != nil || len(credential) != len(Credential{}) {
-		return invalid(fmt.Sprintf("must have a credential of %d hexadecimal digits between its dots", 2*len(Credential{})))
+		return invalid(fmt.Sprintf("must have a credential of %d hexadecimal digits between its dots",
+			2*len(Credential{})))
 	}
 	attachment, err := strconv.ParseUint(parts[2], 10, 64)
 	if err != nil || attachment == 0 {

@@ -44,7 +44,8 @@ func TestTokenText(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want+".local")
 	}
 	for _, bad := range []string{
-		"", want[:len(want)-2] + "0", want + ".", want + ".remote", want + ".local.local", "0" + want[len("0x0100000000000007"):],
+		"", want[:len(want)-2] + "0", want + ".", want + ".remote", want + ".local.local",
+		"0" + want[len("0x0100000000000007"):],
 		"x" + want, strings.Replace(want, "00ff", "0ff", 1), strings.Replace(want, "00ff", "g0ff", 1), want + "x",
 	} {
 		got, err := session.ParseToken(bad)

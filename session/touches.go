@@ -56,8 +56,8 @@ type Touches struct {
 	prev  ID
 }
 
-// Next returns the next touch, false at the end, [ErrCorruptTouches] when the bytes are not well formed: an id that does
-// not rise, a number that is cut off or too large.
+// Next returns the next touch, false at the end, [ErrCorruptTouches] when the bytes are not well formed: an id that
+// does not rise, a number that is cut off or too large.
 func (r *Touches) Next() (Touch, bool, error) {
 	if len(r.Bytes) == 0 {
 		return Touch{}, false, nil

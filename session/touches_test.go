@@ -34,8 +34,16 @@ func TestTouchesGolden(t *testing.T) {
 	}{
 		{"none", nil, nil},
 		{"counter alone", []session.Touch{{ID: 5}}, []byte{0<<1 | 1, 5, 0}},
-		{"neighbours of one millisecond", []session.Touch{{ID: 1<<16 | 3, Age: time.Millisecond}, {ID: 1<<16 | 4}}, []byte{1<<1 | 1, 3, 1, 0<<1 | 1, 1, 0}},
-		{"counters of zero", []session.Touch{{ID: 1 << 16}, {ID: 4 << 16, Age: 300 * time.Millisecond}}, []byte{1 << 1, 0, 3 << 1, 0xac, 0x02}},
+		{
+			"neighbours of one millisecond",
+			[]session.Touch{{ID: 1<<16 | 3, Age: time.Millisecond}, {ID: 1<<16 | 4}},
+			[]byte{1<<1 | 1, 3, 1, 0<<1 | 1, 1, 0},
+		},
+		{
+			"counters of zero",
+			[]session.Touch{{ID: 1 << 16}, {ID: 4 << 16, Age: 300 * time.Millisecond}},
+			[]byte{1 << 1, 0, 3 << 1, 0xac, 0x02},
+		},
 		{"counter falls", []session.Touch{{ID: 1<<16 | 9}, {ID: 2<<16 | 7}}, []byte{1<<1 | 1, 9, 0, 1<<1 | 1, 7, 0}},
 		{"ages round down", []session.Touch{{ID: 1 << 16, Age: 2*time.Millisecond - 1}}, []byte{1 << 1, 1}},
 		{"no age before the touch", []session.Touch{{ID: 1 << 16, Age: -time.Second}}, []byte{1 << 1, 0}},
@@ -49,13 +57,16 @@ func TestTouchesGolden(t *testing.T) {
 func TestTouchesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfDistinct(rapid.Custom(func(t *rapid.T) session.ID {
-			node, ms := rapid.Uint64Range(0, uint64(session.MaxNode)).Draw(t, "node"), rapid.Uint64Range(0, session.MaxMS).Draw(t, "ms")
+			node, ms := rapid.Uint64Range(0, uint64(session.MaxNode)).Draw(t, "node"),
+				rapid.Uint64Range(0, session.MaxMS).Draw(t, "ms")
 			return session.ID(node<<56|ms<<16) + session.ID(rapid.Uint64Range(1, 65536).Draw(t, "counter"))
 		}), rapid.ID).Draw(t, "ids")
 		slices.Sort(ids)
 		want := make([]session.Touch, len(ids))
 		for i, id := range ids {
-			want[i] = session.Touch{ID: id, Age: time.Duration(rapid.IntRange(0, 1e8).Draw(t, "age")) * time.Millisecond}
+			want[i] = session.Touch{
+				ID: id, Age: time.Duration(rapid.IntRange(0, 1e8).Draw(t, "age")) * time.Millisecond,
+			}
 		}
 		got, err := unpack(session.AppendTouches(nil, want))
 		if err != nil || !slices.Equal(got, want) {

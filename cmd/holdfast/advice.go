@@ -32,9 +32,9 @@ func flagRefused(err error) error {
 	return err
 }
 
-// foreign reports whether what answered is no client port of a node: another gRPC server, as at a node's port for its peers, which
-// lacks the services that every release has, or a server of HTTP/1. gRPC tells both in words alone. One that hangs up may be a
-// node: it does so to connections above its limit.
+// foreign reports whether what answered is no client port of a node: another gRPC server, as at a node's port for its
+// peers, which lacks the services that every release has, or a server of HTTP/1. gRPC tells both in words alone. One
+// that hangs up may be a node: it does so to connections above its limit.
 func foreign(err error) bool {
 	if err == nil {
 		return false
@@ -48,7 +48,8 @@ func foreign(err error) bool {
 // hungUp reports whether what answered ended the connection before it said anything. gRPC tells that in words alone.
 func hungUp(err error) bool {
 	said := err.Error()
-	return strings.Contains(said, "connection reset by peer") || strings.Contains(said, "error reading server preface: EOF")
+	return strings.Contains(said, "connection reset by peer") ||
+		strings.Contains(said, "error reading server preface: EOF")
 }
 
 // brief is the cause at the end of what an error about an endpoint says, for a cell of the endpoint's row.
@@ -65,7 +66,8 @@ func advice(err error, endpoints []string) string {
 	case errors.Is(err, session.ErrMoved):
 		return `Take the newest token of the session, or take it over from who has that: "holdfast session hold --token-file FILE" resumes it with an older one too.`
 	case errors.Is(err, session.ErrLagging):
-		return "Ask again a little later, or other nodes with --endpoints. If it stays so, the token was not given by this cluster: take the newest token as it was printed."
+		return "Ask again a little later, or other nodes with --endpoints. If it stays so, the token was not given " +
+			"by this cluster: take the newest token as it was printed."
 	case foreign(err):
 		which := strings.Join(endpoints, ",")
 		if len(endpoints) > 1 {
@@ -73,12 +75,14 @@ func advice(err error, endpoints []string) string {
 		}
 		return which + " is not a client port; clients use 7400 unless set otherwise."
 	case errors.Is(err, client.ErrUnreachable) && hungUp(err):
-		return "A node that hangs up before it says anything may have no place for another connection: its log and holdfast_client_connections_refused_total tell, " +
+		return "A node that hangs up before it says anything may have no place for another connection: its log and " +
+			"holdfast_client_connections_refused_total tell, " +
 			"and max_connections is the limit."
 	case errors.Is(err, client.ErrUnreachable):
 		return "Is the cluster running? Its nodes are named by --endpoints or " + endpointsVariable + "."
 	case status.Code(err) == codes.Unimplemented:
-		return "What answers at --endpoints is a node of a release that does not know this call, or not the client port of a node, which is 7400 unless set otherwise."
+		return "What answers at --endpoints is a node of a release that does not know this call, or not the client " +
+			"port of a node, which is 7400 unless set otherwise."
 	default:
 		return ""
 	}

@@ -49,7 +49,8 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 // The longest timeout that may be asked for is taken, and so is a label that is said to be empty.
 func TestOpenTakesWhatItsHelpSays(t *testing.T) {
 	n := startNode(t)
-	if code, _, stderr := execute(t, "", "session", "open", "--timeout", "24h", "--label", "service="); code != exitDone {
+	if code, _, stderr := execute(t, "", "session", "open", "--timeout", "24h", "--label",
+		"service="); code != exitDone {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	if got := n.calls(); len(got) != 1 || got[0] != "open 24h0m0s " {
@@ -66,7 +67,8 @@ func TestATokenAsAnArgumentIsNotRepeated(t *testing.T) {
 		"session open": "takes no arguments", "cluster status": "takes no arguments",
 	} {
 		code, stdout, stderr := execute(t, "", append(strings.Fields(command), tokenText)...)
-		if code != exitUsage || !strings.Contains(stderr, "that is a token: its session id is what stands before the first dot") || !strings.Contains(stderr, says) {
+		if code != exitUsage || !strings.Contains(stderr,
+			"that is a token: its session id is what stands before the first dot") || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit code %d, %q, want %q in it", command, code, stderr, says)
 		}
 		if strings.Contains(stdout+stderr, livingToken().ID.String()) || strings.Contains(stdout+stderr, "ab00000000") {
@@ -96,12 +98,16 @@ func TestATokenInAnErrorIsNotRepeated(t *testing.T) {
 
 // What only looks a little like a token is none.
 func TestWhatIsNoToken(t *testing.T) {
-	for _, text := range []string{"node1.example.com:7400", "./token", "127.0.0.1:7400", "0x0100000000000007", "deadbeef.example.org"} {
+	for _, text := range []string{
+		"node1.example.com:7400", "./token", "127.0.0.1:7400", "0x0100000000000007",
+		"deadbeef.example.org",
+	} {
 		if isToken(text) || withoutSecrets(text) != text {
 			t.Errorf("%q is taken for a token, and shown as %q", text, withoutSecrets(text))
 		}
 	}
-	if got, want := withoutSecrets("open "+tokenText+": no such file"), "open "+livingToken().ID.String()+".(secret): no such file"; got != want {
+	if got, want := withoutSecrets("open "+tokenText+": no such file"), "open "+livingToken().ID.String()+
+		".(secret): no such file"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -111,8 +117,12 @@ func TestEndpointsThatAreNone(t *testing.T) {
 	for _, endpoints := range []string{",", "", "localhost", "localhost:", "localhost:7400,,x"} {
 		for _, command := range []string{"session ls", "session hold", "ping", "cluster status"} {
 			code, stdout, stderr := execute(t, "", append(strings.Fields(command), "--endpoints", endpoints)...)
-			want := fmt.Sprintf("holdfast: --endpoints %q: want host:port of nodes, with commas between, as in localhost:7400,localhost:7410 (or HOLDFAST_ENDPOINTS)\n", endpoints)
-			if code != exitUsage || stdout != "" || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "host:port") != 1 {
+			want := fmt.Sprintf(
+				"holdfast: --endpoints %q: want host:port of nodes, with commas between, as in "+
+					"localhost:7400,localhost:7410 (or HOLDFAST_ENDPOINTS)\n", endpoints,
+			)
+			if code != exitUsage || stdout != "" || !strings.HasPrefix(stderr, want) ||
+				strings.Count(stderr, "host:port") != 1 {
 				t.Errorf("%s --endpoints %q: exit code %d, %q, want %q", command, endpoints, code, stderr, want)
 			}
 		}
@@ -124,17 +134,20 @@ func TestCallsThatAreCutShortNameTheFlag(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
 	for _, args := range []string{
-		"session open", "session hold", "session ls", "session show 0x1", "session close --token " + tokenText, "session touch --token " + tokenText,
+		"session open", "session hold", "session ls", "session show 0x1", "session close --token " + tokenText,
+		"session touch --token " + tokenText,
 		"session upgrade --token " + tokenText + ".local", "cluster members", "id allocate",
 	} {
 		_, _, stderr := execute(t, "", append(strings.Fields(args), "--call-timeout", "1ns")...)
-		if !strings.Contains(stderr, "not done within --call-timeout 1ns") || strings.Contains(stderr, context.DeadlineExceeded.Error()) {
+		if !strings.Contains(stderr, "not done within --call-timeout 1ns") ||
+			strings.Contains(stderr, context.DeadlineExceeded.Error()) {
 			t.Errorf("%s: %q", args, stderr)
 		}
 	}
 }
 
-// foreignServers returns addresses at which something answers that is no client port of a node: gRPC of another kind, and HTTP/1.
+// foreignServers returns addresses at which something answers that is no client port of a node: gRPC of another kind,
+// and HTTP/1.
 func foreignServers(t *testing.T) map[string]string {
 	t.Helper()
 	n := startNodeWith(t, func(server *grpc.Server) {
@@ -149,17 +162,24 @@ func TestWhatAnswersIsNoNode(t *testing.T) {
 	for kind, address := range foreignServers(t) {
 		says := address + " is not a client port; clients use 7400"
 		for _, command := range []string{"cluster status", "ping"} {
-			code, stdout, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "2s", "--endpoints", address)...)
-			if code != exitUnreachable || !strings.Contains(stdout, "not a client port; clients use 7400") || !strings.Contains(stderr, says) || strings.Contains(stdout+stderr, "rpc error") {
+			code, stdout, stderr := execute(t, "",
+				append(strings.Fields(command), "--call-timeout", "2s", "--endpoints", address)...)
+			if code != exitUnreachable || !strings.Contains(stdout, "not a client port; clients use 7400") ||
+				!strings.Contains(stderr, says) || strings.Contains(stdout+stderr, "rpc error") {
 				t.Errorf("%s, %s: exit code %d, %q, %s, want %s", kind, command, code, stderr, stdout, says)
 			}
-			if command == "cluster status" && !strings.Contains(stdout, "  no: not a client port; clients use 7400 unless set otherwise  ") {
+			if command == "cluster status" &&
+				!strings.Contains(stdout, "  no: not a client port; clients use 7400 unless set otherwise  ") {
 				t.Errorf("%s: no cause in the line of\n%s", kind, stdout)
 			}
 		}
-		for _, command := range []string{"session ls", "session open", "session touch --token " + tokenText, "cluster members"} {
-			code, _, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "1s", "--endpoints", address)...)
-			if code != exitUnreachable || !strings.HasSuffix(stderr, "\n"+address+" is not a client port; clients use 7400 unless set otherwise.\n") {
+		for _, command := range []string{"session ls", "session open", "session touch --token " +
+			tokenText, "cluster members"} {
+			code, _, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "1s", "--endpoints",
+				address)...)
+			if code != exitUnreachable ||
+				!strings.HasSuffix(stderr,
+					"\n"+address+" is not a client port; clients use 7400 unless set otherwise.\n") {
 				t.Errorf("%s, %s: exit code %d, %q", kind, command, code, stderr)
 			}
 		}
@@ -171,7 +191,8 @@ func TestStatusSaysWhyANodeDoesNotAnswer(t *testing.T) {
 	n, closed := startNode(t), closedPort(t)
 	code, stdout, _ := execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if code != exitFailed || len(lines) != 3 || !strings.HasPrefix(lines[2], closed) || !strings.HasSuffix(lines[2], "  no: connection refused  -") {
+	if code != exitFailed || len(lines) != 3 || !strings.HasPrefix(lines[2], closed) ||
+		!strings.HasSuffix(lines[2], "  no: connection refused  -") {
 		t.Errorf("exit code %d:\n%s", code, stdout)
 	}
 	for said, want := range map[string]string{
@@ -186,11 +207,12 @@ func TestStatusSaysWhyANodeDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A node that hangs up may be one that has too many connections, and one without a service may be of an older release: their ports are
-// not called wrong.
+// A node that hangs up may be one that has too many connections, and one without a service may be of an older release:
+// their ports are not called wrong.
 func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
 	for _, err := range []error{
-		nil, session.ErrNoLeader, status.Error(codes.Unimplemented, "unknown service holdfast.v1.IdService"), context.DeadlineExceeded, status.Error(codes.Unavailable, "error reading server preface: EOF"),
+		nil, session.ErrNoLeader, status.Error(codes.Unimplemented, "unknown service holdfast.v1.IdService"),
+		context.DeadlineExceeded, status.Error(codes.Unavailable, "error reading server preface: EOF"),
 		fmt.Errorf("%w: error reading server preface: connection reset by peer", client.ErrUnreachable),
 	} {
 		if foreign(err) {
@@ -205,7 +227,10 @@ func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
 // Of several endpoints the error does not always say which one is no client port: the advice blames none that is one.
 func TestAdviceOfSeveralEndpoints(t *testing.T) {
 	err := errors.New("unknown service holdfast.v1.ClusterService")
-	for want, endpoints := range map[string][]string{"n1:7401 is not a client port": {"n1:7401"}, "One of n1:7400,n2:7401 is not a client port": {"n1:7400", "n2:7401"}} {
+	for want, endpoints := range map[string][]string{
+		"n1:7401 is not a client port":                {"n1:7401"},
+		"One of n1:7400,n2:7401 is not a client port": {"n1:7400", "n2:7401"},
+	} {
 		if got := advice(err, endpoints); !strings.HasPrefix(got, want+"; clients use 7400") {
 			t.Errorf("%v: %q", endpoints, got)
 		}
@@ -215,9 +240,11 @@ func TestAdviceOfSeveralEndpoints(t *testing.T) {
 // A node that hangs up says nothing: the advice names the limit that it may have reached.
 func TestAdviceWhenANodeHangsUp(t *testing.T) {
 	for said, want := range map[string]bool{
-		"error reading server preface: connection reset by peer": true, "error reading server preface: EOF": true, "connection refused": false,
+		"error reading server preface: connection reset by peer": true, "error reading server preface: EOF": true,
+		"connection refused": false,
 	} {
-		if got := advice(fmt.Errorf("%w: %s", client.ErrUnreachable, said), nil); strings.Contains(got, "max_connections") != want {
+		if got := advice(fmt.Errorf("%w: %s", client.ErrUnreachable, said), nil); strings.Contains(got,
+			"max_connections") != want {
 			t.Errorf("%s: %q", said, got)
 		}
 	}
@@ -238,7 +265,8 @@ func TestSilentNodes(t *testing.T) {
 		"the only one refuses":         {[]error{session.ErrNoLeader}, true, false},
 		"the only one says not a word": {[]error{silent}, true, true},
 	} {
-		if err := silentNodes(tt.errs); (err != nil) != tt.failed || errors.Is(err, client.ErrUnreachable) != tt.unreached {
+		if err := silentNodes(tt.errs); (err != nil) != tt.failed ||
+			errors.Is(err, client.ErrUnreachable) != tt.unreached {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

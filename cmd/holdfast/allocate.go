@@ -33,11 +33,16 @@ sessions. Each call gets another block. Blocks of different nodes have no order 
 				}
 				last := first + session.ID(count) - 1
 				return c.print(blockView{idText(first), idText(last), count}, func() string {
-					return properties([][]string{{"first", first.String()}, {"last", last.String()}, {"count", number(uint64(count))}})
+					return properties(
+						[][]string{
+							{"first", first.String()}, {"last", last.String()}, {"count", number(uint64(count))},
+						},
+					)
 				})
 			})
 		},
 	}
-	cmd.Flags().Var(arg.Whole(&count, 1, 1, session.MaxClaim), "count", fmt.Sprintf("number of ids, 1 to %d", session.MaxClaim))
+	cmd.Flags().Var(arg.Whole(&count, 1, 1, session.MaxClaim), "count",
+		fmt.Sprintf("number of ids, 1 to %d", session.MaxClaim))
 	return cmd
 }

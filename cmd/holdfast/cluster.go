@@ -66,18 +66,23 @@ func (c *cli) status(ctx context.Context, cl *client.Client) error {
 	for i := range views {
 		rows = append(rows, statusRow(&views[i]))
 	}
-	headers := []string{"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "STATE", "ATTACHED", "READY", "VERSION"}
+	headers := []string{
+		"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "STATE",
+		"ATTACHED", "READY", "VERSION",
+	}
 	if err := c.print(views, func() string { return columns(headers, rows) }); err != nil {
 		return err
 	}
 	return silentNodes(errs)
 }
 
-// silentNodes returns what it means that some nodes did not answer: an unreachable cluster only when none did. A node that
-// refused has answered: its word goes before the silence of others.
+// silentNodes returns what it means that some nodes did not answer: an unreachable cluster only when none did. A node
+// that refused has answered: its word goes before the silence of others.
 func silentNodes(errs []error) error {
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
-	words := slices.DeleteFunc(slices.Clone(failed), func(err error) bool { return errors.Is(err, client.ErrUnreachable) })
+	words := slices.DeleteFunc(slices.Clone(failed), func(err error) bool {
+		return errors.Is(err, client.ErrUnreachable)
+	})
 	switch {
 	case len(failed) == 0:
 		return nil
@@ -90,11 +95,13 @@ func silentNodes(errs []error) error {
 	}
 }
 
-// statusOf asks one node for its status. What answers at an address and is no node's client port is no node that answers.
+// statusOf asks one node for its status. What answers at an address and is no node's client port is no node that
+// answers.
 func statusOf(ctx context.Context, cl *client.Client, endpoint string) (client.Status, error) {
 	st, err := cl.Status(ctx, endpoint)
 	if foreign(err) {
-		err = fmt.Errorf("%w: %s is not a client port; clients use 7400 unless set otherwise", client.ErrUnreachable, endpoint)
+		err = fmt.Errorf("%w: %s is not a client port; clients use 7400 unless set otherwise", client.ErrUnreachable,
+			endpoint)
 	}
 	return st, err
 }
@@ -104,11 +111,13 @@ func viewStatus(endpoint string, st client.Status, err error) statusView {
 		return statusView{Endpoint: endpoint, Error: oneLine(err)}
 	}
 	return statusView{
-		Endpoint: endpoint, Node: st.Node, ClusterID: st.ClusterID, Role: st.Role, Mode: modeText(st.Mode), Term: st.Term, Leader: st.Leader,
+		Endpoint: endpoint, Node: st.Node, ClusterID: st.ClusterID, Role: st.Role, Mode: modeText(st.Mode),
+		Term: st.Term, Leader: st.Leader,
 		LeaderAddress: st.LeaderAddress, CommitIndex: st.CommitIndex, AppliedIndex: st.AppliedIndex,
 		SessionsGlobal: st.Global, SessionsLocal: st.Local, SessionsAttached: st.Attached,
 		MaxSessions: st.MaxSessions, StateBytes: st.StateBytes, MaxStateBytes: st.MaxStateBytes,
-		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, Warning: st.Warning, StateDigest: st.StateDigest, Version: st.Version,
+		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, Warning: st.Warning, StateDigest: st.StateDigest,
+		Version: st.Version,
 	}
 }
 
@@ -122,7 +131,8 @@ func modeText(m session.Mode) string {
 
 func statusRow(v *statusView) []string {
 	if v.Error != "" {
-		return []string{v.Endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " + brief(v.Endpoint, v.Error), "-"}
+		return []string{v.Endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " +
+			brief(v.Endpoint, v.Error), "-"}
 	}
 	ready := yes(v.Ready)
 	if v.NotReadyBecause != "" {
@@ -136,8 +146,10 @@ func statusRow(v *statusView) []string {
 		leader = number(v.Leader)
 	}
 	return []string{
-		v.Endpoint, number(v.Node), v.Role, orDash(v.Mode), number(v.Term), leader, number(v.CommitIndex), number(v.AppliedIndex),
-		share(v.SessionsGlobal, v.MaxSessions, number), share(v.StateBytes, v.MaxStateBytes, bytesText), number(v.SessionsAttached),
+		v.Endpoint, number(v.Node), v.Role, orDash(v.Mode), number(v.Term), leader, number(v.CommitIndex),
+		number(v.AppliedIndex),
+		share(v.SessionsGlobal, v.MaxSessions, number), share(v.StateBytes, v.MaxStateBytes, bytesText),
+		number(v.SessionsAttached),
 		ready, orDash(v.Version),
 	}
 }
@@ -187,7 +199,12 @@ func (c *cli) clusterMembers() *cobra.Command {
 				rows := make([][]string, 0, len(members))
 				for _, m := range members {
 					views = append(views, memberView(m))
-					rows = append(rows, []string{number(m.Node), yes(m.Voter), yes(m.Leader), m.ClientAddress, m.RaftAddress, m.PeerAddress})
+					rows = append(
+						rows, []string{
+							number(m.Node), yes(m.Voter), yes(m.Leader), m.ClientAddress, m.RaftAddress,
+							m.PeerAddress,
+						},
+					)
 				}
 				return c.print(views, func() string {
 					return columns([]string{"NODE", "VOTER", "LEADER", "CLIENT", "RAFT", "PEER"}, rows)

@@ -63,7 +63,9 @@ func (n *fakeNode) lose() (back func()) {
 }
 
 // reads notes a read, which a read-only node does for those that allow it.
-func (n *fakeNode) reads(name string, allowed bool) (*holdfastv1.NodeState, error) { //nolint:revive // flag-parameter: a field of the request
+//
+//nolint:revive // flag-parameter: a field of the request
+func (n *fakeNode) reads(name string, allowed bool) (*holdfastv1.NodeState, error) {
 	err := n.called(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,7 +93,8 @@ const (
 
 func living() session.Session {
 	return session.Session{
-		ID: livingID, Timeout: 10 * time.Second, Owner: 1, Attachment: 42, Labels: session.Labels{{Key: "service", Value: "web"}},
+		ID: livingID, Timeout: 10 * time.Second, Owner: 1, Attachment: 42,
+		Labels:      session.Labels{{Key: "service", Value: "web"}},
 		OpenedIndex: 12, OpenedAt: session.Epoch().Add(90 * time.Minute),
 	}
 }
@@ -185,7 +188,9 @@ func (n *fakeNode) serve(stream holdfastv1.SessionService_ConnectServer) error {
 func (n *fakeNode) answer(m *holdfastv1.ClientMessage) *holdfastv1.ServerMessage {
 	s, token, safe := wire.SessionProto(living()), wire.TokenProto(livingToken()), durationpb.New(9899*time.Millisecond)
 	name, seq := "touch", m.GetTouch().GetSeq()
-	answer := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Seq: seq, SafeFor: safe}}}
+	answer := &holdfastv1.ServerMessage{
+		Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Seq: seq, SafeFor: safe}},
+	}
 	switch m := m.GetMessage().(type) {
 	case *holdfastv1.ClientMessage_Open:
 		name, seq = "open "+m.Open.GetTimeout().AsDuration().String()+" "+m.Open.GetLabels()["service"], m.Open.GetSeq()
@@ -193,10 +198,14 @@ func (n *fakeNode) answer(m *holdfastv1.ClientMessage) *holdfastv1.ServerMessage
 			name += "local"
 			s.Local, token.Local = true, true
 		}
-		answer.Message = &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{Seq: seq, Session: s, Token: token, SafeFor: safe}}
+		answer.Message = &holdfastv1.ServerMessage_Opened{
+			Opened: &holdfastv1.Opened{Seq: seq, Session: s, Token: token, SafeFor: safe},
+		}
 	case *holdfastv1.ClientMessage_Resume:
 		name, seq = "resume", m.Resume.GetSeq()
-		answer.Message = &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{Seq: seq, Session: s, Token: token, SafeFor: safe}}
+		answer.Message = &holdfastv1.ServerMessage_Resumed{
+			Resumed: &holdfastv1.Resumed{Seq: seq, Session: s, Token: token, SafeFor: safe},
+		}
 	case *holdfastv1.ClientMessage_Close:
 		name, seq = "close", m.Close.GetSeq()
 		answer.Message = &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: seq}}
@@ -215,7 +224,13 @@ func (n *fakeNode) moved() {
 	n.mu.Lock()
 	stream := n.stream
 	n.mu.Unlock()
-	_ = stream.Send(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: &holdfastv1.Moved{Ids: []uint64{uint64(livingID)}, Instances: []uint64{9}}}})
+	_ = stream.Send(
+		&holdfastv1.ServerMessage{
+			Message: &holdfastv1.ServerMessage_Moved{
+				Moved: &holdfastv1.Moved{Ids: []uint64{uint64(livingID)}, Instances: []uint64{9}},
+			},
+		},
+	)
 }
 
 func certificate() session.Certificate {
@@ -225,7 +240,9 @@ func certificate() session.Certificate {
 	}
 }
 
-func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
+func (n *fakeNode) GetSession(_ context.Context,
+	m *holdfastv1.GetSessionRequest,
+) (*holdfastv1.GetSessionResponse, error) {
 	state, err := n.reads("get", m.GetAllowReadOnly())
 	if err != nil {
 		return nil, err
@@ -238,7 +255,8 @@ func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest
 		}, nil
 	case endedID:
 		return &holdfastv1.GetSessionResponse{
-			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: wire.CertificateProto(certificate())}, State: state,
+			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: wire.CertificateProto(certificate())},
+			State:  state,
 		}, nil
 	default:
 		return nil, wire.Status(&session.ExpiredError{ID: id})
@@ -246,7 +264,9 @@ func (n *fakeNode) GetSession(_ context.Context, m *holdfastv1.GetSessionRequest
 }
 
 // ListSessions has two pages.
-func (n *fakeNode) ListSessions(ctx context.Context, m *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
+func (n *fakeNode) ListSessions(ctx context.Context,
+	m *holdfastv1.ListSessionsRequest,
+) (*holdfastv1.ListSessionsResponse, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	n.mu.Lock()
 	n.principal = strings.Join(md.Get("holdfast-principal"), " and ")
@@ -261,26 +281,34 @@ func (n *fakeNode) ListSessions(ctx context.Context, m *holdfastv1.ListSessionsR
 	n.seen = append(n.seen, m.GetSeenIndex())
 	n.mu.Unlock()
 	return &holdfastv1.ListSessionsResponse{
-		Sessions: []*holdfastv1.ListedSession{{Session: wire.SessionProto(s), Remaining: remaining}}, NextPageToken: next, State: state,
+		Sessions:      []*holdfastv1.ListedSession{{Session: wire.SessionProto(s), Remaining: remaining}},
+		NextPageToken: next, State: state,
 	}, err
 }
 
-func (n *fakeNode) CloseSession(context.Context, *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
+func (n *fakeNode) CloseSession(context.Context,
+	*holdfastv1.CloseSessionRequest,
+) (*holdfastv1.CloseSessionResponse, error) {
 	return &holdfastv1.CloseSessionResponse{}, n.called("close")
 }
 
 // UpgradeSession takes the token of the session while it is local.
-func (n *fakeNode) UpgradeSession(_ context.Context, m *holdfastv1.UpgradeSessionRequest) (*holdfastv1.UpgradeSessionResponse, error) {
+func (n *fakeNode) UpgradeSession(_ context.Context,
+	m *holdfastv1.UpgradeSessionRequest,
+) (*holdfastv1.UpgradeSessionResponse, error) {
 	s, token := living(), livingToken()
 	token.Local = true
 	if !proto.Equal(m.GetToken(), wire.TokenProto(token)) {
 		return nil, wire.Status(session.ErrMoved)
 	}
 	s.Attachment, token.Attachment, token.Local = 43, 43, false
-	return &holdfastv1.UpgradeSessionResponse{Session: wire.SessionProto(s), Token: wire.TokenProto(token)}, n.called("upgrade")
+	return &holdfastv1.UpgradeSessionResponse{Session: wire.SessionProto(s), Token: wire.TokenProto(token)},
+		n.called("upgrade")
 }
 
-func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
+func (n *fakeNode) TouchSessions(_ context.Context,
+	m *holdfastv1.TouchSessionsRequest,
+) (*holdfastv1.TouchSessionsResponse, error) {
 	_ = n.called("touch")
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -288,20 +316,30 @@ func (n *fakeNode) TouchSessions(_ context.Context, m *holdfastv1.TouchSessionsR
 	return &holdfastv1.TouchSessionsResponse{Results: []*holdfastv1.TouchResult{r}}, nil
 }
 
-func (n *fakeNode) AllocateIds(_ context.Context, m *holdfastv1.AllocateIdsRequest) (*holdfastv1.AllocateIdsResponse, error) {
+func (n *fakeNode) AllocateIds(_ context.Context,
+	m *holdfastv1.AllocateIdsRequest,
+) (*holdfastv1.AllocateIdsResponse, error) {
 	return &holdfastv1.AllocateIdsResponse{First: uint64(livingID), Count: m.GetCount()}, n.called("allocate")
 }
 
 func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
 	return &holdfastv1.GetStatusResponse{
-		Id: n.number, ClusterId: "holdfast", Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 3, Leader: 2, LeaderAddress: "n2:7400", CommitIndex: 99,
-		Mode: holdfastv1.Mode_MODE_READ_ONLY, AppliedIndex: 98, SessionsGlobal: 5, MaxSessions: 100, StateBytes: 1600, MaxStateBytes: 2_200_000_000, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab", Version: "v1",
+		Id: n.number, ClusterId: "holdfast", Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 3, Leader: 2,
+		LeaderAddress: "n2:7400", CommitIndex: 99,
+		Mode: holdfastv1.Mode_MODE_READ_ONLY, AppliedIndex: 98, SessionsGlobal: 5, MaxSessions: 100, StateBytes: 1600,
+		MaxStateBytes: 2_200_000_000, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab",
+		Version: "v1",
 	}, n.called("status")
 }
 
-func (n *fakeNode) ListMembers(context.Context, *holdfastv1.ListMembersRequest) (*holdfastv1.ListMembersResponse, error) {
+func (n *fakeNode) ListMembers(context.Context,
+	*holdfastv1.ListMembersRequest,
+) (*holdfastv1.ListMembersResponse, error) {
 	return &holdfastv1.ListMembersResponse{Members: []*holdfastv1.Member{
 		{Id: 1, Voter: true, ClientAddress: "n1:7400", RaftAddress: "n1:7401", PeerAddress: "n1:7402"},
-		{Id: 12, Voter: true, Leader: true, ClientAddress: "n12:7400", RaftAddress: "n12:7401", PeerAddress: "n12:7402"},
+		{
+			Id: 12, Voter: true, Leader: true, ClientAddress: "n12:7400", RaftAddress: "n12:7401",
+			PeerAddress: "n12:7402",
+		},
 	}}, n.called("members")
 }

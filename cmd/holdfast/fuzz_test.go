@@ -14,12 +14,14 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// FuzzParseToken: a text is a token or is refused without being repeated, for it is a secret; what was read is written in one
-// form, which is read as the same.
+// FuzzParseToken: a text is a token or is refused without being repeated, for it is a secret; what was read is written
+// in one form, which is read as the same.
 func FuzzParseToken(f *testing.F) {
 	for _, s := range []string{
-		tokenText, " " + tokenText + "\n", "", "..", "1.00112233445566778899aabbccddeeff.1", "0x1.00112233445566778899AABBCCDDEEFF.18446744073709551615",
-		"1.00112233445566778899aabbccddeef.1", "1.00112233445566778899aabbccddeeff.0", "1.00112233445566778899aabbccddeeff.1.1",
+		tokenText, " " + tokenText + "\n", "", "..", "1.00112233445566778899aabbccddeeff.1",
+		"0x1.00112233445566778899AABBCCDDEEFF.18446744073709551615",
+		"1.00112233445566778899aabbccddeef.1", "1.00112233445566778899aabbccddeeff.0",
+		"1.00112233445566778899aabbccddeeff.1.1",
 		"1.00112233445566778899aabbccddeeff.1.local", tokenText + ".local.", strings.Repeat(".", 4096),
 	} {
 		f.Add(s)
@@ -29,7 +31,8 @@ func FuzzParseToken(f *testing.F) {
 		var err error
 		bound.Cost{PerByte: 64, Fixed: 64 << 10}.Hold(t, len(s), func() { token, err = parseToken(s) })
 		if err != nil {
-			if parts := strings.Split(s, "."); len(parts) >= 3 && len(parts[1]) > 8 && strings.Contains(err.Error(), parts[1]) {
+			if parts := strings.Split(s, "."); len(parts) >= 3 && len(parts[1]) > 8 &&
+				strings.Contains(err.Error(), parts[1]) {
 				t.Errorf("the refusal of %q repeats it: %v", s, err)
 			}
 			return
@@ -43,8 +46,8 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
-// FuzzIDDecode: "id decode" shows what its arguments say or names the one that says nothing, and "id encode" makes the same
-// ids of what was shown.
+// FuzzIDDecode: "id decode" shows what its arguments say or names the one that says nothing, and "id encode" makes the
+// same ids of what was shown.
 func FuzzIDDecode(f *testing.F) {
 	f.Add("0x0100000000010000", "table")
 	f.Add("ff\n0xffffffffffffffff\n1", "json")
@@ -112,8 +115,8 @@ func encodeAgain(t *testing.T, words []string, views []sessionIDView) {
 	}
 }
 
-// FuzzIDLayouts: in every layout and form "id decode" shows an id that "id encode" makes again of what was shown, as the same text,
-// or refuses one of the words.
+// FuzzIDLayouts: in every layout and form "id decode" shows an id that "id encode" makes again of what was shown, as
+// the same text, or refuses one of the words.
 func FuzzIDLayouts(f *testing.F) {
 	f.Add("1541815603606036480", "snowflake", "", "", uint8(0))
 	f.Add("175928847299117063", "snowflake", "decimal", "1420070400000", uint8(2))
@@ -124,7 +127,8 @@ func FuzzIDLayouts(f *testing.F) {
 	f.Add("0x1", "snowflake", "", "2015-01-01T00:00:00.0005Z", uint8(9))
 	f.Add("", "twitter", "base64", "yesterday", uint8(1))
 	f.Fuzz(func(t *testing.T, word, layout, form, epoch string, rollbackBits uint8) {
-		flags := []string{"-o", "json", "--layout=" + layout, "--form=" + form, "--epoch=" + epoch, "--rollback-bits=" + strconv.Itoa(int(rollbackBits))}
+		flags := []string{"-o", "json", "--layout=" + layout, "--form=" + form, "--epoch=" + epoch, "--rollback-bits=" +
+			strconv.Itoa(int(rollbackBits))}
 		code, out, errOut := runFuzzed(t, slices.Concat([]string{"id", "decode"}, flags, []string{"--", word})...)
 		if code != exitDone {
 			if code != exitUsage || errOut == "" || out != "" {
@@ -157,15 +161,20 @@ func FuzzIDLayouts(f *testing.F) {
 	})
 }
 
-// FuzzArguments gives the program any arguments, one a line, after its user has pressed Ctrl-C: it ends at once with one of
-// its exit codes, and says why unless it is done.
+// FuzzArguments gives the program any arguments, one a line, after its user has pressed Ctrl-C: it ends at once with
+// one of its exit codes, and says why unless it is done.
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{
-		"id\nencode\n--node\n1\n--time\n2026-11-21T12:00:00Z", "id\nencode\n--node\n255\n--ms\n18446744073709551615", "session\nopen\n--label\na=b\n--label\na=c",
-		"session\nshow\n0x1", "session\nclose\n--token\n" + tokenText, "session\ntouch\n--token=-", "session\nls\n--owner\n255\n--min-age\n-1h", "session\nhold\n--timeout=0s",
-		"cluster\nmembers\n-o\njson\n--endpoints\n,,:,[", "__complete\nsession\n", "--version", "", "help\nid", "session\nhold\n--\n-x",
-		"id\nnew\n--layout\nsnowflake\n--datacenter=1\n--worker=31\n--count=100000\n-o\njson", "id\nzxid\n--term=4294967296\n--index=1", "id\nzxid\n0x300000010",
-		"id\nnew\n--layout=snowflake\n--policy=switch-worker\n--spares=1,1\n--datacenter=0\n--worker=0", "id\nencode\n--layout=zookeeper\n--server=256",
+		"id\nencode\n--node\n1\n--time\n2026-11-21T12:00:00Z", "id\nencode\n--node\n255\n--ms\n18446744073709551615",
+		"session\nopen\n--label\na=b\n--label\na=c",
+		"session\nshow\n0x1", "session\nclose\n--token\n" + tokenText, "session\ntouch\n--token=-",
+		"session\nls\n--owner\n255\n--min-age\n-1h", "session\nhold\n--timeout=0s",
+		"cluster\nmembers\n-o\njson\n--endpoints\n,,:,[", "__complete\nsession\n", "--version", "", "help\nid",
+		"session\nhold\n--\n-x",
+		"id\nnew\n--layout\nsnowflake\n--datacenter=1\n--worker=31\n--count=100000\n-o\njson",
+		"id\nzxid\n--term=4294967296\n--index=1", "id\nzxid\n0x300000010",
+		"id\nnew\n--layout=snowflake\n--policy=switch-worker\n--spares=1,1\n--datacenter=0\n--worker=0",
+		"id\nencode\n--layout=zookeeper\n--server=256",
 		"ping\n--count\n3\n--interval\n0s",
 	} {
 		f.Add(s)

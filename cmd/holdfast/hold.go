@@ -76,13 +76,16 @@ func (c *cli) hold(ctx context.Context, get func(context.Context, *client.Client
 	end func(*client.Session, context.Context) error,
 ) error {
 	places := make(chan place, 1)
-	cl, err := c.newClient(client.Config{Endpoints: c.endpoints, ReadOnly: c.readOnly, OnNode: func(address string, state session.NodeState) {
-		select {
-		case <-places: // only the newest counts
-		default:
-		}
-		places <- place{address, state}
-	}})
+	cl, err := c.newClient(client.Config{
+		Endpoints: c.endpoints, ReadOnly: c.readOnly,
+		OnNode: func(address string, state session.NodeState) {
+			select {
+			case <-places: // only the newest counts
+			default:
+			}
+			places <- place{address, state}
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -91,7 +94,8 @@ func (c *cli) hold(ctx context.Context, get func(context.Context, *client.Client
 	if err != nil {
 		return err
 	}
-	if err := c.printLine(viewHeld(s), fmt.Sprintf("id     %v\ntoken  %s", s.ID(), formatToken(s.Token()))); err != nil {
+	if err := c.printLine(viewHeld(s),
+		fmt.Sprintf("id     %v\ntoken  %s", s.ID(), formatToken(s.Token()))); err != nil {
 		return err
 	}
 	for {
@@ -115,9 +119,12 @@ type place struct {
 	state   session.NodeState
 }
 
-// obtain waits for what get brings, and tells the person when that takes long because the nodes are read-only: then without a
-// bound, because they answer. One that is lost later was there: the cluster is waited for as it is by who holds a session.
-func (c *cli) obtain(ctx context.Context, places <-chan place, get func(context.Context) (*client.Session, error)) (*client.Session, error) {
+// obtain waits for what get brings, and tells the person when that takes long because the nodes are read-only: then
+// without a bound, because they answer. One that is lost later was there: the cluster is waited for as it is by who
+// holds a session.
+func (c *cli) obtain(ctx context.Context, places <-chan place,
+	get func(context.Context) (*client.Session, error),
+) (*client.Session, error) {
 	getting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	bound := time.AfterFunc(c.timeout, func() { cancel(lateError{c.timeout}) })
@@ -157,7 +164,10 @@ type waitingView struct {
 }
 
 func (c *cli) printWaiting(p place) error {
-	v := waitingView{time.Now().Round(0), client.StateConnectedReadOnly.String(), p.state.Node, p.address, p.state.Index}
+	v := waitingView{
+		time.Now().Round(0), client.StateConnectedReadOnly.String(), p.state.Node, p.address,
+		p.state.Index,
+	}
 	return c.printLine(v, fmt.Sprintf("%s  %s  node %d  %s  index %d  no session yet: a read-write node is looked for",
 		timeText(v.Time), v.State, v.Node, escaped(v.Address), v.Index))
 }
@@ -200,14 +210,16 @@ type eventView struct {
 
 func (c *cli) printEvent(e client.Event) error {
 	v := eventView{
-		Time: e.At.Round(0), Event: e.Kind.String(), From: e.From.String(), State: e.State.String(), Node: e.Node, Address: e.Address,
+		Time: e.At.Round(0), Event: e.Kind.String(), From: e.From.String(), State: e.State.String(), Node: e.Node,
+		Address:   e.Address,
 		SafeUntil: moment(e.SafeUntil), Dropped: e.Dropped,
 	}
 	passage := v.State
 	if e.From != e.State {
 		passage = v.From + " -> " + v.State
 	}
-	text := fmt.Sprintf("%s  %-14s %-24s node %d  safe until %s", timeText(e.At), v.Event, passage, e.Node, timeText(e.SafeUntil))
+	text := fmt.Sprintf("%s  %-14s %-24s node %d  safe until %s", timeText(e.At), v.Event, passage, e.Node,
+		timeText(e.SafeUntil))
 	if e.Address != "" {
 		text += "  " + escaped(e.Address)
 	}

@@ -28,7 +28,8 @@ func startHold(t *testing.T, args ...string) *holding {
 	r, w := io.Pipe()
 	h := &holding{lines: bufio.NewScanner(r), code: make(chan int, 1), stop: cancel}
 	go func() {
-		code := run(ctx, append([]string{"session", "hold", "-o", "json"}, args...), strings.NewReader(""), w, &h.stderr)
+		code := run(ctx, append([]string{"session", "hold", "-o", "json"}, args...), strings.NewReader(""), w,
+			&h.stderr)
 		_ = w.Close()
 		h.code <- code
 	}()
@@ -57,7 +58,8 @@ func TestHoldClosesOnInterrupt(t *testing.T) {
 	var e eventView
 	h.line(t, &v)
 	h.line(t, &e)
-	if v.Token != tokenText || e.Event != "connected" || e.From != "connecting" || e.State != "connected" || e.Address != n.address || e.SafeUntil == nil || e.Node != 1 {
+	if v.Token != tokenText || e.Event != "connected" || e.From != "connecting" || e.State != "connected" ||
+		e.Address != n.address || e.SafeUntil == nil || e.Node != 1 {
 		t.Errorf("got %+v, %+v", v, e)
 	}
 	h.stop()
@@ -109,7 +111,8 @@ func TestHoldFailsWhenTheSessionEndsOtherwise(t *testing.T) {
 	n.moved()
 	var e eventView
 	h.line(t, &e)
-	if code := <-h.code; code != exitFailed || e.Event != "moved" || e.Error == "" || !strings.Contains(h.stderr.String(), "resumed") {
+	if code := <-h.code; code != exitFailed || e.Event != "moved" || e.Error == "" ||
+		!strings.Contains(h.stderr.String(), "resumed") {
 		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), e)
 	}
 }
@@ -137,7 +140,8 @@ func TestHoldWaitsAtAReadOnlyNode(t *testing.T) {
 	}
 }
 
-// A hold that has found a read-only node goes on waiting when that is lost, for longer than the bound, and says where it is then.
+// A hold that has found a read-only node goes on waiting when that is lost, for longer than the bound, and says where
+// it is then.
 func TestHoldWaitsWhenItsReadOnlyNodeIsLost(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)

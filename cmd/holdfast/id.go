@@ -36,9 +36,19 @@ type layout struct {
 func (f *layoutFlags) register(cmd *cobra.Command, byDefault string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "layout", byDefault, "what the bits of the ids mean: holdfast, zookeeper or snowflake")
-	flags.StringVar(&f.form, "form", "", fmt.Sprintf("text form of the ids, one of %v (default: 0x, decimal for snowflakes; then 0x... is read too)", ids.Forms()))
-	flags.StringVar(&f.epoch, "epoch", "", "snowflakes: the time, or the Unix milliseconds, that they count from (default: Twitter's, 2010-11-04T01:42:54.657Z)")
-	flags.Var(arg.Whole(&f.rollbackBits, 0, 0, ids.MaxRollbackBits), "rollback-bits", fmt.Sprintf("snowflakes: how many bits of the sequence count rollbacks of the clock, 0 to %d", ids.MaxRollbackBits))
+	flags.StringVar(
+		&f.form, "form", "", fmt.Sprintf(
+			"text form of the ids, one of %v (default: 0x, decimal for snowflakes; then 0x... is read too)",
+			ids.Forms(),
+		),
+	)
+	flags.StringVar(
+		&f.epoch, "epoch", "", "snowflakes: the time, or the Unix milliseconds, that they count from (default: "+
+			"Twitter's, 2010-11-04T01:42:54.657Z)",
+	)
+	flags.Var(arg.Whole(&f.rollbackBits, 0, 0, ids.MaxRollbackBits), "rollback-bits",
+		fmt.Sprintf("snowflakes: how many bits of the sequence count rollbacks of the clock, 0 to %d",
+			ids.MaxRollbackBits))
 	completeWords(cmd, "layout", "holdfast", "zookeeper", "snowflake")
 	forms := make([]string, 0, len(ids.Forms()))
 	for _, form := range ids.Forms() {
@@ -185,8 +195,8 @@ func (c *cli) idEncode() *cobra.Command {
 	return cmd
 }
 
-// registerFields makes a flag of every field that a layout has, and puts where its value will be into values. A flag takes what
-// one of the layouts does: the one that is used says what it takes itself.
+// registerFields makes a flag of every field that a layout has, and puts where its value will be into values. A flag
+// takes what one of the layouts does: the one that is used says what it takes itself.
 func registerFields(cmd *cobra.Command, values map[string]*uint64) {
 	snowflake, err := ids.SnowflakeLayout(time.Time{}, 1)
 	if err != nil {
@@ -237,8 +247,8 @@ func (l layout) ms(at string) (uint64, error) {
 	return ms, flagError(err)
 }
 
-// idView is an id taken apart. In JSON it is an object of the id's text and its fields by name, a time beside ms where the
-// layout has one, and notes if there are any.
+// idView is an id taken apart. In JSON it is an object of the id's text and its fields by name, a time beside ms where
+// the layout has one, and notes if there are any.
 type idView struct {
 	ids.Decoded
 

@@ -44,7 +44,10 @@ Ids of the layouts holdfast and zookeeper are unique because a cluster makes the
 			if err != nil {
 				return err
 			}
-			view := newView{IDs: make([]idView, 0, len(made)), Datacenter: f.machine.Datacenter, Worker: f.machine.Worker, Derived: f.derived, Terms: f.terms()}
+			view := newView{
+				IDs: make([]idView, 0, len(made)), Datacenter: f.machine.Datacenter, Worker: f.machine.Worker,
+				Derived: f.derived, Terms: f.terms(),
+			}
 			for _, id := range made {
 				one, err := l.view(id)
 				if err != nil {
@@ -60,9 +63,12 @@ Ids of the layouts holdfast and zookeeper are unique because a cluster makes the
 	}
 	f.register(cmd, "snowflake")
 	flags := cmd.Flags()
-	flags.Var(arg.Whole(&f.machine.Datacenter, 0, 0, ids.MaxMachine), "datacenter", fmt.Sprintf("high part of this machine's number, 0 to %d", ids.MaxMachine))
-	flags.Var(arg.Whole(&f.machine.Worker, 0, 0, ids.MaxMachine), "worker", fmt.Sprintf("low part of this machine's number, 0 to %d", ids.MaxMachine))
-	flags.StringVar(&f.policy, "policy", ids.Wait.String(), fmt.Sprintf("answer to a clock that is set back meanwhile, one of %v", ids.Policies()))
+	flags.Var(arg.Whole(&f.machine.Datacenter, 0, 0, ids.MaxMachine), "datacenter",
+		fmt.Sprintf("high part of this machine's number, 0 to %d", ids.MaxMachine))
+	flags.Var(arg.Whole(&f.machine.Worker, 0, 0, ids.MaxMachine), "worker",
+		fmt.Sprintf("low part of this machine's number, 0 to %d", ids.MaxMachine))
+	flags.StringVar(&f.policy, "policy", ids.Wait.String(),
+		fmt.Sprintf("answer to a clock that is set back meanwhile, one of %v", ids.Policies()))
 	flags.UintSliceVar(&f.spares, "spares", nil, "switch-worker: other workers that are this machine's alone")
 	flags.Var(arg.Whole(&f.count, 1, 1, maxNewIDs), "count", fmt.Sprintf("how many, 1 to %d", maxNewIDs))
 	cmd.MarkFlagsRequiredTogether("datacenter", "worker")
@@ -82,9 +88,15 @@ func (f *newFlags) make(ctx context.Context) ([]uint64, layout, error) {
 	}
 	switch l.Name() {
 	case "holdfast":
-		return nil, layout{}, usage("--layout holdfast: a session id is unique because the cluster gives it out: open a session, as with %q; only snowflakes are made here", "holdfast session open")
+		return nil, layout{}, usage(
+			"--layout holdfast: a session id is unique because the cluster gives it out: open a session, as with %q; "+
+				"only snowflakes are made here", "holdfast session open",
+		)
 	case "zookeeper":
-		return nil, layout{}, usage("--layout zookeeper: only a ZooKeeper server knows which ids it has given out; only snowflakes are made here")
+		return nil, layout{}, usage(
+			"--layout zookeeper: only a ZooKeeper server knows which ids it has given out; only snowflakes are made " +
+				"here",
+		)
 	}
 	g, err := f.generator(l)
 	if err != nil {
@@ -144,10 +156,13 @@ func (f *newFlags) terms() string {
 		who += fmt.Sprintf(" and the spares %v", f.spares)
 	}
 	if f.derived {
-		return "Unique only if no other process has " + who + ", which were derived from the MAC address and the process id: " +
-			"nothing makes sure of that, --datacenter and --worker of a configuration can. No run may start while the clock is behind where an earlier one had it."
+		return "Unique only if no other process has " + who +
+			", which were derived from the MAC address and the process id: " +
+			"nothing makes sure of that, --datacenter and --worker of a configuration can. No run may start while " +
+			"the clock is behind where an earlier one had it."
 	}
-	return "Unique as long as no other process has " + who + " at the same time, and no run starts while the clock is behind where an earlier one had it."
+	return "Unique as long as no other process has " + who +
+		" at the same time, and no run starts while the clock is behind where an earlier one had it."
 }
 
 // newView is what id new says in JSON.

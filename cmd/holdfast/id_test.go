@@ -58,10 +58,19 @@ ZXID         TERM  COUNTER     USED
 
 func TestIDJSON(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
-		{"id decode --layout snowflake 1541815603606036480", `[{"id":"1541815603606036480","ms":367597485448,"time":"2022-06-28T16:07:40.105Z",
-			"datacenter":11,"worker":26,"sequence":0}]`},
-		{"id encode --layout zookeeper --server 128", `[{"id":"0x8000000000000000","server":128,"ms":0,"counter":0,"notes":["marks a container, no session"]}]`},
-		{"id zxid --term 3 --index 4294967312", `[{"zxid":"0x300000010","term":3,"index":4294967312,"counter":16,"used":3.725290298461914e-09}]`},
+		{
+			"id decode --layout snowflake 1541815603606036480",
+			`[{"id":"1541815603606036480","ms":367597485448,"time":"2022-06-28T16:07:40.105Z",
+			"datacenter":11,"worker":26,"sequence":0}]`,
+		},
+		{
+			"id encode --layout zookeeper --server 128",
+			`[{"id":"0x8000000000000000","server":128,"ms":0,"counter":0,"notes":["marks a container, no session"]}]`,
+		},
+		{
+			"id zxid --term 3 --index 4294967312",
+			`[{"zxid":"0x300000010","term":3,"index":4294967312,"counter":16,"used":3.725290298461914e-09}]`,
+		},
 	} {
 		code, stdout, stderr := execute(t, "", append(strings.Fields(tt.args), "-o", "json")...)
 		if code != exitDone || stderr != "" {
@@ -71,7 +80,8 @@ func TestIDJSON(t *testing.T) {
 	}
 	// The members of an id are in the order of its bits.
 	_, stdout, _ := execute(t, "", "id", "decode", "-o", "json", "0x0100000000010007")
-	wantOutput(t, strings.Join(strings.Fields(stdout), ""), `[{"id":"0x0100000000010007","node":1,"ms":1,"time":"2026-01-01T00:00:00.001Z","counter":7}]`)
+	wantOutput(t, strings.Join(strings.Fields(stdout), ""),
+		`[{"id":"0x0100000000010007","node":1,"ms":1,"time":"2026-01-01T00:00:00.001Z","counter":7}]`)
 }
 
 func TestIDExitCodes(t *testing.T) {
@@ -85,7 +95,10 @@ func TestIDExitCodes(t *testing.T) {
 		{"id encode --node 1 --time yesterday", exitUsage, "2026-11-21T12:00:00Z"},
 		{"id encode --layout zookeeper --time 2026-11-21T12:00:00Z", exitUsage, "no wall-clock time"},
 		{"id encode --layout zookeeper --server 256", exitUsage, `--server "256": want a whole number, 0 to 255`},
-		{"id encode --layout snowflake --sequence 4096", exitUsage, `--sequence "4096": want a whole number, 0 to 4095`},
+		{
+			"id encode --layout snowflake --sequence 4096", exitUsage,
+			`--sequence "4096": want a whole number, 0 to 4095`,
+		},
 		{"id encode --layout snowflake --rollback-bits 1 --sequence 4095", exitUsage, "--sequence: want 0 to 2047"},
 		{"id encode --node 1 --ms 2199023255551", exitUsage, "--ms: want 0 to 1099511627775"},
 		{"id encode --datacenter -3", exitUsage, `--datacenter "-3": want a whole number, 0 to 31`},
@@ -97,14 +110,23 @@ func TestIDExitCodes(t *testing.T) {
 		{"id decode --layout snowflake --epoch -1 1", exitUsage, "--epoch: want whole milliseconds"},
 		{"id decode --layout snowflake --epoch 0001-01-01T00:00:00Z 1", exitUsage, "--epoch: want whole milliseconds"},
 		{"id decode --layout snowflake --epoch -62135596800000 1", exitUsage, "--epoch: want whole milliseconds"},
-		{"id decode --layout snowflake --rollback-bits 9 1", exitUsage, `--rollback-bits "9": want a whole number, 0 to 8`},
+		{
+			"id decode --layout snowflake --rollback-bits 9 1", exitUsage,
+			`--rollback-bits "9": want a whole number, 0 to 8`,
+		},
 		{"id decode --layout snowflake 9223372036854775808", exitUsage, "63 bits"},
 		{"id new --layout holdfast", exitUsage, "holdfast session open"},
 		{"id new --layout zookeeper", exitUsage, "ZooKeeper server"},
 		{"id new --layout snowflake --worker 1", exitUsage, "datacenter"},
-		{"id new --layout snowflake --datacenter 32 --worker 1", exitUsage, `--datacenter "32": want a whole number, 0 to 31`},
+		{
+			"id new --layout snowflake --datacenter 32 --worker 1", exitUsage,
+			`--datacenter "32": want a whole number, 0 to 31`,
+		},
 		{"id new --layout snowflake --datacenter 1 --worker 1 --count 0", exitUsage, "1 to 100000"},
-		{"id new --layout snowflake --datacenter 1 --worker 1 --policy hope", exitUsage, "refuse wait switch-worker rollback-bits"},
+		{
+			"id new --layout snowflake --datacenter 1 --worker 1 --policy hope", exitUsage,
+			"refuse wait switch-worker rollback-bits",
+		},
 		{"id new --layout snowflake --datacenter 1 --worker 1 --policy switch-worker", exitUsage, "--spares: want"},
 		{"id new --layout snowflake --datacenter 1 --worker 1 --rollback-bits 2", exitUsage, "--rollback-bits: want"},
 		{"id new --layout snowflake --datacenter 1 --worker 1 --epoch 2999-01-01T00:00:00Z", exitFailed, "69.7 years"},
@@ -116,14 +138,16 @@ func TestIDExitCodes(t *testing.T) {
 	} {
 		code, stdout, stderr := execute(t, "", strings.Fields(tt.args)...)
 		if code != tt.want || !strings.Contains(stderr, tt.says) || stdout != "" {
-			t.Errorf("%s: exit code %d, want %d; %q; stderr %q, want %q in it", tt.args, code, tt.want, stdout, stderr, tt.says)
+			t.Errorf("%s: exit code %d, want %d; %q; stderr %q, want %q in it", tt.args, code, tt.want, stdout, stderr,
+				tt.says)
 		}
 	}
 }
 
 func TestIDNewMakesSnowflakes(t *testing.T) {
 	begin := time.Now().Truncate(time.Millisecond)
-	code, stdout, stderr := execute(t, "", strings.Fields("id new --layout snowflake --datacenter 3 --worker 7 --count 5000 -o json")...)
+	code, stdout, stderr := execute(t,
+		"", strings.Fields("id new --layout snowflake --datacenter 3 --worker 7 --count 5000 -o json")...)
 	var made struct {
 		IDs []struct {
 			ID         string    `json:"id"`
@@ -143,7 +167,8 @@ func TestIDNewMakesSnowflakes(t *testing.T) {
 	newest := uint64(0)
 	for _, one := range made.IDs {
 		id, err := strconv.ParseUint(one.ID, 10, 64)
-		if err != nil || id <= newest || one.Datacenter != 3 || one.Worker != 7 || !one.Time.After(begin) || one.Time.After(time.Now()) {
+		if err != nil || id <= newest || one.Datacenter != 3 || one.Worker != 7 || !one.Time.After(begin) ||
+			one.Time.After(time.Now()) {
 			t.Fatalf("%+v after %d, %v", one, newest, err)
 		}
 		newest = id
@@ -153,13 +178,16 @@ func TestIDNewMakesSnowflakes(t *testing.T) {
 // Scripts get ids alone on standard output, in the form they want; the terms go to standard error.
 func TestIDNewSaysOnWhichTerms(t *testing.T) {
 	for args, says := range map[string]string{
-		"id new --layout snowflake --form base62 --count 3 --datacenter 0 --worker 31":                                         "datacenter 0, worker 31",
-		"id new --layout snowflake --form base62 --count 3 --datacenter 0 --worker 1 --policy switch-worker --spares 2,3":      "worker 1 and the spares [2 3]",
-		"id new --layout snowflake --form base62 --count 3 --datacenter 0 --worker 1 --policy rollback-bits --rollback-bits 2": "as long as",
+		"id new --layout snowflake --form base62 --count 3 --datacenter 0 --worker 31": "datacenter 0, worker 31",
+		"id new --layout snowflake --form base62 --count 3 --datacenter 0 --worker 1 --policy switch-worker --spares " +
+			"2,3": "worker 1 and the spares [2 3]",
+		"id new --layout snowflake --form base62 --count 3 --datacenter 0 --worker 1 --policy rollback-bits " +
+			"--rollback-bits 2": "as long as",
 	} {
 		code, stdout, stderr := execute(t, "", strings.Fields(args)...)
 		lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
-		if code != exitDone || len(lines) != 3 || !slices.IsSorted(lines) || len(slices.Compact(lines)) != 3 || len(lines[0]) != 11 ||
+		if code != exitDone || len(lines) != 3 || !slices.IsSorted(lines) || len(slices.Compact(lines)) != 3 ||
+			len(lines[0]) != 11 ||
 			!strings.HasPrefix(stderr, "Unique as long as ") || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit code %d, %q, %q", args, code, stdout, stderr)
 		}
@@ -171,14 +199,15 @@ func TestIDNewEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, strings.Fields("id new --layout snowflake --datacenter 1 --worker 1 --count 100000"), nil, &stdout, &stderr)
+	code := run(ctx, strings.Fields("id new --layout snowflake --datacenter 1 --worker 1 --count 100000"), nil, &stdout,
+		&stderr)
 	if code != exitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), context.Canceled.Error()) {
 		t.Errorf("exit code %d, %d bytes, %s", code, stdout.Len(), stderr.String())
 	}
 }
 
-// Without a flag the command makes a snowflake. Where the numbers are derived, it says so, or that it cannot where the machine has no
-// MAC address.
+// Without a flag the command makes a snowflake. Where the numbers are derived, it says so, or that it cannot where the
+// machine has no MAC address.
 func TestIDNewDerivesTheMachine(t *testing.T) {
 	code, stdout, stderr := execute(t, "", "id", "new")
 	_, err := deriveMachine()
@@ -187,7 +216,8 @@ func TestIDNewDerivesTheMachine(t *testing.T) {
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "--datacenter and --worker") {
 			t.Errorf("no MAC address: exit code %d, %q, %q", code, stdout, stderr)
 		}
-	case code != exitDone || len(stdout) < 18 || !strings.HasPrefix(stderr, "Unique only if ") || !strings.Contains(stderr, "MAC address"):
+	case code != exitDone || len(stdout) < 18 || !strings.HasPrefix(stderr, "Unique only if ") ||
+		!strings.Contains(stderr, "MAC address"):
 		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}
 }

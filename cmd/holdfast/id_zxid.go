@@ -66,7 +66,11 @@ func viewZXID(z ids.ZXID) zxidView {
 func zxidTable(views []zxidView) string {
 	rows := make([][]string, 0, len(views))
 	for _, v := range views {
-		rows = append(rows, []string{v.ZXID, number(uint64(v.Term)), number(uint64(v.Counter)), fmt.Sprintf("%.4g %%", 100*v.Used)})
+		rows = append(
+			rows, []string{
+				v.ZXID, number(uint64(v.Term)), number(uint64(v.Counter)), fmt.Sprintf("%.4g %%", 100*v.Used),
+			},
+		)
 	}
 	return columns([]string{"ZXID", "TERM", "COUNTER", "USED"}, rows)
 }

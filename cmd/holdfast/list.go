@@ -44,8 +44,10 @@ A local session is listed by its node alone: of those, only the ones of the node
 	}
 	c.addReadOnly(cmd)
 	flags := cmd.Flags()
-	flags.Var(arg.Whole(&owner, 0, 0, uint8(session.MaxNode)), "owner", fmt.Sprintf("number of the owner, 1 to %d; 0 for any", session.MaxNode))
-	flags.StringArrayVar(&labels, "label", nil, "label KEY=VALUE the session has, or KEY for any value; may be repeated")
+	flags.Var(arg.Whole(&owner, 0, 0, uint8(session.MaxNode)), "owner",
+		fmt.Sprintf("number of the owner, 1 to %d; 0 for any", session.MaxNode))
+	flags.StringArrayVar(&labels, "label", nil,
+		"label KEY=VALUE the session has, or KEY for any value; may be repeated")
 	flags.StringVar(&scope, "scope", "any", "any, global or local")
 	flags.Var(arg.NotNegative(&o.MinAge, 0), "min-age", "opened at least so long ago; 0 is no bound")
 	flags.Var(arg.NotNegative(&o.MaxAge, 0), "max-age", "opened at most so long ago; 0 is no bound")
@@ -71,7 +73,8 @@ func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 			s := l.Session
 			views = append(views, listedView{viewSession(s, l.Remaining), viewReadOnly(page.State)})
 			rows = append(rows, []string{
-				s.ID.String(), number(s.Owner), scopeText(s.Local), spanText(s.Timeout), spanText(l.Remaining), timeText(s.OpenedAt), labelText(s.Labels),
+				s.ID.String(), number(s.Owner), scopeText(s.Local), spanText(s.Timeout), spanText(l.Remaining),
+				timeText(s.OpenedAt), labelText(s.Labels),
 			})
 		}
 		if page.State != former {
@@ -169,31 +172,33 @@ func viewReadOnly(s session.NodeState) *readOnlyView {
 
 func (c *cli) printFound(f client.Found) error {
 	if cert := f.Certificate; cert != nil {
-		return c.print(foundView{Certificate: new(viewCertificate(*cert)), ReadOnly: viewReadOnly(f.State)}, func() string {
-			return properties([][]string{
-				{"id", cert.ID.String()},
-				{"ended", cert.Cause.String()},
-				{"at", timeText(cert.EndedAt)},
-				{"last touch", spanText(cert.LastTouchAge) + " before"},
-				{"owner", number(cert.Owner)},
-				{"term", number(cert.Term)},
-				{"index", number(cert.Index)},
-				{"credited", spanText(cert.Credited)},
+		return c.print(foundView{Certificate: new(viewCertificate(*cert)), ReadOnly: viewReadOnly(f.State)},
+			func() string {
+				return properties([][]string{
+					{"id", cert.ID.String()},
+					{"ended", cert.Cause.String()},
+					{"at", timeText(cert.EndedAt)},
+					{"last touch", spanText(cert.LastTouchAge) + " before"},
+					{"owner", number(cert.Owner)},
+					{"term", number(cert.Term)},
+					{"index", number(cert.Index)},
+					{"credited", spanText(cert.Credited)},
+				})
 			})
-		})
 	}
 	s := f.Session
-	return c.print(foundView{Session: new(viewSession(s, f.Remaining)), ReadOnly: viewReadOnly(f.State)}, func() string {
-		return properties([][]string{
-			{"id", s.ID.String()},
-			{"timeout", spanText(s.Timeout)},
-			{"remaining", spanText(f.Remaining)},
-			{"owner", number(s.Owner)},
-			{"scope", scopeText(s.Local)},
-			{"attachment", number(s.Attachment)},
-			{"labels", labelText(s.Labels)},
-			{"opened", timeText(s.OpenedAt)},
-			{"opened index", number(s.OpenedIndex)},
+	return c.print(foundView{Session: new(viewSession(s, f.Remaining)), ReadOnly: viewReadOnly(f.State)},
+		func() string {
+			return properties([][]string{
+				{"id", s.ID.String()},
+				{"timeout", spanText(s.Timeout)},
+				{"remaining", spanText(f.Remaining)},
+				{"owner", number(s.Owner)},
+				{"scope", scopeText(s.Local)},
+				{"attachment", number(s.Attachment)},
+				{"labels", labelText(s.Labels)},
+				{"opened", timeText(s.OpenedAt)},
+				{"opened index", number(s.OpenedIndex)},
+			})
 		})
-	})
 }

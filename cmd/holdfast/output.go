@@ -24,8 +24,8 @@ func (c *cli) print(v any, text func() string) error {
 	return write(c.stdout, text())
 }
 
-// writeJSON writes v and ends the line. Control characters of C1, which JSON may hold as they are, are escaped like all others:
-// terminals obey them.
+// writeJSON writes v and ends the line. Control characters of C1, which JSON may hold as they are, are escaped like all
+// others: terminals obey them.
 func writeJSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -45,8 +45,8 @@ func writeJSON(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// escaped is text of a stranger, such as a server's error or address, as it may go to a terminal and into a cell: what is not
-// printable could command the one and cut the other, and is written as Go writes it in a string.
+// escaped is text of a stranger, such as a server's error or address, as it may go to a terminal and into a cell: what
+// is not printable could command the one and cut the other, and is written as Go writes it in a string.
 func escaped(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -82,7 +82,9 @@ func write(w io.Writer, text string) error {
 // columns lays out rows under headers, whatever is in the cells.
 func columns(headers []string, rows [][]string) string {
 	t := table.New().Headers(headers...).Rows(escapedRows(rows)...).Wrap(false).
-		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(
+		false,
+	).BorderHeader(false).
 		StyleFunc(func(row, _ int) lipgloss.Style {
 			return lipgloss.NewStyle().PaddingRight(2).Bold(row == table.HeaderRow)
 		})
@@ -92,7 +94,9 @@ func columns(headers []string, rows [][]string) string {
 // properties lays out names and values, whatever is in them.
 func properties(rows [][]string) string {
 	t := table.New().Rows(escapedRows(rows)...).Wrap(false).
-		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(
+		false,
+	).BorderHeader(false).
 		StyleFunc(func(_, column int) lipgloss.Style {
 			return lipgloss.NewStyle().PaddingRight(2).Bold(column == 0)
 		})

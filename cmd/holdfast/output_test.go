@@ -11,7 +11,8 @@ import (
 	"holdfast/session"
 )
 
-// hostile is a title for the terminal, a bell, a return, a control sequence of C1, a line, a tab, and a reversal of what follows.
+// hostile is a title for the terminal, a bell, a return, a control sequence of C1, a line, a tab, and a reversal of
+// what follows.
 const hostile = "\x1b]0;owned\x07\rx\u009b2J\ny\tz\u202e"
 
 // obeyed returns the first character that a terminal would not show, besides what makes our own headers bold.

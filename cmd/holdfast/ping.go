@@ -39,8 +39,10 @@ A node that cannot be measured has a line that says why; then the exit code is 1
 			return c.measure(cmd.Context(), p)
 		},
 	}
-	cmd.Flags().Var(arg.Whole(&p.count, 10, 1, maxPings), "count", fmt.Sprintf("touches at each endpoint, 1 to %d", maxPings))
-	cmd.Flags().Var(arg.NotNegative(&p.interval, 100*time.Millisecond), "interval", "from the begin of one touch to that of the next one; 0 is without a pause")
+	cmd.Flags().Var(arg.Whole(&p.count, 10, 1, maxPings), "count",
+		fmt.Sprintf("touches at each endpoint, 1 to %d", maxPings))
+	cmd.Flags().Var(arg.NotNegative(&p.interval, 100*time.Millisecond), "interval",
+		"from the begin of one touch to that of the next one; 0 is without a pause")
 	cmd.Flags().Var(timeoutValue(&p.timeout), "timeout", "of the sessions that are opened, "+timeoutHelp)
 	return cmd
 }
@@ -119,9 +121,11 @@ func (c *cli) pingNode(ctx context.Context, endpoint string, p pinger) (v pingVi
 	return v, err
 }
 
-// touches returns the round trips of so many touches, and how many came to nothing; the error is that of the last one of
-// these. The first touch connects, and is not counted.
-func (c *cli) touches(ctx context.Context, cl *client.Client, s *client.Session, node session.Node, p pinger) (trips []time.Duration, lost int, err error) {
+// touches returns the round trips of so many touches, and how many came to nothing; the error is that of the last one
+// of these. The first touch connects, and is not counted.
+func (c *cli) touches(ctx context.Context, cl *client.Client, s *client.Session, node session.Node,
+	p pinger,
+) (trips []time.Duration, lost int, err error) {
 	ticker := time.NewTicker(max(p.interval, 1))
 	defer ticker.Stop()
 	for i := range p.count + 1 {
@@ -148,12 +152,15 @@ func (c *cli) touches(ctx context.Context, cl *client.Client, s *client.Session,
 	return trips, lost, err
 }
 
-// elsewhere says that a node does not serve the session that was opened there: it knows of no leader, and another one does.
+// elsewhere says that a node does not serve the session that was opened there: it knows of no leader, and another one
+// does.
 func elsewhere(owner session.Node) error {
 	return fmt.Errorf("it does not serve now: the session is at node %d", owner)
 }
 
-func (c *cli) touchOnce(ctx context.Context, cl *client.Client, s *client.Session, node session.Node) (time.Duration, error) {
+func (c *cli) touchOnce(ctx context.Context, cl *client.Client, s *client.Session,
+	node session.Node,
+) (time.Duration, error) {
 	if owner := s.Owner(); owner != node {
 		return 0, elsewhere(owner)
 	}

@@ -12,7 +12,8 @@ import (
 func TestPingMeasuresEveryEndpoint(t *testing.T) {
 	n := startNode(t)
 	closed := closedPort(t)
-	code, stdout, stderr := execute(t, "", "ping", "--count", "5", "--interval", "1ms", "-o", "json", "--call-timeout", "500ms", "--endpoints", n.address+","+closed)
+	code, stdout, stderr := execute(t, "", "ping", "--count", "5", "--interval", "1ms", "-o", "json", "--call-timeout",
+		"500ms", "--endpoints", n.address+","+closed)
 	var views []pingView
 	if err := json.Unmarshal([]byte(stdout), &views); err != nil || code != exitFailed || len(views) != 2 {
 		t.Fatalf("exit code %d, %s, %v in %s", code, stderr, err, stdout)
@@ -25,13 +26,15 @@ func TestPingMeasuresEveryEndpoint(t *testing.T) {
 	if v = views[1]; v.Endpoint != closed || v.Touches != 0 || v.MinUS != nil || v.Error == "" {
 		t.Errorf("of a node that is down: %+v", v)
 	}
-	want := []string{"status", "open 10s ", "touch", "touch", "touch", "touch", "touch", "touch", "close"} // the first touch connects
+	// the first touch connects
+	want := []string{"status", "open 10s ", "touch", "touch", "touch", "touch", "touch", "touch", "close"}
 	if got := n.calls(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// TestPingOfANodeThatDoesNotServe: its session is opened elsewhere, and that node's round trips are not taken for its own.
+// TestPingOfANodeThatDoesNotServe: its session is opened elsewhere, and that node's round trips are not taken for its
+// own.
 func TestPingOfANodeThatDoesNotServe(t *testing.T) {
 	n := startNode(t)
 	n.number = 2 // and the session it opens is at node 1
@@ -40,7 +43,8 @@ func TestPingOfANodeThatDoesNotServe(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &views); err != nil || code != exitFailed || len(views) != 1 {
 		t.Fatalf("exit code %d, %s, %v in %s", code, stderr, err, stdout)
 	}
-	if v := views[0]; v.Node != 2 || v.Touches != 0 || v.MinUS != nil || !strings.Contains(v.Error, "the session is at node 1") {
+	if v := views[0]; v.Node != 2 || v.Touches != 0 || v.MinUS != nil ||
+		!strings.Contains(v.Error, "the session is at node 1") {
 		t.Errorf("measured %s", stdout)
 	}
 }
@@ -58,7 +62,9 @@ func TestPingTable(t *testing.T) {
 }
 
 func TestPingQuantiles(t *testing.T) {
-	for n, want := range map[int][2]int{1: {0, 0}, 2: {0, 1}, 3: {1, 2}, 100: {49, 98}, 101: {50, 99}, 1000: {499, 989}} {
+	for n, want := range map[int][2]int{
+		1: {0, 0}, 2: {0, 1}, 3: {1, 2}, 100: {49, 98}, 101: {50, 99}, 1000: {499, 989},
+	} {
 		if got := [2]int{rank(n, 50), rank(n, 99)}; got != want {
 			t.Errorf("of %d: got %v, want %v", n, got, want)
 		}

@@ -84,8 +84,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // complain writes to the person; there is nobody to tell when that fails.
 func complain(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
-// oneLine is what an error says, which a server may have said, for a terminal. It may repeat an argument, and a person may have given a token
-// where another was wanted.
+// oneLine is what an error says, which a server may have said, for a terminal. It may repeat an argument, and a person
+// may have given a token where another was wanted.
 func oneLine(err error) string {
 	return withoutSecrets(escaped(strings.ReplaceAll(err.Error(), "\n", ": ")))
 }
@@ -119,16 +119,20 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	flags.StringSliceVar(&c.endpoints, "endpoints", splitEndpoints(os.Getenv(endpointsVariable)),
 		"client addresses, host:port, of nodes of the cluster (environment: "+endpointsVariable+")")
 	flags.StringVar(&c.principal, "principal", os.Getenv(principalVariable),
-		"name of this client, which shares one budget with all of that name; nobody verifies it (environment: "+principalVariable+")")
+		"name of this client, which shares one budget with all of that name; nobody verifies it (environment: "+
+			principalVariable+")")
 	flags.StringVarP(&c.output, "output", "o", "table", "output: table or json")
-	flags.Var(arg.Positive(&c.timeout, 5*time.Second, 0), "call-timeout", "how long a call may take, failed attempts included")
+	flags.Var(arg.Positive(&c.timeout, 5*time.Second, 0), "call-timeout",
+		"how long a call may take, failed attempts included")
 	completeWords(root, "output", "table", "json")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
 	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
-		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(), c.sessionShow()),
+		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(),
+		c.sessionShow()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
 		c.ping(),
-		group("id", "Take ids apart and put them together", c.idDecode(), c.idEncode(), c.idNew(), c.idZXID(), c.idAllocate()))
+		group("id", "Take ids apart and put them together", c.idDecode(), c.idEncode(), c.idNew(), c.idZXID(),
+			c.idAllocate()))
 	c.watch(root)
 	return root
 }
@@ -198,7 +202,8 @@ func (c *cli) withClient(ctx context.Context, f func(ctx context.Context, cl *cl
 // checkEndpoints looks at what only commands that need a cluster use.
 func (c *cli) checkEndpoints() error {
 	if slices.ContainsFunc(c.endpoints, malformed) || len(c.endpoints) == 0 {
-		return usage("--endpoints %q: want host:port of nodes, with commas between, as in localhost:7400,localhost:7410 (or %s)",
+		return usage("--endpoints %q: want host:port of nodes, with commas between, as in "+
+			"localhost:7400,localhost:7410 (or %s)",
 			strings.Join(c.endpoints, ","), endpointsVariable)
 	}
 	return nil
@@ -233,7 +238,9 @@ func (c *cli) withClientFor(f func(cl *client.Client) error) error {
 }
 
 // timed gives f the time that calls may take.
-func (c *cli) timed(ctx context.Context, cl *client.Client, f func(ctx context.Context, cl *client.Client) error) error {
+func (c *cli) timed(ctx context.Context, cl *client.Client,
+	f func(ctx context.Context, cl *client.Client) error,
+) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	return f(ctx, cl)

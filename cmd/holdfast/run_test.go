@@ -105,13 +105,19 @@ NODE  VOTER  LEADER  CLIENT    RAFT      PEER
 func TestJSON(t *testing.T) {
 	startNode(t)
 	tests := []struct{ args, want string }{
-		{"id decode 0x0100000000010007", `[{"id":"0x0100000000010007","node":1,"ms":1,"time":"2026-01-01T00:00:00.001Z","counter":7}]`},
+		{
+			"id decode 0x0100000000010007",
+			`[{"id":"0x0100000000010007","node":1,"ms":1,"time":"2026-01-01T00:00:00.001Z","counter":7}]`,
+		},
 		{"session ls", `[
 			{"id":"0x0100000000010007","timeout_ms":10000,"owner":1,"attachment":42,"labels":{"service":"web"},"opened_index":12,
 			 "opened_at":"2026-01-01T01:30:00Z","remaining_ms":1000},
 			{"id":"0x0100000000010008","timeout_ms":10000,"owner":1,"attachment":42,"opened_index":12,"opened_at":"2026-01-01T01:30:00Z"}]`},
-		{"session show 0x0200000000020000", `{"certificate":{"id":"0x0200000000020000","cause":"expired","last_touch_age_ms":10100,"owner":2,
-			"term":3,"index":77,"credited_ms":250,"ended_at":"2026-01-01T01:00:00Z"}}`},
+		{
+			"session show 0x0200000000020000",
+			`{"certificate":{"id":"0x0200000000020000","cause":"expired","last_touch_age_ms":10100,"owner":2,
+			"term":3,"index":77,"credited_ms":250,"ended_at":"2026-01-01T01:00:00Z"}}`,
+		},
 		{"session close --token " + tokenText, `{"id":"0x0100000000010007","closed":true}`},
 		{"session touch --token " + tokenText, `{"id":"0x0100000000010007"}`},
 		{"session upgrade --token " + tokenText + ".local", `{"id":"0x0100000000010007","owner":1,"timeout_ms":10000,
@@ -160,15 +166,20 @@ func TestClusterStatus(t *testing.T) {
 	}
 	wide := len(n.address)
 	wantOutput(t, strings.Replace(stdout, n.address, strings.Repeat("x", wide), 1),
-		"ENDPOINT"+strings.Repeat(" ", wide-8)+"  NODE  ROLE      MODE       TERM  LEADER  COMMIT  APPLIED  SESSIONS  STATE    ATTACHED  READY              VERSION\n"+
-			strings.Repeat("x", wide)+"  1     follower  read-only  3     2       99      98       5/100     1.5K/2G  2         no: no good round  v1")
+		"ENDPOINT"+strings.Repeat(" ", wide-8)+
+			"  NODE  ROLE      MODE       TERM  LEADER  COMMIT  APPLIED  SESSIONS  STATE    ATTACHED  READY          "+
+			"    VERSION\n"+
+			strings.Repeat("x", wide)+
+			"  1     follower  read-only  3     2       99      98       5/100     1.5K/2G  2         no: no good "+
+			"round  v1")
 	closed := closedPort(t)
 	code, stdout, _ = execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed, "-o", "json")
 	var views []statusView
 	if err := json.Unmarshal([]byte(stdout), &views); err != nil || len(views) != 2 {
 		t.Fatalf("%v in %s", err, stdout)
 	}
-	if code != exitFailed || views[0].Node != 1 || views[0].ClusterID != "holdfast" || views[1].Endpoint != closed || views[1].Error == "" {
+	if code != exitFailed || views[0].Node != 1 || views[0].ClusterID != "holdfast" || views[1].Endpoint != closed ||
+		views[1].Error == "" {
 		t.Errorf("exit code %d, %s", code, stdout)
 	}
 }
@@ -180,7 +191,8 @@ func TestFiltersReachTheCluster(t *testing.T) {
 	f := n.filter
 	if code != exitDone || f.GetOwner() != 3 || f.GetLabels()["service"] != "web" || len(f.GetLabels()) != 2 ||
 		f.GetMinAge().AsDuration() != time.Second || f.GetMaxAge().AsDuration() != 2*time.Second ||
-		f.GetMinRemaining().AsDuration() != 3*time.Second || f.GetMaxRemaining().AsDuration() != 4*time.Second || f.GetScope() != holdfastv1.Scope_SCOPE_LOCAL {
+		f.GetMinRemaining().AsDuration() != 3*time.Second || f.GetMaxRemaining().AsDuration() != 4*time.Second ||
+		f.GetScope() != holdfastv1.Scope_SCOPE_LOCAL {
 		t.Errorf("exit code %d, %s, filter %v", code, stderr, f)
 	}
 }
@@ -209,10 +221,16 @@ func TestExitCodes(t *testing.T) {
 		{"session show", nil, exitUsage, `"holdfast session show" takes one ID, not 0 arguments`},
 		{"session show 0x1 0x2", nil, exitUsage, `"holdfast session show" takes one ID, not 2 arguments`},
 		{"id decode", nil, exitUsage, `"holdfast id decode" takes one ID or more, and was given none`},
-		{"completion nope", nil, exitUsage, `"holdfast completion" takes the name of a shell, bash, fish, powershell, zsh: not "nope"`},
+		{
+			"completion nope", nil, exitUsage,
+			`"holdfast completion" takes the name of a shell, bash, fish, powershell, zsh: not "nope"`,
+		},
 		{"completion", nil, exitUsage, "none was given"},
 		{"session touch --token-file /", nil, exitUsage, "--token-file: read /: is a directory"},
-		{"session touch --token " + tokenText + ".local", session.ErrMoved, exitFailed, "a local session's, which node 1 alone can touch"},
+		{
+			"session touch --token " + tokenText + ".local", session.ErrMoved, exitFailed,
+			"a local session's, which node 1 alone can touch",
+		},
 		{"session show zz", nil, exitUsage, "hexadecimal"},
 		{"session open --timeout -1s", nil, exitUsage, "positive"},
 		{"session open --label =x", nil, exitUsage, "label"},
@@ -223,7 +241,9 @@ func TestExitCodes(t *testing.T) {
 		{"session upgrade", nil, exitUsage, "--token"},
 		{"session upgrade --token " + tokenText, nil, exitUnreachable, "resumed"},
 		{
-			"session open --local", &session.FieldError{Field: "local", Limit: "false while the cluster's setting local_sessions is off"}, exitFailed,
+			"session open --local", &session.FieldError{
+				Field: "local", Limit: "false while the cluster's setting local_sessions is off",
+			}, exitFailed,
 			"local must be false while the cluster's setting local_sessions is off",
 		},
 		{"session touch", nil, exitUsage, "--token"},
@@ -252,7 +272,10 @@ func TestExitCodes(t *testing.T) {
 		{"session open --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
 		{"session hold --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
 		{"session ls --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
-		{"session touch --call-timeout 200ms --token " + tokenText + " --endpoints " + closed, nil, exitUnreachable, closed},
+		{
+			"session touch --call-timeout 200ms --token " + tokenText + " --endpoints " + closed, nil, exitUnreachable,
+			closed,
+		},
 		{"cluster status --endpoints " + closed, nil, exitUnreachable, closed},
 	}
 	for _, tt := range tests {
@@ -271,7 +294,10 @@ func TestExitCodes(t *testing.T) {
 
 func TestHelpSaysWhatMatters(t *testing.T) {
 	for args, want := range map[string][]string{
-		"--help":               {"Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node", "HOLDFAST_ENDPOINTS", "completion"},
+		"--help": {
+			"Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node", "HOLDFAST_ENDPOINTS",
+			"completion",
+		},
 		"session --help":       {"open", "hold", "touch", "close", "ls", "show"},
 		"session open --help":  {"A token is a secret", "--timeout", "expires"},
 		"session hold --help":  {"A token is a secret", "--keep", "Ctrl-C", "--token-file"},
@@ -329,66 +355,17 @@ func TestTokenText(t *testing.T) {
 	}
 	local := livingToken()
 	local.Local = true
-	if got, err := parseToken(tokenText + ".local"); err != nil || got != local || formatToken(got) != tokenText+".local" {
+	if got, err := parseToken(tokenText + ".local"); err != nil || got != local ||
+		formatToken(got) != tokenText+".local" {
 		t.Errorf("got %v, %v, want %v", got, err, local)
 	}
 	for _, bad := range []string{
-		tokenText + ".Local", tokenText + ".", tokenText + ".local.local", tokenText + "local", "", "a.b", "0x0.ab0000000000000000000000000000cd.42", "0x1.ab.42", "0x1.zz0000000000000000000000000000cd.42",
+		tokenText + ".Local", tokenText + ".", tokenText + ".local.local", tokenText + "local", "", "a.b",
+		"0x0.ab0000000000000000000000000000cd.42", "0x1.ab.42", "0x1.zz0000000000000000000000000000cd.42",
 		"0x1.ab0000000000000000000000000000cd.0", "0x1.ab0000000000000000000000000000cd.-1", tokenText + ".1",
 	} {
 		if got, err := parseToken(bad); err == nil {
 			t.Errorf("parseToken(%q): got %v", bad, got)
 		}
-	}
-}
-
-// What a read-only node answers is said to be so, beside what is printed; without leave it answers nothing.
-func TestReadOnlyAnswersAreNoted(t *testing.T) {
-	n := startNode(t)
-	n.isIn(session.ModeReadOnly)
-	for _, args := range []string{"session ls --read-only", "session show --read-only 0x0100000000010007"} {
-		code, stdout, stderr := execute(t, "", strings.Fields(args)...)
-		if code != exitDone || !strings.Contains(stdout, "0x0100000000010007") || stderr != "holdfast: node 1 answered, which is read-only: as of index 98\n" {
-			t.Errorf("%s: exit code %d, %s\n%s", args, code, stderr, stdout)
-		}
-		code, stdout, stderr = execute(t, "", strings.Fields(strings.Replace(args, "--read-only", "--call-timeout 2s", 1))...)
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, session.ErrNoLeader.Error()) {
-			t.Errorf("%s without leave: exit code %d, %s\n%s", args, code, stderr, stdout)
-		}
-	}
-	for _, id := range []string{"0x0100000000010007", "0x0200000000020000"} { // a session, a certificate
-		_, stdout, _ := execute(t, "", "session", "show", "--read-only", id, "-o", "json")
-		var v foundView
-		if err := json.Unmarshal([]byte(stdout), &v); err != nil || v.ReadOnly == nil || *v.ReadOnly != (readOnlyView{Node: 1, Index: 98}) {
-			t.Errorf("%s: %v in %s", id, err, stdout)
-		}
-	}
-	_, stdout, _ := execute(t, "", "session", "ls", "--read-only", "-o", "json")
-	var listed []listedView
-	if err := json.Unmarshal([]byte(stdout), &listed); err != nil || len(listed) != 2 || listed[0].ID != idText(livingID) {
-		t.Fatalf("%v in %s", err, stdout)
-	}
-	for _, l := range listed {
-		if l.ReadOnly == nil || *l.ReadOnly != (readOnlyView{Node: 1, Index: 98}) {
-			t.Errorf("%s does not say which read-only node answered", stdout)
-		}
-	}
-	n.isIn(session.ModeReadWrite)
-	if _, stdout, _ = execute(t, "", "session", "ls", "--read-only", "-o", "json"); strings.Contains(stdout, "read_only") {
-		t.Errorf("a read-write node is told as read-only: %s", stdout)
-	}
-}
-
-// No page is older than the one before it (N4).
-func TestN4PagesOfAListNeverGoBack(t *testing.T) {
-	n := startNode(t)
-	n.isIn(session.ModeReadWrite)
-	if code, _, stderr := execute(t, "", "session", "ls"); code != exitDone {
-		t.Fatalf("exit code %d, %s", code, stderr)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if want := []uint64{0, 98}; !slices.Equal(n.seen, want) {
-		t.Errorf("lists said that %d were seen, want %d", n.seen, want)
 	}
 }

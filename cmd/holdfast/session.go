@@ -31,8 +31,10 @@ func timeoutValue(at *time.Duration) pflag.Value {
 }
 
 func (f *openFlags) add(cmd *cobra.Command) {
-	cmd.Flags().Var(timeoutValue(&f.timeout), "timeout", "how long the session lives without a sign of life, "+timeoutHelp)
-	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE of the session, KEY= for an empty value; may be repeated")
+	cmd.Flags().Var(timeoutValue(&f.timeout), "timeout", "how long the session lives without a sign of life, "+
+		timeoutHelp)
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil,
+		"label KEY=VALUE of the session, KEY= for an empty value; may be repeated")
 	cmd.Flags().BoolVar(&f.local, "local", false,
 		"a session that one node alone knows, and that ends with it; the cluster's setting local_sessions must be on")
 }
@@ -162,7 +164,8 @@ when it can promise nothing now. A session that has been resumed since the token
 				r := results[0]
 				switch {
 				case r.Err != nil && token.Local && errors.Is(r.Err, session.ErrMoved):
-					return fmt.Errorf("touch session %v: its token is a local session's, which node %d alone can touch: name that node with --endpoints, "+
+					return fmt.Errorf("touch session %v: its token is a local session's, which node %d alone can "+
+						"touch: name that node with --endpoints, "+
 						"or the session was resumed there since: %w", r.ID, r.ID.Node(), r.Err)
 				case r.Err != nil:
 					return fmt.Errorf("touch session %v: %w", r.ID, r.Err)
@@ -219,7 +222,9 @@ func (c *cli) sessionClose() *cobra.Command {
 				if err := cl.CloseToken(ctx, token); err != nil {
 					return err
 				}
-				return c.print(map[string]any{"id": idText(token.ID), "closed": true}, func() string { return token.ID.String() + " closed" })
+				return c.print(map[string]any{"id": idText(token.ID), "closed": true}, func() string {
+					return token.ID.String() + " closed"
+				})
 			})
 		},
 	}

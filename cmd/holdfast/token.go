@@ -31,7 +31,8 @@ func parseToken(s string) (session.Token, error) {
 	return t, nil
 }
 
-// tokenForm is what tokens look like: an id and a credential, of which a part may be missing. Nothing repeats the latter.
+// tokenForm is what tokens look like: an id and a credential, of which a part may be missing. Nothing repeats the
+// latter.
 var tokenForm = regexp.MustCompile(`((?:0x)?[0-9a-fA-F]{1,16})\.[0-9a-fA-F]{16,}[0-9a-zA-Z.]*`)
 
 func isToken(s string) bool { return tokenForm.MatchString(s) }
@@ -58,7 +59,8 @@ type tokenFlags struct{ text, file string }
 
 func (f *tokenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.text, "token", "", "the session's token, a secret; - reads it from standard input")
-	cmd.Flags().StringVar(&f.file, "token-file", "", "file that holds the session's token, or what session open printed")
+	cmd.Flags().StringVar(&f.file, "token-file", "",
+		"file that holds the session's token, or what session open printed")
 	cmd.MarkFlagsMutuallyExclusive("token", "token-file")
 	cmd.Long += "\n\n" + tokenHelp
 }
@@ -92,7 +94,8 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 	return parseToken(tokenIn(string(b)))
 }
 
-// tokenIn returns the token in a text: all of it, or what stands on the line of it where the text is what session open and hold print.
+// tokenIn returns the token in a text: all of it, or what stands on the line of it where the text is what session open
+// and hold print.
 func tokenIn(text string) string {
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "token" {

@@ -42,7 +42,8 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(), versionCommand()) //nolint:contextcheck // commands take it from cobra: ExecuteContext
+	//nolint:contextcheck // commands take it from cobra: ExecuteContext
+	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(), versionCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -52,7 +53,8 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintln(stderr, "node: "+strings.ReplaceAll(err.Error(), "\n", "\n  ")) //nolint:errcheck // there is nobody else to tell
+	//nolint:errcheck // there is nobody else to tell
+	fmt.Fprintln(stderr, "node: "+strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	if errors.As(err, &failure{}) {
 		return exitFailed
 	}
@@ -72,9 +74,11 @@ func runCommand(environ []string) *cobra.Command {
 		Use:   "run",
 		Short: "Run one node until it is told to stop (SIGTERM or Ctrl-C; a second one ends it at once)",
 		Long: "Run one node until it is told to stop (SIGTERM or Ctrl-C; a second one ends it at once).\n\n" +
-			"Every flag can be given as an environment variable, --min-timeout as HOLDFAST_MIN_TIMEOUT, and in the YAML file that\n" +
+			"Every flag can be given as an environment variable, --min-timeout as HOLDFAST_MIN_TIMEOUT, and in the " +
+			"YAML file that\n" +
 			"--config names, as min_timeout. Flags come before the environment, the environment before the file.\n" +
-			"Peers are written NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas, an IPv6 host in brackets.",
+			"Peers are written NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas, an IPv6 " +
+			"host in brackets.",
 		Args: arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(cmd.Flags(), environ)
@@ -90,7 +94,8 @@ func runCommand(environ []string) *cobra.Command {
 }
 
 func runNode(ctx context.Context, cfg config.Config, logger hclog.Logger) error {
-	n, err := node.New(cfg, node.Options{Logger: logger, Version: buildVersion()}) //nolint:contextcheck // what New starts, Run ends
+	//nolint:contextcheck // what New starts, Run ends
+	n, err := node.New(cfg, node.Options{Logger: logger, Version: buildVersion()})
 	if err != nil {
 		return failure{err}
 	}

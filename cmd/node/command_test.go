@@ -41,7 +41,10 @@ func TestUsage(t *testing.T) {
 
 func TestRunHelpShowsTheTable(t *testing.T) {
 	code, out, _ := try(t, nil, "run", "--help")
-	for _, want := range []string{"--min-timeout duration", "(default 2 ticks)", "10ms to 24h", "--config file", "HOLDFAST_MIN_TIMEOUT"} {
+	for _, want := range []string{
+		"--min-timeout duration", "(default 2 ticks)", "10ms to 24h", "--config file",
+		"HOLDFAST_MIN_TIMEOUT",
+	} {
 		if code != exitDone || !strings.Contains(out, want) {
 			t.Errorf("got %d and no %q in\n%s", code, want, out)
 		}
@@ -50,11 +53,13 @@ func TestRunHelpShowsTheTable(t *testing.T) {
 
 // All problems come at once, one a line.
 func TestRunRefusesAConfiguration(t *testing.T) {
-	code, _, stderr := try(t, []string{"HOLDFAST_TICK=fast", "HOLDFAST_NODE=1"}, "run", "--log-level=loud", "--data-dir=x")
+	code, _, stderr := try(t, []string{"HOLDFAST_TICK=fast", "HOLDFAST_NODE=1"}, "run", "--log-level=loud",
+		"--data-dir=x")
 	want := strings.Join([]string{
 		"node: the configuration cannot work:",
 		`  tick "fast" (environment HOLDFAST_TICK): must be a duration with a unit, such as 500ms, 2s or 1m`,
-		"  peers (not set, flag --peers): must be 1 to 254 nodes, such as 1=n1,2=n2,3=n3: see docs/configuration.md#peers",
+		"  peers (not set, flag --peers): must be 1 to 254 nodes, such as 1=n1,2=n2,3=n3: see " +
+			"docs/configuration.md#peers",
 		"  log_level loud (flag --log-level): must be trace, debug, info, warn, error or off",
 		"",
 	}, "\n")
@@ -81,8 +86,12 @@ func TestDevRefusesFlags(t *testing.T) {
 // The nodes of dev read no variables: those that were written for nodes are named, and no others.
 func TestDevNamesVariablesWithoutEffect(t *testing.T) {
 	for want, environ := range map[string][]string{
-		"": {"HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=p", "HOLDFAST_TICK=", "HOLDFAST_SERVICE_HOST=10.0.0.1", "PATH=/bin"},
-		"node: without effect on node dev, which takes flags alone: HOLDFAST_CONFIG, HOLDFAST_LOCAL_SESSIONS, HOLDFAST_NOPE\n": {
+		"": {
+			"HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=p", "HOLDFAST_TICK=", "HOLDFAST_SERVICE_HOST=10.0.0.1",
+			"PATH=/bin",
+		},
+		"node: without effect on node dev, which takes flags alone: HOLDFAST_CONFIG, HOLDFAST_LOCAL_SESSIONS, " +
+			"HOLDFAST_NOPE\n": {
 			"HOLDFAST_NOPE=1", "HOLDFAST_LOCAL_SESSIONS=on", "HOLDFAST_CONFIG=f", "HOLDFAST_ENDPOINTS=a:1",
 		},
 	} {
@@ -154,7 +163,10 @@ func TestHealth(t *testing.T) {
 		body, want   string
 	}{
 		{"serves", http.StatusOK, exitDone, "ok\n", "ok\n"},
-		{"does not serve", http.StatusServiceUnavailable, exitFailed, "no leader\n", "503 Service Unavailable: no leader\n"},
+		{
+			"does not serve", http.StatusServiceUnavailable, exitFailed, "no leader\n",
+			"503 Service Unavailable: no leader\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +187,8 @@ func TestHealth(t *testing.T) {
 	}
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	if code, _, stderr := try(t, nil, "health", "--address", closed.Listener.Addr().String()); code != exitFailed || stderr == "" {
+	if code, _, stderr := try(t, nil, "health", "--address", closed.Listener.Addr().String()); code != exitFailed ||
+		stderr == "" {
 		t.Errorf("nobody there: got %d, %q, want %d and why", code, stderr, exitFailed)
 	}
 }
@@ -195,7 +208,8 @@ func TestCompletionWantsAShell(t *testing.T) {
 		!strings.Contains(stderr, `takes the name of a shell, bash, fish, powershell, zsh: not "nope"`) {
 		t.Errorf("got %d, %q, %q, want %d and the names of shells", code, stdout, stderr, exitUsage)
 	}
-	if code, stdout, _ := try(t, nil, "completion", "bash"); code != exitDone || !strings.Contains(stdout, "complete ") {
+	if code, stdout, _ := try(t, nil, "completion", "bash"); code != exitDone ||
+		!strings.Contains(stdout, "complete ") {
 		t.Errorf("for bash: got %d, and %d bytes", code, len(stdout))
 	}
 }
@@ -226,7 +240,8 @@ func TestHealthTimeout(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
 	defer server.Close()
 	defer close(ended)
-	if code, _, stderr := try(t, nil, "health", "--timeout=1ms", "--address", server.Listener.Addr().String()); code != exitFailed || !strings.Contains(stderr, "deadline exceeded") {
+	if code, _, stderr := try(t, nil, "health", "--timeout=1ms", "--address",
+		server.Listener.Addr().String()); code != exitFailed || !strings.Contains(stderr, "deadline exceeded") {
 		t.Errorf("got %d, %q, want %d and a passed deadline", code, stderr, exitFailed)
 	}
 }

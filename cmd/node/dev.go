@@ -46,8 +46,10 @@ func devCommand(environ []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole cluster in this process, on loopback",
-		Long: "Run a whole cluster in this process, on loopback. Its nodes have the defaults, but for what the flags say: they read neither a file\n" +
-			"nor HOLDFAST_ variables. They end together: what becomes of the others when one is lost can be seen in containers (make up).",
+		Long: "Run a whole cluster in this process, on loopback. Its nodes have the defaults, but for what the flags " +
+			"say: they read neither a file\n" +
+			"nor HOLDFAST_ variables. They end together: what becomes of the others when one is lost can be seen in " +
+			"containers (make up).",
 		Args: arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := d.check(); err != nil {
@@ -60,18 +62,26 @@ func devCommand(environ []string) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&d.dir, "dir", "", "keep the nodes' data here (default: a temporary directory, removed at the end)")
-	cmd.Flags().Var(arg.Whole(&d.nodes, 3, 1, maxDevNodes), "nodes", fmt.Sprintf("number of nodes, 1 to %d", maxDevNodes))
-	cmd.Flags().Var(arg.Whole(&d.portBase, 7400, 1, 65535-portStep*maxDevNodes), "port-base", fmt.Sprintf("first port; each node takes four, %d apart", portStep))
-	cmd.Flags().BoolVar(&d.localSessions, "local-sessions", false, "allow sessions that one node alone knows (local_sessions=on)")
-	cmd.Flags().BoolVar(&d.readOnly, "read-only", false, "let a node that hears of no quorum serve reads to clients that allow it (read_only=on)")
-	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn", "least severe log lines that are written: trace, debug, info, warn, error or off")
+	cmd.Flags().StringVar(&d.dir, "dir", "",
+		"keep the nodes' data here (default: a temporary directory, removed at the end)")
+	cmd.Flags().Var(arg.Whole(&d.nodes, 3, 1, maxDevNodes), "nodes",
+		fmt.Sprintf("number of nodes, 1 to %d", maxDevNodes))
+	cmd.Flags().Var(arg.Whole(&d.portBase, 7400, 1, 65535-portStep*maxDevNodes), "port-base",
+		fmt.Sprintf("first port; each node takes four, %d apart", portStep))
+	cmd.Flags().BoolVar(&d.localSessions, "local-sessions", false,
+		"allow sessions that one node alone knows (local_sessions=on)")
+	cmd.Flags().BoolVar(&d.readOnly, "read-only", false,
+		"let a node that hears of no quorum serve reads to clients that allow it (read_only=on)")
+	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn",
+		"least severe log lines that are written: trace, debug, info, warn, error or off")
 	return cmd
 }
 
 func (d dev) check() error {
 	if hclog.LevelFromString(d.logLevel) == hclog.NoLevel {
-		return &config.SettingError{Setting: "--log-level", Value: d.logLevel, Limit: "must be trace, debug, info, warn, error or off"}
+		return &config.SettingError{
+			Setting: "--log-level", Value: d.logLevel, Limit: "must be trace, debug, info, warn, error or off",
+		}
 	}
 	return nil
 }
@@ -79,7 +89,9 @@ func (d dev) check() error {
 // warnOfVariables names what was written for the nodes and that they do not read: node run would, or would refuse it.
 func warnOfVariables(to io.Writer, environ []string) {
 	if names := config.Variables(environ); len(names) > 0 {
-		fmt.Fprintf(to, "node: without effect on node dev, which takes flags alone: %s\n", strings.Join(names, ", ")) //nolint:errcheck // there is nobody else to tell
+		//nolint:errcheck // there is nobody else to tell
+		fmt.Fprintf(to, "node: without effect on node dev, which takes flags alone: %s\n",
+			strings.Join(names, ", "))
 	}
 }
 
@@ -127,7 +139,8 @@ func (d dev) serve(ctx context.Context, stdout, stderr io.Writer) error {
 func (d dev) start(ctx context.Context, group *errgroup.Group, logger hclog.Logger) ([]*node.Node, error) {
 	var nodes []*node.Node
 	for _, cfg := range d.configs() {
-		n, err := node.New(cfg, node.Options{Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: buildVersion()}) //nolint:contextcheck // what New starts, Run ends
+		options := node.Options{Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: buildVersion()}
+		n, err := node.New(cfg, options) //nolint:contextcheck // what New starts, Run ends
 		if err != nil {
 			return nil, fmt.Errorf("node %d: %w (node dev: with --port-base or --dir)", cfg.Node, err)
 		}
@@ -185,8 +198,8 @@ func (d dev) address(i, port int) string {
 	return fmt.Sprintf("127.0.0.1:%d", d.portBase+portStep*i+port)
 }
 
-// claim checks that a directory that is kept was made for the same nodes on the same ports, which are in Raft's log, and
-// marks a new one.
+// claim checks that a directory that is kept was made for the same nodes on the same ports, which are in Raft's log,
+// and marks a new one.
 func (d dev) claim() error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return err
@@ -199,7 +212,8 @@ func (d dev) claim() error {
 	case err != nil:
 		return err
 	case string(found) != mine:
-		return fmt.Errorf("%s was made with %s: give the same, or another --dir", d.dir, strings.TrimSpace(string(found)))
+		return fmt.Errorf("%s was made with %s: give the same, or another --dir", d.dir,
+			strings.TrimSpace(string(found)))
 	default:
 		return nil
 	}

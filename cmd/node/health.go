@@ -30,7 +30,10 @@ func healthCommand() *cobra.Command {
 		Args:  arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !hostPort(address) {
-				return &config.SettingError{Setting: "--address", Value: strconv.Quote(address), Limit: "must be host:port, such as 127.0.0.1:7403"}
+				return &config.SettingError{
+					Setting: "--address", Value: strconv.Quote(address),
+					Limit: "must be host:port, such as 127.0.0.1:7403",
+				}
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
@@ -61,7 +64,10 @@ func health(ctx context.Context, address string) (string, error) {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if _, network := errors.AsType[*net.OpError](err); err != nil && !network && ctx.Err() == nil {
-		return "", fmt.Errorf("what %s answers is no HTTP/1: it is not the HTTP port of a node, which is 7403 unless its http_listen says otherwise", address)
+		return "", fmt.Errorf(
+			"what %s answers is no HTTP/1: it is not the HTTP port of a node, which is 7403 unless its http_listen "+
+				"says otherwise", address,
+		)
 	}
 	if err != nil {
 		return "", err

@@ -32,16 +32,16 @@ type Config struct {
 	// ExpiryInterval is the width of a bucket of the expiry queue.
 	ExpiryInterval time.Duration
 
-	// MaxSessions and MaxStateBytes bound what the cluster keeps (O4): the values of the node that leads. Sessions of this
-	// node alone are bounded by its own.
+	// MaxSessions and MaxStateBytes bound what the cluster keeps (O4): the values of the node that leads. Sessions of
+	// this node alone are bounded by its own.
 	MaxSessions, MaxStateBytes uint64
 
-	// LocalSessions and LocalSessionUpgrade are on or off, the same on every node: whether clients may open sessions that one
-	// node alone knows, and whether those may be made global (L1, L7).
+	// LocalSessions and LocalSessionUpgrade are on or off, the same on every node: whether clients may open sessions
+	// that one node alone knows, and whether those may be made global (L1, L7).
 	LocalSessions, LocalSessionUpgrade string
 
-	// ReadOnly is on or off, and each node's own: whether this one serves reads of the state it has applied while it hears of no
-	// quorum (N1).
+	// ReadOnly is on or off, and each node's own: whether this one serves reads of the state it has applied while it
+	// hears of no quorum (N1).
 	ReadOnly string
 
 	// RaftHeartbeatTimeout, RaftElectionTimeout and RaftLeaseTimeout are Raft's own.
@@ -64,9 +64,9 @@ type Config struct {
 	MaxStreams int
 	// MaxWaitingBytes bounds what waits for clients on this node, in all.
 	MaxWaitingBytes int
-	// MaxOpensPerSecond, MaxResumesPerSecond and MaxTouchesPerSecond are budgets of this node, MaxArrivalsPerSecondPerAddress and
-	// MaxArrivalsPerSecondPerPrincipal those of opens and resumes together of one address or client, and MaxConnectionsPerAddress is how
-	// many connections one address may have. 0 is no limit.
+	// MaxOpensPerSecond, MaxResumesPerSecond and MaxTouchesPerSecond are budgets of this node,
+	// MaxArrivalsPerSecondPerAddress and MaxArrivalsPerSecondPerPrincipal those of opens and resumes together of one
+	// address or client, and MaxConnectionsPerAddress is how many connections one address may have. 0 is no limit.
 	MaxOpensPerSecond, MaxResumesPerSecond, MaxTouchesPerSecond      int
 	MaxArrivalsPerSecondPerAddress, MaxArrivalsPerSecondPerPrincipal int
 	MaxConnectionsPerAddress                                         int
@@ -135,10 +135,11 @@ func (c Config) Local() bool { return c.LocalSessions == On }
 // leastForAnElection is what nodes that have noticed the loss of their leader have for electing another, at least (N1).
 const leastForAnElection = 2 * time.Second
 
-// ReadOnlyAfter is for how long no good round is learnt of before a node may be read-only (N1): longer than an election of nodes that
-// reach each other takes, as a rule. The newest good round may be an interval old when the leader ends, the first follower notices that
-// after one to two heartbeat timeouts of Raft's as a rule, three at most, and the new leader's first good round is told with its second.
-// It is no bound: votes may split, and each time costs an election timeout.
+// ReadOnlyAfter is for how long no good round is learnt of before a node may be read-only (N1): longer than an election
+// of nodes that reach each other takes, as a rule. The newest good round may be an interval old when the leader ends,
+// the first follower notices that after one to two heartbeat timeouts of Raft's as a rule, three at most, and the new
+// leader's first good round is told with its second. It is no bound: votes may split, and each time costs an election
+// timeout.
 func (c Config) ReadOnlyAfter() time.Duration {
 	return 3*c.HeartbeatInterval + 2*c.RaftHeartbeatTimeout + max(c.Tick, leastForAnElection)
 }
@@ -157,7 +158,9 @@ func (c Config) Warnings() []string {
 	case n == 1:
 		return []string{"one node survives no failure: give peers three or five nodes"}
 	case n > 0 && n%2 == 0:
-		return []string{"an even number of peers survives no more failures than one peer less: give peers three or five nodes"}
+		return []string{
+			"an even number of peers survives no more failures than one peer less: give peers three or five nodes",
+		}
 	default:
 		return nil
 	}

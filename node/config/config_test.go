@@ -67,12 +67,16 @@ func TestCompleteDerivesFromTheTick(t *testing.T) {
 
 func TestLoadPrecedence(t *testing.T) {
 	file := "node: 1\ndata_dir: file\ncluster_id: file\npeers: " + threePeers + "\ntick: 3s\n"
-	got, err := load(t, file, []string{"HOLDFAST_DATA_DIR=env", "HOLDFAST_CLUSTER_ID=env", "HOLDFAST_LOG_LEVEL=", "PATH=/bin"}, "--cluster-id=flag")
+	got, err := load(
+		t, file, []string{"HOLDFAST_DATA_DIR=env", "HOLDFAST_CLUSTER_ID=env", "HOLDFAST_LOG_LEVEL=", "PATH=/bin"},
+		"--cluster-id=flag",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.ClusterID != "flag" || got.DataDir != "env" || got.Tick != 3*time.Second || got.LogLevel != "info" {
-		t.Errorf("got %q from flag, %q from environment, %s from file, %q from defaults", got.ClusterID, got.DataDir, got.Tick, got.LogLevel)
+		t.Errorf("got %q from flag, %q from environment, %s from file, %q from defaults", got.ClusterID, got.DataDir,
+			got.Tick, got.LogLevel)
 	}
 }
 
@@ -81,17 +85,21 @@ func TestEverySettingFromEverySource(t *testing.T) {
 	other := map[string]string{
 		"node": "2", "cluster_id": "c", "data_dir": "d", "peers": "1=a:1:2@c:3,2=b:4:5@d:6",
 		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
-		"tick": "3s", "heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s", "expiry_interval": "50ms",
-		"max_sessions": "18", "max_state_bytes": "67108865",
-		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms", "raft_apply_timeout": "3s",
-		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
+		"tick": "3s", "heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s",
+		"expiry_interval": "50ms",
+		"max_sessions":    "18", "max_state_bytes": "67108865",
+		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms",
+		"raft_apply_timeout": "3s",
+		"local_sessions":     "on", "local_session_upgrade": "off", "read_only": "on",
 		"stall_limit":       "2s",
 		"snapshot_interval": "1m", "snapshot_threshold": "7", "trailing_logs": "8",
 		"max_message_bytes": "524288", "max_streams_per_connection": "9", "max_connections": "10", "max_streams": "18",
-		"max_sessions_per_connection": "11", "max_requests_per_connection": "12", "max_waiting_bytes": "67108864", "lagging_wait": "2s",
+		"max_sessions_per_connection": "11", "max_requests_per_connection": "12", "max_waiting_bytes": "67108864",
+		"lagging_wait":         "2s",
 		"max_opens_per_second": "13", "max_resumes_per_second": "10001", "max_touches_per_second": "20001",
-		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16", "max_connections_per_address": "17",
-		"shutdown_timeout": "4s", "log_level": "debug", "log_format": "json",
+		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16",
+		"max_connections_per_address": "17",
+		"shutdown_timeout":            "4s", "log_level": "debug", "log_format": "json",
 	}
 	for _, s := range settings() {
 		v := other[s.name]
@@ -128,52 +136,113 @@ func TestCompleteRefuses(t *testing.T) {
 	}{
 		{"node 0", func(c *Config) { c.Node = 0 }, "node (not set): must be 1 to 254"},
 		{"node 255", func(c *Config) { c.Node = 255 }, "node 255: must be 1 to 254"},
-		{"node elsewhere", func(c *Config) { c.Node = 4 }, "node 4: must be one of peers 1=n1:7401:7402@n1:7400,2=n2:7401:7402@n2:7400,3=n3:7401:7402@n3:7400"},
-		{"cluster id empty", func(c *Config) { c.ClusterID = "" }, "cluster_id (not set): must be 1 to 64 of a-z A-Z 0-9 . _ -"},
-		{"cluster id long", func(c *Config) { c.ClusterID = strings.Repeat("a", 65) }, "cluster_id " + strings.Repeat("a", 65) + ": must be 1 to 64 of a-z A-Z 0-9 . _ -"},
-		{"cluster id letters", func(c *Config) { c.ClusterID = "a b" }, "cluster_id a b: must be 1 to 64 of a-z A-Z 0-9 . _ -"},
+		{"node elsewhere", func(c *Config) {
+			c.Node = 4
+		}, "node 4: must be one of peers 1=n1:7401:7402@n1:7400,2=n2:7401:7402@n2:7400,3=n3:7401:7402@n3:7400"},
+		{"cluster id empty", func(c *Config) {
+			c.ClusterID = ""
+		}, "cluster_id (not set): must be 1 to 64 of a-z A-Z 0-9 . _ -"},
+		{"cluster id long", func(c *Config) {
+			c.ClusterID = strings.Repeat("a", 65)
+		}, "cluster_id " + strings.Repeat("a", 65) + ": must be 1 to 64 of a-z A-Z 0-9 . _ -"},
+		{"cluster id letters", func(c *Config) {
+			c.ClusterID = "a b"
+		}, "cluster_id a b: must be 1 to 64 of a-z A-Z 0-9 . _ -"},
 		{"data dir", func(c *Config) { c.DataDir = "" }, "data_dir (not set): must be a path"},
 		{"no peers", func(c *Config) { c.Peers = nil }, "peers (not set): must be " + peersLimit},
 		{"peer twice", func(c *Config) { c.Peers[1].Node = 1 }, "peers: node 1 is named twice"},
 		{"peer 255", func(c *Config) { c.Peers[1].Node = 255 }, "peers: node 255 is not 1 to 254"},
-		{"shared address", func(c *Config) { c.Peers[1].Peer = "n1:7401" }, "peers: peer address of node 2 is n1:7401, as the raft address of node 1"},
-		{"peer without port", func(c *Config) { c.Peers[1].Raft = "n2" }, `peers: raft address of node 2 is "n2", and must be HOST:PORT that others can reach, port 1 to 65535`},
-		{"peer everywhere", func(c *Config) { c.Peers[1].Client = "0.0.0.0:7400" }, `peers: client address of node 2 is "0.0.0.0:7400", and must be HOST:PORT that others can reach, port 1 to 65535`},
-		{"listen", func(c *Config) { c.HTTPListen = "7403" }, "http_listen 7403: must be HOST:PORT or :PORT, port 1 to 65535"},
-		{"listen host", func(c *Config) { c.HTTPListen = "a b:7403" }, "http_listen a b:7403: must be HOST:PORT or :PORT, port 1 to 65535"},
-		{"listen port 0", func(c *Config) { c.RaftListen = ":0" }, "raft_listen :0: must be HOST:PORT or :PORT, port 1 to 65535"},
-		{"same port", func(c *Config) { c.RaftListen = "127.0.0.1:7400" }, "raft_listen 127.0.0.1:7400: must not be the port of client_listen :7400"},
+		{"shared address", func(c *Config) {
+			c.Peers[1].Peer = "n1:7401"
+		}, "peers: peer address of node 2 is n1:7401, as the raft address of node 1"},
+		{"peer without port", func(c *Config) {
+			c.Peers[1].Raft = "n2"
+		}, `peers: raft address of node 2 is "n2", and must be HOST:PORT that others can reach, port 1 to 65535`},
+		{"peer everywhere", func(c *Config) {
+			c.Peers[1].Client = "0.0.0.0:7400"
+		}, `peers: client address of node 2 is "0.0.0.0:7400", and must be HOST:PORT that others can reach, port 1 to 65535`},
+		{"listen", func(c *Config) {
+			c.HTTPListen = "7403"
+		}, "http_listen 7403: must be HOST:PORT or :PORT, port 1 to 65535"},
+		{"listen host", func(c *Config) {
+			c.HTTPListen = "a b:7403"
+		}, "http_listen a b:7403: must be HOST:PORT or :PORT, port 1 to 65535"},
+		{"listen port 0", func(c *Config) {
+			c.RaftListen = ":0"
+		}, "raft_listen :0: must be HOST:PORT or :PORT, port 1 to 65535"},
+		{"same port", func(c *Config) {
+			c.RaftListen = "127.0.0.1:7400"
+		}, "raft_listen 127.0.0.1:7400: must not be the port of client_listen :7400"},
 		{"tick", func(c *Config) {
 			c.Tick = 0
 			c.MinTimeout = 4 * time.Second
 			c.MaxTimeout = time.Minute
 			c.HeartbeatInterval = time.Second
 		}, "tick 0s: must be 10ms to 1h"},
-		{"heartbeat negative", func(c *Config) { c.HeartbeatInterval = -1 }, "heartbeat_interval -1ns: must be 1ms to 1m"},
+		{"heartbeat negative", func(c *Config) {
+			c.HeartbeatInterval = -1
+		}, "heartbeat_interval -1ns: must be 1ms to 1m"},
 		{"heartbeat too slow", func(c *Config) {
 			c.HeartbeatInterval = 4 * time.Second / 3
 			c.MinTimeout = 4*time.Second - time.Millisecond
 		}, "min_timeout 3.999s: must be above 3 times heartbeat_interval 1.333333333s"},
-		{"min above max", func(c *Config) { c.MaxTimeout = 3 * time.Second }, "min_timeout 4s: must be at most max_timeout 3s"},
-		{"min not whole", func(c *Config) { c.MinTimeout = 4*time.Second + 1 }, "min_timeout 4.000000001s: must be whole milliseconds"},
-		{"max not whole", func(c *Config) { c.MaxTimeout = 40*time.Second + 1 }, "max_timeout 40.000000001s: must be whole milliseconds"},
-		{"max above all", func(c *Config) { c.MaxTimeout = session.MaxTimeout + time.Millisecond }, "max_timeout 24h0m0.001s: must be 10ms to 24h"},
-		{"expiry too fine", func(c *Config) { c.ExpiryInterval = 49 * time.Millisecond }, "expiry_interval 49ms: must be 50ms to 1m"},
-		{"expiry too coarse", func(c *Config) { c.ExpiryInterval = 5 * time.Second }, "expiry_interval 5s: must be at most min_timeout 4s"},
-		{"lagging wait", func(c *Config) { c.LaggingWait = 5 * time.Second }, "lagging_wait 5s: must be at most min_timeout 4s"},
-		{"lagging wait too short", func(c *Config) { c.LaggingWait = 99 * time.Millisecond }, "lagging_wait 99ms: must be 100ms to 1m"},
-		{"stall", func(c *Config) { c.StallLimit = 999 * time.Millisecond }, "stall_limit 999ms: must be at least raft_heartbeat_timeout 1s"},
-		{"lease", func(c *Config) { c.RaftLeaseTimeout = 1001 * time.Millisecond }, "raft_lease_timeout 1.001s: must be at most raft_heartbeat_timeout 1s"},
-		{"election", func(c *Config) { c.RaftElectionTimeout = 999 * time.Millisecond }, "raft_election_timeout 999ms: must be at least raft_heartbeat_timeout 1s"},
+		{"min above max", func(c *Config) {
+			c.MaxTimeout = 3 * time.Second
+		}, "min_timeout 4s: must be at most max_timeout 3s"},
+		{"min not whole", func(c *Config) {
+			c.MinTimeout = 4*time.Second + 1
+		}, "min_timeout 4.000000001s: must be whole milliseconds"},
+		{"max not whole", func(c *Config) {
+			c.MaxTimeout = 40*time.Second + 1
+		}, "max_timeout 40.000000001s: must be whole milliseconds"},
+		{"max above all", func(c *Config) {
+			c.MaxTimeout = session.MaxTimeout + time.Millisecond
+		}, "max_timeout 24h0m0.001s: must be 10ms to 24h"},
+		{"expiry too fine", func(c *Config) {
+			c.ExpiryInterval = 49 * time.Millisecond
+		}, "expiry_interval 49ms: must be 50ms to 1m"},
+		{"expiry too coarse", func(c *Config) {
+			c.ExpiryInterval = 5 * time.Second
+		}, "expiry_interval 5s: must be at most min_timeout 4s"},
+		{"lagging wait", func(c *Config) {
+			c.LaggingWait = 5 * time.Second
+		}, "lagging_wait 5s: must be at most min_timeout 4s"},
+		{"lagging wait too short", func(c *Config) {
+			c.LaggingWait = 99 * time.Millisecond
+		}, "lagging_wait 99ms: must be 100ms to 1m"},
+		{"stall", func(c *Config) {
+			c.StallLimit = 999 * time.Millisecond
+		}, "stall_limit 999ms: must be at least raft_heartbeat_timeout 1s"},
+		{"lease", func(c *Config) {
+			c.RaftLeaseTimeout = 1001 * time.Millisecond
+		}, "raft_lease_timeout 1.001s: must be at most raft_heartbeat_timeout 1s"},
+		{"election", func(c *Config) {
+			c.RaftElectionTimeout = 999 * time.Millisecond
+		}, "raft_election_timeout 999ms: must be at least raft_heartbeat_timeout 1s"},
 		{"message", func(c *Config) { c.MaxMessageBytes = 1 }, "max_message_bytes 1: must be 524288 to 67108864"},
 		{"trailing logs", func(c *Config) { c.TrailingLogs = 0 }, "trailing_logs 0: must be 1 to 1099511627776"},
-		{"opens above resumes", func(c *Config) { c.MaxResumesPerSecond = 9999 }, "max_opens_per_second 10000: must be at most max_resumes_per_second 9999, and 0, no limit, is above it: sessions that exist come before new ones"},
-		{"opens without limit", func(c *Config) { c.MaxOpensPerSecond = 0 }, "max_opens_per_second 0: must be at most max_resumes_per_second 20000, and 0, no limit, is above it: sessions that exist come before new ones"},
-		{"resumes above touches", func(c *Config) { c.MaxTouchesPerSecond = 19_999 }, "max_resumes_per_second 20000: must be at most max_touches_per_second 19999, and 0, no limit, is above it: sessions that are kept alive come before those that come back"},
-		{"opens negative", func(c *Config) { c.MaxOpensPerSecond = -1 }, "max_opens_per_second -1: must be 0 to 10000000"},
-		{"connections of an address", func(c *Config) { c.MaxConnectionsPerAddress = -1 }, "max_connections_per_address -1: must be 0 to 10000000"},
+		{"opens above resumes", func(c *Config) {
+			c.MaxResumesPerSecond = 9999
+		}, "max_opens_per_second 10000: must be at most max_resumes_per_second 9999, and 0, no limit, is above it: " +
+			"sessions that exist come before new ones"},
+		{"opens without limit", func(c *Config) {
+			c.MaxOpensPerSecond = 0
+		}, "max_opens_per_second 0: must be at most max_resumes_per_second 20000, and 0, no limit, is above it: " +
+			"sessions that exist come before new ones"},
+		{"resumes above touches", func(c *Config) {
+			c.MaxTouchesPerSecond = 19_999
+		}, "max_resumes_per_second 20000: must be at most max_touches_per_second 19999, and 0, no limit, is above " +
+			"it: sessions that are kept alive come before those that come back"},
+		{"opens negative", func(c *Config) {
+			c.MaxOpensPerSecond = -1
+		}, "max_opens_per_second -1: must be 0 to 10000000"},
+		{"connections of an address", func(c *Config) {
+			c.MaxConnectionsPerAddress = -1
+		}, "max_connections_per_address -1: must be 0 to 10000000"},
 		{"shutdown", func(c *Config) { c.ShutdownTimeout = 0 }, "shutdown_timeout 0s: must be 10ms to 1h"},
-		{"level", func(c *Config) { c.LogLevel = "loud" }, "log_level loud: must be trace, debug, info, warn, error or off"},
+		{"level", func(c *Config) {
+			c.LogLevel = "loud"
+		}, "log_level loud: must be trace, debug, info, warn, error or off"},
 		{"format", func(c *Config) { c.LogFormat = "xml" }, "log_format xml: must be text or json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -207,7 +276,12 @@ func TestCompleteAllowsBounds(t *testing.T) {
 // Problems of all sources come together, each with its origin, and a value that cannot be read causes no second one.
 func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
 	file := "nodes: 1\ntick: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"
-	_, err := load(t, file, []string{"HOLDFAST_MAX_TIMEOUT=30s", "HOLDFAST_TIMEOUT=1s", "HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_NODE=300"}, "--raft-lease-timeout=2s")
+	_, err := load(
+		t, file, []string{
+			"HOLDFAST_MAX_TIMEOUT=30s", "HOLDFAST_TIMEOUT=1s", "HOLDFAST_ENDPOINTS=a:1",
+			"HOLDFAST_NODE=300",
+		}, "--raft-lease-timeout=2s",
+	)
 	want := strings.Join([]string{
 		"nodes (file node.yaml, line 1): is no setting: see node run --help",
 		`tick "2" (file node.yaml, line 2): must be a duration with a unit, such as 500ms, 2s or 1m`,
@@ -223,52 +297,6 @@ func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
 	}, "\n")
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
-}
-
-func TestLoadRefusesFiles(t *testing.T) {
-	for _, tt := range []struct{ name, file, want string }{
-		{"not YAML", "a: [", "config node.yaml (environment HOLDFAST_CONFIG): is no YAML: "},
-		{"a tab", "node: 1\npeers:\n \t1: n1\n", "config node.yaml (environment HOLDFAST_CONFIG): is no YAML: line 3 is indented with a tab, and YAML wants spaces"},
-		{"not a mapping", "- 1", "config node.yaml (environment HOLDFAST_CONFIG): must be a YAML mapping of settings"},
-		{"two documents", "node: 1\n---\nnode: 2\n", "config node.yaml (environment HOLDFAST_CONFIG): must be one YAML document"},
-		{"a list for one value", "node: [1]", "node (file node.yaml, line 1): must be a single value"},
-		{"a peer with another key", "peers:\n- {node: 1, raft: 'a:1', http: 'a:2'}", `peers (file node.yaml, line 2): "http" is no key of a peer: node, raft, peer, client`},
-		{"a peer without raft", "peers:\n- {node: 1}", "peers (file node.yaml, line 2): raft address of node 1 must be HOST:PORT"},
-		{"a peer without node", "peers:\n- {raft: 'a:1'}", "peers (file node.yaml, line 2): node of a peer must be a whole number, 1 to 254"},
-		{"a peer with a key twice", "peers:\n- {node: 1, node: 2, raft: 'a:1'}", `peers (file node.yaml, line 2): "node" is set twice`},
-		{"a peer that is text", "peers:\n- 1=n1", "peers (file node.yaml, line 2): each peer must be a mapping of node, raft, peer and client"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := load(t, tt.file, nil)
-			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("got  %v\nwant %s", err, tt.want)
-			}
-		})
-	}
-	// All problems of all peers are named at once.
-	_, err := load(t, "peers:\n- {http: 'a:2', raft: 'a:x'}\n- {node: 2, raft: 'b:99999'}\n", nil)
-	for _, want := range []string{`"http" is no key`, "node of a peer must be", "b:99999"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got  %v\nwant %s in it", err, want)
-		}
-	}
-	// What the file would have said is unknown: that node is not set, for one, is not complained about.
-	want := "config /nowhere/node.yaml (flag --config): cannot be read: open /nowhere/node.yaml: no such file or directory"
-	if _, err = load(t, "", nil, "--config=/nowhere/node.yaml"); err == nil || err.Error() != want {
-		t.Errorf("missing file: got  %v\nwant %s", err, want)
-	}
-}
-
-func TestLoadPeersFromYAML(t *testing.T) {
-	file := "node: 1\ndata_dir: d\npeers:\n- {node: 1, raft: 'a:1', peer: 'a:2', client: 'b:3'}\n- node: 2\n  raft: '[::1]:4'\n"
-	got, err := load(t, file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Peer{{1, "a:1", "a:2", "b:3"}, {2, "[::1]:4", "[::1]:7402", "[::1]:7400"}}
-	if !reflect.DeepEqual(got.Peers, want) {
-		t.Errorf("got %v, want %v", got.Peers, want)
 	}
 }
 
@@ -295,7 +323,10 @@ func TestBudgetsThatGoTogether(t *testing.T) {
 
 // The client of the command line reads variables of its own, which are no settings.
 func TestVariablesOfTheCommandLineMayStandBeside(t *testing.T) {
-	if _, err := load(t, "", []string{"HOLDFAST_NODE=1", "HOLDFAST_DATA_DIR=d", "HOLDFAST_PEERS=" + threePeers, "HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=me"}); err != nil {
+	if _, err := load(
+		t, "", []string{"HOLDFAST_NODE=1", "HOLDFAST_DATA_DIR=d", "HOLDFAST_PEERS=" +
+			threePeers, "HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=me"},
+	); err != nil {
 		t.Error(err)
 	}
 }
@@ -304,16 +335,20 @@ func TestVariablesOfTheCommandLineMayStandBeside(t *testing.T) {
 func TestLinksOfKubernetesMayStandBeside(t *testing.T) {
 	required := []string{"HOLDFAST_NODE=1", "HOLDFAST_DATA_DIR=d", "HOLDFAST_PEERS=" + threePeers}
 	links := []string{
-		"HOLDFAST_SERVICE_HOST=10.0.0.1", "HOLDFAST_SERVICE_PORT=7400", "HOLDFAST_SERVICE_PORT_CLIENT_GRPC=7400", "HOLDFAST_PORT=tcp://10.0.0.1:7400",
-		"HOLDFAST_PORT_7400_TCP=tcp://10.0.0.1:7400", "HOLDFAST_PORT_7400_TCP_PROTO=tcp", "HOLDFAST_PORT_7400_TCP_PORT=7400", "HOLDFAST_PORT_7400_TCP_ADDR=10.0.0.1",
+		"HOLDFAST_SERVICE_HOST=10.0.0.1", "HOLDFAST_SERVICE_PORT=7400", "HOLDFAST_SERVICE_PORT_CLIENT_GRPC=7400",
+		"HOLDFAST_PORT=tcp://10.0.0.1:7400",
+		"HOLDFAST_PORT_7400_TCP=tcp://10.0.0.1:7400", "HOLDFAST_PORT_7400_TCP_PROTO=tcp",
+		"HOLDFAST_PORT_7400_TCP_PORT=7400", "HOLDFAST_PORT_7400_TCP_ADDR=10.0.0.1",
 		"HOLDFAST_PORT_53_UDP=udp://10.0.0.1:53", "HOLDFAST_PORT_53_UDP_ADDR=10.0.0.1",
 	}
 	if _, err := load(t, "", slices.Concat(required, links)); err != nil {
 		t.Error(err)
 	}
 	for _, written := range []string{
-		"HOLDFAST_SERVICE=x", "HOLDFAST_SERVICE_HOSTS=x", "HOLDFAST_SERVICE_PORTS=1", "HOLDFAST_PORT=7400", "HOLDFAST_PORT_7400=tcp://x:1",
-		"HOLDFAST_PORT_7400_TCP=7400", "HOLDFAST_PORT_7400_TCP_HOST=x", "HOLDFAST_PORT_X_TCP_ADDR=x", "HOLDFAST_X_SERVICE_HOST=x",
+		"HOLDFAST_SERVICE=x", "HOLDFAST_SERVICE_HOSTS=x", "HOLDFAST_SERVICE_PORTS=1", "HOLDFAST_PORT=7400",
+		"HOLDFAST_PORT_7400=tcp://x:1",
+		"HOLDFAST_PORT_7400_TCP=7400", "HOLDFAST_PORT_7400_TCP_HOST=x", "HOLDFAST_PORT_X_TCP_ADDR=x",
+		"HOLDFAST_X_SERVICE_HOST=x",
 	} {
 		name, _, _ := strings.Cut(written, "=")
 		want := name + " (environment): is no setting: see node run --help"
@@ -328,11 +363,17 @@ func TestN1ReadOnlyAfter(t *testing.T) {
 		change func(*Config)
 		want   time.Duration
 	}{
-		"defaults":                    {func(*Config) {}, 5500 * time.Millisecond},
-		"a longer heartbeat interval": {func(c *Config) { c.HeartbeatInterval = 700 * time.Millisecond }, 6100 * time.Millisecond},
-		"Raft's heartbeat timeout":    {func(c *Config) { c.RaftHeartbeatTimeout, c.RaftElectionTimeout = 3*time.Second, 3*time.Second }, 9500 * time.Millisecond},
-		"a short tick":                {func(c *Config) { c.Tick, c.HeartbeatInterval = time.Second, 250*time.Millisecond }, 4750 * time.Millisecond},
-		"a long tick":                 {func(c *Config) { c.Tick = 10 * time.Second }, 19500 * time.Millisecond},
+		"defaults": {func(*Config) {}, 5500 * time.Millisecond},
+		"a longer heartbeat interval": {func(c *Config) {
+			c.HeartbeatInterval = 700 * time.Millisecond
+		}, 6100 * time.Millisecond},
+		"Raft's heartbeat timeout": {func(c *Config) {
+			c.RaftHeartbeatTimeout, c.RaftElectionTimeout = 3*time.Second, 3*time.Second
+		}, 9500 * time.Millisecond},
+		"a short tick": {func(c *Config) {
+			c.Tick, c.HeartbeatInterval = time.Second, 250*time.Millisecond
+		}, 4750 * time.Millisecond},
+		"a long tick": {func(c *Config) { c.Tick = 10 * time.Second }, 19500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := validConfig(t)

@@ -18,32 +18,46 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// ofText is what text of a configuration may take: a comma of a YAML list is a node of its own, and each value that makes
-// no sense a sentence about it.
+// ofText is what text of a configuration may take: a comma of a YAML list is a node of its own, and each value that
+// makes no sense a sentence about it.
 func ofText() bound.Cost { return bound.Cost{PerByte: 2 << 10, Fixed: 1 << 20} }
 
-// FuzzLoad gives a process any file, variables (one a line) and arguments (one a line). What is refused is refused by the
-// name of a setting; what is taken is complete, is the same when it is written as a file and read again, and names ports,
-// times and peers that a node can work with.
+// FuzzLoad gives a process any file, variables (one a line) and arguments (one a line). What is refused is refused by
+// the name of a setting; what is taken is complete, is the same when it is written as a file and read again, and names
+// ports, times and peers that a node can work with.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte("node: 1\ndata_dir: d\npeers: 1=n1,2=n2,3=n3\n"), "HOLDFAST_TICK=3s\nPATH=/bin", "--min-timeout=9s")
-	f.Add([]byte("node: 1\ndata_dir: d\npeers:\n- {node: 1, raft: 'a:1', peer: 'a:2', client: 'b:3'}\n- node: 2\n  raft: '[::1]:4'\n"), "", "")
-	f.Add([]byte("nodes: 1\ntick: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"), "HOLDFAST_NODE=300", "--raft-lease-timeout=2s")
-	f.Add([]byte("a: &a [x, x, x, x]\nb: &b [*a, *a, *a, *a]\npeers: [*b, *b, *b, *b]\n"), "HOLDFAST_PEERS=1=[::1%1]:1:2@h:3", "--node=1")
+	f.Add(
+		[]byte(
+			"node: 1\ndata_dir: d\npeers:\n- {node: 1, raft: 'a:1', peer: 'a:2', client: 'b:3'}\n- node: 2\n  raft: "+
+				"'[::1]:4'\n",
+		), "", "",
+	)
+	f.Add([]byte("nodes: 1\ntick: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"),
+		"HOLDFAST_NODE=300", "--raft-lease-timeout=2s")
+	f.Add([]byte("a: &a [x, x, x, x]\nb: &b [*a, *a, *a, *a]\npeers: [*b, *b, *b, *b]\n"),
+		"HOLDFAST_PEERS=1=[::1%1]:1:2@h:3", "--node=1")
 	f.Add([]byte("[[[[[[[[[[[[[[[[[[[[[[[["), "HOLDFAST_CONFIG=elsewhere", "--")
 	f.Add([]byte("--- !!map\n? [1]\n: 2\n<<: {node: 1}\n"), "HOLDFAST_X", "--tick")
-	f.Add([]byte{}, "HOLDFAST_MAX_TIMEOUT=9223372036854775807ns\nHOLDFAST_SNAPSHOT_THRESHOLD=18446744073709551616", "--data-dir=\x00")
+	f.Add([]byte{}, "HOLDFAST_MAX_TIMEOUT=9223372036854775807ns\nHOLDFAST_SNAPSHOT_THRESHOLD=18446744073709551616",
+		"--data-dir=\x00")
 	path := filepath.Join(f.TempDir(), "node.yaml")
 	f.Fuzz(func(t *testing.T, file []byte, variables, arguments string) {
 		// The file is the one given here: any other path is the machine's.
-		environ := slices.DeleteFunc(strings.Split(variables, "\n"), func(kv string) bool { return strings.HasPrefix(kv, configVariable+"=") })
-		args := slices.DeleteFunc(strings.Split(arguments, "\n"), func(arg string) bool { return strings.HasPrefix(arg, "--"+configFlag) })
+		environ := slices.DeleteFunc(strings.Split(variables, "\n"), func(kv string) bool {
+			return strings.HasPrefix(kv, configVariable+"=")
+		})
+		args := slices.DeleteFunc(strings.Split(arguments, "\n"), func(arg string) bool {
+			return strings.HasPrefix(arg, "--"+configFlag)
+		})
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		var c Config
 		var err error
-		ofText().Hold(t, len(file)+len(variables)+len(arguments), func() { c, err = loadFuzzed(path, environ, args...) })
+		ofText().Hold(t, len(file)+len(variables)+len(arguments), func() {
+			c, err = loadFuzzed(path, environ, args...)
+		})
 		if err != nil {
 			wantSettings(t, err)
 			return
@@ -96,7 +110,8 @@ func wantSettings(t *testing.T, err error) {
 		}
 		return
 	}
-	if setting, ok := errors.AsType[*SettingError](err); !ok || setting.Limit == "" || !errors.Is(err, session.ErrInvalid) {
+	if setting, ok := errors.AsType[*SettingError](err); !ok || setting.Limit == "" ||
+		!errors.Is(err, session.ErrInvalid) {
 		t.Errorf("refused with %T %v, want a SettingError that says what is wanted", err, err)
 	}
 }
@@ -109,7 +124,8 @@ func yamlOf(c *Config) string {
 		if s.name == "peers" {
 			b.WriteString("peers:\n")
 			for _, p := range c.Peers {
-				fmt.Fprintf(&b, "- {node: %d, raft: %s, peer: %s, client: %s}\n", p.Node, quote(p.Raft), quote(p.Peer), quote(p.Client))
+				fmt.Fprintf(&b, "- {node: %d, raft: %s, peer: %s, client: %s}\n", p.Node, quote(p.Raft), quote(p.Peer),
+					quote(p.Client))
 			}
 			continue
 		}
@@ -121,7 +137,8 @@ func yamlOf(c *Config) string {
 // FuzzParsePeers: peers that were read, and whose addresses pass, are written in a form that is read as the same.
 func FuzzParsePeers(f *testing.F) {
 	for _, s := range []string{
-		threePeers, "1=n1:1:2@c:3", "1=[::1]:7401:7402@[fe80::1%eth0]:7400", "1=,2=:,3=@", ",,,,", "1=n1@", "254=h:65535:1@h:2", "1=a,1=a", "0=a", "1=[a", "1=[]",
+		threePeers, "1=n1:1:2@c:3", "1=[::1]:7401:7402@[fe80::1%eth0]:7400", "1=,2=:,3=@", ",,,,", "1=n1@",
+		"254=h:65535:1@h:2", "1=a,1=a", "0=a", "1=[a", "1=[]",
 	} {
 		f.Add(s)
 	}

@@ -23,8 +23,8 @@ const (
 	principalVariable = envPrefix + "PRINCIPAL"
 )
 
-// serviceLink is a variable that Kubernetes gives to every pod in the namespace of a Service named holdfast: nobody wrote it.
-// A HOLDFAST_PORT that is no address with a scheme was written by somebody who takes it for a setting.
+// serviceLink is a variable that Kubernetes gives to every pod in the namespace of a Service named holdfast: nobody
+// wrote it. A HOLDFAST_PORT that is no address with a scheme was written by somebody who takes it for a setting.
 var serviceLink = regexp.MustCompile(`^` + envPrefix + `(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=` +
 	`|PORT(_[0-9]+_(TCP|UDP))?=(tcp|udp)://|PORT_[0-9]+_(TCP|UDP)_(ADDR|PORT|PROTO)=)`)
 

@@ -49,7 +49,10 @@ func ParsePeers(s string) ([]Peer, error) {
 }
 
 func parsePeer(s string) (Peer, error) {
-	malformed := fmt.Errorf("%q must be NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas, with an IPv6 host in brackets as in 1=[2001:db8::1]", s)
+	malformed := fmt.Errorf(
+		"%q must be NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_HOST:PORT], separated by commas, with an IPv6 host in "+
+			"brackets as in 1=[2001:db8::1]", s,
+	)
 	number, rest, ok := strings.Cut(s, "=")
 	if !ok {
 		return Peer{}, malformed
@@ -131,7 +134,9 @@ func peerProblems(peers []Peer) []string {
 		for _, a := range []struct{ use, address string }{{"raft", p.Raft}, {"peer", p.Peer}, {"client", p.Client}} {
 			use := fmt.Sprintf("%s address of node %d", a.use, p.Node)
 			if !validDial(a.address) {
-				problems = append(problems, fmt.Sprintf("%s is %q, and must be HOST:PORT that others can reach, port 1 to 65535", use, a.address))
+				problems = append(problems,
+					fmt.Sprintf("%s is %q, and must be HOST:PORT that others can reach, port 1 to 65535", use,
+						a.address))
 				continue
 			}
 			if other, taken := addresses[a.address]; taken {

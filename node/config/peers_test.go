@@ -32,8 +32,12 @@ func TestParsePeers(t *testing.T) {
 }
 
 func TestParsePeersRefuses(t *testing.T) {
-	for _, in := range []string{"", "n1", "=n1", "0=n1", "255=n1", "a=n1", "1=", "1=:7401", "1=n1:1:2:3", "1=[::1", "1=[::1]7", "1=n1,", "1=n1,,2=n2", "1=2001:db8::1"} {
-		if got, err := ParsePeers(in); err == nil || !strings.Contains(err.Error(), "must be NODE=HOST") || !strings.Contains(err.Error(), "brackets as in 1=[2001:db8::1]") {
+	for _, in := range []string{
+		"", "n1", "=n1", "0=n1", "255=n1", "a=n1", "1=", "1=:7401", "1=n1:1:2:3", "1=[::1",
+		"1=[::1]7", "1=n1,", "1=n1,,2=n2", "1=2001:db8::1",
+	} {
+		if got, err := ParsePeers(in); err == nil || !strings.Contains(err.Error(), "must be NODE=HOST") ||
+			!strings.Contains(err.Error(), "brackets as in 1=[2001:db8::1]") {
 			t.Errorf("%q: got %v, %v, want a refusal that says how peers are written", in, got, err)
 		}
 	}

@@ -42,7 +42,8 @@ const (
 
 // settings returns the table, in the order in which it is documented.
 func settings() []setting {
-	return slices.Concat(identitySettings(), listenSettings(), sessionSettings(), localSettings(), readSettings(), raftSettings(), clientSettings(), gateSettings(), otherSettings())
+	return slices.Concat(identitySettings(), listenSettings(), sessionSettings(), localSettings(), readSettings(),
+		raftSettings(), clientSettings(), gateSettings(), otherSettings())
 }
 
 func identitySettings() []setting {
@@ -53,11 +54,16 @@ func identitySettings() []setting {
 			value: func(c *Config) pflag.Value { return nodeValue(&c.Node) },
 		},
 		word("cluster_id", "holdfast", clusterIDLimit, validClusterID,
-			func(c *Config) *string { return &c.ClusterID }).helps("name of the cluster; nodes of another cluster are refused"),
+			func(c *Config) *string {
+				return &c.ClusterID
+			}).helps("name of the cluster; nodes of another cluster are refused"),
 		word("data_dir", "", "a path", func(s string) bool { return s != "" },
-			func(c *Config) *string { return &c.DataDir }).helps("directory of this node alone, made if missing; required"),
+			func(c *Config) *string {
+				return &c.DataDir
+			}).helps("directory of this node alone, made if missing; required"),
 		{
-			name: "peers", kind: "peers", limit: peersLimit, help: "all nodes of the cluster, the same on every node; required",
+			name: "peers", kind: "peers", limit: peersLimit,
+			help:  "all nodes of the cluster, the same on every node; required",
 			ok:    func(c *Config) bool { return len(c.Peers) > 0 && len(c.Peers) <= int(session.MaxNode) },
 			value: func(c *Config) pflag.Value { return peersValue(&c.Peers) },
 		},
@@ -73,8 +79,12 @@ func listenSettings() []setting {
 	return []setting{
 		listen("client_listen", ":7400", func(c *Config) *string { return &c.ClientListen }).helps("clients: gRPC"),
 		listen("raft_listen", ":7401", func(c *Config) *string { return &c.RaftListen }).helps("peers: Raft"),
-		listen("peer_listen", ":7402", func(c *Config) *string { return &c.PeerListen }).helps("peers: leader and learners, gRPC"),
-		listen("http_listen", ":7403", func(c *Config) *string { return &c.HTTPListen }).helps("HTTP: /metrics and /healthz"),
+		listen("peer_listen", ":7402", func(c *Config) *string {
+			return &c.PeerListen
+		}).helps("peers: leader and learners, gRPC"),
+		listen("http_listen", ":7403", func(c *Config) *string {
+			return &c.HTTPListen
+		}).helps("HTTP: /metrics and /healthz"),
 	}
 }
 
@@ -84,7 +94,10 @@ func sessionSettings() []setting {
 			func(c *Config) *time.Duration { return &c.Tick }).helps("unit that the limits of timeouts are counted in"),
 		duration("heartbeat_interval", "", span[time.Duration]{session.MinInterval, session.MaxInterval},
 			func(c *Config) *time.Duration { return &c.HeartbeatInterval }).from("tick/4").
-			helps("time between two heartbeat rounds of the leader; keep it above the round trip between nodes; 3 of it are below min_timeout"),
+			helps(
+				"time between two heartbeat rounds of the leader; keep it above the round trip between nodes; 3 of " +
+					"it are below min_timeout",
+			),
 		duration("min_timeout", "", span[time.Duration]{10 * time.Millisecond, session.MaxTimeout},
 			func(c *Config) *time.Duration { return &c.MinTimeout }).from("2 ticks").
 			helps("smallest timeout of a session, whole milliseconds; shorter ones are raised to it"),
@@ -96,10 +109,14 @@ func sessionSettings() []setting {
 			helps("how finely due times are told apart: a session ends at most this much later; at most min_timeout"),
 		number("max_sessions", "2000000", span[uint64]{1, session.MaxCapacitySessions},
 			func(c *Config) *uint64 { return &c.MaxSessions }).
-			helps("sessions of the cluster, and local ones of each node beside them; opens beyond are refused; the value of the node that leads counts"),
+			helps(
+				"sessions of the cluster, and local ones of each node beside them; opens beyond are refused; the " +
+					"value of the node that leads counts",
+			),
 		number("max_state_bytes", "2147483648", span[uint64]{session.MinCapacityBytes, session.MaxCapacityBytes},
 			func(c *Config) *uint64 { return &c.MaxStateBytes }).
-			helps("memory of each node that sessions with their labels, certificates and remembered request ids may take, as the cluster counts, " +
+			helps("memory of each node that sessions with their labels, certificates and remembered request ids may " +
+				"take, as the cluster counts, " +
 				"and local sessions beside them; opens beyond are refused; the value of the node that leads counts"),
 	}
 }
@@ -113,9 +130,17 @@ const (
 func localSettings() []setting {
 	return []setting{
 		choice("local_sessions", Off, []string{Off, On}, func(c *Config) *string { return &c.LocalSessions }).
-			helps("whether clients may open sessions that one node alone knows; the same on every node: others are refused"),
-		choice("local_session_upgrade", On, []string{Off, On}, func(c *Config) *string { return &c.LocalSessionUpgrade }).
-			helps("whether those sessions may be made global, with their id and timeout; the same on every node: others are refused"),
+			helps(
+				"whether clients may open sessions that one node alone knows; the same on every node: others are " +
+					"refused",
+			),
+		choice("local_session_upgrade", On, []string{Off, On}, func(c *Config) *string {
+			return &c.LocalSessionUpgrade
+		}).
+			helps(
+				"whether those sessions may be made global, with their id and timeout; the same on every node: " +
+					"others are refused",
+			),
 	}
 }
 
@@ -131,7 +156,10 @@ func (c Config) ClusterSettings() []raftnet.Setting {
 func readSettings() []setting {
 	return []setting{
 		choice("read_only", Off, []string{Off, On}, func(c *Config) *string { return &c.ReadOnly }).
-			helps("whether this node, while it hears of no quorum, serves reads of what it has applied to clients that allow that; each node's own"),
+			helps(
+				"whether this node, while it hears of no quorum, serves reads of what it has applied to clients that " +
+					"allow that; each node's own",
+			),
 	}
 }
 
@@ -139,7 +167,9 @@ func raftSettings() []setting {
 	own := span[time.Duration]{5 * time.Millisecond, time.Minute}
 	return []setting{
 		duration("raft_heartbeat_timeout", "1s", own,
-			func(c *Config) *time.Duration { return &c.RaftHeartbeatTimeout }).helps("silence of a leader after which a follower stands for election"),
+			func(c *Config) *time.Duration {
+				return &c.RaftHeartbeatTimeout
+			}).helps("silence of a leader after which a follower stands for election"),
 		duration("raft_election_timeout", "1s", own,
 			func(c *Config) *time.Duration { return &c.RaftElectionTimeout }).
 			helps("time an election gets before the next one; at least raft_heartbeat_timeout"),
@@ -151,19 +181,24 @@ func raftSettings() []setting {
 			helps("time one log entry gets to commit before its outcome counts as unknown"),
 		duration("stall_limit", "3s", span[time.Duration]{100 * time.Millisecond, time.Hour},
 			func(c *Config) *time.Duration { return &c.StallLimit }).
-			helps("how long a write to the log, or the applying of an entry, may take before the node steps out and lets the others elect; " +
+			helps("how long a write to the log, or the applying of an entry, may take before the node steps out and " +
+				"lets the others elect; " +
 				"at least raft_heartbeat_timeout"),
 		duration("snapshot_interval", "2m", span[time.Duration]{5 * time.Millisecond, 24 * time.Hour},
-			func(c *Config) *time.Duration { return &c.SnapshotInterval }).helps("how often it is looked whether a snapshot is due"),
+			func(c *Config) *time.Duration {
+				return &c.SnapshotInterval
+			}).helps("how often it is looked whether a snapshot is due"),
 		number("snapshot_threshold", "8192", span[uint64]{1, 1 << 40},
 			func(c *Config) *uint64 { return &c.SnapshotThreshold }).helps("log entries after which a snapshot is due"),
 		number("trailing_logs", "10240", span[uint64]{1, 1 << 40},
-			func(c *Config) *uint64 { return &c.TrailingLogs }).helps("log entries kept after a snapshot, for followers that are behind"),
+			func(c *Config) *uint64 {
+				return &c.TrailingLogs
+			}).helps("log entries kept after a snapshot, for followers that are behind"),
 	}
 }
 
-// minLaggingWait leaves a healthy follower time to apply what the leader has answered already: it hears of the commit up to
-// commitTimeout later. A node that waits for less refuses opens that were done.
+// minLaggingWait leaves a healthy follower time to apply what the leader has answered already: it hears of the commit
+// up to commitTimeout later. A node that waits for less refuses opens that were done.
 const minLaggingWait = 10 * CommitTimeout
 
 // CommitTimeout is how soon a quiet leader tells followers of a commit.
@@ -186,14 +221,24 @@ func clientSettings() []setting {
 			helps("open calls of all network connections; above it idle connections make room, and calls are refused"),
 		number("max_connections", "20000", span[int]{1, 10_000_000},
 			func(c *Config) *int { return &c.MaxConnections }).
-			helps("network connections of clients to this node; above it idle ones make room, and others are refused; file descriptors may allow less"),
+			helps(
+				"network connections of clients to this node; above it idle ones make room, and others are refused; " +
+					"file descriptors may allow less",
+			),
 		number("max_sessions_per_connection", "100000", span[int]{1, 10_000_000},
-			func(c *Config) *int { return &c.MaxSessionsPerConnection }).helps("sessions served through one connection"),
+			func(c *Config) *int {
+				return &c.MaxSessionsPerConnection
+			}).helps("sessions served through one connection"),
 		number("max_requests_per_connection", "1024", span[int]{1, 1 << 14},
-			func(c *Config) *int { return &c.MaxRequestsPerConnection }).helps("requests of one connection that wait for an answer"),
+			func(c *Config) *int {
+				return &c.MaxRequestsPerConnection
+			}).helps("requests of one connection that wait for an answer"),
 		number("max_waiting_bytes", "268435456", span[int]{minWaitingBytes, 1 << 40},
 			func(c *Config) *int { return &c.MaxWaitingBytes }).
-			helps("answers that clients have not read, requests under way and incomplete messages, on all connections; above it those that hold most end"),
+			helps(
+				"answers that clients have not read, requests under way and incomplete messages, on all connections; " +
+					"above it those that hold most end",
+			),
 		duration("lagging_wait", "1s", span[time.Duration]{minLaggingWait, time.Minute},
 			func(c *Config) *time.Duration { return &c.LaggingWait }).
 			helps("how long a request waits for this node to catch up with its token; at most min_timeout"),
@@ -276,7 +321,9 @@ func word(name, def, limit string, ok func(string) bool, at func(c *Config) *str
 		name: name, def: def, kind: "text", limit: limit,
 		ok: func(c *Config) bool { return ok(*at(c)) },
 		value: func(c *Config) pflag.Value {
-			return &text[string]{at: at(c), kind: "text", parse: identity[string], format: func(s string) string { return s }}
+			return &text[string]{at: at(c), kind: "text", parse: identity[string], format: func(s string) string {
+				return s
+			}}
 		},
 	}
 }

@@ -57,10 +57,10 @@ func (l lateness) plus(late, limit time.Duration) lateness {
 // itself does not run. Raft never does: a leader whose disk hangs goes on sending heartbeats and leads for ever, and a
 // follower whose disk hangs goes on answering them, so that a leader without a quorum of disks stays one.
 //
-// What it decides follows from what it is told and from the time it is given. Time in which its own looks came late does not
-// count: a process that was paused in the middle of a write has not waited for the disk. For looks that are each late by less
-// than a pause an operation is credited with one limit at most, so that a disk which hangs is noticed after three limits and a
-// period also where the process itself is always late. Safe for concurrent use.
+// What it decides follows from what it is told and from the time it is given. Time in which its own looks came late
+// does not count: a process that was paused in the middle of a write has not waited for the disk. For looks that are
+// each late by less than a pause an operation is credited with one limit at most, so that a disk which hangs is noticed
+// after three limits and a period also where the process itself is always late. Safe for concurrent use.
 type Watchdog struct {
 	Limit, Period time.Duration
 	now           func() time.Time
@@ -155,7 +155,8 @@ func (w *Watchdog) Start() {
 
 // Finding is what a look has found to be new.
 type Finding struct {
-	// Began and ended are the operations that have become, or are no longer, a stall; lasted is how long each took so far.
+	// Began and ended are the operations that have become, or are no longer, a stall; lasted is how long each took so
+	// far.
 	Began, Ended []stall
 	// Paused is by how much the look came late, when that is more than the limit.
 	Paused time.Duration
@@ -197,8 +198,8 @@ func (w *Watchdog) Look() Finding {
 	return f
 }
 
-// stalling returns the oldest operation of a reason if it has lasted longer than the limit at the latest look. Called with mu
-// held.
+// stalling returns the oldest operation of a reason if it has lasted longer than the limit at the latest look. Called
+// with mu held.
 func (w *Watchdog) stalling(r reason) operation {
 	if r == OnDirectory {
 		return w.lost
@@ -237,7 +238,8 @@ func (w *Watchdog) Leave(why error) {
 	}
 }
 
-// Check returns a [stallError] while the node stalls, as of the latest look, and why it has stepped out once it has for good.
+// Check returns a [stallError] while the node stalls, as of the latest look, and why it has stepped out once it has for
+// good.
 func (w *Watchdog) Check() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

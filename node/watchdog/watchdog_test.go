@@ -42,7 +42,8 @@ func TestAStallBeginsAndEnds(t *testing.T) {
 		t.Errorf("a write of %v is a stall: %+v", dogLimit, f)
 	}
 	f := c.looks(c.Period)
-	if len(f.Began) != 1 || f.Began[0].Lasted != 900*time.Millisecond || f.Began[0].Reason != OnDisk || f.Began[0].Doing != "writing" {
+	if len(f.Began) != 1 || f.Began[0].Lasted != 900*time.Millisecond || f.Began[0].Reason != OnDisk ||
+		f.Began[0].Doing != "writing" {
 		t.Errorf("found %+v, want one stall of 900ms", f)
 	}
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "writing has lasted 900ms") {
@@ -131,8 +132,8 @@ func TestAPausedProcess(t *testing.T) {
 	}
 }
 
-// TestADiskThatHangsUnderASlowProcess: a process that always runs late, but never by a pause, has its disk noticed after three
-// limits and a period at most, whenever the write begins.
+// TestADiskThatHangsUnderASlowProcess: a process that always runs late, but never by a pause, has its disk noticed
+// after three limits and a period at most, whenever the write begins.
 func TestADiskThatHangsUnderASlowProcess(t *testing.T) {
 	for late := time.Duration(0); late <= dogLimit; late += dogLimit / 16 {
 		for eighth := range 8 {
@@ -153,7 +154,8 @@ func TestADiskThatHangsUnderASlowProcess(t *testing.T) {
 				next = next.Add(gap)
 			}
 			if got := c.at.Sub(begun); got <= dogLimit || got > 3*dogLimit+c.Period {
-				t.Errorf("looks that are late by %v notice it after %v, want at most %v", late, got, 3*dogLimit+c.Period)
+				t.Errorf("looks that are late by %v notice it after %v, want at most %v", late, got,
+					3*dogLimit+c.Period)
 			}
 			if got := c.Stats().Paused; got != 0 {
 				t.Errorf("late by %v: %d pauses", late, got)

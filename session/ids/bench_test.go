@@ -12,8 +12,9 @@ import (
 	"holdfast/session/ids"
 )
 
-// running is a generator whose clock moves on by a microsecond with each look, after a millisecond at first, in which there
-// are no ids: none is ever used up, so that what is measured is the making of ids and not the wait for the next 4,096.
+// running is a generator whose clock moves on by a microsecond with each look, after a millisecond at first, in which
+// there are no ids: none is ever used up, so that what is measured is the making of ids and not the wait for the next
+// 4,096.
 func running(b *testing.B) *ids.Snowflake {
 	b.Helper()
 	var looks atomic.Int64
@@ -50,7 +51,8 @@ func BenchmarkSnowflakeParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkSnowflakeOnTheWallClock takes ids as fast as they come: 4,096 a millisecond are 244 ns an id, and what timers are late.
+// BenchmarkSnowflakeOnTheWallClock takes ids as fast as they come: 4,096 a millisecond are 244 ns an id, and what
+// timers are late.
 func BenchmarkSnowflakeOnTheWallClock(b *testing.B) {
 	g, err := ids.NewSnowflake(ids.SnowflakeConfig{Policy: ids.Wait})
 	if err != nil {

@@ -34,7 +34,9 @@ func TestSnowflakeConfigRefuses(t *testing.T) {
 		_, err := ids.NewSnowflake(tt.c)
 		wantField(t, err, tt.field)
 	}
-	if _, err := ids.NewSnowflake(ids.SnowflakeConfig{Now: func() time.Time { return at.Add(-time.Millisecond) }}); !errors.Is(err, ids.ErrClockRange) {
+	if _, err := ids.NewSnowflake(
+		ids.SnowflakeConfig{Now: func() time.Time { return at.Add(-time.Millisecond) }},
+	); !errors.Is(err, ids.ErrClockRange) {
 		t.Errorf("before the epoch: %v", err)
 	}
 	for _, p := range ids.Policies() {

@@ -28,7 +28,10 @@ func TestFiguresOfTheDocument(t *testing.T) {
 		{"20 numbers modulo 256 of which two are alike", alike(256, 20), 0.533, 0.0005},
 		{"days of 2^32 transactions, 1,000 a second", (1 << 32) / 1000.0 / 86400, 49.7, 0.05},
 		{"days of 2^32 transactions, 10,000 a second", (1 << 32) / 10000.0 / 86400, 4.97, 0.005},
-		{"years of 2^64 entries, 1,000,000 a second", math.Pow(2, 64) / 1e6 * float64(time.Second) / year, 584_542, 0.5},
+		{
+			"years of 2^64 entries, 1,000,000 a second", math.Pow(2, 64) / 1e6 * float64(time.Second) / year, 584_542,
+			0.5,
+		},
 		{"years of 2^32 terms, one a second", (1 << 32) * float64(time.Second) / year, 136.1, 0.05},
 		{"ns an id of 4,096 a millisecond", ms / 4096, 244.1, 0.05},
 		{"a billion UUIDv4 of which two are alike", 1e18 / math.Pow(2, 123), 9.4e-20, 0.05e-20},
@@ -45,8 +48,8 @@ func zooKeeper(server, ms int64, sessions uint64) (first, last uint64) {
 	return seed + 1, seed + sessions
 }
 
-// The ways in which ZooKeeper's ids come twice, and what ours do with the same clocks and the same number of sessions: the mark
-// of the node's number makes the next id a new one.
+// The ways in which ZooKeeper's ids come twice, and what ours do with the same clocks and the same number of sessions:
+// the mark of the node's number makes the next id a new one.
 func TestWhereZooKeepersIDsCollideOursDoNot(t *testing.T) {
 	const uptime = 2710456
 	for _, tt := range []struct {
@@ -74,7 +77,8 @@ func TestWhereZooKeepersIDsCollideOursDoNot(t *testing.T) {
 		}
 	}
 	// Where ZooKeeper's clock wraps, ours is refused.
-	if _, err := session.NextID(session.ID(0x01FFFFFFFFFFFFFF), 1, session.MaxMS); !errors.Is(err, session.ErrIDsUsedUp) {
+	if _, err := session.NextID(session.ID(0x01FFFFFFFFFFFFFF), 1, session.MaxMS); !errors.Is(err,
+		session.ErrIDsUsedUp) {
 		t.Errorf("after the last id: %v", err)
 	}
 	if _, err := session.NextID(0, 1, session.MaxMS+1); !errors.Is(err, session.ErrInvalid) {

@@ -8,8 +8,8 @@ import (
 )
 
 // Form is a way to write an id as text. Every id has exactly one text in a form, and a text is read only if it is that
-// one, so that texts can be compared and used as keys. Texts of a form that sorts have one width, and the order of their bytes
-// is the order of the ids.
+// one, so that texts can be compared and used as keys. Texts of a form that sorts have one width, and the order of
+// their bytes is the order of the ids.
 type Form uint8
 
 // The forms. The digits are those of ASCII in the order of ASCII: 0-9, then A-Z (base62 alone), then a-z. Libraries
@@ -103,8 +103,9 @@ func (f Form) Append(b []byte, id uint64) []byte {
 	return append(append(b, f.prefix()...), digits[i:]...)
 }
 
-// Parse reads what Format writes, and nothing else: no capitals in base 36 and 16, no sign, no space, and leading zeros as
-// many as the form has. It fails with a [session.FieldError] of id. It is safe for concurrent use, as all methods are.
+// Parse reads what Format writes, and nothing else: no capitals in base 36 and 16, no sign, no space, and leading zeros
+// as many as the form has. It fails with a [session.FieldError] of id. It is safe for concurrent use, as all methods
+// are.
 func (f Form) Parse(s string) (uint64, error) {
 	prefix, base := f.prefix(), f.base()
 	if len(s) <= len(prefix) || s[:len(prefix)] != prefix || len(s) > f.Width() || f.Sorts() && len(s) != f.Width() {

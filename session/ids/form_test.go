@@ -52,11 +52,26 @@ func TestForms(t *testing.T) {
 
 func TestFormsRefuse(t *testing.T) {
 	for form, bad := range map[ids.Form][]string{
-		ids.Hex0x:       {"", "0x", "0100000000010007", "0x100000000010007", "0X0100000000010007", "0x010000000001000F", "0x01000000000100077"},
-		ids.Hex:         {"", "100000000010007", "010000000001000F", "01000000000100070", "010000000001000g", "+100000000010007"},
-		ids.Base36:      {"", "0jpia9pm9ybr", "00JPIA9PM9YBR", "3w5e11264sgsg", "zzzzzzzzzzzzz", "00jpia9pm9yb-", "000jpia9pm9ybr"},
-		ids.Base62:      {"", "5K1WLnfyEB", "LygHa16AHYG", "zzzzzzzzzzz", "05K1WLnfyE_", "05K1WLnfyE\x00", "05K1WLnfyé"},
-		ids.Decimal:     {"", "00", "01", "-1", "+1", " 1", "1 ", "1_0", "0x1", "18446744073709551616", "99999999999999999999", "118446744073709551615"},
+		ids.Hex0x: {
+			"", "0x", "0100000000010007", "0x100000000010007", "0X0100000000010007", "0x010000000001000F",
+			"0x01000000000100077",
+		},
+		ids.Hex: {
+			"", "100000000010007", "010000000001000F", "01000000000100070", "010000000001000g",
+			"+100000000010007",
+		},
+		ids.Base36: {
+			"", "0jpia9pm9ybr", "00JPIA9PM9YBR", "3w5e11264sgsg", "zzzzzzzzzzzzz", "00jpia9pm9yb-",
+			"000jpia9pm9ybr",
+		},
+		ids.Base62: {
+			"", "5K1WLnfyEB", "LygHa16AHYG", "zzzzzzzzzzz", "05K1WLnfyE_", "05K1WLnfyE\x00",
+			"05K1WLnfyé",
+		},
+		ids.Decimal: {
+			"", "00", "01", "-1", "+1", " 1", "1 ", "1_0", "0x1", "18446744073709551616",
+			"99999999999999999999", "118446744073709551615",
+		},
 		ids.HexShort:    {"", "01", "0x1", "F", "10000000000000000"},
 		ids.Base36Short: {"", "01", "Z", "3w5e11264sgsg"},
 		ids.Base62Short: {"", "01", "LygHa16AHYG", "１"},
@@ -71,8 +86,8 @@ func TestFormsRefuse(t *testing.T) {
 	}
 }
 
-// What is said of the forms holds: a text is read as the id it was written of, is as wide as said, sorts if said so, and is the
-// only one of its id: with another digit, or none, it is another id or none.
+// What is said of the forms holds: a text is read as the id it was written of, is as wide as said, sorts if said so,
+// and is the only one of its id: with another digit, or none, it is another id or none.
 func TestFormsHoldWhatTheySay(t *testing.T) {
 	for _, f := range ids.Forms() {
 		if again, err := ids.ParseForm(f.String()); err != nil || again != f {
@@ -105,7 +120,10 @@ func TestFormsHoldWhatTheySay(t *testing.T) {
 
 // The forms that do not sort have a pair that shows it: 2 is less than the base, whose text is 10.
 func TestShortFormsDoNotSort(t *testing.T) {
-	for form, base := range map[ids.Form]uint64{ids.Decimal: 10, ids.HexShort: 16, ids.Base36Short: 36, ids.Base62Short: 62} {
+	for form, base := range map[ids.Form]uint64{
+		ids.Decimal: 10, ids.HexShort: 16, ids.Base36Short: 36,
+		ids.Base62Short: 62,
+	} {
 		if small, large := form.Format(2), form.Format(base); form.Sorts() || small < large {
 			t.Errorf("%v: %q and %q; sorts: %t", form, small, large, form.Sorts())
 		}

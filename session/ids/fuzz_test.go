@@ -12,12 +12,14 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// FuzzParse: in every form a text is an id or is refused with the field's name, and it is read only if it is the text that
-// the id is written as. That what is read is the number is checked against math/big where that knows the digits.
+// FuzzParse: in every form a text is an id or is refused with the field's name, and it is read only if it is the text
+// that the id is written as. That what is read is the number is checked against math/big where that knows the digits.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"", "0", "00", "0x0100000000010007", "0100000000010007", "00jpia9pm9ybr", "05K1WLnfyEB", "72057594037993479", "1541815603606036480",
-		"3w5e11264sgsf", "3w5e11264sgsg", "LygHa16AHYF", "LygHa16AHYG", "18446744073709551615", "18446744073709551616", "zzzzzzzzzzzzz",
+		"", "0", "00", "0x0100000000010007", "0100000000010007", "00jpia9pm9ybr", "05K1WLnfyEB", "72057594037993479",
+		"1541815603606036480",
+		"3w5e11264sgsf", "3w5e11264sgsg", "LygHa16AHYF", "LygHa16AHYG", "18446744073709551615", "18446744073709551616",
+		"zzzzzzzzzzzzz",
 		"-1", "+1", " 1", "1_0", "0X1f", "05K1WLnfyé", "１", strings.Repeat("0", 64) + "1",
 	} {
 		f.Add(s)
@@ -48,7 +50,10 @@ func FuzzParse(f *testing.F) {
 
 // FuzzParseZXID: a text is a zxid or is refused with the field's name, and what was read is written in one form.
 func FuzzParseZXID(f *testing.F) {
-	for _, s := range []string{"", "0x", "0x300000010", "300000010", "0XFFFFFFFFFFFFFFFF", "0x10000000000000000", "-1", "+1", "1_0", "0x0x1"} {
+	for _, s := range []string{
+		"", "0x", "0x300000010", "300000010", "0XFFFFFFFFFFFFFFFF", "0x10000000000000000", "-1",
+		"+1", "1_0", "0x0x1",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -70,10 +75,13 @@ func FuzzParseZXID(f *testing.F) {
 	})
 }
 
-// FuzzDecode: every layout takes every id apart, or says why not, and what it shows makes the id again unless it is out of
-// range; and shows a time that people can be shown.
+// FuzzDecode: every layout takes every id apart, or says why not, and what it shows makes the id again unless it is out
+// of range; and shows a time that people can be shown.
 func FuzzDecode(f *testing.F) {
-	for _, id := range []uint64{0, 1, 1541815603606036480, 175928847299117063, 0x017EDDBEB1B90000, 0x10000295bb80000, 1 << 63, 1<<63 - 1, 1<<64 - 1} {
+	for _, id := range []uint64{
+		0, 1, 1541815603606036480, 175928847299117063, 0x017EDDBEB1B90000, 0x10000295bb80000,
+		1 << 63, 1<<63 - 1, 1<<64 - 1,
+	} {
 		f.Add(id, uint8(0), int64(twitterEpoch))
 	}
 	f.Add(uint64(7), uint8(8), int64(0))

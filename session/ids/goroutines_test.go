@@ -13,8 +13,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// many has goroutines take ids until each has its share, while the clock is set back again and again, and returns all ids, per
-// goroutine in the order they came. Refusals of the clock are tried again.
+// many has goroutines take ids until each has its share, while the clock is set back again and again, and returns all
+// ids, per goroutine in the order they came. Refusals of the clock are tried again.
 func many(t *testing.T, g *ids.Snowflake, goroutines, each int, disturb func()) [][]uint64 {
 	t.Helper()
 	made := make([][]uint64, goroutines)
@@ -42,7 +42,8 @@ func many(t *testing.T, g *ids.Snowflake, goroutines, each int, disturb func()) 
 	return made
 }
 
-// Under each policy ids of many goroutines are unique while the clock jumps; under Refuse and Wait each goroutine's rise.
+// Under each policy ids of many goroutines are unique while the clock jumps; under Refuse and Wait each goroutine's
+// rise.
 func TestManyGoroutinesWhileTheClockJumps(t *testing.T) {
 	for _, c := range []ids.SnowflakeConfig{
 		{Policy: ids.Refuse},
@@ -81,8 +82,8 @@ func TestManyGoroutinesWhileTheClockJumps(t *testing.T) {
 	}
 }
 
-// Goroutines that take ids at the same time are no clock that is set back: whoever looks at it gets the id of what it saw. Here every look is
-// a millisecond later, and lets the others run before it is used.
+// Goroutines that take ids at the same time are no clock that is set back: whoever looks at it gets the id of what it
+// saw. Here every look is a millisecond later, and lets the others run before it is used.
 func TestGoroutinesAreNoClockSetBack(t *testing.T) {
 	var looks atomic.Int64
 	g, err := ids.NewSnowflake(ids.SnowflakeConfig{Now: func() time.Time {

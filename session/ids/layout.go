@@ -93,7 +93,9 @@ func (d Decoded) Value(name string) uint64 {
 // Decode takes id apart. It fails with a [session.FieldError] when id has bits above the layout's highest field.
 func (l Layout) Decode(id uint64) (Decoded, error) {
 	if top := l.bits(); top < 64 && id>>top != 0 {
-		return Decoded{}, &session.FieldError{Field: "id", Limit: fmt.Sprintf("at most %d bits in layout %s", top, l.name)}
+		return Decoded{}, &session.FieldError{
+			Field: "id", Limit: fmt.Sprintf("at most %d bits in layout %s", top, l.name),
+		}
 	}
 	d := Decoded{ID: id, Values: make([]Value, 0, len(l.fields))}
 	for _, f := range l.fields {
@@ -125,18 +127,20 @@ func (l Layout) Encode(values map[string]uint64) (uint64, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(l.names(), name) {
-			return 0, &session.FieldError{Field: name, Limit: "a field of layout " + l.name + ": " + strings.Join(l.names(), ", ")}
+			return 0, &session.FieldError{Field: name, Limit: "a field of layout " + l.name + ": " +
+				strings.Join(l.names(), ", ")}
 		}
 	}
 	return id, nil
 }
 
-// MS returns the milliseconds from the layout's epoch to t. It fails with a [session.FieldError] when an id of the layout
-// cannot hold t, or has no wall-clock time.
+// MS returns the milliseconds from the layout's epoch to t. It fails with a [session.FieldError] when an id of the
+// layout cannot hold t, or has no wall-clock time.
 func (l Layout) MS(t time.Time) (uint64, error) {
 	i := slices.IndexFunc(l.fields, func(f Field) bool { return f.Name == fieldMS })
 	if l.epoch.IsZero() || i < 0 {
-		return 0, &session.FieldError{Field: "time", Limit: "must not be given: layout " + l.name + " has no wall-clock time, only " + fieldMS}
+		return 0, &session.FieldError{Field: "time", Limit: "must not be given: layout " + l.name +
+			" has no wall-clock time, only " + fieldMS}
 	}
 	last := l.epoch.Add(time.Duration(l.fields[i].Max) * time.Millisecond)
 	if t.Before(l.epoch) || t.After(last) {

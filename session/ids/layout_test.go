@@ -31,7 +31,8 @@ const (
 // wantField fails unless err is a FieldError of this field.
 func wantField(t *testing.T, err error, field string) {
 	t.Helper()
-	if e, ok := errors.AsType[*session.FieldError](err); !ok || e.Field != field || e.Limit == "" || !errors.Is(err, session.ErrInvalid) {
+	if e, ok := errors.AsType[*session.FieldError](err); !ok || e.Field != field || e.Limit == "" ||
+		!errors.Is(err, session.ErrInvalid) {
 		t.Errorf("got %v, want a FieldError of %s with its limit", err, field)
 	}
 }
@@ -44,8 +45,9 @@ func layouts(t interface{ Fatal(...any) }) []ids.Layout {
 	return all
 }
 
-// Ids that others have published: a post of Wikipedia's from June 2022; the one that Discord's reference takes apart (its worker
-// and process are our datacenter and worker); and ZooKeeper's of the spec (sections 3.2 and 3.3, rule I-16).
+// Ids that others have published: a post of Wikipedia's from June 2022; the one that Discord's reference takes apart
+// (its worker and process are our datacenter and worker); and ZooKeeper's of the spec (sections 3.2 and 3.3, rule
+// I-16).
 func TestKnownIDs(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -106,7 +108,8 @@ func TestKnownIDs(t *testing.T) {
 					t.Errorf("%s = %d, want %d", v.Name, v.Value, want)
 				}
 			}
-			if tt.time == "" && !d.Time.IsZero() || tt.time != "" && d.Time.Format("2006-01-02T15:04:05.000Z07:00") != tt.time {
+			if tt.time == "" && !d.Time.IsZero() ||
+				tt.time != "" && d.Time.Format("2006-01-02T15:04:05.000Z07:00") != tt.time {
 				t.Errorf("time %v, want %q", d.Time, tt.time)
 			}
 			if id, err := tt.layout.Encode(tt.values); err != nil || id != tt.id {
@@ -180,11 +183,14 @@ func TestHoldfastLayoutIsThatOfSessionIDs(t *testing.T) {
 			id = made
 		}
 		d, err := l.Decode(uint64(id))
-		if err != nil || d.Value("node") != uint64(id.Node()) || d.Value("ms") != id.MS() || d.Value("counter") != uint64(id.Counter()) ||
+		if err != nil || d.Value("node") != uint64(id.Node()) || d.Value("ms") != id.MS() ||
+			d.Value("counter") != uint64(id.Counter()) ||
 			!d.Time.Equal(id.Time()) {
 			t.Errorf("%v is taken apart as %+v, %v", id, d, err)
 		}
-		again, err := l.Encode(map[string]uint64{"node": d.Value("node"), "ms": d.Value("ms"), "counter": d.Value("counter")})
+		again, err := l.Encode(
+			map[string]uint64{"node": d.Value("node"), "ms": d.Value("ms"), "counter": d.Value("counter")},
+		)
 		if (err == nil) != id.Node().Valid() || err == nil && again != uint64(id) {
 			t.Errorf("%v is put together as %#x, %v", id, again, err)
 		}
@@ -203,13 +209,23 @@ func TestLayoutsRefuse(t *testing.T) {
 		{ids.HoldfastLayout(), map[string]uint64{"node": 255}, "node", "1 to 254"},
 		{ids.HoldfastLayout(), map[string]uint64{"node": 1, "ms": 1 << 40}, "ms", "0 to 1099511627775"},
 		{ids.HoldfastLayout(), map[string]uint64{"node": 1, "counter": 1 << 16}, "counter", "0 to 65535"},
-		{ids.HoldfastLayout(), map[string]uint64{"node": 1, "worker": 0}, "worker", "a field of layout holdfast: node, ms, counter"},
+		{
+			ids.HoldfastLayout(),
+			map[string]uint64{"node": 1, "worker": 0},
+			"worker",
+			"a field of layout holdfast: node, ms, counter",
+		},
 		{ids.ZooKeeperLayout(), map[string]uint64{"server": 256}, "server", "0 to 255"},
 		{twitter, map[string]uint64{"ms": 1 << 41}, "ms", "0 to 2199023255551"},
 		{twitter, map[string]uint64{"datacenter": 32}, "datacenter", "0 to 31"},
 		{twitter, map[string]uint64{"worker": 32}, "worker", "0 to 31"},
 		{twitter, map[string]uint64{"sequence": 4096}, "sequence", "0 to 4095"},
-		{twitter, map[string]uint64{"rollback": 1}, "rollback", "a field of layout snowflake: ms, datacenter, worker, sequence"},
+		{
+			twitter,
+			map[string]uint64{"rollback": 1},
+			"rollback",
+			"a field of layout snowflake: ms, datacenter, worker, sequence",
+		},
 		{snowflake(t, twitterEpoch, 2), map[string]uint64{"sequence": 1024}, "sequence", "0 to 1023"},
 	} {
 		id, err := tt.layout.Encode(tt.values)
@@ -222,11 +238,16 @@ func TestLayoutsRefuse(t *testing.T) {
 	wantField(t, err, "id")
 	_, err = ids.ZooKeeperLayout().MS(time.Now())
 	wantField(t, err, "time")
-	for _, at := range []time.Time{ids.TwitterEpoch().Add(-1), time.Date(2080, 7, 10, 17, 30, 30, 209e6, time.UTC), {}} {
+	for _, at := range []time.Time{
+		ids.TwitterEpoch().Add(-1), time.Date(2080, 7, 10, 17, 30, 30, 209e6, time.UTC),
+		{},
+	} {
 		_, err = twitter.MS(at)
 		wantField(t, err, "time")
 	}
-	for _, epoch := range []time.Time{time.UnixMicro(1), time.UnixMilli(-1), time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+	for _, epoch := range []time.Time{
+		time.UnixMicro(1), time.UnixMilli(-1), time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
 		_, err = ids.SnowflakeLayout(epoch, 0)
 		wantField(t, err, "epoch")
 	}
@@ -267,7 +288,8 @@ func TestZooKeeperSeeds(t *testing.T) {
 		server, ms := rapid.Int64().Draw(t, "server"), rapid.Int64Min(0).Draw(t, "ms")
 		seed := ids.ZooKeeperSeed(server, ms)
 		d, err := ids.ZooKeeperLayout().Decode(seed)
-		if err != nil || d.Value("server") != uint64(server)&0xff || d.Value("ms") != uint64(ms)&(1<<40-1) || d.Value("counter") > 1 {
+		if err != nil || d.Value("server") != uint64(server)&0xff || d.Value("ms") != uint64(ms)&(1<<40-1) ||
+			d.Value("counter") > 1 {
 			t.Errorf("%#x of server %d at %d: %+v, %v", seed, server, ms, d, err)
 		}
 	})

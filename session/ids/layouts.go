@@ -29,9 +29,9 @@ const (
 	ContainerMarker uint64 = 1 << 63
 )
 
-// ZooKeeperLayout is the layout of ZooKeeper's session ids (ZooKeeper spec, section 3.1). Their milliseconds are those of
-// the clock of the server when it started, less whole multiples of 34.8 years: since 3.5 of the elapsed clock, which on
-// Linux counts from the machine's start. So they are no wall-clock time, and Decode gives them as Elapsed; the
+// ZooKeeperLayout is the layout of ZooKeeper's session ids (ZooKeeper spec, section 3.1). Their milliseconds are those
+// of the clock of the server when it started, less whole multiples of 34.8 years: since 3.5 of the elapsed clock, which
+// on Linux counts from the machine's start. So they are no wall-clock time, and Decode gives them as Elapsed; the
 // wall-clock reading, which is the right one for servers before 3.5, is among the notes.
 func ZooKeeperLayout() Layout {
 	return Layout{
@@ -39,7 +39,8 @@ func ZooKeeperLayout() Layout {
 		fields: []Field{
 			// I-05: the number's other bits are shifted out. I-10: the counter is never set back to 0.
 			field("server", zooKeeperShift, 8, "number of the server modulo 256"),
-			field(fieldMS, zooKeeperShift-zooKeeperMS, zooKeeperMS, "the server's clock when it started, its low 40 bits"),
+			field(fieldMS, zooKeeperShift-zooKeeperMS, zooKeeperMS,
+				"the server's clock when it started, its low 40 bits"),
 			field("counter", 0, 16, "carries into the milliseconds"),
 		},
 	}
@@ -52,20 +53,25 @@ func zooKeeperNotes(id uint64) []string {
 	case ContainerMarker:
 		return []string{"marks a container, no session"}
 	}
-	// The milliseconds of wall time lost their multiple of 2^40, which was 1 from 2004 to 2039: while ZooKeeper used wall time.
+	// The milliseconds of wall time lost their multiple of 2^40, which was 1 from 2004 to 2039: while ZooKeeper used
+	// wall time.
 	ms := id>>(zooKeeperShift-zooKeeperMS)&(1<<zooKeeperMS-1) | 1<<zooKeeperMS
-	notes := []string{"by a server before 3.5, which used wall time, that started at " + time.UnixMilli(int64(ms)).UTC().Format("2006-01-02T15:04:05.000Z")}
+	notes := []string{"by a server before 3.5, which used wall time, that started at " +
+		time.UnixMilli(int64(ms)).UTC().Format("2006-01-02T15:04:05.000Z")}
 	if id>>zooKeeperShift == 0xff { // I-31, I-14
 		notes = append(notes, "of server 255 modulo 256, or the owner of a TTL node and no session")
 		if id>>(zooKeeperShift-1)&1 == 1 {
-			notes = append(notes, "by 3.4.5 or older, of any server: its shift copied bit 39 of the clock over the number (ZOOKEEPER-1622)")
+			notes = append(
+				notes, "by 3.4.5 or older, of any server: its shift copied bit 39 of the clock over the number "+
+					"(ZOOKEEPER-1622)",
+			)
 		}
 	}
 	return notes
 }
 
-// ZooKeeperSeed returns the id that server begins to count from when it starts with its clock at ms (I-01), as ZooKeeper
-// does since 3.4.6: the first session gets the next one, and each further session the one after (I-02).
+// ZooKeeperSeed returns the id that server begins to count from when it starts with its clock at ms (I-01), as
+// ZooKeeper does since 3.4.6: the first session gets the next one, and each further session the one after (I-02).
 func ZooKeeperSeed(server, ms int64) uint64 {
 	seed := uint64(ms)<<24>>8 | uint64(server)<<zooKeeperShift
 	if seed == ContainerMarker { // I-03
@@ -121,7 +127,9 @@ func SnowflakeLayout(epoch time.Time, rollbackBits int) (Layout, error) {
 		field("worker", snowflakeWorkerShift, snowflakeMachineBits, "low part of the machine's number"),
 	}
 	if rollbackBits > 0 {
-		fields = append(fields, field("rollback", sequence, uint(rollbackBits), "how often the clock was set back, wraps"))
+		fields = append(
+			fields, field("rollback", sequence, uint(rollbackBits), "how often the clock was set back, wraps"),
+		)
 	}
 	fields = append(fields, field("sequence", 0, sequence, "ids of one machine in one millisecond"))
 	return Layout{name: "snowflake", epoch: epoch, usual: Decimal, fields: fields}, nil

@@ -32,13 +32,14 @@ func machineLimit() string { return fmt.Sprintf("0 to %d", MaxMachine) }
 
 // DeriveMachine derives a machine's number from a MAC address and a process id the way MyBatis-Plus and Hutool do:
 //
-//   - The datacenter is (second last byte | last byte << 8) >> 6, modulo 32: its two low bits are the two high bits of the
-//     second last byte of the MAC, its three high bits the three low bits of the last byte. The other 43 bits do not count.
+//   - The datacenter is (second last byte | last byte << 8) >> 6, modulo 32: its two low bits are the two high bits of
+//     the second last byte of the MAC, its three high bits the three low bits of the last byte. The other 43 bits do
+//     not count.
 //   - The worker is Java's hash code of the datacenter's decimal digits followed by the process id's, its low 16 bits,
 //     modulo 32.
 //
-// Nothing makes such a number unique. Of 32 * 32 numbers, 38 machines have two alike with a probability of one half, were
-// they evenly spread; they are not: 31 is -1 modulo 32, so that the hash is the alternating sum of the digits. In
+// Nothing makes such a number unique. Of 32 * 32 numbers, 38 machines have two alike with a probability of one half,
+// were they evenly spread; they are not: 31 is -1 modulo 32, so that the hash is the alternating sum of the digits. In
 // containers the process id is 1, and one number of a worker is left to a datacenter: see docs/ids.md. Numbers from a
 // configuration are better.
 //
@@ -65,8 +66,8 @@ func javaHash(s string) uint64 {
 	return h
 }
 
-// HardwareAddress returns the MAC address to derive a machine's number from: that of the interface with the lowest index
-// among those that are up, are no loopback and have one. It fails when there is none.
+// HardwareAddress returns the MAC address to derive a machine's number from: that of the interface with the lowest
+// index among those that are up, are no loopback and have one. It fails when there is none.
 func HardwareAddress(interfaces []net.Interface) (net.HardwareAddr, error) {
 	var found *net.Interface
 	for i := range interfaces {
@@ -77,7 +78,9 @@ func HardwareAddress(interfaces []net.Interface) (net.HardwareAddr, error) {
 		}
 	}
 	if found == nil {
-		return nil, &session.FieldError{Field: "mac", Limit: "must come from a network interface that is up and has one"}
+		return nil, &session.FieldError{
+			Field: "mac", Limit: "must come from a network interface that is up and has one",
+		}
 	}
 	return found.HardwareAddr, nil
 }

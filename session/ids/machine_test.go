@@ -77,7 +77,10 @@ func TestFiguresOfDerivedMachines(t *testing.T) {
 		space float64
 		n     int
 		want  float64
-	}{{1024, 5, 0.0097}, {1024, 10, 0.0431}, {1024, 20, 0.1703}, {1024, 38, 0.5010}, {1024, 100, 0.9933}, {32, 7, 0.5063}} {
+	}{{1024, 5, 0.0097}, {1024, 10, 0.0431}, {1024, 20, 0.1703}, {1024, 38, 0.5010}, {1024, 100, 0.9933}, {
+		32,
+		7, 0.5063,
+	}} {
 		if got := alike(tt.space, tt.n); math.Abs(got-tt.want) > 0.00005 {
 			t.Errorf("%d of %v: %.4f, want %.4f", tt.n, tt.space, got, tt.want)
 		}
@@ -122,7 +125,8 @@ func TestFiguresOfDerivedMachines(t *testing.T) {
 	if math.Round(least) != 21 || math.Round(most) != 29 {
 		t.Errorf("two processes of one machine have one number once in %.1f to %.1f", least, most)
 	}
-	// Containers of one Docker network, 172.17.0.2 and on, whose MAC ends like their address, and whose process id is 1.
+	// Containers of one Docker network, 172.17.0.2 and on, whose MAC ends like their address, and whose process id is
+	// 1.
 	numbers := map[ids.Machine]bool{}
 	for last := 2; last < 255; last++ {
 		m, err := ids.DeriveMachine(net.HardwareAddr{0x02, 0x42, 172, 17, 0, byte(last)}, 1)

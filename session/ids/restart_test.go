@@ -10,8 +10,9 @@ import (
 	"holdfast/session/ids"
 )
 
-// Runs of one machine number, one after the other, repeat nothing on any clock, as long as each starts with the clock at or after
-// the newest id of those before: what a clock that is set back had other workers and rollback numbers make counts as well.
+// Runs of one machine number, one after the other, repeat nothing on any clock, as long as each starts with the clock
+// at or after the newest id of those before: what a clock that is set back had other workers and rollback numbers make
+// counts as well.
 func TestRunsOneAfterTheOtherRepeatNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom(snowflakeConfigs()).Draw(t, "config")
@@ -44,8 +45,8 @@ func TestRunsOneAfterTheOtherRepeatNothing(t *testing.T) {
 	})
 }
 
-// What no policy does: remember over a restart. The same machine number after a restart with the clock set back makes the
-// same ids, unless it is told where the clock was.
+// What no policy does: remember over a restart. The same machine number after a restart with the clock set back makes
+// the same ids, unless it is told where the clock was.
 func TestRestartWithTheClockSetBackRepeatsIDs(t *testing.T) {
 	for _, c := range snowflakeConfigs() {
 		g, clock := generator(t, c)

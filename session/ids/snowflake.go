@@ -34,22 +34,24 @@ func (e *ClockSetBackError) Error() string {
 // Is makes e an [ErrClockSetBack].
 func (e *ClockSetBackError) Is(target error) bool { return target == ErrClockSetBack }
 
-// Policy is the answer of a [Snowflake] to a clock that was set back. All of them keep the ids of one Snowflake unique; none
-// remembers anything beyond the process: a process that starts while the clock is behind where an earlier one of the same
-// machine number had it repeats ids, unless SnowflakeConfig.NotBefore says where that was. So none goes back to before the start.
+// Policy is the answer of a [Snowflake] to a clock that was set back. All of them keep the ids of one Snowflake unique;
+// none remembers anything beyond the process: a process that starts while the clock is behind where an earlier one of
+// the same machine number had it repeats ids, unless SnowflakeConfig.NotBefore says where that was. So none goes back
+// to before the start.
 type Policy uint8
 
 const (
 	// Refuse fails until the clock has caught up. Ids rise.
 	Refuse Policy = iota
-	// Wait waits until the clock has caught up when it is less than MaxWait behind, and fails otherwise. Ids rise. That is
-	// enough for what NTP's small steps do.
+	// Wait waits until the clock has caught up when it is less than MaxWait behind, and fails otherwise. Ids rise. That
+	// is enough for what NTP's small steps do.
 	Wait
-	// SwitchWorker goes on with a spare worker number that has made no id in this millisecond or a later one, and fails when
-	// there is none. The spares must be this Snowflake's alone. Ids do not rise over a switch: their time goes back with the clock.
+	// SwitchWorker goes on with a spare worker number that has made no id in this millisecond or a later one, and fails
+	// when there is none. The spares must be this Snowflake's alone. Ids do not rise over a switch: their time goes
+	// back with the clock.
 	SwitchWorker
-	// RollbackBits gives the high bits of the sequence to a number that goes one up, round and round, when the clock is set
-	// back, passes over numbers that have made an id in this millisecond or a later one, and fails when there is no
+	// RollbackBits gives the high bits of the sequence to a number that goes one up, round and round, when the clock is
+	// set back, passes over numbers that have made an id in this millisecond or a later one, and fails when there is no
 	// other. With b bits the clock may go over one and the same millisecond 2^b times, and a millisecond has 2^(12-b)
 	// ids. Ids do not rise over a rollback: their time goes back with the clock.
 	RollbackBits
@@ -90,21 +92,24 @@ type SnowflakeConfig struct {
 	Machine Machine
 	// Policy is the answer to a clock that was set back. Zero refuses.
 	Policy Policy
-	// Spares are the other workers of the machine's datacenter for SwitchWorker, in the order they are tried: 1 to MaxMachine of
-	// them, none twice. The other policies have none.
+	// Spares are the other workers of the machine's datacenter for SwitchWorker, in the order they are tried: 1 to
+	// MaxMachine of them, none twice. The other policies have none.
 	Spares []uint64
-	// RollbackBits is how many bits of the sequence RollbackBits takes: 1 to MaxRollbackBits. The other policies have 0.
+	// RollbackBits is how many bits of the sequence RollbackBits takes: 1 to MaxRollbackBits. The other policies have
+	// 0.
 	RollbackBits int
 	// NotBefore is a moment that no id of an earlier process with the same numbers is later than, such as one that was
 	// stored before it was reached. Ids are later than it. Zero when nothing is known.
 	NotBefore time.Time
-	// Now is the wall clock, nil for time.Now. It is called with a lock held: it must return soon, and not use the Snowflake.
+	// Now is the wall clock, nil for time.Now. It is called with a lock held: it must return soon, and not use the
+	// Snowflake.
 	Now func() time.Time
 }
 
-// Snowflake makes snowflakes: at most 4,096 a millisecond, less with RollbackBits. All of its ids are later than the millisecond
-// it was made in, whatever the policy, so that processes with one machine number that run one after the other repeat nothing as
-// long as each starts with the clock at or after the newest id of those before. Safe for concurrent use.
+// Snowflake makes snowflakes: at most 4,096 a millisecond, less with RollbackBits. All of its ids are later than the
+// millisecond it was made in, whatever the policy, so that processes with one machine number that run one after the
+// other repeat nothing as long as each starts with the clock at or after the newest id of those before. Safe for
+// concurrent use.
 type Snowflake struct {
 	layout Layout
 	policy Policy
@@ -113,8 +118,8 @@ type Snowflake struct {
 	now    func() time.Time
 
 	mu sync.Mutex
-	// lanes are what ids of one millisecond may be told apart by, besides their sequence: the one worker, the worker and its
-	// spares, or the rollback numbers. guarded by mu, like current, the index of the one that ids are made on.
+	// lanes are what ids of one millisecond may be told apart by, besides their sequence: the one worker, the worker
+	// and its spares, or the rollback numbers. guarded by mu, like current, the index of the one that ids are made on.
 	lanes   []lane
 	current int
 }
@@ -172,19 +177,24 @@ func (c SnowflakeConfig) check() error {
 	}
 	switch {
 	case c.Policy != SwitchWorker && len(c.Spares) > 0:
-		return &session.FieldError{Field: "spares", Limit: "must be empty unless the policy is " + SwitchWorker.String()}
+		return &session.FieldError{Field: "spares", Limit: "must be empty unless the policy is " +
+			SwitchWorker.String()}
 	case c.Policy == SwitchWorker && !c.sparesAreDistinct():
-		return &session.FieldError{Field: "spares", Limit: fmt.Sprintf("1 to %d workers, %s, each once and not the machine's own", MaxMachine, machineLimit())}
+		return &session.FieldError{
+			Field: "spares", Limit: fmt.Sprintf("1 to %d workers, %s, each once and not the machine's own", MaxMachine,
+				machineLimit()),
+		}
 	case (c.Policy == RollbackBits) != (c.RollbackBits > 0):
 		return &session.FieldError{
-			Field: "rollback_bits", Limit: fmt.Sprintf("1 to %d when the policy is %v, otherwise 0", MaxRollbackBits, RollbackBits),
+			Field: "rollback_bits", Limit: fmt.Sprintf("1 to %d when the policy is %v, otherwise 0", MaxRollbackBits,
+				RollbackBits),
 		}
 	}
 	return nil
 }
 
-// sparesAreDistinct reports whether there are spares, and all of them are workers that can be told apart from each other and
-// from the machine's own.
+// sparesAreDistinct reports whether there are spares, and all of them are workers that can be told apart from each
+// other and from the machine's own.
 func (c SnowflakeConfig) sparesAreDistinct() bool {
 	seen := map[uint64]bool{c.Machine.Worker: true}
 	for _, worker := range c.Spares {
@@ -213,10 +223,10 @@ func (c SnowflakeConfig) lanes() []lane {
 // Layout is that of the ids.
 func (g *Snowflake) Layout() Layout { return g.layout }
 
-// Next returns an id. When the millisecond's ids are used up it waits for the next one, and a caller of many may have to
-// wait again. While it waits it ends with ctx, and with ErrClockStands when the clock does not move on within MaxWait. A clock
-// that was set back fails with a [ClockSetBackError] when the policy has no other answer, one that is out of range with
-// ErrClockRange. A call that fails has used no id.
+// Next returns an id. When the millisecond's ids are used up it waits for the next one, and a caller of many may have
+// to wait again. While it waits it ends with ctx, and with ErrClockStands when the clock does not move on within
+// MaxWait. A clock that was set back fails with a [ClockSetBackError] when the policy has no other answer, one that is
+// out of range with ErrClockRange. A call that fails has used no id.
 func (g *Snowflake) Next(ctx context.Context) (uint64, error) {
 	newest, stood := int64(-1), time.Duration(0)
 	for {
@@ -245,8 +255,8 @@ type result struct {
 	wait time.Duration
 }
 
-// try looks at the clock once, and is the only one who does meanwhile: a caller that looked at it before another one got an id
-// would take the clock for one that was set back.
+// try looks at the clock once, and is the only one who does meanwhile: a caller that looked at it before another one
+// got an id would take the clock for one that was set back.
 func (g *Snowflake) try() result {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -273,7 +283,8 @@ func (g *Snowflake) try() result {
 	return result{id: uint64(ms)<<snowflakeMSShift | l.bits | (l.used - 1)}
 }
 
-// lane returns the lane to go on with at ms: the current one, unless the clock is behind it and another one is not. g.mu is held.
+// lane returns the lane to go on with at ms: the current one, unless the clock is behind it and another one is not.
+// g.mu is held.
 func (g *Snowflake) lane(ms int64) *lane {
 	if ms < g.lanes[g.current].ms {
 		for i := range g.lanes {

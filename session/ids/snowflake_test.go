@@ -105,10 +105,14 @@ func TestClockTables(t *testing.T) {
 			{ms: 101, id: id(101, 7, 0)}, // a worker that is behind is used again
 			{ms: 100, refuse: back, behind: time.Millisecond},
 		}},
-		{"no worker goes back to before the start", ids.SnowflakeConfig{Policy: ids.SwitchWorker, Spares: []uint64{9}}, []step{
-			{ms: 2, id: id(2, 7, 0)},
-			{ms: 0, refuse: back, behind: 2 * time.Millisecond}, // an earlier process may have used 9 in it
-		}},
+		{
+			"no worker goes back to before the start",
+			ids.SnowflakeConfig{Policy: ids.SwitchWorker, Spares: []uint64{9}},
+			[]step{
+				{ms: 2, id: id(2, 7, 0)},
+				{ms: 0, refuse: back, behind: 2 * time.Millisecond}, // an earlier process may have used 9 in it
+			},
+		},
 		{"one rollback bit", ids.SnowflakeConfig{Policy: ids.RollbackBits, RollbackBits: 1}, []step{
 			{ms: 100, id: id(100, 7, 0)},
 			{ms: 99, id: id(99, 7, 1<<11)},
@@ -128,10 +132,14 @@ func TestClockTables(t *testing.T) {
 			{ms: 102, id: id(102, 7, 0)},
 			{ms: 101, refuse: back, behind: time.Millisecond},
 		}},
-		{"restart with the clock set back", ids.SnowflakeConfig{NotBefore: ids.TwitterEpoch().Add(50 * time.Millisecond)}, []step{
-			{ms: 49, refuse: back, behind: time.Millisecond},
-			{ms: 51, id: id(51, 7, 0)},
-		}},
+		{
+			"restart with the clock set back",
+			ids.SnowflakeConfig{NotBefore: ids.TwitterEpoch().Add(50 * time.Millisecond)},
+			[]step{
+				{ms: 49, refuse: back, behind: time.Millisecond},
+				{ms: 51, id: id(51, 7, 0)},
+			},
+		},
 		{"restart, spares", ids.SnowflakeConfig{
 			Policy: ids.SwitchWorker, Spares: []uint64{8}, NotBefore: ids.TwitterEpoch().Add(50 * time.Millisecond),
 		}, []step{
@@ -156,7 +164,8 @@ func TestClockTables(t *testing.T) {
 				if got != s.id || !errors.Is(err, s.refuse) || (err == nil) != (s.refuse == nil) {
 					t.Fatalf("step %d at %v: %#x, %v, want %#x, %v", i, s.ms, got, err, s.id, s.refuse)
 				}
-				if e, ok := errors.AsType[*ids.ClockSetBackError](err); ok != (s.behind != 0) || ok && e.Behind != s.behind {
+				if e, ok := errors.AsType[*ids.ClockSetBackError](err); ok != (s.behind != 0) ||
+					ok && e.Behind != s.behind {
 					t.Errorf("step %d at %v: %v, want %v behind", i, s.ms, err, s.behind)
 				}
 			}
@@ -164,7 +173,8 @@ func TestClockTables(t *testing.T) {
 	}
 }
 
-// A Snowflake makes no id in the millisecond it was made in: a process that ended in it may have had its machine number.
+// A Snowflake makes no id in the millisecond it was made in: a process that ended in it may have had its machine
+// number.
 func TestFirstIDIsLaterThanTheStart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		clock := &wallClock{runs: true}
@@ -185,7 +195,8 @@ func TestFirstIDIsLaterThanTheStart(t *testing.T) {
 
 // Wait is over the moment the clock has caught up, with the id after the newest one.
 func TestWaitUntilTheClockHasCaughtUp(t *testing.T) {
-	for _, back := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 14*time.Millisecond + 999*time.Microsecond} {
+	for _, back := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 14*time.Millisecond +
+		999*time.Microsecond} {
 		bubble.Test(t, func(t *testing.T) {
 			clock := &wallClock{runs: true}
 			clock.set(1000)
@@ -237,7 +248,8 @@ func TestWaitsAreBounded(t *testing.T) {
 	})
 }
 
-// Sequence exhaustion: a millisecond has 4,096 ids, or fewer with rollback bits; the next one waits for the next millisecond.
+// Sequence exhaustion: a millisecond has 4,096 ids, or fewer with rollback bits; the next one waits for the next
+// millisecond.
 func TestSequenceIsUsedUp(t *testing.T) {
 	for _, tt := range []struct {
 		policy ids.Policy
@@ -269,7 +281,9 @@ func TestLastMillisecond(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		clock := &wallClock{runs: true}
 		clock.set(ids.MaxSnowflakeMS - 1)
-		g, err := ids.NewSnowflake(ids.SnowflakeConfig{Machine: ids.Machine{Datacenter: 31, Worker: 31}, Now: clock.now})
+		g, err := ids.NewSnowflake(
+			ids.SnowflakeConfig{Machine: ids.Machine{Datacenter: 31, Worker: 31}, Now: clock.now},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,8 +318,8 @@ func snowflakeConfigs() []ids.SnowflakeConfig {
 	}
 }
 
-// On any clock no id comes twice, every id has the clock's millisecond and the machine's numbers, and ids rise under Refuse and Wait. An
-// id is refused only if the clock is behind, or stands with its ids used up.
+// On any clock no id comes twice, every id has the clock's millisecond and the machine's numbers, and ids rise under
+// Refuse and Wait. An id is refused only if the clock is behind, or stands with its ids used up.
 func TestIDsAreUniqueOnAnyClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom(snowflakeConfigs()).Draw(t, "config")

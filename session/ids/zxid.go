@@ -8,18 +8,18 @@ import (
 	"holdfast/session"
 )
 
-// ZXID is a place in Raft's log, shown as ZooKeeper shows its transactions: the term where ZooKeeper has its epoch, and the
-// low 32 bits of the index where it has its counter (Z-01). It is a view for people, and nothing in Holdfast is ordered by
-// it: the index is a number of 64 bits that goes on from term to term, so that two entries of one term whose indexes are
-// 2^32 apart have the same view. Zero is no entry.
+// ZXID is a place in Raft's log, shown as ZooKeeper shows its transactions: the term where ZooKeeper has its epoch, and
+// the low 32 bits of the index where it has its counter (Z-01). It is a view for people, and nothing in Holdfast is
+// ordered by it: the index is a number of 64 bits that goes on from term to term, so that two entries of one term whose
+// indexes are 2^32 apart have the same view. Zero is no entry.
 type ZXID uint64
 
 // LastZXIDCounter is the counter of ZooKeeper's last transaction in an epoch: instead of the next one the leader steps
 // down (Z-03). Raft's index goes on.
 const LastZXIDCounter = 1<<32 - 2
 
-// NewZXID returns the view of the entry at index in term. A term of more than 32 bits is a [session.FieldError] of term:
-// terms count elections.
+// NewZXID returns the view of the entry at index in term. A term of more than 32 bits is a [session.FieldError] of
+// term: terms count elections.
 func NewZXID(term, index uint64) (ZXID, error) {
 	if term > 1<<32-1 {
 		return 0, &session.FieldError{Field: "term", Limit: "0 to 2^32 - 1"}
@@ -33,20 +33,21 @@ func (z ZXID) Term() uint32 { return uint32(z >> 32) }
 // Counter is the low 32 bits of Raft's index, ZooKeeper's counter.
 func (z ZXID) Counter() uint32 { return uint32(z) }
 
-// Used is the share of the counter that is used: 1 is where ZooKeeper holds an election and begins again, and where an index has
-// gone through 2^32 once more and goes on.
+// Used is the share of the counter that is used: 1 is where ZooKeeper holds an election and begins again, and where an
+// index has gone through 2^32 once more and goes on.
 func (z ZXID) Used() float64 { return float64(z.Counter()) / (1 << 32) }
 
 // String returns 0x and hexadecimal digits without leading zeros, as ZooKeeper does.
 func (z ZXID) String() string { return "0x" + strconv.FormatUint(uint64(z), 16) }
 
-// ParseZXID reads what String writes; capitals, leading zeros up to 16 digits, and digits without 0x are read too. It fails
-// with a [session.FieldError] of zxid.
+// ParseZXID reads what String writes; capitals, leading zeros up to 16 digits, and digits without 0x are read too. It
+// fails with a [session.FieldError] of zxid.
 func ParseZXID(s string) (ZXID, error) {
 	digits := strings.TrimPrefix(strings.ToLower(s), "0x")
 	v, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil || len(digits) > 16 {
-		return 0, &session.FieldError{Field: "zxid", Limit: fmt.Sprintf("0x and 1 to 16 hexadecimal digits, as in %v", ZXID(3<<32|16))}
+		return 0, &session.FieldError{Field: "zxid", Limit: fmt.Sprintf("0x and 1 to 16 hexadecimal digits, as in %v",
+			ZXID(3<<32|16))}
 	}
 	return ZXID(v), nil
 }

@@ -24,7 +24,8 @@ func TestZXID(t *testing.T) {
 		{1<<32 - 1, 1<<64 - 1, "0xffffffffffffffff", float64(0xffffffff) / (1 << 32)},
 	} {
 		z, err := ids.NewZXID(tt.term, tt.index)
-		if err != nil || z.String() != tt.want || z.Used() != tt.used || uint64(z.Term()) != tt.term || z.Counter() != uint32(tt.index) {
+		if err != nil || z.String() != tt.want || z.Used() != tt.used || uint64(z.Term()) != tt.term ||
+			z.Counter() != uint32(tt.index) {
 			t.Errorf("term %d, index %d: %v, %v, %v used", tt.term, tt.index, z, err, z.Used())
 		}
 	}
@@ -34,7 +35,9 @@ func TestZXID(t *testing.T) {
 		_, err := ids.ParseZXID(s)
 		wantField(t, err, "zxid")
 	}
-	for s, want := range map[string]ids.ZXID{"0x300000010": 3<<32 | 16, "0X300000010": 3<<32 | 16, "300000010": 3<<32 | 16, "000000000000000A": 10} {
+	for s, want := range map[string]ids.ZXID{
+		"0x300000010": 3<<32 | 16, "0X300000010": 3<<32 | 16, "300000010": 3<<32 | 16, "000000000000000A": 10,
+	} {
 		if z, err := ids.ParseZXID(s); err != nil || z != want {
 			t.Errorf("%q is %v, %v, want %v", s, z, err, want)
 		}

@@ -8,8 +8,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// TestTimersOfOneMoment fires timers from several goroutines of a bubble at the same moment. With synctest alone, -race and two processors it ends
-// the process in a few milliseconds.
+// TestTimersOfOneMoment fires timers from several goroutines of a bubble at the same moment. With synctest alone, -race
+// and two processors it ends the process in a few milliseconds.
 func TestTimersOfOneMoment(t *testing.T) {
 	for range 2 {
 		t.Run("bubble", func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 
 // What docs/building.md shows; test/planted holds the page to it.
 
-// whileSafe runs work under the session's promise, again after each time without one, until work has come to its own end or
-// the session to its.
+// whileSafe runs work under the session's promise, again after each time without one, until work has come to its own
+// end or the session to its.
 func whileSafe(s *client.Session, work func(context.Context) error) error {
 	for {
 		ctx := s.Context()
@@ -36,7 +36,9 @@ func whileSafe(s *client.Session, work func(context.Context) error) error {
 
 // enter opens a session that is a candidate in an election.
 func enter(ctx context.Context, c *client.Client, election string) (*client.Session, error) {
-	return c.Open(ctx, client.SessionOptions{Timeout: 10 * time.Second, Labels: map[string]string{"election": election}})
+	return c.Open(
+		ctx, client.SessionOptions{Timeout: 10 * time.Second, Labels: map[string]string{"election": election}},
+	)
 }
 
 // candidates returns the living candidates in the order in which their sessions were opened: that of the log.
@@ -108,7 +110,9 @@ func gone(ctx context.Context, c *client.Client, id session.ID, enough <-chan st
 }
 
 // lead waits to be elected, and leads for as long as that is sure.
-func lead(ctx context.Context, c *client.Client, s *client.Session, election string, work func(context.Context, fence) error) error {
+func lead(ctx context.Context, c *client.Client, s *client.Session, election string,
+	work func(context.Context, fence) error,
+) error {
 	own, err := elected(ctx, c, election, s)
 	if err != nil {
 		return err
@@ -129,7 +133,8 @@ func (f fence) compare(g fence) int {
 	return cmp.Or(cmp.Compare(f.opened, g.opened), cmp.Compare(f.id, g.id), cmp.Compare(f.attachment, g.attachment))
 }
 
-// resource is what leaders change. It keeps the highest fence that it has seen beside its value: in a database, in the same transaction.
+// resource is what leaders change. It keeps the highest fence that it has seen beside its value: in a database, in the
+// same transaction.
 type resource struct {
 	highest fence
 	value   string

@@ -31,7 +31,8 @@ func built(t *testing.T, f func(b *cluster)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		b := &cluster{
-			Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }), t: t, names: []string{"n1", "n2", "n3"},
+			Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }), t: t,
+			names: []string{"n1", "n2", "n3"},
 		}
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
 		dir := t.TempDir()
@@ -112,8 +113,9 @@ type turn struct {
 	ctx   context.Context //nolint:containedctx // the test looks at its end
 }
 
-// TestCandidatesLeadOneAfterTheOther: candidates lead in the order of their opens, never two at a time; the next one is found soon after the end of the one
-// before; and what a former leader still does is refused, although its attachment is the higher one.
+// TestCandidatesLeadOneAfterTheOther: candidates lead in the order of their opens, never two at a time; the next one is
+// found soon after the end of the one before; and what a former leader still does is refused, although its attachment
+// is the higher one.
 func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 	built(t, func(b *cluster) {
 		t := b.t
@@ -127,7 +129,8 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 					<-ctx.Done()
 					return ctx.Err()
 				})
-				if !errors.Is(err, session.ErrExpired) && !errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrMoved) {
+				if !errors.Is(err, session.ErrExpired) && !errors.Is(err, session.ErrClosed) &&
+					!errors.Is(err, session.ErrMoved) {
 					t.Errorf("%s ended with %v", who, err)
 				}
 			})
@@ -162,14 +165,17 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 			t.Error("two lead at a time")
 		}
 		// T + T/200 + X after the last touch, and a second between two looks; round and commit are milliseconds here.
-		if took, most := time.Since(killed), 10*time.Second+50*time.Millisecond+250*time.Millisecond+time.Second+100*time.Millisecond; took > most {
+		if took, most := time.Since(killed), 10*time.Second+50*time.Millisecond+250*time.Millisecond+time.Second+
+			100*time.Millisecond; took > most {
 			t.Errorf("the next leader was found after %v, want %v at most", took, most)
 		}
 		if next.who != "two" || next.fence.attachment >= inherited.fence.attachment {
-			t.Fatalf("%s leads with %v after %v: the test needs a lower attachment", next.who, next.fence, inherited.fence)
+			t.Fatalf("%s leads with %v after %v: the test needs a lower attachment", next.who, next.fence,
+				inherited.fence)
 		}
 		var r resource
-		if err := errors.Join(r.set(led.fence, "one"), r.set(inherited.fence, "heir"), r.set(next.fence, "two")); err != nil {
+		if err := errors.Join(r.set(led.fence, "one"), r.set(inherited.fence, "heir"),
+			r.set(next.fence, "two")); err != nil {
 			t.Error(err)
 		}
 		if err := r.set(inherited.fence, "late"); err == nil || r.value != "two" {
@@ -181,8 +187,8 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// TestWorkStopsWithoutAPromise: work stops when the promise runs out, and goes on when there is another one: a cluster without a quorum
-// ends no session (I8).
+// TestWorkStopsWithoutAPromise: work stops when the promise runs out, and goes on when there is another one: a cluster
+// without a quorum ends no session (I8).
 func TestWorkStopsWithoutAPromise(t *testing.T) {
 	built(t, func(b *cluster) {
 		t := b.t

@@ -30,7 +30,8 @@ const (
 
 // writer commits one transaction after the other and says which ones have been committed.
 func writer(file string, told io.Writer) error {
-	db, err := bbolt.Open(file, 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: time.Second})
+	db, err := bbolt.Open(file, 0o600,
+		&bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: time.Second})
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,8 @@ func writer(file string, told io.Writer) error {
 	}
 }
 
-// writeUntilCut lets a process write until its disk loses power, and returns the last transaction that it said was committed.
+// writeUntilCut lets a process write until its disk loses power, and returns the last transaction that it said was
+// committed.
 func writeUntilCut(d *device, file string, when faultfs.Freezing, how faultfs.Cutting) (uint64, simdisk.Loss, error) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), writerVar+"="+file)
@@ -86,8 +88,8 @@ func writeUntilCut(d *device, file string, when faultfs.Freezing, how faultfs.Cu
 	return last, loss, err
 }
 
-// inspect opens a bbolt file that nobody writes to, checks it, and says which transaction of a writer is the newest. bbolt panics in
-// goroutines of its own on a corrupt file, so this runs in a process of its own: see sound.
+// inspect opens a bbolt file that nobody writes to, checks it, and says which transaction of a writer is the newest.
+// bbolt panics in goroutines of its own on a corrupt file, so this runs in a process of its own: see sound.
 func inspect(file string, to io.Writer) error {
 	if _, err := os.Stat(file); err != nil {
 		return err
@@ -112,8 +114,8 @@ func inspect(file string, to io.Writer) error {
 	})
 }
 
-// sound returns what is wrong with a bbolt file, or the newest transaction of its writer. Give it a copy: bbolt reads page by
-// page, and each page would be a question to the disk.
+// sound returns what is wrong with a bbolt file, or the newest transaction of its writer. Give it a copy: bbolt reads
+// page by page, and each page would be a question to the disk.
 func sound(file string) (newest uint64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -130,8 +132,9 @@ func sound(file string) (newest uint64, err error) {
 	return newest, err
 }
 
-// TestBoltOutlivesCuts cuts the power under a process that writes to a bbolt file: with honest fsyncs what was committed is there and
-// the file is sound; the same cuts with fsyncs that lie are all noticed, or the test could notice nothing.
+// TestBoltOutlivesCuts cuts the power under a process that writes to a bbolt file: with honest fsyncs what was
+// committed is there and the file is sound; the same cuts with fsyncs that lie are all noticed, or the test could
+// notice nothing.
 func TestBoltOutlivesCuts(t *testing.T) {
 	const cuts = 30
 	for _, lie := range []bool{false, true} {

@@ -26,7 +26,8 @@ import (
 const (
 	// sessionTimeout is so long that no session expires: what is gone was lost.
 	sessionTimeout = time.Hour
-	// recoverWithin is how long the cluster may take to serve again with all nodes. Raft's back-off for a follower that was away is in it.
+	// recoverWithin is how long the cluster may take to serve again with all nodes. Raft's back-off for a follower that
+	// was away is in it.
 	recoverWithin = 30 * time.Second
 	// leaderWithin is how long the others may take to elect when the leader's disk hangs or fails.
 	leaderWithin = 10 * time.Second
@@ -69,7 +70,10 @@ func newCluster(t *testing.T) *cluster {
 	}
 	var peers, endpoints []string
 	for n := 1; n <= 3; n++ {
-		s := &server{number: n, disk: newDevice(t), clients: address(), raft: address(), peer: address(), web: address()}
+		s := &server{
+			number: n, disk: newDevice(t), clients: address(), raft: address(), peer: address(),
+			web: address(),
+		}
 		_, peer, _ := net.SplitHostPort(s.peer)
 		peers = append(peers, fmt.Sprintf("%d=%s:%s@%s", n, s.raft, peer, s.clients))
 		endpoints = append(endpoints, s.clients)
@@ -171,7 +175,8 @@ func (c *cluster) keep() {
 			err = errors.Join(err, os.CopyFS(kept+"-as-cut", os.DirFS(c.image(s))))
 		}
 		log, unread := os.ReadFile(s.log.Name())
-		if err = errors.Join(err, unread, os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%d.log", s.number)), log, 0o600)); err != nil {
+		if err = errors.Join(err, unread, os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%d.log", s.number)), log,
+			0o600)); err != nil {
 			c.t.Logf("keeping node %d: %v", s.number, err)
 		}
 		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
@@ -214,7 +219,8 @@ func (c *cluster) serve(nodes ...*server) (bool, string) {
 			return false, fmt.Sprintf("node %d: %v", s.number, err)
 		case !st.Ready:
 			return false, fmt.Sprintf("node %d is not ready: %s", s.number, st.NotReadyBecause)
-		case leader != 0 && st.Leader != leader, !slices.ContainsFunc(nodes, func(s *server) bool { return s.number == int(st.Leader) }):
+		case leader != 0 && st.Leader != leader,
+			!slices.ContainsFunc(nodes, func(s *server) bool { return s.number == int(st.Leader) }):
 			return false, fmt.Sprintf("node %d follows %d, another one %d", s.number, st.Leader, leader)
 		}
 		leader = st.Leader
@@ -241,8 +247,8 @@ func (c *cluster) but(one *server) []*server {
 	return slices.DeleteFunc(slices.Clone(c.nodes), func(s *server) bool { return s == one })
 }
 
-// powerCut cuts the power of victims at the same moment: when the first one's disk says so. The disks are rolled back; nothing is
-// started.
+// powerCut cuts the power of victims at the same moment: when the first one's disk says so. The disks are rolled back;
+// nothing is started.
 func (c *cluster) powerCut(when faultfs.Freezing, how faultfs.Cutting, victims ...*server) (simdisk.Loss, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -250,13 +256,16 @@ func (c *cluster) powerCut(when faultfs.Freezing, how faultfs.Cutting, victims .
 		return simdisk.Loss{}, err
 	}
 	// The others' moment is the same: before any of them is killed.
-	if err := together(victims[1:], func(s *server) error { return s.disk.Freeze(ctx, faultfs.Freezing{}) }); err != nil {
+	if err := together(victims[1:], func(s *server) error {
+		return s.disk.Freeze(ctx, faultfs.Freezing{})
+	}); err != nil {
 		return simdisk.Loss{}, err
 	}
 	var total simdisk.Loss
 	var mu sync.Mutex
 	err := together(victims, func(s *server) error {
-		loss, err := s.disk.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: how.Seed + uint64(s.number), Tear: how.Tear}, s.cmd.Process.Kill, s.wait)
+		loss, err := s.disk.powerCut(faultfs.Freezing{},
+			faultfs.Cutting{Seed: how.Seed + uint64(s.number), Tear: how.Tear}, s.cmd.Process.Kill, s.wait)
 		mu.Lock()
 		defer mu.Unlock()
 		total.Add(loss)
@@ -275,7 +284,8 @@ func together(nodes []*server, do func(*server) error) error {
 	return errors.Join(errs...)
 }
 
-// corrupt returns what bbolt says of the logs of nodes that are down, and keeps an image of their disks until the next cut.
+// corrupt returns what bbolt says of the logs of nodes that are down, and keeps an image of their disks until the next
+// cut.
 func (c *cluster) corrupt(nodes ...*server) error {
 	return together(nodes, func(s *server) error {
 		image := c.image(s)
@@ -310,10 +320,12 @@ func (c *cluster) digests() error {
 			all[i] = st
 		}
 		if all[0].AppliedIndex != all[1].AppliedIndex || all[0].AppliedIndex != all[2].AppliedIndex {
-			return false, fmt.Sprintf("indexes %d, %d, %d", all[0].AppliedIndex, all[1].AppliedIndex, all[2].AppliedIndex)
+			return false, fmt.Sprintf("indexes %d, %d, %d", all[0].AppliedIndex, all[1].AppliedIndex,
+				all[2].AppliedIndex)
 		}
 		if all[0].StateDigest != all[1].StateDigest || all[0].StateDigest != all[2].StateDigest {
-			diverged = fmt.Errorf("I6: at index %d the states are %s, %s, %s", all[0].AppliedIndex, all[0].StateDigest, all[1].StateDigest, all[2].StateDigest)
+			diverged = fmt.Errorf("I6: at index %d the states are %s, %s, %s", all[0].AppliedIndex, all[0].StateDigest,
+				all[1].StateDigest, all[2].StateDigest)
 		}
 		return true, ""
 	})

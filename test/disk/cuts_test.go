@@ -25,8 +25,8 @@ const (
 	opsUntilCut = 60
 )
 
-// TestCuts cuts the power of one node, of one node after the other, and of all three at once, while clients open, move and
-// close sessions. After every recovery all that was ever acknowledged must be there.
+// TestCuts cuts the power of one node, of one node after the other, and of all three at once, while clients open, move
+// and close sessions. After every recovery all that was ever acknowledged must be there.
 func TestCuts(t *testing.T) {
 	faultfs.Need(t)
 	cuts, seed := number(t, "CUTS", defaultCuts), uint64(number(t, "SEED", 1))
@@ -51,7 +51,8 @@ type storm struct {
 	l    *ledger
 	seed uint64
 	dice *rand.Rand
-	// cuts counts power cuts, of which all were of the whole cluster; one that takes three nodes is one. kind is what the last was.
+	// cuts counts power cuts, of which all were of the whole cluster; one that takes three nodes is one. kind is what
+	// the last was.
 	cuts, all int
 	kind      string
 	loss      simdisk.Loss
@@ -126,8 +127,8 @@ func (s *storm) report() {
 	}
 }
 
-// TestFirstSnapshot cuts the power of all nodes when each has just cut its log after its first snapshot, and keeps nothing but
-// what was fsynced: file, names and directories of the snapshot are all that stands for the log.
+// TestFirstSnapshot cuts the power of all nodes when each has just cut its log after its first snapshot, and keeps
+// nothing but what was fsynced: file, names and directories of the snapshot are all that stands for the log.
 func TestFirstSnapshot(t *testing.T) {
 	faultfs.Need(t)
 	c := newCluster(t)
@@ -160,7 +161,9 @@ func TestLyingDisksAreReported(t *testing.T) {
 			s := &storm{c: c, l: newLedger(c, seed+i), seed: seed + i}
 			opened := func(n int) {
 				n += s.l.tally().Opened
-				await(t, recoverWithin, "sessions are acknowledged", func() (bool, string) { return s.l.tally().Opened >= n, "" })
+				await(t, recoverWithin, "sessions are acknowledged", func() (bool, string) {
+					return s.l.tally().Opened >= n, ""
+				})
 			}
 			opened(10)
 			for _, s := range c.nodes {
@@ -170,7 +173,8 @@ func TestLyingDisksAreReported(t *testing.T) {
 			if err := s.l.audit(true); err != nil {
 				t.Fatalf("before the cut: %v", err)
 			}
-			loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: seed + i, Tear: simdisk.TearHalf}, c.nodes...)
+			loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: seed + i, Tear: simdisk.TearHalf},
+				c.nodes...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -101,7 +101,8 @@ func (d *device) counts() faultfs.Counts {
 	return c
 }
 
-// powerCut cuts the power of a disk and of the processes that use it: end kills them, and gone returns when they have ended.
+// powerCut cuts the power of a disk and of the processes that use it: end kills them, and gone returns when they have
+// ended.
 func (d *device) powerCut(when faultfs.Freezing, how faultfs.Cutting, end, gone func() error) (simdisk.Loss, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*callTimeout)
 	defer cancel()

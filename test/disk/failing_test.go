@@ -32,7 +32,9 @@ func onEach(t *testing.T, test func(t *trial)) {
 		t.Run(role, func(t *testing.T) {
 			c := newCluster(t)
 			l := newLedger(c, uint64(i))
-			await(t, recoverWithin, "sessions are acknowledged", func() (bool, string) { return l.tally().Opened >= 10, "" })
+			await(t, recoverWithin, "sessions are acknowledged", func() (bool, string) {
+				return l.tally().Opened >= 10, ""
+			})
 			victim, others := c.leader()
 			if role == "follower" {
 				victim, others = others[0], append(others[1:], victim)
@@ -48,7 +50,8 @@ func (t *trial) carryOn() {
 	begin := time.Now()
 	took := await(t.t, leaderWithin, "the others have a leader", func() (bool, string) { return t.serve(t.others...) })
 	t.opens()
-	t.t.Logf("the others serve after %v, an open and a close are done after %v", took.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
+	t.t.Logf("the others serve after %v, an open and a close are done after %v", took.Round(time.Millisecond),
+		time.Since(begin).Round(time.Millisecond))
 }
 
 // opens shows that a new client's session is opened and closed by the others.
@@ -107,7 +110,9 @@ func TestFailingDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *trial) {
 				t.victim.disk.set(faultfs.Faults{Fail: map[faultfs.Op]syscall.Errno{op: syscall.EIO}})
-				await(t.t, callTimeout, "the disk has failed", func() (bool, string) { return t.victim.disk.counts().Failed[op] > 0, "" })
+				await(t.t, callTimeout, "the disk has failed", func() (bool, string) {
+					return t.victim.disk.counts().Failed[op] > 0, ""
+				})
 				t.carryOn()
 				t.exits("input/output error")
 				t.carryOn()
@@ -123,7 +128,9 @@ func TestFailingDisk(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	onEach(t, func(t *trial) {
 		t.victim.disk.set(faultfs.Faults{Full: true})
-		await(t.t, callTimeout, "the disk is full", func() (bool, string) { return t.victim.disk.counts().Full > 0, "" })
+		await(t.t, callTimeout, "the disk is full", func() (bool, string) {
+			return t.victim.disk.counts().Full > 0, ""
+		})
 		t.carryOn()
 		t.exits("no space left on device")
 		t.carryOn()
@@ -142,7 +149,8 @@ func TestSlowDisk(t *testing.T) {
 		t.victim.disk.set(faultfs.Faults{Slow: map[faultfs.Op]time.Duration{faultfs.Sync: 100 * time.Millisecond}})
 		await(t.t, recoverWithin, "sessions are opened, moved and closed", func() (bool, string) {
 			now := t.l.tally()
-			return now.Opened > before.Opened+5 && now.Moved > before.Moved+5 && now.Closed > before.Closed+5, fmt.Sprintf("%+v", now)
+			return now.Opened > before.Opened+5 && now.Moved > before.Moved+5 && now.Closed > before.Closed+5,
+				fmt.Sprintf("%+v", now)
 		})
 		if t.victim.disk.counts().Slowed[faultfs.Sync] == 0 {
 			t.t.Error("nothing was slow")
@@ -155,12 +163,14 @@ func TestSlowDisk(t *testing.T) {
 	})
 }
 
-// TestHungDisk holds every fsync for longer than stall_limit: the others have a leader and serve within ten seconds, and the node steps
-// out and says so. When the disk goes on, so does the node.
+// TestHungDisk holds every fsync for longer than stall_limit: the others have a leader and serve within ten seconds,
+// and the node steps out and says so. When the disk goes on, so does the node.
 func TestHungDisk(t *testing.T) {
 	onEach(t, func(t *trial) {
 		t.victim.disk.set(faultfs.Faults{Hang: map[faultfs.Op]bool{faultfs.Sync: true}})
-		await(t.t, callTimeout, "an fsync hangs", func() (bool, string) { return t.victim.disk.counts().Holding > 0, "" })
+		await(t.t, callTimeout, "an fsync hangs", func() (bool, string) {
+			return t.victim.disk.counts().Holding > 0, ""
+		})
 		t.carryOn()
 		took := await(t.t, leaderWithin, "the node steps out", func() (bool, string) {
 			st, err := t.status(t.victim)
@@ -183,7 +193,9 @@ func TestHungDisk(t *testing.T) {
 func TestPowerCutOfHungDisk(t *testing.T) {
 	onEach(t, func(t *trial) {
 		t.victim.disk.set(faultfs.Faults{Hang: map[faultfs.Op]bool{faultfs.Sync: true}})
-		await(t.t, callTimeout, "an fsync hangs", func() (bool, string) { return t.victim.disk.counts().Holding > 0, "" })
+		await(t.t, callTimeout, "an fsync hangs", func() (bool, string) {
+			return t.victim.disk.counts().Holding > 0, ""
+		})
 		loss, err := t.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: 1}, t.victim)
 		if err != nil {
 			t.t.Fatal(err)

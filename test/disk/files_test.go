@@ -92,7 +92,8 @@ func TestFaults(t *testing.T) {
 	within(t, callTimeout, "a released fsync", func() error { return <-hung })
 
 	c := d.counts()
-	if c.Failed[faultfs.Write] != 1 || c.Failed[faultfs.Sync] != 1 || c.Full != 2 || c.Slowed[faultfs.Sync] != 1 || c.Held[faultfs.Sync] != 1 {
+	if c.Failed[faultfs.Write] != 1 || c.Failed[faultfs.Sync] != 1 || c.Full != 2 || c.Slowed[faultfs.Sync] != 1 ||
+		c.Held[faultfs.Sync] != 1 {
 		t.Errorf("got %+v, want one of each fault, and two of a full disk", c)
 	}
 }

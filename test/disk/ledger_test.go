@@ -46,8 +46,8 @@ type ledger struct {
 }
 
 type ledgerCounts struct {
-	// Opened, Moved and Closed were acknowledged, Unknown were not answered in time. Stolen were moved back by a client that moved them
-	// from a lost node at the same time: the later one wins (M1).
+	// Opened, Moved and Closed were acknowledged, Unknown were not answered in time. Stolen were moved back by a client
+	// that moved them from a lost node at the same time: the later one wins (M1).
 	Opened, Moved, Closed, Unknown, Stolen int
 	// Audits are comparisons of all books with the cluster, Checked the sessions and certificates in them.
 	Audits, Checked int
@@ -63,7 +63,8 @@ type account struct {
 	token session.Token
 	// attachment is the newest one that was acknowledged or seen.
 	attachment uint64
-	// doubtful is one whose end was asked for and not acknowledged, or whose open was not answered: it may be there or not.
+	// doubtful is one whose end was asked for and not acknowledged, or whose open was not answered: it may be there or
+	// not.
 	doubtful bool
 	// ended is one whose end was acknowledged or seen; certified, one whose certificate was seen too.
 	ended, certified bool
@@ -140,7 +141,8 @@ func (l *ledger) open(ctx context.Context, on int) *account {
 	a := &account{op: len(l.accounts), on: on, doubtful: true}
 	l.accounts = append(l.accounts, a)
 	l.mu.Unlock()
-	s, err := l.clients[on].Open(ctx, client.SessionOptions{Timeout: sessionTimeout, Labels: map[string]string{opLabel: strconv.Itoa(a.op)}})
+	s, err := l.clients[on].Open(ctx,
+		client.SessionOptions{Timeout: sessionTimeout, Labels: map[string]string{opLabel: strconv.Itoa(a.op)}})
 	if err != nil {
 		l.unanswered(ctx, err, "open %d", a.op)
 		return nil
@@ -161,7 +163,8 @@ func (l *ledger) open(ctx context.Context, on int) *account {
 // attached books an attachment that was acknowledged: above is one that it must be above.
 func (l *ledger) attached(a *account, t session.Token, above uint64) {
 	if t.Attachment <= above {
-		l.breach("session %s (open %d) was given attachment %d after %d: a move was lost", a.id, a.op, t.Attachment, above)
+		l.breach("session %s (open %d) was given attachment %d after %d: a move was lost", a.id, a.op, t.Attachment,
+			above)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +214,8 @@ func (l *ledger) close(ctx context.Context, a *account) {
 	l.counts.Closed++
 }
 
-// lost books what an operation on a session ran into. From then on nobody is known to hold it, and it must be there all the same.
+// lost books what an operation on a session ran into. From then on nobody is known to hold it, and it must be there all
+// the same.
 func (l *ledger) lost(ctx context.Context, a *account, err error, what string) {
 	a.held = nil
 	if errors.Is(err, session.ErrMoved) {
@@ -223,8 +227,8 @@ func (l *ledger) lost(ctx context.Context, a *account, err error, what string) {
 	l.unanswered(ctx, err, "%s of session %s (open %d)", what, a.id, a.op)
 }
 
-// unanswered books an operation without an answer. Anything but time running out is a breach: all the sessions it could be
-// about are there.
+// unanswered books an operation without an answer. Anything but time running out is a breach: all the sessions it could
+// be about are there.
 func (l *ledger) unanswered(ctx context.Context, err error, format string, args ...any) {
 	if ctx.Err() == nil {
 		l.breach(format+": %w", append(args, err)...)
@@ -235,7 +239,8 @@ func (l *ledger) unanswered(ctx context.Context, err error, format string, args 
 	l.counts.Unknown++
 }
 
-// still reports what sessions that are held have heard, and books the attachments of moves that clients made by themselves.
+// still reports what sessions that are held have heard, and books the attachments of moves that clients made by
+// themselves.
 func (l *ledger) still() {
 	l.mu.Lock()
 	accounts := append([]*account(nil), l.accounts...)
@@ -255,8 +260,8 @@ func (l *ledger) still() {
 	}
 }
 
-// audit waits for the operations under way, and compares all that was acknowledged with what the cluster says, in linearizable
-// reads. Work goes on after it.
+// audit waits for the operations under way, and compares all that was acknowledged with what the cluster says, in
+// linearizable reads. Work goes on after it.
 func (l *ledger) audit(digests bool) error { //nolint:revive // flag-parameter: with all nodes up
 	l.quiet.Lock()
 	defer l.quiet.Unlock()
@@ -329,7 +334,8 @@ func (l *ledger) compare(ctx context.Context, found map[int]session.Session) err
 		case there && a.id != 0 && s.ID != a.id:
 			l.breach("open %d was answered with %s, and the cluster has it as %s", a.op, a.id, s.ID)
 		case there && s.Attachment < a.attachment:
-			l.breach("session %s (open %d) has attachment %d, and %d was acknowledged: a move was lost", s.ID, a.op, s.Attachment, a.attachment)
+			l.breach("session %s (open %d) has attachment %d, and %d was acknowledged: a move was lost", s.ID, a.op,
+				s.Attachment, a.attachment)
 		case there:
 			a.id, a.attachment = s.ID, max(a.attachment, s.Attachment)
 		case a.id == 0: // an open that was never answered, and was never there

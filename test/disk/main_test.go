@@ -70,8 +70,8 @@ func build(t *testing.T) programs {
 	return built.programs
 }
 
-// spawn starts processes from one thread that never ends: the kernel kills them with the thread that started them, so that
-// no node outlives a test that was killed.
+// spawn starts processes from one thread that never ends: the kernel kills them with the thread that started them, so
+// that no node outlives a test that was killed.
 var spawn = make(chan func())
 
 func spawner() {

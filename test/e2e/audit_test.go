@@ -69,12 +69,14 @@ func (a *account) breaches() []error {
 	}
 	all := broken(a.safe, a.timeout, *expired.Certificate)
 	if a.ended.Before(a.safe) {
-		all = append(all, fmt.Errorf("I3: session %s was heard to have ended %v before a promise did", expired.ID, a.safe.Sub(a.ended)))
+		all = append(all, fmt.Errorf("I3: session %s was heard to have ended %v before a promise did", expired.ID,
+			a.safe.Sub(a.ended)))
 	}
 	return all
 }
 
-// broken says whether a session expired before the end of its latest promise (I3), or too soon after its last touch (I1).
+// broken says whether a session expired before the end of its latest promise (I3), or too soon after its last touch
+// (I1).
 func broken(safe time.Time, timeout time.Duration, cert session.Certificate) []error {
 	if cert.Cause != session.CauseExpired {
 		return nil
@@ -82,10 +84,12 @@ func broken(safe time.Time, timeout time.Duration, cert session.Certificate) []e
 	var all []error
 	// The certificate's time is cut to milliseconds.
 	if early := safe.Round(0).Sub(cert.EndedAt); early > time.Millisecond {
-		all = append(all, fmt.Errorf("I3: session %s expired %v before the end of a promise: %+v", cert.ID, early, cert))
+		all = append(all, fmt.Errorf("I3: session %s expired %v before the end of a promise: %+v", cert.ID, early,
+			cert))
 	}
 	if cert.LastTouchAge >= 0 && cert.LastTouchAge < timeout {
-		all = append(all, fmt.Errorf("I1: session %s expired %v after its last touch, its timeout is %v: %+v", cert.ID, cert.LastTouchAge, timeout, cert))
+		all = append(all, fmt.Errorf("I1: session %s expired %v after its last touch, its timeout is %v: %+v", cert.ID,
+			cert.LastTouchAge, timeout, cert))
 	}
 	return all
 }
@@ -113,8 +117,15 @@ func TestAuditFinds(t *testing.T) {
 		want int
 	}{
 		{"kept", account{safe: now, ended: now, err: ended(&cert)}, 0},
-		{"expired before the promise ended", account{safe: now.Add(2 * time.Millisecond), ended: now.Add(time.Second), err: ended(&cert)}, 1},
-		{"heard of before the promise ended", account{safe: now, ended: now.Add(-time.Millisecond), err: ended(&cert)}, 1},
+		{"expired before the promise ended", account{
+			safe: now.Add(2 * time.Millisecond), ended: now.Add(time.Second),
+			err: ended(&cert),
+		}, 1},
+		{
+			"heard of before the promise ended",
+			account{safe: now, ended: now.Add(-time.Millisecond), err: ended(&cert)},
+			1,
+		},
 		{"both", account{safe: now.Add(time.Hour), ended: now, err: ended(&cert)}, 2},
 		{"expired too soon after a touch", account{safe: now, ended: now, err: ended(&early)}, 1},
 		{"ended without a certificate", account{safe: now, ended: now, err: ended(nil)}, 1},

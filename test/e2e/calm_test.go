@@ -40,7 +40,8 @@ func TestSteady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The leader forgets old requests now and then (O2), those of the cluster's former tests too; each session was touched nine times.
+	// The leader forgets old requests now and then (O2), those of the cluster's former tests too; each session was
+	// touched nine times.
 	if wrote := after.CommitIndex - before.CommitIndex; wrote > uint64(len(all))/6 {
 		t.Errorf("%d entries were written while nothing happened but %d sessions being alive", wrote, len(all))
 	}
@@ -48,7 +49,8 @@ func TestSteady(t *testing.T) {
 	count(t, "entries written", "", int(after.CommitIndex-before.CommitIndex))
 }
 
-// TestExpiry silences a client of each node: its session lives for the promise, ends in time, and the certificate says why.
+// TestExpiry silences a client of each node: its session lives for the promise, ends in time, and the certificate says
+// why.
 func TestExpiry(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
@@ -74,7 +76,8 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("certificate %+v, want expired, owner %d", cert, a.session.Owner())
 		}
 		if cert.LastTouchAge < minTimeout || cert.LastTouchAge > minTimeout+2*time.Second {
-			t.Errorf("the certificate says it was touched %v before, want a little more than %v", cert.LastTouchAge, minTimeout)
+			t.Errorf("the certificate says it was touched %v before, want a little more than %v", cert.LastTouchAge,
+				minTimeout)
 		}
 		// A machine that stalls is credited (A1).
 		after := cert.EndedAt.Sub(silent[i])

@@ -89,8 +89,8 @@ func (h *holder) next(want func(shown) bool) shown {
 	return shown{}
 }
 
-// TestCommandLine holds a session with the command line, kills the node that serves it, and sees it move. Another session
-// that nobody holds expires.
+// TestCommandLine holds a session with the command line, kills the node that serves it, and sees it move. Another
+// session that nobody holds expires.
 func TestCommandLine(t *testing.T) {
 	c := up(t, 3)
 	opened, code := c.holdfast("", "session", "open", "--timeout", "4s", "-o", "json")
@@ -112,7 +112,8 @@ func TestCommandLine(t *testing.T) {
 	moved := hold.next(func(s shown) bool { return s.Event == "connected" && s.Node != served.Node })
 	t.Logf("session %s moved from node %d to node %d", held.ID, served.Node, moved.Node)
 
-	if list, code := c.holdfast("", "session", "ls", "--label", "by=test", "-o", "json"); code != 0 || !strings.Contains(list, held.ID) {
+	if list, code := c.holdfast("", "session", "ls", "--label", "by=test", "-o", "json"); code != 0 ||
+		!strings.Contains(list, held.ID) {
 		t.Errorf("ls: exit %d, %q; want session %s", code, list, held.ID)
 	}
 	c.await(20*time.Second, "the session that nobody holds expires", func() (bool, string) {
@@ -126,7 +127,8 @@ func TestCommandLine(t *testing.T) {
 	if err := hold.cmd.Wait(); err != nil {
 		t.Errorf("hold after Ctrl-C: %v, want exit code 0", err)
 	}
-	if out, code := c.holdfast("", "session", "show", held.ID, "-o", "json"); code != 0 || !strings.Contains(out, `"closed"`) {
+	if out, code := c.holdfast("", "session", "show", held.ID, "-o", "json"); code != 0 ||
+		!strings.Contains(out, `"closed"`) {
 		t.Errorf("show after Ctrl-C: exit %d, %q; want a certificate that says closed", code, out)
 	}
 	if out, code := c.holdfast(left.Token, "session", "close", "--token", "-"); code != 1 {

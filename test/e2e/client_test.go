@@ -18,8 +18,8 @@ import (
 	"holdfast/session"
 )
 
-// TestClientPaused stops a client's process, first for less than its session's timeout and then for longer. The first time it
-// goes on; the second time it comes back dead, and must know that before it does anything else.
+// TestClientPaused stops a client's process, first for less than its session's timeout and then for longer. The first
+// time it goes on; the second time it comes back dead, and must know that before it does anything else.
 func TestClientPaused(t *testing.T) {
 	c := up(t, 3)
 	h := c.hold("--timeout", minTimeout.String())
@@ -83,8 +83,9 @@ func (h *holder) stop() {
 	})
 }
 
-// TestTokenStolen has clients at all nodes take one session from each other, again and again, while a node is killed and comes back. Each
-// loser is told so, the session never ends, and whoever lost it can do nothing with the token that it had (I4).
+// TestTokenStolen has clients at all nodes take one session from each other, again and again, while a node is killed
+// and comes back. Each loser is told so, the session never ends, and whoever lost it can do nothing with the token that
+// it had (I4).
 func TestTokenStolen(t *testing.T) {
 	lasts := 10 * time.Second
 	if full {
@@ -181,21 +182,25 @@ func TestTokenStolen(t *testing.T) {
 	l.awaitOwners(healWithin, []*account{holds}, c.all()...)
 }
 
-// powerless shows that the client of a session that was stolen was told so, and that its token touches and closes nothing.
+// powerless shows that the client of a session that was stolen was told so, and that its token touches and closes
+// nothing.
 func (l *ledger) powerless(w *client.Client, a *account, first session.Token) {
 	l.c.t.Helper()
 	ctx, cancel := context.WithTimeout(l.c.t.Context(), 20*time.Second)
 	defer cancel()
 	if err := a.session.Err(); !errors.Is(err, session.ErrMoved) {
-		l.c.t.Errorf("session %s ended for the client that lost it with %v, want %v", a.session.ID(), err, session.ErrMoved)
+		l.c.t.Errorf("session %s ended for the client that lost it with %v, want %v", a.session.ID(), err,
+			session.ErrMoved)
 	}
 	for _, token := range []session.Token{a.session.Token(), first} {
 		if err := w.CloseToken(ctx, token); !errors.Is(err, session.ErrMoved) {
-			l.c.t.Errorf("a close with attachment %d, which was lost: %v, want %v", token.Attachment, err, session.ErrMoved)
+			l.c.t.Errorf("a close with attachment %d, which was lost: %v, want %v", token.Attachment, err,
+				session.ErrMoved)
 		}
 		results, err := w.Touch(ctx, []session.Token{token})
 		if err != nil || !errors.Is(results[0].Err, session.ErrMoved) || !results[0].SafeUntil.IsZero() {
-			l.c.t.Errorf("a touch with attachment %d, which was lost: %+v, %v, want %v", token.Attachment, results, err, session.ErrMoved)
+			l.c.t.Errorf("a touch with attachment %d, which was lost: %+v, %v, want %v", token.Attachment, results,
+				err, session.ErrMoved)
 		}
 	}
 }

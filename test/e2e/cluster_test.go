@@ -24,8 +24,8 @@ type cluster struct {
 	ports   int
 }
 
-// up returns a cluster of 3 or 5 nodes that all serve and hold no session, to a test that runs beside others. When the test
-// has passed, other tests go on with the cluster: it must leave all nodes running.
+// up returns a cluster of 3 or 5 nodes that all serve and hold no session, to a test that runs beside others. When the
+// test has passed, other tests go on with the cluster: it must leave all nodes running.
 func up(t *testing.T, nodes int) *cluster {
 	t.Helper()
 	t.Parallel()
@@ -119,7 +119,8 @@ func (c *cluster) keepLogs() {
 // logs is what node n has logged, in all of its processes, or why that is not known.
 func (c *cluster) logs(n int) string {
 	ids, err := command(nil, "docker", "ps", "-aq",
-		"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+service(n))
+		"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+
+			service(n))
 	if err != nil || ids == "" {
 		return fmt.Sprintf("no container: %v", err)
 	}

@@ -16,8 +16,8 @@ import (
 // crowdTimeout is the timeout of sessions of which there are many.
 const crowdTimeout = 10 * time.Second
 
-// TestCrowdMoves kills a node that serves 10,000 sessions over ten connections. All are served by other nodes, and none is lost; so
-// with the leader.
+// TestCrowdMoves kills a node that serves 10,000 sessions over ten connections. All are served by other nodes, and none
+// is lost; so with the leader.
 func TestCrowdMoves(t *testing.T) {
 	const clients, each = 10, 1000
 	for _, role := range []string{follows, leads} {
@@ -48,7 +48,8 @@ func TestCrowdMoves(t *testing.T) {
 	}
 }
 
-// openInCrowd opens one more session. A node to which thousands come at once refuses some requests: who asks for a new session backs off.
+// openInCrowd opens one more session. A node to which thousands come at once refuses some requests: who asks for a new
+// session backs off.
 func (l *ledger) openInCrowd() {
 	l.c.t.Helper()
 	x := l.client()
@@ -68,8 +69,8 @@ func (l *ledger) openInCrowd() {
 	})
 }
 
-// TestKillLoop kills a node every few seconds, any of them, while 2,000 sessions are held and others are opened and closed. It
-// starts again from its disk. None is lost; sessions whose client has gone expire all the same.
+// TestKillLoop kills a node every few seconds, any of them, while 2,000 sessions are held and others are opened and
+// closed. It starts again from its disk. None is lost; sessions whose client has gone expire all the same.
 func TestKillLoop(t *testing.T) {
 	const clients, each, gone = 10, 200, 20
 	lasts := 30 * time.Second

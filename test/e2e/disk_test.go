@@ -45,8 +45,8 @@ func (c *cluster) awaitFailed(n int, says string) {
 	})
 }
 
-// TestFullDisk fills a node's disk. The node leaves at the first write that fails, and others serve its clients. When there is space again it comes back
-// with what it had.
+// TestFullDisk fills a node's disk. The node leaves at the first write that fails, and others serve its clients. When
+// there is space again it comes back with what it had.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{leads, follows} {
@@ -86,8 +86,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestDamagedLog kills a node and damages the end of its Raft log. It must not serve from that: it refuses and says what to do, unless what was
-// damaged was not in use. Others serve meanwhile. On an empty directory it fetches a copy from them.
+// TestDamagedLog kills a node and damages the end of its Raft log. It must not serve from that: it refuses and says
+// what to do, unless what was damaged was not in use. Others serve meanwhile. On an empty directory it fetches a copy
+// from them.
 func TestDamagedLog(t *testing.T) {
 	t.Parallel()
 	var refusals atomic.Int32
@@ -153,8 +154,8 @@ func (c *cluster) awaitEntries(n, more int) {
 	})
 }
 
-// refusesOrServes waits until node n, which was started on a damaged log, has said what is wrong and what to do, and returns 1; or
-// serves, and returns 0.
+// refusesOrServes waits until node n, which was started on a damaged log, has said what is wrong and what to do, and
+// returns 1; or serves, and returns 0.
 func (c *cluster) refusesOrServes(n int) (refused int) {
 	c.t.Helper()
 	c.await(healWithin, fmt.Sprintf("node %d refuses its log, or serves", n), func() (bool, string) {
@@ -163,10 +164,14 @@ func (c *cluster) refusesOrServes(n int) (refused int) {
 		}
 		logs := tail(c.logs(n), 3)
 		said := false // by bbolt, by the file's own length, or by an entry
-		for _, one := range []string{"opening the Raft log /data/raft.db: the file is corrupt", "/data/raft.db is cut short", "/data/raft.db is damaged"} {
+		for _, one := range []string{
+			"opening the Raft log /data/raft.db: the file is corrupt", "/data/raft.db is cut short",
+			"/data/raft.db is damaged",
+		} {
 			said = said || strings.Contains(logs, one)
 		}
-		if c.restarts(n) > 0 && said && strings.Contains(logs, "empty the whole directory: the leader takes the node in as a new one") {
+		if c.restarts(n) > 0 && said &&
+			strings.Contains(logs, "empty the whole directory: the leader takes the node in as a new one") {
 			refused = 1
 		}
 		return refused > 0, logs

@@ -27,7 +27,8 @@ func command(env []string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), errors.Join(err, ctx.Err()), tail(stderr.String(), 20))
+		return stdout.String(), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), errors.Join(err, ctx.Err()),
+			tail(stderr.String(), 20))
 	}
 	return strings.TrimSpace(stdout.String()), nil
 }
@@ -58,7 +59,8 @@ func composeCommand(t *testing.T) []string {
 func (c *cluster) container(n int) string {
 	c.t.Helper()
 	id := must(c.t, "docker", "ps", "-aq", "--no-trunc",
-		"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+service(n))
+		"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+
+			service(n))
 	if id == "" || strings.Contains(id, "\n") {
 		c.t.Fatalf("containers of %s: got %q, want one", service(n), id)
 	}
@@ -127,7 +129,8 @@ func (c *cluster) connect(n int) {
 
 func (c *cluster) networks(n int) string {
 	c.t.Helper()
-	return must(c.t, "docker", "inspect", "-f", "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}", c.container(n))
+	return must(c.t, "docker", "inspect", "-f", "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}",
+		c.container(n))
 }
 
 // addresses returns node n's addresses on all of its networks.

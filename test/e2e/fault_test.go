@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// moveWithin is how long clients of a node that is cut off may take to be served by another one, on a machine that does
-	// other things too. The figures tell how long they take.
+	// moveWithin is how long clients of a node that is cut off may take to be served by another one, on a machine that
+	// does other things too. The figures tell how long they take.
 	moveWithin = 3 * minTimeout
-	// healWithin is how long nodes may take to find together again after a fault: Raft's back-off after a heal, and an election.
+	// healWithin is how long nodes may take to find together again after a fault: Raft's back-off after a heal, and an
+	// election.
 	healWithin = 30 * time.Second
 )
 
@@ -71,7 +72,8 @@ func (c *cluster) victim(role string) int {
 	return c.follower(leader)
 }
 
-// TestKillOne ends the process of one node with SIGKILL, once one that does not lead and once the leader. It comes back from its disk.
+// TestKillOne ends the process of one node with SIGKILL, once one that does not lead and once the leader. It comes back
+// from its disk.
 func TestKillOne(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{follows, leads} {
@@ -96,8 +98,8 @@ func TestKillOne(t *testing.T) {
 	}
 }
 
-// TestOrderedStop stops the leader as an operator does. It hands leadership on first: its clients move, and none of them is
-// without a promise for a moment.
+// TestOrderedStop stops the leader as an operator does. It hands leadership on first: its clients move, and none of
+// them is without a promise for a moment.
 func TestOrderedStop(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()

@@ -53,8 +53,8 @@ func (r *report) add(t *testing.T, name, unit string, value float64) {
 
 func (f figure) text() string { return strconv.FormatFloat(f.Value, 'f', -1, 64) }
 
-// write puts the figures into a file.md, a line for each test, and beside it into file.jsonl, one a line. An empty name writes
-// nothing.
+// write puts the figures into a file.md, a line for each test, and beside it into file.jsonl, one a line. An empty name
+// writes nothing.
 func (r *report) write(file string) error {
 	if file == "" || len(r.figures) == 0 {
 		return nil
@@ -75,7 +75,10 @@ func (r *report) write(file string) error {
 }
 
 // columns are the figures that most tests have. All others go into the last column.
-var columns = []string{"sessions", "promises", "moves", "lapses", "expired", "broken", "leads", "first served", "all served"}
+var columns = []string{
+	"sessions", "promises", "moves", "lapses", "expired", "broken", "leads", "first served",
+	"all served",
+}
 
 // table is the figures in Markdown.
 func (r *report) table() string {
@@ -96,7 +99,8 @@ func (r *report) table() string {
 		}
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "| test | %s | fault |\n|---|%s---|\n", strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
+	fmt.Fprintf(&out, "| test | %s | fault |\n|---|%s---|\n", strings.Join(columns, " | "),
+		strings.Repeat("---:|", len(columns)))
 	for _, test := range tests {
 		fmt.Fprintf(&out, "| %s ", test)
 		for _, name := range columns {

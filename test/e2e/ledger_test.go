@@ -41,7 +41,8 @@ type account struct {
 	session *client.Session
 	timeout time.Duration
 	gone    bool // with its client; used by the test's goroutine only
-	// safe is the latest promise, lapses how often the context ended, moves the events in which a node began to serve it.
+	// safe is the latest promise, lapses how often the context ended, moves the events in which a node began to serve
+	// it.
 	safe   time.Time
 	lapses int
 	moves  []move
@@ -224,7 +225,10 @@ func (l *ledger) event(a *account, e client.Event) {
 func (l *ledger) look(a *account) account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return account{session: a.session, timeout: a.timeout, safe: a.safe, lapses: a.lapses, moves: a.moves, ended: a.ended, err: a.err}
+	return account{
+		session: a.session, timeout: a.timeout, safe: a.safe, lapses: a.lapses, moves: a.moves,
+		ended: a.ended, err: a.err,
+	}
 }
 
 // noneEnded fails for each session that has ended.
@@ -247,7 +251,8 @@ func (l *ledger) awaitOwners(d time.Duration, accounts []*account, nodes ...int)
 				l.c.t.Fatalf("session %s has ended: %v", s.ID(), err)
 			}
 			if !slices.Contains(nodes, int(s.Owner())) || s.SafeUntil().IsZero() {
-				return false, fmt.Sprintf("session %s is owned by node %d, safe for %v", s.ID(), s.Owner(), time.Until(s.SafeUntil()))
+				return false, fmt.Sprintf("session %s is owned by node %d, safe for %v", s.ID(), s.Owner(),
+					time.Until(s.SafeUntil()))
 			}
 		}
 		return true, ""
@@ -313,7 +318,8 @@ func (l *ledger) moved(since time.Time, accounts []*account, nodes ...int) {
 			}
 		}
 		if again < 0 {
-			l.c.t.Errorf("session %s was not served by nodes %v after the fault: %v", a.session.ID(), nodes, l.look(a).moves)
+			l.c.t.Errorf("session %s was not served by nodes %v after the fault: %v", a.session.ID(), nodes,
+				l.look(a).moves)
 			return
 		}
 		if i == 0 || again < first {

@@ -15,8 +15,9 @@ import (
 // localTimeout is the timeout of local sessions: longer than it takes to elect.
 const localTimeout = 2 * minTimeout
 
-// TestLocalSessions has hundreds of local sessions on one node. The leader, another node, is killed: none of them ends, or is without a promise for a
-// moment (K-07). Then their own node is killed: they end with it, and not before what was promised, while those that were upgraded before live on.
+// TestLocalSessions has hundreds of local sessions on one node. The leader, another node, is killed: none of them ends,
+// or is without a promise for a moment (K-07). Then their own node is killed: they end with it, and not before what was
+// promised, while those that were upgraded before live on.
 func TestLocalSessions(t *testing.T) {
 	const clients, each, upgraded = 3, 100, 20
 	t.Parallel()
@@ -78,7 +79,8 @@ func (l *ledger) localsAt(n, count int, timeout time.Duration) []*account {
 	_, opened := l.clientWith(n, count, client.SessionOptions{Timeout: timeout, Local: true})
 	for _, a := range opened {
 		if s := a.session; !s.Local() || int(s.Owner()) != n || int(s.ID().Node()) != n {
-			l.c.t.Fatalf("session %s is local %v, owned by node %d; want a local one of node %d", s.ID(), s.Local(), s.Owner(), n)
+			l.c.t.Fatalf("session %s is local %v, owned by node %d; want a local one of node %d", s.ID(), s.Local(),
+				s.Owner(), n)
 		}
 	}
 	return opened
@@ -87,7 +89,10 @@ func (l *ledger) localsAt(n, count int, timeout time.Duration) []*account {
 // known shows how many local sessions node n has, that none of them has expired, and how many became global.
 func (l *ledger) known(n, locals, upgraded int) {
 	l.c.t.Helper()
-	for name, want := range map[string]int{"sessions_local": locals, "sessions_local_expired_total": 0, "sessions_local_upgraded_total": upgraded} {
+	for name, want := range map[string]int{
+		"sessions_local": locals, "sessions_local_expired_total": 0,
+		"sessions_local_upgraded_total": upgraded,
+	} {
 		if got := l.c.metric(n, "holdfast_"+name); int(got) != want {
 			l.c.t.Errorf("node %d shows %s %v, want %d", n, name, got, want)
 		}
@@ -111,9 +116,9 @@ func (l *ledger) upgrade(accounts []*account) {
 	}
 }
 
-// endedWith waits until local sessions whose node was killed have ended for their clients, by the word of that or of others, which name it (L6):
-// then not before their last promise was over. That is no broken promise, and they are no business of the audit: a promise of a local session is that
-// of a process.
+// endedWith waits until local sessions whose node was killed have ended for their clients, by the word of that or of
+// others, which name it (L6): then not before their last promise was over. That is no broken promise, and they are no
+// business of the audit: a promise of a local session is that of a process.
 func (l *ledger) endedWith(accounts []*account, away session.Node) {
 	l.c.t.Helper()
 	for _, a := range accounts {

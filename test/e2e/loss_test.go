@@ -11,9 +11,9 @@ import (
 	"holdfast/session"
 )
 
-// TestLoss kills nodes at once, as many as a cluster can lose and one more, for longer than a session's timeout. A majority that is left
-// serves on. A minority promises nothing and ends nothing, not even a session whose client has gone (I8): that one expires when
-// there is a leader again, and no sooner than a timeout after that.
+// TestLoss kills nodes at once, as many as a cluster can lose and one more, for longer than a session's timeout. A
+// majority that is left serves on. A minority promises nothing and ends nothing, not even a session whose client has
+// gone (I8): that one expires when there is a leader again, and no sooner than a timeout after that.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -33,7 +33,8 @@ func TestLoss(t *testing.T) {
 			left := c.but(victims...)
 			all := l.settled(10, minTimeout, c.all()...)
 			x := l.client()
-			// Of a minority's clients it must still be alive when the last node is dead: before that there may be a quorum, and a leader.
+			// Of a minority's clients it must still be alive when the last node is dead: before that there may be a
+			// quorum, and a leader.
 			timeout := minTimeout
 			if len(left) <= test.nodes/2 {
 				timeout = 4 * minTimeout
@@ -57,7 +58,10 @@ func TestLoss(t *testing.T) {
 				stubborn.promisedNothing(dead)
 				for _, n := range left {
 					if s, err := c.status(n); err != nil || s.Ready || s.Role == "leader" {
-						t.Errorf("node %d of a minority says %+v, %v; want an answer that it is not ready and does not lead", n, s, err)
+						t.Errorf(
+							"node %d of a minority says %+v, %v; want an answer that it is not ready and does not lead",
+							n, s, err,
+						)
 					}
 				}
 				l.unsafe(all)
@@ -83,8 +87,8 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestKillAll ends all nodes with SIGKILL for longer than a session's timeout. No session pays for it (I8): all are there
-// when the nodes come back, and so are the certificates of the dead.
+// TestKillAll ends all nodes with SIGKILL for longer than a session's timeout. No session pays for it (I8): all are
+// there when the nodes come back, and so are the certificates of the dead.
 func TestKillAll(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestPartition drops packets around one node, in each way that a network or a firewall may. Clients reach all nodes, so a node that
-// cannot serve must say so: its sessions move and none ends, while it promises nothing any more, not even to a client that stays.
+// TestPartition drops packets around one node, in each way that a network or a firewall may. Clients reach all nodes,
+// so a node that cannot serve must say so: its sessions move and none ends, while it promises nothing any more, not
+// even to a client that stays.
 func TestPartition(t *testing.T) {
 	t.Parallel()
 	for _, p := range []struct {
@@ -24,8 +25,14 @@ func TestPartition(t *testing.T) {
 		{name: "learner hears nobody", nodes: 3, flags: []string{direction("in")}},
 		{name: "learner reaches nobody", nodes: 3, flags: []string{direction("out")}},
 		{name: "learner without its leader", nodes: 3, fromLeader: true},
-		{name: "learner without its leader, hears not", nodes: 3, fromLeader: true, flags: []string{direction("in")}, full: true},
-		{name: "learner without its leader, reaches not", nodes: 3, fromLeader: true, flags: []string{direction("out")}, full: true},
+		{
+			name: "learner without its leader, hears not", nodes: 3, fromLeader: true, flags: []string{direction("in")},
+			full: true,
+		},
+		{
+			name: "learner without its leader, reaches not", nodes: 3, fromLeader: true, flags: []string{direction("out")},
+			full: true,
+		},
 		{name: "learner, Raft port", nodes: 3, flags: []string{port(raftPort)}},
 		{name: "learner, peer port", nodes: 3, flags: []string{port(peerPort)}},
 		{name: "leader", nodes: 3, leads: true},
@@ -34,8 +41,14 @@ func TestPartition(t *testing.T) {
 		{name: "leader reaches nobody", nodes: 3, leads: true, flags: []string{direction("out")}},
 		{name: "leader, peer port", nodes: 3, leads: true, flags: []string{port(peerPort)}},
 		{name: "leader, Raft port", nodes: 3, leads: true, flags: []string{port(raftPort)}},
-		{name: "leader hears nobody, Raft port", nodes: 3, leads: true, flags: []string{port(raftPort), direction("in")}, full: true},
-		{name: "leader reaches nobody, Raft port", nodes: 3, leads: true, flags: []string{port(raftPort), direction("out")}, full: true},
+		{
+			name: "leader hears nobody, Raft port", nodes: 3, leads: true,
+			flags: []string{port(raftPort), direction("in")}, full: true,
+		},
+		{
+			name: "leader reaches nobody, Raft port", nodes: 3, leads: true,
+			flags: []string{port(raftPort), direction("out")}, full: true,
+		},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			if p.full && !full {
@@ -72,7 +85,8 @@ func TestPartition(t *testing.T) {
 				l.noneLapsed(calm)
 			}
 			if s, err := c.status(victim); err != nil || s.Ready || s.Role == "leader" {
-				t.Errorf("the node that is cut off says %+v, %v; want an answer that it is not ready and does not lead", s, err)
+				t.Errorf("the node that is cut off says %+v, %v; want an answer that it is not ready and does not lead",
+					s, err)
 			}
 			cut.heal()
 
@@ -82,8 +96,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestClientsCutOff drops packets between one node and all clients, in each direction. Nobody tells the clients, and the node is as well as
-// before: they notice the silence, and go to other nodes before their promises run out.
+// TestClientsCutOff drops packets between one node and all clients, in each direction. Nobody tells the clients, and
+// the node is as well as before: they notice the silence, and go to other nodes before their promises run out.
 func TestClientsCutOff(t *testing.T) {
 	t.Parallel()
 	for _, p := range []struct {
@@ -126,9 +140,10 @@ func TestClientsCutOff(t *testing.T) {
 	}
 }
 
-// TestPeerPorts lets Raft through between all nodes, and nothing else, so that no round is good whoever leads, and leadership goes round. Touches
-// count nowhere and no node is ready; but entries are committed, so that sessions live from move to move, and none ends. The time is not held
-// even against a client that has gone (I8): its session expires when rounds are good again, and has what was left of its timeout until then.
+// TestPeerPorts lets Raft through between all nodes, and nothing else, so that no round is good whoever leads, and
+// leadership goes round. Touches count nowhere and no node is ready; but entries are committed, so that sessions live
+// from move to move, and none ends. The time is not held even against a client that has gone (I8): its session expires
+// when rounds are good again, and has what was left of its timeout until then.
 func TestPeerPorts(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
@@ -223,8 +238,8 @@ func TestMinorityCutOff(t *testing.T) {
 	l.servesOn(minority...)
 }
 
-// TestBridge cuts five nodes into two pairs that only the fifth node connects. The pair without the leader has a quorum of voters in
-// sight of nobody; the other one goes on.
+// TestBridge cuts five nodes into two pairs that only the fifth node connects. The pair without the leader has a quorum
+// of voters in sight of nobody; the other one goes on.
 func TestBridge(t *testing.T) {
 	if !full {
 		t.Skip("E2E=full runs it: the matrix of TestPartition has the same cuts in three nodes")
@@ -254,7 +269,10 @@ func TestLossy(t *testing.T) {
 	t.Parallel()
 	rates := map[int]time.Duration{10: 15 * time.Second}
 	if full {
-		rates = map[int]time.Duration{1: 30 * time.Second, 5: 30 * time.Second, 10: time.Minute, 20: time.Minute, 40: time.Minute}
+		rates = map[int]time.Duration{
+			1: 30 * time.Second, 5: 30 * time.Second, 10: time.Minute, 20: time.Minute,
+			40: time.Minute,
+		}
 	}
 	// Above it, connections of TCP come to a stand: nothing but the promises can be relied on.
 	const bearable = 20

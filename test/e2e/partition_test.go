@@ -22,15 +22,16 @@ type partition struct {
 	cuts []packetCut
 }
 
-// packetCut is what is dropped around one node: packets from and to each of others, which are the addresses of one other each.
+// packetCut is what is dropped around one node: packets from and to each of others, which are the addresses of one
+// other each.
 type packetCut struct {
 	node   int
 	others [][]string
 	flags  []string
 }
 
-// cut drops packets between some nodes and others, all of them and both ways unless flags of the packet cutter say less.
-// Connections hang. Clients reach all nodes.
+// cut drops packets between some nodes and others, all of them and both ways unless flags of the packet cutter say
+// less. Connections hang. Clients reach all nodes.
 func (c *cluster) cut(some, others []int, flags ...string) *partition {
 	c.t.Helper()
 	p := &partition{c: c}
@@ -40,10 +41,13 @@ func (c *cluster) cut(some, others []int, flags ...string) *partition {
 	return p
 }
 
-// cutClients drops packets between node n and all clients, which reach it through the gateways of its networks. Nodes reach each other.
+// cutClients drops packets between node n and all clients, which reach it through the gateways of its networks. Nodes
+// reach each other.
 func (c *cluster) cutClients(n int, flags ...string) *partition {
 	c.t.Helper()
-	gateways := strings.Fields(must(c.t, "docker", "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.Gateway}} {{end}}", c.container(n)))
+	gateways := strings.Fields(
+		must(c.t, "docker", "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.Gateway}} {{end}}", c.container(n)),
+	)
 	p := &partition{c: c}
 	p.drop(packetCut{n, [][]string{gateways}, append([]string{port(clientPort)}, flags...)})
 	return p

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestPause freezes one node's process for longer than a session's timeout. Its clients move; when it wakes up it ends and promises nothing.
+// TestPause freezes one node's process for longer than a session's timeout. Its clients move; when it wakes up it ends
+// and promises nothing.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{follows, leads} {
@@ -43,8 +44,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestPauseAll freezes all nodes for 30 seconds, many times the timeout of a session. No session of a client that comes back in time is lost (I8):
-// it has a full timeout from then on. That of a client that has gone expires after it.
+// TestPauseAll freezes all nodes for 30 seconds, many times the timeout of a session. No session of a client that comes
+// back in time is lost (I8): it has a full timeout from then on. That of a client that has gone expires after it.
 func TestPauseAll(t *testing.T) {
 	const lasts = 30 * time.Second
 	c := up(t, 3)
@@ -71,7 +72,8 @@ func TestPauseAll(t *testing.T) {
 	l.moved(woken, all, c.all()...)
 	cert := *c.awaitEnd(gone.session.ID(), woken.Add(minTimeout+healWithin)).Certificate
 	l.kept(gone, cert)
-	// What it was silent before the pause counts, and how long that was the leader can tell only to an interval and a round.
+	// What it was silent before the pause counts, and how long that was the leader can tell only to an interval and a
+	// round.
 	if after, want := cert.EndedAt.Sub(woken), minTimeout-paused.Sub(left)-time.Second; after < want {
 		t.Errorf("I8: it expired %v after its cluster woke up, want no sooner than %v: %+v", after, want, cert)
 	}

@@ -17,8 +17,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TestReadOnly kills two of three nodes. The one that is left shows what it has to those that allow it, opens nothing, and shows
-// nothing to who has seen more; the sessions that were held live on when the others are back.
+// TestReadOnly kills two of three nodes. The one that is left shows what it has to those that allow it, opens nothing,
+// and shows nothing to who has seen more; the sessions that were held live on when the others are back.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	c := create(t, 3, "read-only.yaml")
@@ -42,14 +42,16 @@ func TestReadOnly(t *testing.T) {
 	})
 	took(t, "read-only after", time.Since(since))
 	answer, err := asks.get(all[0].session.ID(), state.Index)
-	if err != nil || answer.GetSession().GetId() != uint64(all[0].session.ID()) || answer.GetRemaining() != nil || state.Node != session.Node(left) {
+	if err != nil || answer.GetSession().GetId() != uint64(all[0].session.ID()) || answer.GetRemaining() != nil ||
+		state.Node != session.Node(left) {
 		t.Errorf("read: %v, %v", answer, err)
 	}
 	if _, err = asks.get(all[0].session.ID(), state.Index+1); !errors.Is(wire.Domain(err), session.ErrLagging) {
 		t.Errorf("read by who has seen more: %v, want %v", err, session.ErrLagging)
 	}
 	err = asks.open()
-	if told := wire.StateOf(err); !errors.Is(wire.Domain(err), session.ErrReadOnly) || told.Mode != session.ModeReadOnly || told.Index < state.Index {
+	if told := wire.StateOf(err); !errors.Is(wire.Domain(err), session.ErrReadOnly) ||
+		told.Mode != session.ModeReadOnly || told.Index < state.Index {
 		t.Errorf("open: %v with %+v, want %v", err, told, session.ErrReadOnly)
 	}
 	time.Sleep(2 * minTimeout)
@@ -93,6 +95,8 @@ func (a asker) get(id session.ID, seen uint64) (*holdfastv1.GetSessionResponse, 
 func (a asker) open() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_, err := a.OpenSession(ctx, &holdfastv1.OpenSessionRequest{Timeout: durationpb.New(minTimeout), RequestId: []byte("read-only-node-1")})
+	_, err := a.OpenSession(
+		ctx, &holdfastv1.OpenSessionRequest{Timeout: durationpb.New(minTimeout), RequestId: []byte("read-only-node-1")},
+	)
 	return err
 }

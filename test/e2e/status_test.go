@@ -65,11 +65,13 @@ func (c *cluster) awaitServing(d time.Duration, nodes ...int) (leader int) {
 			}
 			leader = int(s.Leader)
 			if digest, ok := digests[s.AppliedIndex]; ok && digest != s.StateDigest {
-				c.t.Errorf("I6: node %d has digest %s at index %d, another has %s", n, s.StateDigest, s.AppliedIndex, digest)
+				c.t.Errorf("I6: node %d has digest %s at index %d, another has %s", n, s.StateDigest, s.AppliedIndex,
+					digest)
 			}
 			digests[s.AppliedIndex] = s.StateDigest
 		}
-		return slices.Contains(nodes, leader) && len(digests) == 1, fmt.Sprintf("leader %d, digests %v", leader, digests)
+		return slices.Contains(nodes, leader) && len(digests) == 1,
+			fmt.Sprintf("leader %d, digests %v", leader, digests)
 	})
 	return leader
 }

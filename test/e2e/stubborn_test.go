@@ -26,8 +26,8 @@ type stubborn struct {
 	safe, promised, taken time.Time
 }
 
-// stubborn opens a session at node n and touches it there, five times a second, until the test ends. Then no promise may have
-// been broken.
+// stubborn opens a session at node n and touches it there, five times a second, until the test ends. Then no promise
+// may have been broken.
 func (c *cluster) stubborn(n int) *stubborn {
 	c.t.Helper()
 	holder := watcher(c.t, c.address(n))
@@ -78,8 +78,8 @@ func (s *stubborn) touch(ctx context.Context, toucher *client.Client, token sess
 	}
 }
 
-// promisedNothing shows that the node promised something once, and nothing to what it was sent a timeout after a moment: that
-// from which on it had heard no leader.
+// promisedNothing shows that the node promised something once, and nothing to what it was sent a timeout after a
+// moment: that from which on it had heard no leader.
 func (s *stubborn) promisedNothing(since time.Time) {
 	s.c.t.Helper()
 	s.mu.Lock()

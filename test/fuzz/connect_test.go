@@ -19,17 +19,17 @@ import (
 	"holdfast/transport/wire"
 )
 
-// The sessions that are there before the fuzzer's client comes. It has the token of the first; nobody but its own client
-// has that of the other.
+// The sessions that are there before the fuzzer's client comes. It has the token of the first; nobody but its own
+// client has that of the other.
 func given() (first, other session.OpenSession) {
 	first = session.OpenSession{Node: 1, MS: 1, Timeout: shortest, RequestID: session.RequestID{1}}
 	other = session.OpenSession{Node: 1, Timeout: shortest, RequestID: session.RequestID{2}}
 	return first, other
 }
 
-// FuzzConnect lets a client say anything on its connection to a node that leads, with the whole way behind it: gRPC, the
-// handler, learner, tracker, state. Every message is answered, once, within a minute; nobody else's session is touched by
-// it; and the node goes on serving.
+// FuzzConnect lets a client say anything on its connection to a node that leads, with the whole way behind it: gRPC,
+// the handler, learner, tracker, state. Every message is answered, once, within a minute; nobody else's session is
+// touched by it; and the node goes on serving.
 func FuzzConnect(f *testing.F) {
 	for _, script := range connectScripts() {
 		var b []byte
@@ -56,7 +56,8 @@ func FuzzConnect(f *testing.F) {
 func connectScripts() [][]*holdfastv1.ClientMessage {
 	open := func(seq uint64, request byte, labels map[string]string) *holdfastv1.ClientMessage {
 		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
-			Seq: seq, Timeout: durationpb.New(time.Second), RequestId: append(make([]byte, 15), request), Labels: labels,
+			Seq: seq, Timeout: durationpb.New(time.Second), RequestId: append(make([]byte, 15), request),
+			Labels: labels,
 		}}}
 	}
 	first := session.Session{ID: 1<<56 | 1<<16, Attachment: 1}
@@ -67,10 +68,14 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 		}}}
 	}
 	touch := func(seq uint64, ids ...uint64) *holdfastv1.ClientMessage {
-		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{Seq: seq, Ids: ids}}}
+		return &holdfastv1.ClientMessage{
+			Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{Seq: seq, Ids: ids}},
+		}
 	}
 	end := func(seq uint64) *holdfastv1.ClientMessage {
-		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Close{Close: &holdfastv1.Close{Seq: seq, Token: token}}}
+		return &holdfastv1.ClientMessage{
+			Message: &holdfastv1.ClientMessage_Close{Close: &holdfastv1.Close{Seq: seq, Token: token}},
+		}
 	}
 	seen := resume(2, 5, 1)
 	seen.GetResume().SeenIndex = 1 // what the node has; more than it ever will
@@ -82,18 +87,31 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 	openLocal := open(1, 9, nil)
 	openLocal.GetOpen().Local = true
 	upgrade := func(seq uint64, t session.Token) *holdfastv1.ClientMessage {
-		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: wire.TokenProto(t)}}}
+		return &holdfastv1.ClientMessage{
+			Message: &holdfastv1.ClientMessage_Upgrade{
+				Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: wire.TokenProto(t)},
+			},
+		}
 	}
 	endLocal, resumeLocal := end(6), resume(5, 7, 1)
 	endLocal.GetClose().Token, resumeLocal.GetResume().Token = wire.TokenProto(local), wire.TokenProto(local)
 	return [][]*holdfastv1.ClientMessage{
 		{open(1, 9, map[string]string{"a": "b"}), open(2, 9, nil), touch(3), open(3, 1, nil)},
-		{resume(1, 5, 1), touch(2, id, id, id+1), resume(3, 5, 1), resume(4, 6, 1), resume(5, 5, 0), end(6), touch(7), resume(8, 5, 2)},
+		{
+			resume(1, 5, 1), touch(2, id, id, id+1), resume(3, 5, 1), resume(4, 6, 1), resume(5, 5, 0), end(6), touch(7),
+			resume(8, 5, 2),
+		},
 		{touch(1), seen, ahead, resume(4, 5, 3)},
 		{end(1), end(1), touch(1, id), {}, touch(0), open(0, 0, nil)},
 		{openLocal, touch(2), upgrade(3, local), upgrade(4, local), touch(7), endLocal, touch(8)},
-		{openLocal, resumeLocal, upgrade(3, local), endLocal, touch(7, uint64(local.ID)), upgrade(8, tokenOf(first)), upgrade(0, local)},
-		{touch(1, 0), touch(2, make([]uint64, 3000)...), open(1<<63, 200, map[string]string{"": "", "x": string(make([]byte, 2000))})},
+		{
+			openLocal, resumeLocal, upgrade(3, local), endLocal, touch(7, uint64(local.ID)), upgrade(8, tokenOf(first)),
+			upgrade(0, local),
+		},
+		{
+			touch(1, 0), touch(2, make([]uint64, 3000)...),
+			open(1<<63, 200, map[string]string{"": "", "x": string(make([]byte, 2000))}),
+		},
 	}
 }
 
@@ -184,7 +202,8 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 	t.Helper()
 	open := map[uint64]int{}
 	for _, m := range script {
-		open[m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()+m.GetUpgrade().GetSeq()]++
+		open[m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()+
+			m.GetUpgrade().GetSeq()]++
 	}
 	for _, m := range said {
 		if s := wire.StateFrom(m.GetState()); s.Node != 1 || s.Mode == 0 || s.Index == 0 {

@@ -19,10 +19,10 @@ import (
 	"holdfast/transport/dial"
 )
 
-// FuzzLeaderStream lets a leader say anything to a node after a good welcome, while clients of the node wait for what they
-// asked: over gRPC, to the relay and the server behind it. Whatever it says, every client is answered, no session is served
-// that the node's own state does not give to it, no promise is longer than the session's timeout, and the node then follows
-// another leader.
+// FuzzLeaderStream lets a leader say anything to a node after a good welcome, while clients of the node wait for what
+// they asked: over gRPC, to the relay and the server behind it. Whatever it says, every client is answered, no session
+// is served that the node's own state does not give to it, no promise is longer than the session's timeout, and the
+// node then follows another leader.
 //
 // A seq of 0 in a reply stands for the oldest request that has no reply yet.
 func FuzzLeaderStream(f *testing.F) {
@@ -58,11 +58,26 @@ func leaderScripts() [][]*peerv1.LeaderMessage {
 	hers := &holdfastv1.Session{Id: 1<<56 | 1<<16, Timeout: durationpb.New(shortest), Owner: 1, Attachment: 1}
 	invented := &holdfastv1.Session{Id: 1<<56 | 9<<16, Timeout: durationpb.New(time.Hour), Owner: 1, Attachment: 99}
 	return [][]*peerv1.LeaderMessage{
-		{beat(&peerv1.Heartbeat{Round: 1, Attachment: 2}), beat(&peerv1.Heartbeat{Round: 2, Good: 1, Confirmed: 1, NotTaken: []uint64{1<<56 | 1<<16}})},
-		{reply(&peerv1.Reply{Term: term, Index: 2, Session: hers}), reply(&peerv1.Reply{Term: term, Index: 1, Session: hers, Repeated: true})},
-		{reply(&peerv1.Reply{Term: term, Index: 1, Session: invented}), reply(&peerv1.Reply{Index: 1 << 60, Session: hers})},
-		{reply(&peerv1.Reply{Error: detail(holdfastv1.Reason_REASON_SESSION_EXPIRED)}), reply(&peerv1.Reply{Error: detail(99), Message: "x"}), reply(&peerv1.Reply{Seq: 77})},
-		{beat(&peerv1.Heartbeat{Round: 3, Good: 1 << 63, Confirmed: 1 << 63, Attachment: 1 << 63}), beat(&peerv1.Heartbeat{Round: 2}), beat(&peerv1.Heartbeat{})},
+		{
+			beat(&peerv1.Heartbeat{Round: 1, Attachment: 2}),
+			beat(&peerv1.Heartbeat{Round: 2, Good: 1, Confirmed: 1, NotTaken: []uint64{1<<56 | 1<<16}}),
+		},
+		{
+			reply(&peerv1.Reply{Term: term, Index: 2, Session: hers}),
+			reply(&peerv1.Reply{Term: term, Index: 1, Session: hers, Repeated: true}),
+		},
+		{
+			reply(&peerv1.Reply{Term: term, Index: 1, Session: invented}),
+			reply(&peerv1.Reply{Index: 1 << 60, Session: hers}),
+		},
+		{
+			reply(&peerv1.Reply{Error: detail(holdfastv1.Reason_REASON_SESSION_EXPIRED)}),
+			reply(&peerv1.Reply{Error: detail(99), Message: "x"}), reply(&peerv1.Reply{Seq: 77}),
+		},
+		{
+			beat(&peerv1.Heartbeat{Round: 3, Good: 1 << 63, Confirmed: 1 << 63, Attachment: 1 << 63}),
+			beat(&peerv1.Heartbeat{Round: 2}), beat(&peerv1.Heartbeat{}),
+		},
 		{{Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{Term: 1, Leader: 2}}}, {}},
 		{reply(&peerv1.Reply{RemainingMs: make([]int64, 1001)})},
 	}
@@ -82,7 +97,8 @@ func hearLeader(t *testing.T, script []*peerv1.LeaderMessage) {
 	peerv1.RegisterPeerServiceServer(grpcServer, liar)
 	w.ended.Go(func() { _ = grpcServer.Serve(network) })
 	defer grpcServer.Stop()
-	link, err := dial.Peer(ctx, dial.PeerConfig{Address: "leader", ClusterID: "c", Dial: network.dial}, session.Hello{Node: 1, Incarnation: 1, Stream: 1})
+	link, err := dial.Peer(ctx, dial.PeerConfig{Address: "leader", ClusterID: "c", Dial: network.dial},
+		session.Hello{Node: 1, Incarnation: 1, Stream: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +146,8 @@ func asks(t *testing.T, w *world, server session.Service, n byte, credential ses
 		grant, err = conn.Open(ctx, session.OpenRequest{RequestID: session.RequestID{100 + n}, Timeout: shortest})
 	} else {
 		grant, err = conn.Resume(ctx, session.ResumeRequest{
-			Token: session.Token{ID: 1<<56 | 1<<16, Credential: credential, Attachment: 1}, Instance: uint64(n), Attempt: 1,
+			Token: session.Token{ID: 1<<56 | 1<<16, Credential: credential, Attachment: 1}, Instance: uint64(n),
+			Attempt: 1,
 		})
 	}
 	if errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 15*time.Second {

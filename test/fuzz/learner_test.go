@@ -20,8 +20,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// The sessions among which node 2 speaks: hers, which nobody touches but she; one of node 3 that is alive, and one of node 3
-// that is dead.
+// The sessions among which node 2 speaks: hers, which nobody touches but she; one of node 3 that is alive, and one of
+// node 3 that is dead.
 func peopled() (hers, alive, dead session.OpenSession) {
 	hers = session.OpenSession{Node: 2, MS: 1, Timeout: shortest, RequestID: session.RequestID{1}}
 	alive = session.OpenSession{Node: 3, Timeout: shortest, RequestID: session.RequestID{2}}
@@ -29,9 +29,9 @@ func peopled() (hers, alive, dead session.OpenSession) {
 	return hers, alive, dead
 }
 
-// FuzzLearnerStream lets node 2 say anything to the leader after a good hello, in answers to heartbeats and in requests: to
-// the peer port, over gRPC, with the tracker behind it. Whatever she says, the session of another node that is alive stays
-// so, the one that is dead ends in time, and so does hers once she is silent; the tracker goes on.
+// FuzzLearnerStream lets node 2 say anything to the leader after a good hello, in answers to heartbeats and in
+// requests: to the peer port, over gRPC, with the tracker behind it. Whatever she says, the session of another node
+// that is alive stays so, the one that is dead ends in time, and so does hers once she is silent; the tracker goes on.
 //
 // A round or an attachment of 0 in an answer stands for those of the newest heartbeat: no fuzzer would guess them.
 func FuzzLearnerStream(f *testing.F) {
@@ -101,7 +101,10 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 	}
 	hers, alive, dead := session.ID(2<<56|1<<16), session.ID(3<<56), session.ID(3<<56|3<<16)
 	token := wire.TokenProto(tokenOf(session.Session{ID: hers, Attachment: 1}))
-	open := &peerv1.OpenRequest{RequestId: append(make([]byte, 15), 7), Timeout: durationpb.New(time.Hour), Labels: []*peerv1.Label{{Key: "a"}}}
+	open := &peerv1.OpenRequest{
+		RequestId: append(make([]byte, 15), 7), Timeout: durationpb.New(time.Hour),
+		Labels: []*peerv1.Label{{Key: "a"}},
+	}
 	insists := make([]*peerv1.LearnerMessage, 20) // for longer than the session has
 	for i := range insists {
 		insists[i] = answer(&peerv1.Answer{Term: term, Touches: touches(hers, dead), Last: true, Attachment: 1 << 63})
@@ -112,18 +115,33 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 			answer(&peerv1.Answer{Term: term, Touches: touches(hers), Last: true}),
 			answer(&peerv1.Answer{Term: term, Touches: touches(alive, dead), Last: true, Attachment: 1 << 63}),
 			answer(&peerv1.Answer{Term: term, Touches: touches(hers, dead, dead+1)}),
-			answer(&peerv1.Answer{Term: term + 1, Touches: touches(dead), Last: true, VouchAge: durationpb.New(time.Hour)}),
+			answer(
+				&peerv1.Answer{Term: term + 1, Touches: touches(dead), Last: true, VouchAge: durationpb.New(time.Hour)},
+			),
 		},
 		{
 			request(&peerv1.Request{Seq: 1, Body: &peerv1.Request_Open{Open: open}}),
 			request(&peerv1.Request{Seq: 1, Body: &peerv1.Request_Open{Open: open}}),
-			request(&peerv1.Request{Seq: 2, Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{Token: token, Instance: 1, Attempt: 1}}}),
+			request(
+				&peerv1.Request{
+					Seq: 2, Body: &peerv1.Request_Resume{
+						Resume: &peerv1.ResumeRequest{Token: token, Instance: 1, Attempt: 1},
+					},
+				},
+			),
 			answer(&peerv1.Answer{Term: term, Last: true}),
-			request(&peerv1.Request{Seq: 3, Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: []uint64{uint64(dead), 5}}}}),
+			request(
+				&peerv1.Request{
+					Seq: 3, Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: []uint64{uint64(dead), 5}}},
+				},
+			),
 			request(&peerv1.Request{Seq: 4, Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{Token: token}}}),
 			request(&peerv1.Request{Seq: 0, Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{Token: token}}}),
 		},
-		{answer(&peerv1.Answer{Term: term, Touches: []byte{3, 0xff, 0xff, 0x03, 0, 1, 1, 0}, Last: true}), answer(&peerv1.Answer{Last: true})},
+		{
+			answer(&peerv1.Answer{Term: term, Touches: []byte{3, 0xff, 0xff, 0x03, 0, 1, 1, 0}, Last: true}),
+			answer(&peerv1.Answer{Last: true}),
+		},
 		{answer(&peerv1.Answer{Round: 1 << 40, Last: true})},
 		{request(&peerv1.Request{}), answer(&peerv1.Answer{})},
 		{answer(&peerv1.Answer{VouchAge: &durationpb.Duration{Seconds: 1 << 60}, Last: true})},
@@ -164,7 +182,8 @@ func hearLearner(t *testing.T, script []*peerv1.LearnerMessage) {
 		t.Errorf("a session that its owner did not touch lives after %v", time.Since(begun))
 	}
 
-	// She is silent now: what is hers, and what she opened with however long a timeout, is over once it has had its time.
+	// She is silent now: what is hers, and what she opened with however long a timeout, is over once it has had its
+	// time.
 	sleep(longest + longest/200 + 4*interval)
 	if first, ok := w.state.Session(2<<56 | 1<<16); ok {
 		t.Errorf("the session of a silent node lives: %+v", first)
@@ -181,7 +200,8 @@ func (f follower) Follow(ctx context.Context, h session.Hello, l peerport.Leader
 	return f.w.tracker.Follow(ctx, h, l)
 }
 
-// speak says the script as node 2, and returns when the leader has ended the stream, or a little later than the last word.
+// speak says the script as node 2, and returns when the leader has ended the stream, or a little later than the last
+// word.
 func speak(t *testing.T, network *pipes, script []*peerv1.LearnerMessage) {
 	t.Helper()
 	conn, err := dial.Client("leader", dial.Options{Dial: network.dial})

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Each target keeps inputs, which go test runs; what is kept is some target's, not that of one that has another name now; and
-// the document counts the targets.
+// Each target keeps inputs, which go test runs; what is kept is some target's, not that of one that has another name
+// now; and the document counts the targets.
 func TestTargetsKeepInputs(t *testing.T) {
 	targets, kept := targetsAndKept(t, "../..")
 	for _, name := range targets {
@@ -34,8 +34,8 @@ func TestTargetsKeepInputs(t *testing.T) {
 	}
 }
 
-// targetsAndKept returns the targets below root, each as the directory that it keeps its inputs in, and the directories in
-// which inputs are kept.
+// targetsAndKept returns the targets below root, each as the directory that it keeps its inputs in, and the directories
+// in which inputs are kept.
 func targetsAndKept(t *testing.T, root string) (targets, kept []string) {
 	t.Helper()
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)

@@ -1,6 +1,6 @@
-// Package fuzz gives whole parts of a node, put together as in production, what an enemy could send them: any messages on a
-// client's connection, any messages of a node to the leader, any messages of a leader to a node. Only consensus is left
-// out: an entry is applied the moment it is proposed, so that a fuzzer gets thousands of lives a minute.
+// Package fuzz gives whole parts of a node, put together as in production, what an enemy could send them: any messages
+// on a client's connection, any messages of a node to the leader, any messages of a leader to a node. Only consensus is
+// left out: an entry is applied the moment it is proposed, so that a fuzzer gets thousands of lives a minute.
 package fuzz
 
 import (
@@ -71,14 +71,17 @@ func newWorld(t *testing.T, voters int, commands ...session.Command) *world {
 	for n := range voters {
 		w.members = append(w.members, session.Member{Node: session.Node(n + 1), Voter: true})
 	}
-	w.state = fsm.New(fsm.Config{Logger: w.alarms.logger(), Fatal: func(err error) { t.Errorf("the state is halted: %v", err) }})
+	w.state = fsm.New(fsm.Config{Logger: w.alarms.logger(), Fatal: func(err error) {
+		t.Errorf("the state is halted: %v", err)
+	}})
 	for _, c := range append([]session.Command{session.Configure{Key: key()}}, commands...) {
 		if _, err := w.Propose(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.tracker = leader.New(leader.Config{
-		Node: 1, Term: term, Interval: interval, Limits: session.Limits{Min: shortest, Max: longest}, Logger: w.alarms.logger(),
+		Node: 1, Term: term, Interval: interval, Limits: session.Limits{Min: shortest, Max: longest},
+		Logger: w.alarms.logger(),
 	}, w, view{w})
 	frozen, _ := w.state.Observe(w.tracker)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -146,7 +149,9 @@ func (v view) WaitApplied(ctx context.Context, index uint64) error {
 // learner returns the server of a node, which runs.
 func (w *world) learner(ctx context.Context, n session.Node) *learner.Server {
 	s := learner.NewServer(learner.Config{
-		Node: n, Interval: interval, Limits: session.Limits{Min: shortest, Max: longest}, Local: w.local, Upgrade: w.local, LaggingWait: time.Second, Try: func() []string { return []string{"other:7400"} }, Logger: w.alarms.logger(),
+		Node: n, Interval: interval, Limits: session.Limits{Min: shortest, Max: longest}, Local: w.local,
+		Upgrade: w.local, LaggingWait: time.Second, Try: func() []string { return []string{"other:7400"} },
+		Logger: w.alarms.logger(),
 	}, view{w})
 	w.state.Observe(s)
 	w.ended.Go(func() { _ = s.Run(ctx) })

@@ -17,8 +17,8 @@ import (
 
 const (
 	root = "../.."
-	// maxFields and maxMethods bound a type with behaviour: who reads one of its methods has to keep all of its fields in
-	// mind, and who reads one of its fields all of its methods.
+	// maxFields and maxMethods bound a type with behaviour: who reads one of its methods has to keep all of its fields
+	// in mind, and who reads one of its fields all of its methods.
 	maxFields, maxMethods = 16, 40
 )
 
@@ -48,7 +48,8 @@ func larger() map[string]size {
 	}
 }
 
-// No type with methods has more than 16 fields or 40 methods, but those that are listed, which are as large as is listed.
+// No type with methods has more than 16 fields or 40 methods, but those that are listed, which are as large as is
+// listed.
 func TestTypesAreSmall(t *testing.T) {
 	listed, found := larger(), sizes(t)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -57,12 +58,14 @@ func TestTypesAreSmall(t *testing.T) {
 			if is.fields <= maxFields && is.methods <= maxMethods {
 				t.Errorf("%s has %d fields and %d methods: take it off the list", name, is.fields, is.methods)
 			} else if is.fields < limit.fields || is.methods < limit.methods {
-				t.Errorf("%s has %d fields and %d methods: list it with those, not with %d and %d", name, is.fields, is.methods, limit.fields, limit.methods)
+				t.Errorf("%s has %d fields and %d methods: list it with those, not with %d and %d", name, is.fields,
+					is.methods, limit.fields, limit.methods)
 			}
 			most = size{max(limit.fields, maxFields), max(limit.methods, maxMethods)}
 		}
 		if is.methods > 0 && (is.fields > most.fields || is.methods > most.methods) {
-			t.Errorf("%s has %d fields and %d methods, want at most %d and %d", name, is.fields, is.methods, most.fields, most.methods)
+			t.Errorf("%s has %d fields and %d methods, want at most %d and %d", name, is.fields, is.methods,
+				most.fields, most.methods)
 		}
 	}
 	for name := range listed {
@@ -109,7 +112,8 @@ func sources(t *testing.T) map[string]*ast.File {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || slices.Contains([]string{"proto", "testdata", "tools", "bin"}, name)):
+		case d.IsDir() && path != root &&
+			(strings.HasPrefix(name, ".") || slices.Contains([]string{"proto", "testdata", "tools", "bin"}, name)):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
@@ -165,9 +169,11 @@ func TestTheSDKLinksNoServer(t *testing.T) {
 		t.Fatal("the SDK does not link what dials: the list is of something else")
 	}
 	for _, of := range []string{
-		"holdfast/transport/port", "holdfast/transport/clientport", "holdfast/transport/peerport", "holdfast/transport/gate",
+		"holdfast/transport/port", "holdfast/transport/clientport", "holdfast/transport/peerport",
+		"holdfast/transport/gate",
 		"holdfast/transport/raftnet", "holdfast/node", "holdfast/fsm", "holdfast/leader", "holdfast/learner",
-		"google.golang.org/grpc/health", "google.golang.org/grpc/reflection", "github.com/hashicorp/raft", "golang.org/x/time/rate",
+		"google.golang.org/grpc/health", "google.golang.org/grpc/reflection", "github.com/hashicorp/raft",
+		"golang.org/x/time/rate",
 	} {
 		if slices.Contains(linked, of) {
 			t.Errorf("the SDK links %s", of)

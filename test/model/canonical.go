@@ -1,8 +1,8 @@
 package model
 
-// canonical forgets what can make no difference any more to the invariants looked for, and renames what is named by counting, so that
-// histories that differ in nothing else lead to one state. Story replays a history without it: numbers are real
-// there, and a history that exists only because something was forgotten wrongly would not replay.
+// canonical forgets what can make no difference any more to the invariants looked for, and renames what is named by
+// counting, so that histories that differ in nothing else lead to one state. Story replays a history without it:
+// numbers are real there, and a history that exists only because something was forgotten wrongly would not replay.
 func (x *step) canonical() {
 	x.forgetVotes()
 	for l := range x.scope.nodes() {
@@ -143,7 +143,8 @@ func (k *link) forgetAnswers() {
 		refused[(c-less)%maxAnswers], sent[(c-less)%maxAnswers] = k.Refused[c%maxAnswers], k.Sent[c%maxAnswers]
 	}
 	k.Refused, k.Sent = refused, sent
-	k.In, k.Sure, k.Told, k.Answered, k.Heard = newer(k.In), newer(k.Sure), newer(k.Told), newer(k.Answered), newer(k.Heard)
+	k.In, k.Sure, k.Told, k.Answered, k.Heard = newer(k.In), newer(k.Sure), newer(k.Told), newer(k.Answered),
+		newer(k.Heard)
 	k.Wire.Sure = newer(k.Wire.Sure)
 	for n := range k.InAtB {
 		k.InAtB[n] = newer(k.InAtB[n])

@@ -71,7 +71,8 @@ func (x *step) resume(i, s, _ int) bool {
 // session has now, which stands in the token that it was given, or in the refusal of its resume (M1).
 func (x *step) takeOver(i, s, _ int) bool {
 	n, f, now := &x.Node[i], &x.Truth.Session[s], x.Truth.FSM.Session[s]
-	if !x.runs(i) || f.Ended != 0 || n.Request[s].Attempt != 0 || now.Alive == 0 || n.FSM.Session[s].Alive == 0 || !x.spend(takenOver, x.scope.TakeOvers) {
+	if !x.runs(i) || f.Ended != 0 || n.Request[s].Attempt != 0 || now.Alive == 0 || n.FSM.Session[s].Alive == 0 ||
+		!x.spend(takenOver, x.scope.TakeOvers) {
 		return false
 	}
 	by := firstProcess
@@ -79,7 +80,10 @@ func (x *step) takeOver(i, s, _ int) bool {
 		by = secondProcess
 	}
 	f.Attempts++
-	n.Request[s] = request{Attempt: f.Attempts, At: n.Mono, Real: x.Now, Instance: by, Named: now.Attachment, Present: now.Attachment}
+	n.Request[s] = request{
+		Attempt: f.Attempts, At: n.Mono, Real: x.Now, Instance: by, Named: now.Attachment,
+		Present: now.Attachment,
+	}
 	x.say("process %d, attempt %d, names attachment %d", by, f.Attempts, now.Attachment)
 	return true
 }
@@ -91,29 +95,33 @@ func (x *step) forward(i, l, s int) bool {
 		return false
 	}
 	t := &to.Tracker
-	if t.On == 0 || to.Role != leader || to.Term != t.Term || to.FSM.Session[s].Alive == 0 || t.Mark[s] != 0 && x.obeys(M6) {
+	if t.On == 0 || to.Role != leader || to.Term != t.Term || to.FSM.Session[s].Alive == 0 ||
+		t.Mark[s] != 0 && x.obeys(M6) {
 		return false
 	}
 	n.Request[s].Sent = 1
 	x.append(l, entry{
-		Kind: moves, Session: uint8(s), Node: uint8(i), Attempt: r.Attempt, Instance: r.Instance, Attachment: r.Named, Ghost: r.Real, Present: r.Present,
+		Kind: moves, Session: uint8(s), Node: uint8(i), Attempt: r.Attempt, Instance: r.Instance, Attachment: r.Named,
+		Ghost: r.Real, Present: r.Present,
 	})
 	return true
 }
 
-// serve is a node that serves a session it has resumed: it has applied the move, and so has the leader of the entry's term or of a
-// later one (M3). The move confirms the request as a touch (S2).
+// serve is a node that serves a session it has resumed: it has applied the move, and so has the leader of the entry's
+// term or of a later one (M3). The move confirms the request as a touch (S2).
 func (x *step) serve(i, s, _ int) bool {
 	n, r := &x.Node[i], x.Node[i].Request[s]
 	mine := n.FSM.Session[s]
-	if !x.runs(i) || r.Sent == 0 || mine.Alive == 0 || int(mine.Owner) != i || mine.Instance != r.Instance || mine.Attempt != r.Attempt || !x.vouched(mine, s) {
+	if !x.runs(i) || r.Sent == 0 || mine.Alive == 0 || int(mine.Owner) != i || mine.Instance != r.Instance ||
+		mine.Attempt != r.Attempt || !x.vouched(mine, s) {
 		return false
 	}
 	n.Request[s] = request{}
 	n.Conns[s] |= 1 << mine.Attachment
 	n.Table[s] = touch{Attachment: mine.Attachment, At: n.Mono, Made: mine.Attachment, Void: r.Void} // T4
 	if f := &x.Truth.Session[s]; f.Served < mine.Attachment {
-		f.Served, f.ServedInstance, f.ServedAttempt, f.ServedTerm = mine.Attachment, mine.Instance, mine.Attempt, mine.Term
+		f.Served, f.ServedInstance, f.ServedAttempt, f.ServedTerm = mine.Attachment, mine.Instance, mine.Attempt,
+			mine.Term
 	}
 	if f := &x.Truth.Session[s]; mine.Instance == firstProcess {
 		f.Named = max(f.Named, mine.Attachment)

@@ -31,8 +31,8 @@ type Result struct {
 	Story  []event
 }
 
-// Explore looks at every state of a scope, nearest first, until it finds a history that breaks an invariant, or ctx ends.
-// A state is known again by 64 bits of hash: among n states one is missed with a chance below n*n / 2^65.
+// Explore looks at every state of a scope, nearest first, until it finds a history that breaks an invariant, or ctx
+// ends. A state is known again by 64 bits of hash: among n states one is missed with a chance below n*n / 2^65.
 func Explore(ctx context.Context, search Search) Result {
 	begun := time.Now()
 	e := explorer{Search: search, events: possible(search.Scope), seen: newSeen()}

@@ -1,7 +1,7 @@
 package model
 
-// Time and faults. A message that is late, a link that is cut for a while and a node that is slow are no actions: whatever is
-// enabled may also not happen until later, or never.
+// Time and faults. A message that is late, a link that is cut for a while and a node that is slow are no actions:
+// whatever is enabled may also not happen until later, or never.
 
 // tick is an interval that passes.
 func (x *step) tick(_, _, _ int) bool {
@@ -53,7 +53,8 @@ func (x *step) advance(l int) {
 	}
 }
 
-// pause stops a process, by a signal, a starved processor, a hung disk: its machine's clock goes on, its sockets still receive.
+// pause stops a process, by a signal, a starved processor, a hung disk: its machine's clock goes on, its sockets still
+// receive.
 func (x *step) pause(i, _, _ int) bool {
 	if !x.runs(i) || !x.spend(pauses, x.scope.Pauses) {
 		return false
@@ -134,7 +135,8 @@ func (x *step) wakeTouched(i, _, _ int) bool {
 	return true
 }
 
-// stalled says whether a node that rests will notice it: a stall longer than an interval, a suspension by the wall clock.
+// stalled says whether a node that rests will notice it: a stall longer than an interval, a suspension by the wall
+// clock.
 func (x *step) stalled(n *node) bool {
 	return n.Rest == paused && x.Now-n.RestedAt > 1 || n.Rest == suspended && x.Now > n.RestedAt
 }
@@ -170,7 +172,8 @@ func (x *step) restart(i, _, _ int) bool {
 		n.Mono = x.Now
 	}
 	*n = node{
-		Term: n.Term, Voted: n.Voted, Mono: n.Mono, Vouch: n.Mono, Started: n.Mono, Incarnation: n.Incarnation + 1, Len: n.Len, Log: n.Log,
+		Term: n.Term, Voted: n.Voted, Mono: n.Mono, Vouch: n.Mono, Started: n.Mono, Incarnation: n.Incarnation + 1,
+		Len: n.Len, Log: n.Log,
 	}
 	return true
 }

@@ -17,10 +17,14 @@ func (x *step) apply1(f *fsm, e entry) bool {
 			return false
 		}
 		f.Counter++
-		*s = session{Alive: 1, Owner: e.Node, Attachment: f.Counter, Instance: e.Instance, Attempt: e.Attempt, Term: e.Term}
+		*s = session{
+			Alive: 1, Owner: e.Node, Attachment: f.Counter, Instance: e.Instance, Attempt: e.Attempt,
+			Term: e.Term,
+		}
 		return true
 	case closes:
-		if s.Alive == 0 || x.obeys(E3Attachment) && e.Attachment != s.Attachment || x.obeys(E3Term) && e.Decided != e.Term {
+		if s.Alive == 0 || x.obeys(E3Attachment) && e.Attachment != s.Attachment ||
+			x.obeys(E3Term) && e.Decided != e.Term {
 			return false // E3
 		}
 		*s = session{}
@@ -70,7 +74,8 @@ func (x *step) committed(e entry) {
 		x.expired(f, e, before)
 	case writes:
 		if e.Attachment != before.Attachment {
-			x.breaks(I4, "a write through attachment %d takes effect, the session has %d", e.Attachment, before.Attachment)
+			x.breaks(I4, "a write through attachment %d takes effect, the session has %d", e.Attachment,
+				before.Attachment)
 		}
 	}
 }
@@ -80,7 +85,8 @@ func (x *step) moved(f *fate, e entry, before session) {
 		x.breaks(I4, "attempt %d takes the session from the connection of attempt %d", e.Attempt, f.ServedAttempt)
 	}
 	if e.Instance != before.Instance && e.Present < before.Attachment {
-		x.breaks(I4, "process %d takes the session from process %d, whose attachment %d is newer than its request", e.Instance, before.Instance, before.Attachment)
+		x.breaks(I4, "process %d takes the session from process %d, whose attachment %d is newer than its request",
+			e.Instance, before.Instance, before.Attachment)
 	}
 	f.Touched, f.Known = max(f.Touched, e.Ghost), max(f.Known, e.Ghost)
 	x.unquiet(e.Session)

@@ -1,8 +1,9 @@
 package model
 
-// Local sessions: known to one node, which alone decides about them, until an upgrade makes them global. In a scope that has them all sessions
-// begin so. A node asks for an upgrade, and for the same one again, through any stream that is open to a tracker; the state machine remembers no
-// end but the index of the newest, as if each certificate were dropped at once.
+// Local sessions: known to one node, which alone decides about them, until an upgrade makes them global. In a scope
+// that has them all sessions begin so. A node asks for an upgrade, and for the same one again, through any stream that
+// is open to a tracker; the state machine remembers no end but the index of the newest, as if each certificate were
+// dropped at once.
 
 // local is a session at the node that alone knows it.
 type local struct {
@@ -29,8 +30,8 @@ func (x *step) touchLocal(i, s, _ int) bool {
 	return true
 }
 
-// promiseLocal is what the node promises now, on its own (L4): a timeout from a touch, and while an upgrade is under way a timeout from its
-// begin, unless the machine was suspended since (L8).
+// promiseLocal is what the node promises now, on its own (L4): a timeout from a touch, and while an upgrade is under
+// way a timeout from its begin, unless the machine was suspended since (L8).
 func (x *step) promiseLocal(i, s int) {
 	n, f := &x.Node[i], &x.Truth.Session[s]
 	one := n.Local[s]
@@ -76,11 +77,13 @@ func (x *step) expireLocal(i, s, _ int) bool {
 	return true
 }
 
-// upgrade is the node that asks a leader to make the session global, for the first time or again (L7). It touches the session.
+// upgrade is the node that asks a leader to make the session global, for the first time or again (L7). It touches the
+// session.
 func (x *step) upgrade(i, l, s int) bool {
 	n, to := &x.Node[i], &x.Node[l]
 	one := &n.Local[s]
-	if !x.runs(i) || !x.runs(l) || one.On == 0 || x.Link[l][i].Up == 0 || to.Role != leader || to.Tracker.On == 0 || to.Term != to.Tracker.Term ||
+	if !x.runs(i) || !x.runs(l) || one.On == 0 || x.Link[l][i].Up == 0 || to.Role != leader || to.Tracker.On == 0 ||
+		to.Term != to.Tracker.Term ||
 		to.Len == maxLog || !x.spend(upgradeds, x.scope.Upgrades) {
 		return false
 	}
@@ -102,8 +105,8 @@ func (x *step) makeGlobal(f *fsm, e entry) bool {
 	return true
 }
 
-// handOver is the session's node that has applied the upgrade: it goes on to serve it as a global one, with its newest touch, confirmed as of the
-// upgrade's begin by the commit (L8, S2).
+// handOver is the session's node that has applied the upgrade: it goes on to serve it as a global one, with its newest
+// touch, confirmed as of the upgrade's begin by the commit (L8, S2).
 func (x *step) handOver(i int, e entry) {
 	n, s := &x.Node[i], int(e.Session)
 	one := n.Local[s]

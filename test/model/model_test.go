@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// The tests are bounded so that they fit every run of all tests. With TIME=10m every scope is searched for as long as that,
-// with more than one processor can; STATES=50000000 is the most states that one complete search may hold (each takes 30 bytes or so).
+// The tests are bounded so that they fit every run of all tests. With TIME=10m every scope is searched for as long as
+// that, with more than one processor can; STATES=50000000 is the most states that one complete search may hold (each
+// takes 30 bytes or so).
 func wide(t *testing.T) (time.Duration, int) {
 	t.Helper()
 	limit, states := time.Duration(0), 20_000_000
@@ -41,16 +42,19 @@ func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) {
 				told(t, "| %v | %s | nothing found | %s | |", row.rule, rules[row.rule].without, row.scope.Name)
 				search.For = I1 | I3 | I4
 				if got := Walk(t.Context(), Walks{Search: search, Seed: row.seed, Count: 2000}); got.Broken != 0 {
-					t.Errorf("without %v nothing was known to break: %v does\n%s", row.rule, got.Broken, search.story(got.Story))
+					t.Errorf("without %v nothing was known to break: %v does\n%s", row.rule, got.Broken,
+						search.story(got.Story))
 				}
 				return
 			}
 			got := Walk(t.Context(), Walks{Search: search, Seed: row.seed, Count: 200_000})
 			if got.Broken != row.breaks {
-				t.Fatalf("without %v (%s) %d walks break nothing, want %v", row.rule, rules[row.rule].without, got.Walks, row.breaks)
+				t.Fatalf("without %v (%s) %d walks break nothing, want %v", row.rule, rules[row.rule].without,
+					got.Walks, row.breaks)
 			}
 			t.Logf("seed %d, %d steps\n%s", got.Seed, len(got.Story), search.story(got.Story))
-			told(t, "| %v | %s | %v | %s | %d |", row.rule, rules[row.rule].without, row.breaks, row.scope.Name, len(got.Story))
+			told(t, "| %v | %s | %v | %s | %d |", row.rule, rules[row.rule].without, row.breaks, row.scope.Name,
+				len(got.Story))
 			search.Without = 0
 			if _, broken := search.replay(got.Story, row.breaks); broken {
 				t.Errorf("the same steps break %v with all rules in force\n%s", row.breaks, search.story(got.Story))
@@ -124,7 +128,8 @@ func TestNothingBreaksInRandomHistoriesOfWideScopes(t *testing.T) {
 			defer cancel()
 			search := Search{Scope: scope, For: All}
 			got := Walk(ctx, Walks{Search: search, Seed: seed, Count: count})
-			t.Logf("seed %d: %d walks, %d steps, %.0f steps/s", seed, got.Walks, got.Steps, float64(got.Steps)/got.Took.Seconds())
+			t.Logf("seed %d: %d walks, %d steps, %.0f steps/s", seed, got.Walks, got.Steps,
+				float64(got.Steps)/got.Took.Seconds())
 			if got.Broken != 0 {
 				t.Errorf("seed %d breaks %v\n%s", got.Seed, got.Broken, search.story(got.Story))
 			}
@@ -211,13 +216,14 @@ func TestExploreAndWalkAgree(t *testing.T) {
 	if len(walked.Story) < len(shortest.Story) {
 		t.Errorf("a walk finds %d steps, breadth first %d: not the shortest", len(walked.Story), len(shortest.Story))
 	}
-	t.Logf("%d steps at least, %d found by walking\n%s", len(shortest.Story), len(walked.Story), search.story(shortest.Story))
+	t.Logf("%d steps at least, %d found by walking\n%s", len(shortest.Story), len(walked.Story),
+		search.story(shortest.Story))
 }
 
 func (w *Search) story(history []event) string { return Story(w.Scope, w.Without, history) }
 
-// A model in which nothing happens breaks nothing: in the wide scopes every action must happen, sessions must expire, and promises and
-// moves must be made.
+// A model in which nothing happens breaks nothing: in the wide scopes every action must happen, sessions must expire,
+// and promises and moves must be made.
 func TestEverythingHappens(t *testing.T) {
 	happened := make([]bool, len(actions))
 	var expired, promised, served bool
@@ -240,10 +246,12 @@ func TestEverythingHappens(t *testing.T) {
 		}
 	}
 	if !expired || !promised || !served {
-		t.Errorf("sessions expired %v, were promised to be safe %v, were served elsewhere %v, want all", expired, promised, served)
+		t.Errorf("sessions expired %v, were promised to be safe %v, were served elsewhere %v, want all", expired,
+			promised, served)
 	}
 	for i, act := range actions {
-		leftOutOnly := strings.HasSuffix(act.text, "as closing") || strings.Contains(act.text, "gives up waiting") || strings.Contains(act.text, "older stream")
+		leftOutOnly := strings.HasSuffix(act.text, "as closing") || strings.Contains(act.text, "gives up waiting") ||
+			strings.Contains(act.text, "older stream")
 		if happened[i] == leftOutOnly {
 			t.Errorf("%q happened: %v", act.text, happened[i])
 		}

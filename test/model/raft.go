@@ -2,11 +2,13 @@ package model
 
 import "math/bits"
 
-// Raft, as fine as the rules need it: every node has a log, a vote and a term of its own. An entry that a deposed leader appended can
-// be overwritten or commit later (R5), a deposed leader does not know that it is (R3), a node restarts with its disk only. Append
-// and its answer are one action; what is lost is not sent. There are no snapshots: a node replays its log.
+// Raft, as fine as the rules need it: every node has a log, a vote and a term of its own. An entry that a deposed
+// leader appended can be overwritten or commit later (R5), a deposed leader does not know that it is (R3), a node
+// restarts with its disk only. Append and its answer are one action; what is lost is not sent. There are no snapshots:
+// a node replays its log.
 
-// campaign is a node that stands for the next term. It may at any time: timeouts of elections are not modelled, nor is a lease.
+// campaign is a node that stands for the next term. It may at any time: timeouts of elections are not modelled, nor is
+// a lease.
 func (x *step) campaign(i, _, _ int) bool {
 	n := &x.Node[i]
 	if i >= int(x.scope.Voters) || !x.runs(i) || n.Role == leader || !x.spend(elections, x.scope.Elections) {
@@ -67,7 +69,8 @@ func (x *step) append(l int, e entry) {
 	x.commit(l, x.matched(l))
 }
 
-// replicate brings a member's log up to its leader's, and its commit index with it; or tells the leader of a newer term.
+// replicate brings a member's log up to its leader's, and its commit index with it; or tells the leader of a newer
+// term.
 func (x *step) replicate(l, m, _ int) bool {
 	n, f := &x.Node[l], &x.Node[m]
 	if l == m || n.Role != leader || !x.runs(l) || !x.runs(m) {
@@ -115,7 +118,8 @@ func (x *step) matched(l int) uint8 {
 	return 0
 }
 
-// commit moves the leader's commit index; only an entry of its own term takes those before it along (Raft, section 5.4.2).
+// commit moves the leader's commit index; only an entry of its own term takes those before it along (Raft, section
+// 5.4.2).
 func (x *step) commit(l int, index uint8) {
 	n := &x.Node[l]
 	if index <= n.Commit && x.Truth.Len > 0 || n.Log[index-1].Term != n.Term {

@@ -2,8 +2,8 @@ package model
 
 // The relay of each node: streams, answers, confirmations and what is promised on them.
 
-// connect opens a stream from a member's relay to a tracker; the leader's own is one, too. A relay goes from one leader to
-// another only if that one's term is newer, but the one it leaves may not know of it.
+// connect opens a stream from a member's relay to a tracker; the leader's own is one, too. A relay goes from one leader
+// to another only if that one's term is newer, but the one it leaves may not know of it.
 func (x *step) connect(m, l, _ int) bool {
 	t, k := &x.Node[l].Tracker, &x.Link[l][m]
 	if t.On == 0 || k.Up == 1 || !x.runs(m) || !x.runs(l) {
@@ -39,7 +39,8 @@ func (x *step) connect(m, l, _ int) bool {
 
 // endAtRelay is the end of a stream as the relay does or sees it. An answer that it sent may still arrive.
 func (k *link) endAtRelay() {
-	k.Up, k.Complete, k.Answered, k.Heard, k.Sent, k.Left = 0, 0, 0, 0, [maxAnswers][maxSessions]heard{}, [maxSessions]heard{}
+	k.Up, k.Complete, k.Answered, k.Heard, k.Sent, k.Left = 0, 0, 0, 0, [maxAnswers][maxSessions]heard{},
+		[maxSessions]heard{}
 	if k.Wire.Kind != answer {
 		k.Wire = message{}
 	}
@@ -189,10 +190,12 @@ func (x *step) report(m, l, s int) (confirmable heard) {
 	return confirmable
 }
 
-// confirm takes from a heartbeat which answers are confirmed, less the touches that were not taken (S1), and promises on it.
+// confirm takes from a heartbeat which answers are confirmed, less the touches that were not taken (S1), and promises
+// on it.
 func (x *step) confirm(m, l int) {
 	k := &x.Link[l][m]
-	covered := x.scope.Remembers == 0 || k.Wire.Sure+x.scope.Remembers > k.Answered // an answer that is remembered, so all before it
+	// an answer that is remembered, so all before it
+	covered := x.scope.Remembers == 0 || k.Wire.Sure+x.scope.Remembers > k.Answered
 	for s := range k.Left {
 		if k.Wire.List&(1<<s) != 0 && (covered || x.obeys(S1Forgotten)) {
 			k.Left[s] = heard{}
@@ -222,13 +225,15 @@ func (x *step) confirmed1(m int, touches *[maxSessions]heard, list uint8) {
 	*touches = [maxSessions]heard{}
 }
 
-// promise answers a keep-alive (S3). A client may send one whenever it likes, so one comes as soon as there is something to promise;
-// later ones promise no more than that. With clocks of one rate a promise ends short of a timeout after the confirmed touch.
+// promise answers a keep-alive (S3). A client may send one whenever it likes, so one comes as soon as there is
+// something to promise; later ones promise no more than that. With clocks of one rate a promise ends short of a timeout
+// after the confirmed touch.
 func (x *step) promise(i, s int) {
 	n, f := &x.Node[i], &x.Truth.Session[s]
 	c := n.Confirmed[s]
 	mine := n.FSM.Session[s]
-	if mine.Alive == 0 || mine.Attachment != c.Attachment || n.Conns[s]&(1<<c.Attachment) == 0 || n.Mono-c.At >= x.scope.Timeout {
+	if mine.Alive == 0 || mine.Attachment != c.Attachment || n.Conns[s]&(1<<c.Attachment) == 0 ||
+		n.Mono-c.At >= x.scope.Timeout {
 		return
 	}
 	until := x.Now + x.scope.Timeout - (n.Mono - c.At)

@@ -64,7 +64,9 @@ const (
 //
 //nolint:gochecknoglobals // a table that nothing writes to
 var rules = [ruleCount]struct{ name, without string }{
-	R1Number:     {"R1 number", "an answer counts for the newest round, also for one that began after the heartbeat it answers"},
+	R1Number: {
+		"R1 number", "an answer counts for the newest round, also for one that began after the heartbeat it answers",
+	},
 	R3Observers:  {"R3 observers", "an observer's answer counts towards the quorum"},
 	R3Term:       {"R3 term", "an answer counts whatever term the node reads"},
 	R3Self:       {"R3 own term", "the leader counts itself without reading its own term"},
@@ -148,7 +150,8 @@ func (w Without) String() string {
 // Invariants is a set of the properties that are checked.
 type Invariants uint8
 
-// The properties: five invariants of ARCHITECTURE.md, what E5 and M5 forbid to tell a client, and what the model itself rests on.
+// The properties: five invariants of ARCHITECTURE.md, what E5 and M5 forbid to tell a client, and what the model itself
+// rests on.
 const (
 	I1   Invariants = 1 << iota // never early
 	I3                          // acknowledged touch counts

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Scope bounds what happens in a history. The faults it counts are chosen freely within it: when, where and in which order.
+// Scope bounds what happens in a history. The faults it counts are chosen freely within it: when, where and in which
+// order.
 type Scope struct {
 	Name string
 	// Voters and Observers are the nodes: n1 leads term 1 when the history begins.
@@ -16,17 +17,18 @@ type Scope struct {
 	Prelude []string
 	// Ticks is how long the history lasts; a tick is the interval between two heartbeats.
 	Ticks uint8
-	// Timeout is that of the sessions, RunFor how long the tracker's clock runs without a good round (A1, 2 intervals), LostAfter
-	// how long a heartbeat is unanswered until the member is lost (E1, 3 intervals), all in ticks. What is promised must
-	// hold whatever they are; smaller ones bring more within few ticks.
+	// Timeout is that of the sessions, RunFor how long the tracker's clock runs without a good round (A1, 2 intervals),
+	// LostAfter how long a heartbeat is unanswered until the member is lost (E1, 3 intervals), all in ticks. What is
+	// promised must hold whatever they are; smaller ones bring more within few ticks.
 	Timeout, RunFor, LostAfter uint8
 	// Rounds is how many rounds a tracker may begin within a tick (R1: one, and more when sessions are due).
 	Rounds uint8
-	// How many of each may happen: campaigns for a Raft term, streams that break, nodes that stop running for a while, machines
-	// whose clock stops meanwhile, processes that restart with their disk, resumes that clients ask for, writes on behalf of a
-	// session, closes that Raft refuses before it appends them.
+	// How many of each may happen: campaigns for a Raft term, streams that break, nodes that stop running for a while,
+	// machines whose clock stops meanwhile, processes that restart with their disk, resumes that clients ask for,
+	// writes on behalf of a session, closes that Raft refuses before it appends them.
 	Elections, Losses, Pauses, Suspends, Restarts, Moves, Writes, Refusals uint8
-	// Local has all sessions begin as local ones of their owners; Upgrades is how many upgrades are appended, of all together.
+	// Local has all sessions begin as local ones of their owners; Upgrades is how many upgrades are appended, of all
+	// together.
 	Local    bool
 	Upgrades uint8
 	// Remembers is how many answers that are not confirmed a relay remembers, 0 for all.
@@ -45,7 +47,8 @@ func (s *Scope) quorum() int   { return int(s.Voters)/2 + 1 }
 
 func (s *Scope) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d voters, %d observers, %d sessions, %d ticks; timeout %d, clock runs for %d, lost after %d, %d rounds a tick",
+	fmt.Fprintf(&b, "%s: %d voters, %d observers, %d sessions, %d ticks; timeout %d, clock runs for %d, lost after "+
+		"%d, %d rounds a tick",
 		s.Name, s.Voters, s.Observers, len(s.Owners), s.Ticks, s.Timeout, s.RunFor, s.LostAfter, s.Rounds)
 	faults := []struct {
 		most uint8

@@ -13,11 +13,14 @@ func small(name string, change func(s *Scope)) *Scope {
 var (
 	// n3 has been elected with the vote of n2 and leads; n1 does not know.
 	deposed = []string{
-		"n3 stands for election", "n2 votes for n3", "n3 counts a quorum of votes and leads", "n3 replicates its log to n2",
+		"n3 stands for election", "n2 votes for n3", "n3 counts a quorum of votes and leads",
+		"n3 replicates its log to n2",
 		"n3 starts a tracker (R5)",
 	}
 	// The same, when n3 has answered a heartbeat of n1 before, and its answer is still under way.
-	underWay = slices.Concat([]string{"n1's tracker begins a round (R1)", "n3's relay takes its table for n1's heartbeat (T1)"}, deposed)
+	underWay = slices.Concat(
+		[]string{"n1's tracker begins a round (R1)", "n3's relay takes its table for n1's heartbeat (T1)"}, deposed,
+	)
 	// A touch that n1's tracker, which n3 has replaced, has taken from n2 since.
 	taken = []string{
 		"an interval passes", "n2 receives a touch of s1 through attachment 1 (T2)", "n1's tracker begins a round (R1)",
@@ -46,7 +49,8 @@ var (
 	})
 	// n3 has been elected with the vote of n1 itself, whose tracker has not looked since.
 	votedItself = []string{
-		"n3 stands for election", "n1 votes for n3", "n3 counts a quorum of votes and leads", "n3 replicates its log to n1",
+		"n3 stands for election", "n1 votes for n3", "n3 counts a quorum of votes and leads",
+		"n3 replicates its log to n1",
 		"n3 starts a tracker (R5)",
 	}
 	// n1 has decided that s1 expires.
@@ -55,7 +59,8 @@ var (
 		"n1's relay takes its table for n1's heartbeat (T1)", "n2's relay takes its table for n1's heartbeat (T1)",
 		"n1's tracker processes the answer of n2 (R3, T5)", "n1's tracker decides that s1 expires (E2)",
 	}
-	// ... and has refused a touch since, in the first of three answers of n2, when the round begun after that one is about to be good.
+	// ... and has refused a touch since, in the first of three answers of n2, when the round begun after that one is
+	// about to be good.
 	refusedAndForgotten = slices.Concat(decided, []string{
 		"n2 receives a touch of s1 through attachment 1 (T2)", "n1's tracker begins a round (R1)",
 		"n1's relay takes its table for n1's heartbeat (T1)",
@@ -66,10 +71,12 @@ var (
 		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
 	})
 	// ... and lost its term before the close was appended.
-	lostTerm = slices.Concat(decided, []string{"n3 stands for election", "n1 replicates its log to n3", "n1 ends its tracker"})
+	lostTerm = slices.Concat(decided,
+		[]string{"n3 stands for election", "n1 replicates its log to n3", "n1 ends its tracker"})
 	// ... and has appended the close, when n3 is elected without having received it.
 	appendedOnly = slices.Concat(decided, []string{
-		"n1 appends the close of s1 (E3)", "n3 stands for election", "n2 votes for n3", "n3 counts a quorum of votes and leads",
+		"n1 appends the close of s1 (E3)", "n3 stands for election", "n2 votes for n3",
+		"n3 counts a quorum of votes and leads",
 	})
 )
 
@@ -128,7 +135,9 @@ var (
 	localPausing = localScope("pausing", func(s *Scope) { s.Pauses = 1 })
 	localSlow    = localScope("slow apply", func(s *Scope) { s.SlowApply = true })
 	localSuspend = localScope("suspending", func(s *Scope) { s.Suspends, s.SlowApply = 1, true })
-	localAgain   = localScope("asked for again", func(s *Scope) { s.Upgrades, s.SlowApply, s.Timeout, s.RunFor = 2, true, 1, 1 })
+	localAgain   = localScope("asked for again", func(s *Scope) {
+		s.Upgrades, s.SlowApply, s.Timeout, s.RunFor = 2, true, 1, 1
+	})
 )
 
 // leftOut is a row of the table in README.md.
@@ -219,38 +228,47 @@ func short(name string, change func(s *Scope)) *Scope {
 	})
 }
 
-// wides are searched by random walks only, with the protocol's own proportions: the clock runs for 2 intervals, a member is lost after 3.
+// wides are searched by random walks only, with the protocol's own proportions: the clock runs for 2 intervals, a
+// member is lost after 3.
 var wides = []*Scope{
 	{
 		Name: "everything", Voters: 3, Owners: []uint8{1}, Ticks: 14, Timeout: 4, RunFor: 2, LostAfter: 3, Rounds: 3,
 		Elections: 2, Losses: 2, Pauses: 2, Restarts: 1, Moves: 2, Writes: 1, Refusals: 1,
 	},
 	{
-		Name: "handed to and fro", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3, Rounds: 2,
+		Name: "handed to and fro", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3,
+		Rounds:    2,
 		Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 2, TakeOvers: 3, SlowApply: true,
 	},
 	{
-		Name: "everything, slowly", Voters: 3, Owners: []uint8{1}, Ticks: 14, Timeout: 4, RunFor: 2, LostAfter: 3, Rounds: 2,
-		Elections: 2, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 2, Refusals: 1, SlowApply: true, SlowAnswer: true,
+		Name: "everything, slowly", Voters: 3, Owners: []uint8{1}, Ticks: 14, Timeout: 4, RunFor: 2, LostAfter: 3,
+		Rounds:    2,
+		Elections: 2, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 2, Refusals: 1, SlowApply: true,
+		SlowAnswer: true,
 	},
 	{
-		Name: "two sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3, Rounds: 2,
+		Name: "two sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3,
+		Rounds:    2,
 		Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 2, Refusals: 1,
 	},
 	{
-		Name: "an observer owns", Voters: 3, Observers: 1, Owners: []uint8{3}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3, Rounds: 3,
+		Name: "an observer owns", Voters: 3, Observers: 1, Owners: []uint8{3}, Ticks: 12, Timeout: 3, RunFor: 2,
+		LostAfter: 3, Rounds: 3,
 		Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 1,
 	},
 	{
-		Name: "leaders come and go", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 1, Rounds: 3,
+		Name: "leaders come and go", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 1,
+		Rounds:    3,
 		Elections: 4, Refusals: 1, SlowApply: true,
 	},
 	{
-		Name: "two leaders from the start", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 2, Rounds: 3,
+		Name: "two leaders from the start", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2,
+		LostAfter: 2, Rounds: 3,
 		Elections: 1, Losses: 1, Pauses: 1, Restarts: 1, Moves: 1, Refusals: 1, Prelude: deposed,
 	},
 	{
-		Name: "local sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 2, Rounds: 2, Local: true, Upgrades: 3,
+		Name: "local sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 2,
+		Rounds: 2, Local: true, Upgrades: 3,
 		Elections: 1, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 1, TakeOvers: 1, SlowApply: true,
 	},
 }
@@ -273,7 +291,8 @@ var completes = slices.Concat(
 	each(whole("losing and pausing", func(s *Scope) { s.Losses, s.Pauses = 1, 1 }), true, I1, I3),
 	each(short("local", func(s *Scope) { s.Local, s.Upgrades = true, 2 }), true, I1, I3),
 	each(short("local", func(s *Scope) { s.Local, s.Upgrades = true, 2 }), false, I5),
-	each(short("local, slow apply", func(s *Scope) { s.Local, s.Upgrades, s.SlowApply = true, 2, true }), true, I1, I3, I5),
+	each(short("local, slow apply", func(s *Scope) { s.Local, s.Upgrades, s.SlowApply = true, 2, true }), true, I1,
+		I3, I5),
 	each(whole("local", func(s *Scope) { s.Local, s.Upgrades = true, 1 }), true, I1, I3, I5),
 	each(small("whole, longer", func(s *Scope) { s.Ticks, s.Rounds = 3, 1 }), true, I1, I3, I4),
 )

@@ -25,25 +25,28 @@ type State struct {
 
 // node is what one node has: on disk its term, vote and log; in memory the rest.
 type node struct {
-	Term, Voted, Votes, Role uint8 // Voted: 1 + the node voted for in Term; Votes: the set of those who voted for this node
+	// Voted: 1 + the node voted for in Term; Votes: the set of those who voted for this node
+	Term, Voted, Votes, Role uint8
 	Rest, RestedAt           uint8 // whether the process runs, and since when it does not
 	Backlog                  uint8 // sessions whose keep-alives wait in sockets since the process did not run
 	Mono                     uint8 // monotonic clock
-	Vouch, Started           uint8 // since when the relay can vouch, and since when its process runs, on Mono (E1); 0: since before the history
-	Incarnation              uint8 // how often the process was started again (T6)
-	Stalls                   stalls
-	Covered                  uint8    // until when stalls are credited, on Mono
-	Stood                    [3]uint8 // ghost: the set of ticks, in Now, in which the process did not run and noticed that
-	Len, Commit, Applied     uint8
-	Log                      [maxLog]entry
-	FSM                      fsm
-	Tracker                  tracker
-	Queue                    [maxSessions]queued
-	Table                    [maxSessions]touch
-	Conns                    [maxSessions]uint8 // set of the attachments whose connections ended here
-	Confirmed                [maxSessions]heard
-	Request                  [maxSessions]request
-	Local                    [maxSessions]local
+	// since when the relay can vouch, and since when its process runs, on Mono (E1); 0: since before the history
+	Vouch, Started uint8
+	Incarnation    uint8 // how often the process was started again (T6)
+	Stalls         stalls
+	Covered        uint8 // until when stalls are credited, on Mono
+	// ghost: the set of ticks, in Now, in which the process did not run and noticed that
+	Stood                [3]uint8
+	Len, Commit, Applied uint8
+	Log                  [maxLog]entry
+	FSM                  fsm
+	Tracker              tracker
+	Queue                [maxSessions]queued
+	Table                [maxSessions]touch
+	Conns                [maxSessions]uint8 // set of the attachments whose connections ended here
+	Confirmed            [maxSessions]heard
+	Request              [maxSessions]request
+	Local                [maxSessions]local
 }
 
 // What a node is in Raft.
@@ -64,10 +67,14 @@ const (
 type entry struct {
 	Term, Kind, Session uint8
 	Node, Attempt       uint8 // a move: to which node, by which attempt; an upgrade: of which node, and since
-	Attachment, Decided uint8 // a close: of which attachment, and the term that decided (E3); a write: of which attachment; a move: which one it names (M1)
+	// a close: of which attachment, and the term that decided (E3); a write: of which attachment; a move: which one it
+	// names (M1)
+	Attachment, Decided uint8
 	Instance            uint8 // a move: of which process; 0 in scopes without take-overs
 	Present             uint8 // ghost; a move: the session's newest attachment when the client sent the request
-	Ghost               uint8 // a move: when its node received the request; an upgrade: when it was appended; a close: the invariants that its decision broke
+	// a move: when its node received the request; an upgrade: when it was appended; a close: the invariants that its
+	// decision broke
+	Ghost uint8
 }
 
 // Kinds of entries.
@@ -160,8 +167,9 @@ type link struct {
 	Sure, Told  uint8 // answers that are confirmed, and up to which the relay was told so (S1)
 	Refused     [maxAnswers]uint8
 	InAtB       [maxRounds]uint8 // In when the round began
-	Took, Idle  uint8            // ghost: when the newest processed answer's table was taken, how long the clock stood since
-	Quiet       uint8            // ghost: the sessions that had been silent for a full timeout then
+	// ghost: when the newest processed answer's table was taken, how long the clock stood since
+	Took, Idle uint8
+	Quiet      uint8 // ghost: the sessions that had been silent for a full timeout then
 
 	// At the relay.
 	Up       uint8 // the stream is open
@@ -219,7 +227,8 @@ type fate struct {
 	// the process and the attempt that brought it, and the term of its entry.
 	ServedInstance, ServedAttempt, ServedTerm uint8
 	Attempts                                  uint8 // made so far, by both processes: one's numbers rise as well
-	Named                                     uint8 // in scopes with take-overs: the attachment of the first process's token
+	// in scopes with take-overs: the attachment of the first process's token
+	Named uint8
 }
 
 // Kinds of faults and requests that a scope counts.

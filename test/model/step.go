@@ -41,8 +41,8 @@ func (x *step) spend(kind int, most uint8) bool {
 
 func (x *step) runs(i int) bool { return x.Node[i].Rest == runs }
 
-// Initial returns the state in which the histories of a scope begin: n1 leads term 1, its tracker starts, every stream is open, every
-// session has just been opened by its owner; then the prelude.
+// Initial returns the state in which the histories of a scope begin: n1 leads term 1, its tracker starts, every stream
+// is open, every session has just been opened by its owner; then the prelude.
 func Initial(scope *Scope, without Without) State {
 	x := initial(scope)
 	x.without = without
@@ -111,6 +111,7 @@ func initial(scope *Scope) *step {
 
 // named puts the arguments into an action's text: $a and $b are nodes, $s is a session, $n the plain number b.
 func named(text string, a, b, s int) string {
-	return strings.NewReplacer("$a", fmt.Sprintf("n%d", a+1), "$b", fmt.Sprintf("n%d", b+1), "$s", fmt.Sprintf("s%d", s+1),
+	return strings.NewReplacer("$a", fmt.Sprintf("n%d", a+1), "$b", fmt.Sprintf("n%d", b+1), "$s",
+		fmt.Sprintf("s%d", s+1),
 		"$n", fmt.Sprint(b)).Replace(text)
 }

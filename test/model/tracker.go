@@ -4,14 +4,16 @@ import "slices"
 
 // The tracker of a leader for one term: rounds, the clock, what answers say.
 
-// startTracker begins a tracker, which ends an older one on the node. R5: a command of its own has been applied here, and
-// its term is that entry's.
+// startTracker begins a tracker, which ends an older one on the node. R5: a command of its own has been applied here,
+// and its term is that entry's.
 func (x *step) startTracker(l, _, _ int) bool {
 	n := &x.Node[l]
 	if n.Role != leader || !x.runs(l) || n.Tracker.On == 1 && n.Tracker.Term == n.Term {
 		return false
 	}
-	if x.obeys(R5) && !slices.ContainsFunc(n.Log[:n.Applied], func(e entry) bool { return e.Kind == begins && e.Term == n.Term }) {
+	if x.obeys(R5) && !slices.ContainsFunc(n.Log[:n.Applied], func(e entry) bool {
+		return e.Kind == begins && e.Term == n.Term
+	}) {
 		return false
 	}
 	x.stopTracker(l)
@@ -88,7 +90,8 @@ func (x *step) send(l, m int) {
 	}
 }
 
-// newest returns the first of the answers after one up to another that is still remembered. What an older one said is never confirmed.
+// newest returns the first of the answers after one up to another that is still remembered. What an older one said is
+// never confirmed.
 func newest(after, upTo uint8) uint8 { return max(after, max(upTo, maxAnswers)-maxAnswers) + 1 }
 
 // receive processes an answer.
@@ -153,10 +156,12 @@ func (x *step) takes(l, m, s int, w *message) bool {
 		return false
 	}
 	if r.Made < mine.Attachment {
-		x.breaks(I4, "a touch made through attachment %d of s%d is taken, the leader has applied %d", r.Made, s+1, mine.Attachment)
+		x.breaks(I4, "a touch made through attachment %d of s%d is taken, the leader has applied %d", r.Made,
+			s+1, mine.Attachment)
 	}
 	if r.Stale == 1 && t.Term >= x.Truth.Session[s].ServedTerm {
-		x.breaks(I4, "a touch through attachment %d of s%d is taken, it was made after %d was served", r.Made, s+1, x.Truth.Session[s].Served)
+		x.breaks(I4, "a touch through attachment %d of s%d is taken, it was made after %d was served", r.Made, s+1,
+			x.Truth.Session[s].Served)
 	}
 	mark := t.Mark[s]
 	if (mark == closing || mark == unknown) && !x.obeys(E4Deadline) {
@@ -167,8 +172,8 @@ func (x *step) takes(l, m, s int, w *message) bool {
 	return mark != closing && mark != unknown
 }
 
-// good looks for a newer round that a quorum of the voters has answered in the tracker's term (R3). It shows that the node led
-// when the round began: the clock goes on (A1), and what was processed before that is confirmed (S1).
+// good looks for a newer round that a quorum of the voters has answered in the tracker's term (R3). It shows that the
+// node led when the round began: the clock goes on (A1), and what was processed before that is confirmed (S1).
 func (x *step) good(l int) {
 	t := &x.Node[l].Tracker
 	for n := t.Begun; n > t.Good; n-- {

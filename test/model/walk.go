@@ -82,8 +82,9 @@ type dice struct {
 	patience int
 }
 
-// load makes the dice of one history. They are not fair: each event is left out, as likely as its action says, or more likely, so
-// that histories differ more than chance would have it, and long runs of the same node doing well or badly occur.
+// load makes the dice of one history. They are not fair: each event is left out, as likely as its action says, or more
+// likely, so that histories differ more than chance would have it, and long runs of the same node doing well or badly
+// occur.
 func load(events []event, random *rand.Rand) *dice {
 	d := &dice{patience: 20 << random.IntN(5)}
 	factors := [...][4]int{{1, 1, 1, 1}, {1, 2, 4, 8}, {0, 1, 1, 4}}[random.IntN(3)]

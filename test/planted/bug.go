@@ -18,8 +18,8 @@ import (
 //	catch: ./package ^TestName$ [-flag ...] [VARIABLE=value,value,...]
 //	says: a regular expression
 //
-// with a pair of catch and says for each test that catches it, the fastest first, and then comes the patch. A bug that the
-// simulation does not see, or cannot see (0 seeds), says so instead of naming it as a catcher:
+// with a pair of catch and says for each test that catches it, the fastest first, and then comes the patch. A bug that
+// the simulation does not see, or cannot see (0 seeds), says so instead of naming it as a catcher:
 //
 //	unseen: 40 seeds: why not
 type bug struct {
@@ -27,8 +27,8 @@ type bug struct {
 	what         string
 	from, breaks string
 	catchers     []catcher
-	// blind is why the simulation does not see it, empty when nothing is said of that, and unseen how many seeds, from 1 on,
-	// have shown so.
+	// blind is why the simulation does not see it, empty when nothing is said of that, and unseen how many seeds, from
+	// 1 on, have shown so.
 	blind   string
 	unseen  int
 	changes []change
@@ -50,7 +50,8 @@ type catcher struct {
 	// env are the settings of one variable that are tried one after the other until one catches; one nil string when
 	// there is no variable.
 	env []string
-	// says is what a line of the failing test's output must match: a test that fails for another reason catches nothing.
+	// says is what a line of the failing test's output must match: a test that fails for another reason catches
+	// nothing.
 	says *regexp.Regexp
 }
 

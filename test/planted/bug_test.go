@@ -44,11 +44,13 @@ func TestParseBug(t *testing.T) {
 
 func TestParseBugRefuses(t *testing.T) {
 	for name, change := range map[string][2]string{
-		"no paragraph":     {"What it does,\nin two lines.\n\n", "\n"},
-		"no origin":        {"from: K-05; O1\n", ""},
-		"no invariant":     {"breaks: I7\n", ""},
-		"no patch":         {"--- a/p.go", "-- a/p.go"},
-		"no catcher":       {"catch: ./p ^TestB$\nsays: 1, want 2\ncatch: ./p ^TestB$ -test.short SEED=4,2\nsays: I7 violated\n", ""},
+		"no paragraph": {"What it does,\nin two lines.\n\n", "\n"},
+		"no origin":    {"from: K-05; O1\n", ""},
+		"no invariant": {"breaks: I7\n", ""},
+		"no patch":     {"--- a/p.go", "-- a/p.go"},
+		"no catcher": {
+			"catch: ./p ^TestB$\nsays: 1, want 2\ncatch: ./p ^TestB$ -test.short SEED=4,2\nsays: I7 violated\n", "",
+		},
 		"silent catcher":   {"says: 1, want 2\n", ""},
 		"two words of one": {"says: 1, want 2\n", "says: 1\nsays: 2\n"},
 		"no test":          {"catch: ./p ^TestB$\n", "catch: ./p\n"},

@@ -12,7 +12,8 @@ import (
 	"holdfast/test/sim/check"
 )
 
-// TestGuaranteesNameWhatProvesThem: the tests, checks and bugs of docs/guarantees.md are there, and no check is left out.
+// TestGuaranteesNameWhatProvesThem: the tests, checks and bugs of docs/guarantees.md are there, and no check is left
+// out.
 func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 	document, err := os.ReadFile("../../docs/guarantees.md")
 	if err != nil {
@@ -57,7 +58,8 @@ func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 	}
 }
 
-// TestTestingNamesWhatIsThere: the tests and bugs that docs/testing.md says keep what was found from coming back are there.
+// TestTestingNamesWhatIsThere: the tests and bugs that docs/testing.md says keep what was found from coming back are
+// there.
 func TestTestingNamesWhatIsThere(t *testing.T) {
 	document, err := os.ReadFile("../../docs/testing.md")
 	if err != nil {
@@ -98,7 +100,8 @@ func TestGoInDocumentsIsRun(t *testing.T) {
 		{"README.md", "client/example_test.go", 1},
 	} {
 		tests, code := flatFile(t, d.tests), 0
-		for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(flatFile(t, d.document), -1) {
+		for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(flatFile(t, d.document),
+			-1) {
 			for part := range strings.SplitSeq(strings.TrimSpace(block[1]), "\n\n") {
 				if code++; !strings.Contains(tests, part+"\n") {
 					t.Errorf("%s: this is not in %s:\n%s", d.document, d.tests, part)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// lab builds test binaries with a bug in them, and runs them. Nothing in the work tree is changed: go build's overlay puts
-// the patched files in the place of the real ones. Safe for concurrent use.
+// lab builds test binaries with a bug in them, and runs them. Nothing in the work tree is changed: go build's overlay
+// puts the patched files in the place of the real ones. Safe for concurrent use.
 type lab struct {
 	// root is the module's, scratch a directory for what is built.
 	root, scratch string
@@ -34,7 +34,8 @@ var (
 	errNotBuilt = errors.New("it does not build")
 )
 
-// overlay applies a bug's patch to copies of the files as they are now, and returns the file that tells go build of them.
+// overlay applies a bug's patch to copies of the files as they are now, and returns the file that tells go build of
+// them.
 func (l *lab) overlay(b *bug) (string, error) {
 	dir, err := os.MkdirTemp(l.scratch, b.name+"-")
 	if err != nil {
@@ -78,7 +79,8 @@ func (l *lab) build(ctx context.Context, pkg, overlay string) (string, error) {
 		return "", err
 	}
 	testdata := filepath.Join(l.root, filepath.FromSlash(pkg), "testdata")
-	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS(testdata)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS(testdata)); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "test")
@@ -128,7 +130,8 @@ func (l *lab) passes(ctx context.Context, binary string, c *catcher, setting str
 	return nil
 }
 
-// run runs a test beside a copy of its package's testdata: what a failing test leaves behind does not get into the work tree.
+// run runs a test beside a copy of its package's testdata: what a failing test leaves behind does not get into the work
+// tree.
 func (l *lab) run(ctx context.Context, binary string, c *catcher, setting string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.limit+10*time.Second) // the test's own limit comes first, and says more
 	defer cancel()
@@ -146,8 +149,8 @@ func (l *lab) run(ctx context.Context, binary string, c *catcher, setting string
 	return output.String(), err
 }
 
-// said reports whether a line of a failed test's output is what it must say. After a panic that has to be the panic's own
-// line: what a test says on its way to a nil pointer proves nothing.
+// said reports whether a line of a failed test's output is what it must say. After a panic that has to be the panic's
+// own line: what a test says on its way to a nil pointer proves nothing.
 func said(output string, says *regexp.Regexp) bool {
 	panics := strings.Contains(output, "\npanic: ") || strings.HasPrefix(output, "panic: ")
 	for line := range strings.Lines(output) {

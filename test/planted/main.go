@@ -1,7 +1,7 @@
-// Planted puts bugs into the production's code, one at a time, and runs the tests that must catch them. Each bug is a patch
-// of bugs/ that is applied to a copy: production has no switches for it. It fails when a bug goes uncaught, when a patch does
-// not apply to today's code, when a patched package does not build, and when a test fails without saying what it must. First
-// it runs the tests without any bug: one that always fails catches nothing.
+// Planted puts bugs into the production's code, one at a time, and runs the tests that must catch them. Each bug is a
+// patch of bugs/ that is applied to a copy: production has no switches for it. It fails when a bug goes uncaught, when
+// a patch does not apply to today's code, when a patched package does not build, and when a test fails without saying
+// what it must. First it runs the tests without any bug: one that always fails catches nothing.
 //
 //	go run ./test/planted                          each bug against the first of its catchers
 //	go run ./test/planted -all                     against all of them
@@ -36,7 +36,8 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("planted", flag.ContinueOnError)
 	which := flags.String("bug", "", "only bugs whose name matches")
-	through := flags.String("catcher", "", "only catchers whose package and test match; all of them, not only the first")
+	through := flags.String("catcher",
+		"", "only catchers whose package and test match; all of them, not only the first")
 	all := flags.Bool("all", false, "try all catchers of each bug, not only the first")
 	times := flags.Int("times", 1, "try each catcher that often; 9 of 10 times it must catch")
 	workers := flags.Int("workers", 2, "bugs at a time")

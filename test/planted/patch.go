@@ -114,14 +114,15 @@ func hunkLengths(head string) (before, after int, err error) {
 }
 
 // apply returns source with the change made. Every line that a hunk keeps or takes out must be there as it says, and in
-// one place of the file only; the line numbers of the diff are not believed, so that work elsewhere in the file does not
-// break it.
+// one place of the file only; the line numbers of the diff are not believed, so that work elsewhere in the file does
+// not break it.
 func (c *change) apply(source string) (string, error) {
 	lines := strings.Split(source, "\n")
 	for i, h := range c.hunks {
 		at, n := find(lines, h.before)
 		if n != 1 {
-			return "", fmt.Errorf("hunk %d fits %d places of %s, not 1: it begins with %q", i+1, n, c.file, first(h.before))
+			return "", fmt.Errorf("hunk %d fits %d places of %s, not 1: it begins with %q", i+1, n, c.file,
+				first(h.before))
 		}
 		lines = slices.Replace(lines, at, at+len(h.before), h.after...)
 	}

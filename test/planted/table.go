@@ -17,7 +17,9 @@ const (
 // table returns the bugs as a table in Markdown.
 func table(bugs []bug) string {
 	var t strings.Builder
-	t.WriteString("\n| bug | stands for | what it does | breaks | caught in CI by | and by |\n|---|---|---|---|---|---|\n")
+	t.WriteString(
+		"\n| bug | stands for | what it does | breaks | caught in CI by | and by |\n|---|---|---|---|---|---|\n",
+	)
 	cell := strings.NewReplacer("|", `\|`)
 	for _, b := range bugs {
 		var also []string
@@ -34,7 +36,8 @@ func table(bugs []bug) string {
 // judged is what a bug breaks that every seed of the simulation is judged by.
 var judged = regexp.MustCompile(`\b(I[1-8]|liveness|linearizability)\b`)
 
-// unseen says which of the bugs that the simulation ought to see it does not: its checker is proven by those that it sees.
+// unseen says which of the bugs that the simulation ought to see it does not: its checker is proven by those that it
+// sees.
 func unseen(bugs []bug) string {
 	var rows, untried []string
 	seen, all := 0, 0
@@ -51,12 +54,15 @@ func unseen(bugs []bug) string {
 			if b.unseen > 0 {
 				tried = fmt.Sprintf("1 to %d", b.unseen)
 			}
-			rows = append(rows, fmt.Sprintf("| %s | %s | %s |\n", b.name, tried, strings.ReplaceAll(b.blind, "|", `\|`)))
+			rows = append(
+				rows, fmt.Sprintf("| %s | %s | %s |\n", b.name, tried, strings.ReplaceAll(b.blind, "|", `\|`)),
+			)
 		default:
 			untried = append(untried, b.name)
 		}
 	}
-	return fmt.Sprintf("### What the simulation does not see\n\nOf %d bugs that break I1 to I8, liveness or linearizability, it catches %d: "+
+	return fmt.Sprintf("### What the simulation does not see\n\nOf %d bugs that break I1 to I8, liveness or "+
+		"linearizability, it catches %d: "+
 		"their rows above name the seeds. These %d it does not see:\n\n| bug | seeds | why not |\n|---|---|---|\n%s"+
 		"\nNot tried on enough seeds yet, %d: %s.\n\n",
 		all, seen, len(rows), strings.Join(rows, ""), len(untried), strings.Join(untried, ", "))

@@ -13,12 +13,12 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// bursts is how often the follower fails in the middle of a burst of entries. With pipelining each has about one chance in
-// two to stop it for good.
+// bursts is how often the follower fails in the middle of a burst of entries. With pipelining each has about one chance
+// in two to stop it for good.
 const bursts = 30
 
-// raft#612: a follower whose append failed once catches up, each time, soon. With Raft's own default, which pipelines, the
-// same follower stops for good while its heartbeats stay healthy.
+// raft#612: a follower whose append failed once catches up, each time, soon. With Raft's own default, which pipelines,
+// the same follower stops for good while its heartbeats stay healthy.
 func TestAFollowerThatAnsweredFalseCatchesUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var pipelines openPipelines // none, or the end would hang instead of failing
@@ -47,7 +47,10 @@ func TestControlPipeliningStopsAFollower(t *testing.T) {
 		leads := c.leader()
 		failed, behind := burst(t, c, time.Minute)
 		if behind == "" {
-			t.Fatalf("no follower stopped in %d failed appends: the trap is gone, and so is the reason for MaxRPCsInFlight", failed)
+			t.Fatalf(
+				"no follower stopped in %d failed appends: the trap is gone, and so is the reason for MaxRPCsInFlight",
+				failed,
+			)
 		}
 		if leads.State() != raft.Leader {
 			t.Error("the leader stepped down: that is another trap")
@@ -61,8 +64,8 @@ func TestControlPipeliningStopsAFollower(t *testing.T) {
 	})
 }
 
-// burst applies bursts of entries; in each, one write of one follower fails. It returns how many did, and which follower did
-// not catch up within a bound after a burst.
+// burst applies bursts of entries; in each, one write of one follower fails. It returns how many did, and which
+// follower did not catch up within a bound after a burst.
 func burst(t *testing.T, c *cluster, within time.Duration) (failed int, behind string) {
 	t.Helper()
 	leads := c.leader()

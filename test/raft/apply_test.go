@@ -14,9 +14,9 @@ import (
 	"holdfast/test/bubble"
 )
 
-// Apply's timeout covers only the way into Raft's queue, and a leader whose disk hangs stays leader for ever (raft#503, #666):
-// its future is not answered. The proposer answers by a deadline of its own. That the node then steps out is tested in package
-// node (TestALeaderWhoseDiskHangs).
+// Apply's timeout covers only the way into Raft's queue, and a leader whose disk hangs stays leader for ever (raft#503,
+// #666): its future is not answered. The proposer answers by a deadline of its own. That the node then steps out is
+// tested in package node (TestALeaderWhoseDiskHangs).
 func TestAnEntryOnAHungDiskIsAnswered(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -38,7 +38,8 @@ func TestAnEntryOnAHungDiskIsAnswered(t *testing.T) {
 
 		begun := time.Now()
 		_, err := proposer.Propose(ctx, open(2))
-		if took := time.Since(begun); !errors.Is(err, session.ErrOutcomeUnknown) && !errors.Is(err, session.ErrNoLeader) || took > timeout {
+		if took := time.Since(begun); !errors.Is(err, session.ErrOutcomeUnknown) && !errors.Is(err,
+			session.ErrNoLeader) || took > timeout {
 			t.Errorf("the proposer answered after %v with %v", took, err)
 		}
 		time.Sleep(10 * time.Second)

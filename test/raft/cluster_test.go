@@ -1,6 +1,6 @@
-// Package raft_test shows that Holdfast falls into none of the traps of the Raft library that it stands on. Each trap is
-// first sprung, as a control: a test of a trap that is not there proves nothing. README.md lists traps and tests, also
-// those in other packages.
+// Package raft_test shows that Holdfast falls into none of the traps of the Raft library that it stands on. Each trap
+// is first sprung, as a control: a test of a trap that is not there proves nothing. README.md lists traps and tests,
+// also those in other packages.
 package raft_test
 
 import (
@@ -84,7 +84,8 @@ func start(t *testing.T, o options) *cluster {
 		if o.voters > 0 && i >= o.voters {
 			suffrage = raft.Nonvoter
 		}
-		first.Servers = append(first.Servers, raft.Server{Suffrage: suffrage, ID: raft.ServerID(p.name), Address: p.address()})
+		first.Servers = append(first.Servers,
+			raft.Server{Suffrage: suffrage, ID: raft.ServerID(p.name), Address: p.address()})
 	}
 	for _, p := range c.peers {
 		if err := p.start(first, o); err != nil {
@@ -108,7 +109,8 @@ func (p *peer) start(first raft.Configuration, o options) error {
 	p.snapshots = &snapshots{InmemSnapshotStore: raft.NewInmemSnapshotStore()}
 	conf := raft.DefaultConfig()
 	conf.LocalID = raft.ServerID(p.name)
-	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = electionTimeout, electionTimeout, leaseTimeout
+	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = electionTimeout, electionTimeout,
+		leaseTimeout
 	conf.CommitTimeout, conf.MaxAppendEntries = commitTimeout, 512
 	conf.Logger = hclog.NewNullLogger()
 	if o.prepare != nil {
@@ -131,7 +133,8 @@ func (p *peer) start(first raft.Configuration, o options) error {
 func (p *peer) connect(listener net.Listener, o options) {
 	if o.bare > 0 {
 		p.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream: plain{listener, p.host.Dial}, MaxPool: 3, MaxRPCsInFlight: 1, Timeout: o.bare, Logger: hclog.NewNullLogger(),
+			Stream: plain{listener, p.host.Dial}, MaxPool: 3, MaxRPCsInFlight: 1, Timeout: o.bare,
+			Logger: hclog.NewNullLogger(),
 		})
 		return
 	}
@@ -224,7 +227,9 @@ func entry(t *testing.T, n uint64) []byte {
 }
 
 func open(n uint64) session.OpenSession {
-	return session.OpenSession{Node: 1, Timeout: 4 * time.Second, RequestID: session.RequestID{1, byte(n >> 16), byte(n >> 8), byte(n)}}
+	return session.OpenSession{
+		Node: 1, Timeout: 4 * time.Second, RequestID: session.RequestID{1, byte(n >> 16), byte(n >> 8), byte(n)},
+	}
 }
 
 // logs is a log store in memory whose writes a test can make slow and fail. Safe for concurrent use.
@@ -301,7 +306,9 @@ func (endless) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 // Create is as raft.SnapshotStore has it.
 //
 //nolint:revive // argument-limit: the library's
-func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration, configurationIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration,
+	configurationIndex uint64, trans raft.Transport,
+) (raft.SnapshotSink, error) {
 	sink, err := s.InmemSnapshotStore.Create(version, index, term, configuration, configurationIndex, trans)
 	switch {
 	case err != nil:

@@ -28,7 +28,8 @@ type standing struct {
 func (s *standing) EncodePeer(id raft.ServerID, address raft.ServerAddress) []byte {
 	var stack [4096]byte
 	but := s.armed.Load()
-	if but != nil && *but != s.LocalAddr() && strings.Contains(string(stack[:runtime.Stack(stack[:], false)]), "replicateTo") &&
+	if but != nil && *but != s.LocalAddr() &&
+		strings.Contains(string(stack[:runtime.Stack(stack[:], false)]), "replicateTo") &&
 		s.armed.CompareAndSwap(but, nil) {
 		time.Sleep(goroutineStands)
 	}
@@ -40,7 +41,9 @@ func (s *standing) EncodePeer(id raft.ServerID, address raft.ServerAddress) []by
 // nobody has compared it.
 func TestControlACommitIsBelievedUnseen(t *testing.T) {
 	for tries := range standTries {
-		if applied := commitUnseen(t, func(l *raftnet.Layer) wire { return raftnet.NewTransport(l, transportTimeout).NetworkTransport }); applied > 0 {
+		if applied := commitUnseen(t, func(l *raftnet.Layer) wire {
+			return raftnet.NewTransport(l, transportTimeout).NetworkTransport
+		}); applied > 0 {
 			t.Logf("%d entries that only the deposed leader had were applied at try %d", applied, tries+1)
 			return
 		}
@@ -50,7 +53,9 @@ func TestControlACommitIsBelievedUnseen(t *testing.T) {
 
 func TestNoCommitIsToldBeyondARequest(t *testing.T) {
 	for range standTries {
-		if applied := commitUnseen(t, func(l *raftnet.Layer) wire { return raftnet.NewTransport(l, transportTimeout) }); applied > 0 {
+		if applied := commitUnseen(t, func(l *raftnet.Layer) wire {
+			return raftnet.NewTransport(l, transportTimeout)
+		}); applied > 0 {
 			t.Fatalf("%d entries that only the deposed leader had were applied", applied)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// A NotifyCh that nobody reads stops Raft: a leader that was elected does nothing. That a node's is always read is tested in
-// package node (TestLeadershipIsAlwaysRead).
+// A NotifyCh that nobody reads stops Raft: a leader that was elected does nothing. That a node's is always read is
+// tested in package node (TestLeadershipIsAlwaysRead).
 func TestControlAnUnreadNotifyChStopsRaft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		unread := make(chan bool)
@@ -41,8 +41,8 @@ func TestControlAnUnreadNotifyChStopsRaft(t *testing.T) {
 	})
 }
 
-// Shutdown transfers nothing: the others notice the silence of a leader and elect. That a node's ordered stop hands over first
-// is tested in package node (TestAnOrderedStopHandsOver).
+// Shutdown transfers nothing: the others notice the silence of a leader and elect. That a node's ordered stop hands
+// over first is tested in package node (TestAnOrderedStopHandsOver).
 func TestControlShutdownTransfersNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -60,8 +60,8 @@ func TestControlShutdownTransfersNothing(t *testing.T) {
 	})
 }
 
-// Close of Raft's transport leaves what it accepted open: the other side's connection goes on for ever. Holdfast's stream layer
-// closes it.
+// Close of Raft's transport leaves what it accepted open: the other side's connection goes on for ever. Holdfast's
+// stream layer closes it.
 func TestAcceptedConnectionsAreClosed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := simnet.New(nil)
@@ -87,7 +87,9 @@ func TestAcceptedConnectionsAreClosed(t *testing.T) {
 		ours := raftnet.NewTransport(raftnet.New(raftnet.Config{
 			ClusterID: "c", Node: 1, Advertise: "n1:2", Listener: listen(":2"), Dial: server.Dial,
 		}), 0)
-		theirs := raftnet.New(raftnet.Config{ClusterID: "c", Node: 2, Advertise: "n2:2", Listener: listen(":3"), Dial: client.Dial})
+		theirs := raftnet.New(
+			raftnet.Config{ClusterID: "c", Node: 2, Advertise: "n2:2", Listener: listen(":3"), Dial: client.Dial},
+		)
 		conn, err = theirs.Dial("n1:2", time.Second)
 		if err != nil {
 			t.Fatal(err)
@@ -116,8 +118,8 @@ func closed(t *testing.T, accepted *raft.NetworkTransport, conn net.Conn) error 
 	return err
 }
 
-// After a heal a follower hears entries only when the leader's back-off has passed: 10 ms doubled with each failure, at most
-// ten times, and one attempt that was under way. It is a bound, which does not grow with the isolation.
+// After a heal a follower hears entries only when the leader's back-off has passed: 10 ms doubled with each failure, at
+// most ten times, and one attempt that was under way. It is a bound, which does not grow with the isolation.
 func TestBackOffAfterAHealIsBounded(t *testing.T) {
 	const bound = 10*time.Millisecond<<10 + transportTimeout + 100*time.Millisecond
 	var longest time.Duration
@@ -153,13 +155,15 @@ func catchesUp(t *testing.T, isolated, bound time.Duration) (took time.Duration)
 			t.Fatal("the follower was not cut off, or the leader has changed: the trap is not sprung")
 		}
 		c.heal(leads, cut)
-		took = c.eventually("the follower to catch up", bound, func() bool { return cut.LastIndex() >= leads.LastIndex() })
+		took = c.eventually("the follower to catch up", bound, func() bool {
+			return cut.LastIndex() >= leads.LastIndex()
+		})
 	})
 	return took
 }
 
-// BootstrapCluster is called at every start of a node; on a server that has state it says ErrCantBootstrap, and no more than
-// that. That a node starts again regardless is tested in package node (TestServesAndKeepsItsState).
+// BootstrapCluster is called at every start of a node; on a server that has state it says ErrCantBootstrap, and no more
+// than that. That a node starts again regardless is tested in package node (TestServesAndKeepsItsState).
 func TestControlASecondBootstrapIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -178,8 +182,8 @@ func TestControlASecondBootstrapIsRefused(t *testing.T) {
 // childVariable makes a test do what ends its process.
 const childVariable = "HOLDFAST_RAFT_TRAP"
 
-// A leader whose disk fails steps down and then panics: alone, Raft takes the process with it. This test is its own child.
-// That a node ends in order instead is tested in package node (TestADiskThatFails, TestAFailedWriteEndsTheNode).
+// A leader whose disk fails steps down and then panics: alone, Raft takes the process with it. This test is its own
+// child. That a node ends in order instead is tested in package node (TestADiskThatFails, TestAFailedWriteEndsTheNode).
 func TestControlAFailingDiskMakesRaftPanic(t *testing.T) {
 	if os.Getenv(childVariable) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=60s")

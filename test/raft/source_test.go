@@ -48,7 +48,8 @@ func TestProductionAsksRaftNothingThatIsNotSo(t *testing.T) {
 		t.Errorf("only %d packages were looked at, with %d calls of Raft", checked, asked)
 	}
 	planted := filepath.Join(t.TempDir(), "planted.go")
-	source := "package planted\n\nimport \"github.com/hashicorp/raft\"\n\ntype node struct{ *raft.Raft }\n\nfunc leads(n *node) bool { return n.VerifyLeader().Error() == nil }\n"
+	source := "package planted\n\nimport \"github.com/hashicorp/raft\"\n\ntype node struct{ *raft.Raft }\n\nfunc " +
+		"leads(n *node) bool { return n.VerifyLeader().Error() == nil }\n"
 	if err := os.WriteFile(planted, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,8 @@ func (p goPackage) files() []string {
 // listed are the packages of the programs and of the SDK with what they import, by their paths, built.
 func listed(t *testing.T) map[string]goPackage {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles", "holdfast/cmd/...", "holdfast/client")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles",
+		"holdfast/cmd/...", "holdfast/client")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -140,9 +142,11 @@ func TestVersionsArePinned(t *testing.T) {
 		"github.com/hashicorp/raft-boltdb/v2": "v2.3.1",
 	}
 	for module, version := range want {
-		out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}} {{.Replace}}", module).Output()
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}} {{.Replace}}",
+			module).Output()
 		if got := strings.TrimSpace(string(out)); err != nil || got != version+" <nil>" {
-			t.Errorf("%s is %s (%v), want %s and no replacement: read the notes on its traps first", module, got, err, version)
+			t.Errorf("%s is %s (%v), want %s and no replacement: read the notes on its traps first", module, got, err,
+				version)
 		}
 	}
 }
@@ -156,7 +160,8 @@ func TestTheTableNamesTests(t *testing.T) {
 	there := map[string]bool{}
 	fset := token.NewFileSet()
 	for _, dir := range []string{
-		".", "../../fsm", "../../leader", "../../node", "../../transport/clientport", "../../transport/peerport", "../../transport/raftnet",
+		".", "../../fsm", "../../leader", "../../node", "../../transport/clientport", "../../transport/peerport",
+		"../../transport/raftnet",
 	} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {

@@ -23,7 +23,8 @@ type slow struct{ took time.Duration }
 func (s slow) Applied(uint64, uint64, []session.Change) { time.Sleep(s.took) }
 func (s slow) Restored()                                {}
 
-// raft.AppliedIndex says what was handed to the state, not what the state has applied. Holdfast waits for the state's own.
+// raft.AppliedIndex says what was handed to the state, not what the state has applied. Holdfast waits for the state's
+// own.
 func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -37,7 +38,9 @@ func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
 			last = leads.Apply(entry(t, n), time.Second)
 		}
 		index := leads.LastIndex()
-		c.eventually("Raft's word that it has applied all", time.Second, func() bool { return leads.AppliedIndex() >= index })
+		c.eventually("Raft's word that it has applied all", time.Second, func() bool {
+			return leads.AppliedIndex() >= index
+		})
 		if got := leads.state.AppliedIndex(); got >= index {
 			t.Fatalf("the state has applied %d of %d too: the trap is not sprung", got, index)
 		}
@@ -89,14 +92,16 @@ func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
 			apply(n)
 		}
 		if writing.Load() != 1 || time.Since(begun) > time.Second {
-			t.Errorf("20 entries beside the snapshot took %v, and it is being written: %v", time.Since(begun), writing.Load() == 1)
+			t.Errorf("20 entries beside the snapshot took %v, and it is being written: %v", time.Since(begun),
+				writing.Load() == 1)
 		}
 		if err := <-done; err != nil || writes.Load() == 0 || time.Since(begun) < took {
 			t.Fatalf("the snapshot took %v in %d writes: %v", time.Since(begun), writes.Load(), err)
 		}
 		got := restoreNewest(t, leads)
 		if i, d := got.Digest(); i != index || d != digest || got.Sessions() != 10 {
-			t.Errorf("the snapshot holds %d sessions at %d, want 10 at %d with the digest of then", got.Sessions(), i, index)
+			t.Errorf("the snapshot holds %d sessions at %d, want 10 at %d with the digest of then", got.Sessions(),
+				i, index)
 		}
 		if leads.state.Sessions() != 30 {
 			t.Errorf("%d sessions, want 30", leads.state.Sessions())
@@ -104,15 +109,17 @@ func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
 	})
 }
 
-// A follower installs whatever snapshot its leader sends, also one that is older than what it has applied: a copy that was delayed, or the newest
-// of a leader that it is ahead of. It goes back, and to where its log may have been cut: then it panics at the next entry.
+// A follower installs whatever snapshot its leader sends, also one that is older than what it has applied: a copy that
+// was delayed, or the newest of a leader that it is ahead of. It goes back, and to where its log may have been cut:
+// then it panics at the next entry.
 func TestControlAnOlderSnapshotIsInstalled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3, machine: func(s *fsm.State) raft.FSM { return credulous{s} }})
 		defer c.stop()
 		before, err := c.installOlder(c.leader())
 		if after := c.others(c.leader())[0].AppliedIndex(); err != nil || after >= before {
-			t.Errorf("index %d was applied, and is %d after an older snapshot, %v: the trap is gone", before, after, err)
+			t.Errorf("index %d was applied, and is %d after an older snapshot, %v: the trap is gone", before, after,
+				err)
 		}
 	})
 }
@@ -144,8 +151,8 @@ func (credulous) Restore(from io.ReadCloser) error {
 	return errors.Join(err, from.Close())
 }
 
-// installOlder has the leader send a follower a snapshot that is 20 entries older than what the follower has applied. It returns the index that
-// was applied before.
+// installOlder has the leader send a follower a snapshot that is 20 entries older than what the follower has applied.
+// It returns the index that was applied before.
 func (c *cluster) installOlder(leads *peer) (before uint64, err error) {
 	c.t.Helper()
 	follower := c.others(leads)[0]
@@ -163,18 +170,25 @@ func (c *cluster) installOlder(leads *peer) (before uint64, err error) {
 		leads.apply(c.t, open(10+n))
 	}
 	index := leads.LastIndex()
-	c.eventually("all entries", 10*time.Second, func() bool { return follower.AppliedIndex() == index && follower.state.Sessions() == 30 })
+	c.eventually("all entries", 10*time.Second, func() bool {
+		return follower.AppliedIndex() == index && follower.state.Sessions() == 30
+	})
 	meta, from, err := leads.snapshots.Open(all[0].ID)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer from.Close()
 	var answer raft.InstallSnapshotResponse
-	err = leads.transport.InstallSnapshot(raft.ServerID(follower.name), follower.address(), &raft.InstallSnapshotRequest{
-		RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(leads.name), Addr: []byte(leads.address())},
-		SnapshotVersion: meta.Version, Term: leads.CurrentTerm(), LastLogIndex: meta.Index, LastLogTerm: meta.Term,
-		Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex, Size: meta.Size,
-	}, &answer, from)
+	err = leads.transport.InstallSnapshot(raft.ServerID(follower.name), follower.address(),
+		&raft.InstallSnapshotRequest{
+			RPCHeader: raft.RPCHeader{
+				ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(leads.name),
+				Addr: []byte(leads.address()),
+			},
+			SnapshotVersion: meta.Version, Term: leads.CurrentTerm(), LastLogIndex: meta.Index, LastLogTerm: meta.Term,
+			Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex,
+			Size: meta.Size,
+		}, &answer, from)
 	return index, err
 }
 
@@ -200,8 +214,8 @@ func restoreNewest(t *testing.T, p *peer) *fsm.State {
 	return state
 }
 
-// Apply takes no term: what a leader decided in one term can be appended by the same node in a later one. The state ignores a
-// close whose term is not its entry's (E3); a close of the entry's own term is the control.
+// Apply takes no term: what a leader decided in one term can be appended by the same node in a later one. The state
+// ignores a close whose term is not its entry's (E3); a close of the entry's own term is the control.
 func TestWhatWasDecidedInAFormerTermChangesNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})

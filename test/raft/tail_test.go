@@ -101,7 +101,8 @@ func newTails(t *testing.T, peers, behind, entries int, trailing uint64) *tails 
 	if err := c.leads.Snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Minute) // what the leader still tries to send to who is cut off is of the snapshot, and not of the log that it had
+	// what the leader still tries to send to who is cut off is of the snapshot, and not of the log that it had
+	time.Sleep(time.Minute)
 	return c
 }
 
@@ -150,14 +151,18 @@ func TestControlAnOldTailIsFedToALaggard(t *testing.T) {
 			}
 		}
 		c.eventually("the old leader to catch up", time.Minute, func() bool {
-			return c.deposed.state.AppliedIndex() == c.leads.state.AppliedIndex() && c.states[c.deposed.state].restored() == 1
+			return c.deposed.state.AppliedIndex() == c.leads.state.AppliedIndex() &&
+				c.states[c.deposed.state].restored() == 1
 		})
-		if err := c.leads.LeadershipTransferToServer(raft.ServerID(c.deposed.name), c.deposed.address()).Error(); err != nil {
+		if err := c.leads.LeadershipTransferToServer(raft.ServerID(c.deposed.name),
+			c.deposed.address()).Error(); err != nil {
 			t.Fatal(err)
 		}
 		c.eventually("the old leader to lead", time.Minute, func() bool { return c.deposed.State() == raft.Leader })
 		c.rejoin(c.deposed, laggard)
-		c.eventually("the laggard to catch up", time.Minute, func() bool { return laggard.state.AppliedIndex() == c.deposed.state.AppliedIndex() })
+		c.eventually("the laggard to catch up", time.Minute, func() bool {
+			return laggard.state.AppliedIndex() == c.deposed.state.AppliedIndex()
+		})
 		first, all := differs(c.states[laggard.state], c.states[c.leads.state])
 		if all == 0 {
 			t.Error("the laggard applied nothing that others did not: the trap is gone")

@@ -67,7 +67,9 @@ func (c *cluster) isolate(bits int) (leads, behind *peer) {
 	c.t.Helper()
 	leads = c.leader()
 	behind = c.others(leads)[0]
-	c.eventually("a first entry everywhere", time.Minute, func() bool { return behind.LastIndex() == leads.LastIndex() })
+	c.eventually("a first entry everywhere", time.Minute, func() bool {
+		return behind.LastIndex() == leads.LastIndex()
+	})
 	c.Reset(leads.name, behind.name) // what is thin is so for new connections
 	c.cut(leads, behind)
 	c.Thin(leads.name, behind.name, bits, kernelBuffer)
@@ -85,7 +87,8 @@ func (c *cluster) await(leads, behind *peer, within time.Duration) (took time.Du
 			return within, false
 		}
 		asked := time.Now()
-		if err := leads.Apply(zeros[:100], time.Second).Error(); err != nil || time.Since(asked) > 100*time.Millisecond {
+		if err := leads.Apply(zeros[:100], time.Second).Error(); err != nil ||
+			time.Since(asked) > 100*time.Millisecond {
 			c.t.Fatalf("an entry was committed after %v: %v", time.Since(asked), err)
 		}
 		time.Sleep(time.Second)

@@ -22,9 +22,9 @@ import (
 
 const interval = 500 * time.Millisecond
 
-// VerifyLeader asks observers too. Three voters and an observer, the leader cut off from both other voters: VerifyLeader says
-// that it leads, while Holdfast's reads, which wait for a good round (R3, R4), are not answered. Before the cut they are, and
-// the other side's leader answers them, as controls.
+// VerifyLeader asks observers too. Three voters and an observer, the leader cut off from both other voters:
+// VerifyLeader says that it leads, while Holdfast's reads, which wait for a good round (R3, R4), are not answered.
+// Before the cut they are, and the other side's leader answers them, as controls.
 func TestReadsDoNotTrustVerifyLeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 4, voters: 3})
@@ -101,7 +101,8 @@ func (c *cluster) lead(p *peer) *rule {
 	r.parts.Go(func() { _ = r.port.Serve(listener) })
 	for _, one := range c.peers {
 		server := learner.NewServer(learner.Config{
-			Node: one.node, Interval: interval, LaggingWait: time.Second, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
+			Node: one.node, Interval: interval, LaggingWait: time.Second, Try: func() []string { return nil },
+			Logger: hclog.NewNullLogger(),
 		}, view{one})
 		one.state.Observe(server)
 		r.servers[one] = server

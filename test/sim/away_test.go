@@ -115,7 +115,8 @@ func coverage(file string, newest snapshot, after uint64) (whole, marked bool, e
 // served is told that a node has started on the disk.
 func (o *olden) served(p *process) {
 	if o.aside != "" && !o.serve {
-		p.w.failf("%s has started although its newest snapshot is gone and its log does not go back to the one before", p.name)
+		p.w.failf("%s has started although its newest snapshot is gone and its log does not go back to the one before",
+			p.name)
 	}
 	if o.aside != "" {
 		p.w.report.count("older snapshot served", 1)

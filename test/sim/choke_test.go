@@ -46,7 +46,8 @@ func (w *world) serving() []string {
 	return names
 }
 
-// TestPeerPortOfLeader cuts the leader's peer port, and nothing else: Raft alone would have it lead for ever, and nobody would be ready.
+// TestPeerPortOfLeader cuts the leader's peer port, and nothing else: Raft alone would have it lead for ever, and
+// nobody would be ready.
 func TestPeerPortOfLeader(t *testing.T) {
 	choked(t, 11, func(ctx context.Context, w *world) {
 		old := w.Leader()
@@ -54,12 +55,14 @@ func TestPeerPortOfLeader(t *testing.T) {
 		limit := w.config(old, "").StallLimit
 		sleep(ctx, limit/2)
 		if now := w.Leader(); now != old {
-			t.Errorf("%q led, and %q leads %v after its peer port was cut: want that it waits for %v", old, now, limit/2, limit)
+			t.Errorf("%q led, and %q leads %v after its peer port was cut: want that it waits for %v", old, now,
+				limit/2, limit)
 		}
 		sleep(ctx, limit/2+3*time.Second)
 		// The others' peer ports are open to the one that led.
 		if now, serving := w.Leader(), w.serving(); now == old || !slices.Equal(serving, w.names) {
-			t.Errorf("%q leads, and %v serve, 3 s after the stall limit: want another leader than %q, and all nodes", now, serving, old)
+			t.Errorf("%q leads, and %v serve, 3 s after the stall limit: want another leader than %q, and all nodes",
+				now, serving, old)
 		}
 		w.Unchoke(old + ":7402")
 	})

@@ -101,8 +101,8 @@ func TestNothingReachesTheDiskAfterAKill(t *testing.T) {
 	}
 }
 
-// TestTornWritesAreLegal: whatever a torn write leaves, all that was acknowledged is there, and the rest is there as a whole or
-// not at all. Over the seeds all that can happen does.
+// TestTornWritesAreLegal: whatever a torn write leaves, all that was acknowledged is there, and the rest is there as a
+// whole or not at all. Over the seeds all that can happen does.
 func TestTornWritesAreLegal(t *testing.T) {
 	there, not, partial := 0, 0, 0
 	for seed := range uint64(80) {
@@ -118,7 +118,8 @@ func TestTornWritesAreLegal(t *testing.T) {
 		}
 		killed := false
 		happened := p.tearNext(func() { killed = true })
-		if err = logs.StoreLogs([]*raft.Log{entry(10), entry(11), entry(12)}); !errors.Is(err, errGone) || !killed || !happened() {
+		if err = logs.StoreLogs([]*raft.Log{entry(10), entry(11), entry(12)}); !errors.Is(err, errGone) || !killed ||
+			!happened() {
 			t.Fatalf("the write was answered with %v, killed %v", err, killed)
 		}
 		image, err := os.ReadFile(filepath.Join(d.path(), "raft.db"))
@@ -139,7 +140,8 @@ func TestTornWritesAreLegal(t *testing.T) {
 		}
 	}
 	if there < 10 || not < 10 || partial < 10 {
-		t.Errorf("the torn entry was there %d times, not there %d times, of these in parts %d times: want some of each", there, not, partial)
+		t.Errorf("the torn entry was there %d times, not there %d times, of these in parts %d times: want some of each",
+			there, not, partial)
 	}
 }
 

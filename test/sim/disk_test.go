@@ -17,8 +17,8 @@ import (
 	"holdfast/test/sim/faults"
 )
 
-// drive is the disk of one node, through all its lives. Each life writes on a directory of its own, which begins as what was
-// there when the former one ended: from a kill on nothing of a process reaches what its successor finds.
+// drive is the disk of one node, through all its lives. Each life writes on a directory of its own, which begins as
+// what was there when the former one ended: from a kill on nothing of a process reaches what its successor finds.
 type drive struct {
 	dir string // of all lives
 	// old belongs to the fault, and to the node's start: never at the same time.
@@ -29,7 +29,8 @@ type drive struct {
 	life int        // guarded by mu; the number of the directory that the next life begins on
 	now  state      // guarded by mu
 	hits int        // guarded by mu; how many writes met a damage
-	// alter, when set, changes entries on their way to the disk, and to the node's memory, until it returns true. guarded by mu
+	// alter, when set, changes entries on their way to the disk, and to the node's memory, until it returns true.
+	// guarded by mu
 	alter func(all []*raft.Log) bool
 }
 
@@ -55,8 +56,8 @@ func (d *drive) path() string {
 	return filepath.Join(d.dir, fmt.Sprint(d.life))
 }
 
-// breaks damages the drive until undo is called, which reports whether a write was hit. One damage at a time: false when
-// there is one already.
+// breaks damages the drive until undo is called, which reports whether a write was hit. One damage at a time: false
+// when there is one already.
 func (d *drive) breaks(damage faults.Damage, delay time.Duration) (undo func() bool, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,12 +285,13 @@ func copyDir(to, from string) error {
 
 const (
 	sector = 512
-	// metas is how long the two pages at the front of a bbolt file are, one of which a commit writes last, after a sync.
+	// metas is how long the two pages at the front of a bbolt file are, one of which a commit writes last, after a
+	// sync.
 	metaPages = 2
 )
 
-// torn returns what a power cut may leave of a bbolt commit that turns before into after: first the pages are written, in any
-// order, then synced, then a meta page, which is smaller than a sector.
+// torn returns what a power cut may leave of a bbolt commit that turns before into after: first the pages are written,
+// in any order, then synced, then a meta page, which is smaller than a sector.
 func torn(r *rand.Rand, before, after []byte) []byte {
 	metas := metaPages * os.Getpagesize()
 	image := bytes.Clone(before)

@@ -40,8 +40,8 @@ func (w *world) Double(ctx context.Context) int {
 	return d.pairs
 }
 
-// twice does something through two nodes, or twice through one, at the same time or one after the other, and returns the
-// answers and through whom.
+// twice does something through two nodes, or twice through one, at the same time or one after the other, and returns
+// the answers and through whom.
 func twice[T any](
 	ctx context.Context, d *double, do func(context.Context, holdfastv1.SessionServiceClient) (T, error),
 ) (got [2]T, through [2]int, errs [2]error) {
@@ -72,17 +72,24 @@ func (d *double) session(ctx context.Context) {
 	}
 	request := &holdfastv1.OpenSessionRequest{Timeout: durationpb.New(4 * time.Second), RequestId: id[:]}
 	asked := d.w.record.Now()
-	opened, through, errs := twice(ctx, d, func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.OpenSessionResponse, error) {
-		return c.OpenSession(ctx, request)
-	})
+	opened, through, errs := twice(ctx,
+		d, func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.OpenSessionResponse, error) {
+			return c.OpenSession(ctx, request)
+		})
 	var token *holdfastv1.Token
 	for i, err := range errs {
 		if err != nil {
-			d.w.record.Add(history.Event{Kind: history.Refused, Who: d.name, Op: history.Open, Node: number(through[i]), Asked: asked, Unknown: true, Text: err.Error()})
+			d.w.record.Add(
+				history.Event{
+					Kind: history.Refused, Who: d.name, Op: history.Open, Node: number(through[i]),
+					Asked: asked, Unknown: true, Text: err.Error(),
+				},
+			)
 			continue
 		}
 		if token != nil && !same(token, opened[i].GetToken()) {
-			d.w.failAbout(session.ID(token.GetSessionId()), "O2: its request id has opened %v too", session.ID(opened[i].GetToken().GetSessionId()))
+			d.w.failAbout(session.ID(token.GetSessionId()), "O2: its request id has opened %v too",
+				session.ID(opened[i].GetToken().GetSessionId()))
 		}
 		kind := history.Opened
 		if token != nil {
@@ -108,7 +115,11 @@ func (d *double) session(ctx context.Context) {
 		d.stale(ctx, first, token)
 	}
 	d.close(ctx, token)
-	d.w.record.Add(history.Event{Kind: history.Silent, Who: d.name, ID: session.ID(token.GetSessionId()), Attachment: token.GetAttachment()})
+	d.w.record.Add(
+		history.Event{
+			Kind: history.Silent, Who: d.name, ID: session.ID(token.GetSessionId()), Attachment: token.GetAttachment(),
+		},
+	)
 }
 
 func number(at int) session.Node { return session.Node(at + 1) }
@@ -118,8 +129,13 @@ func same(a, b *holdfastv1.Token) bool {
 }
 
 // answered records that an open or a resume was answered.
-func (d *double) answered(k history.Kind, t *holdfastv1.Token, asked time.Duration, safe *durationpb.Duration, through int) {
-	e := history.Event{Kind: k, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(), Asked: asked, Node: number(through)}
+func (d *double) answered(k history.Kind, t *holdfastv1.Token, asked time.Duration, safe *durationpb.Duration,
+	through int,
+) {
+	e := history.Event{
+		Kind: k, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),
+		Asked: asked, Node: number(through),
+	}
 	if safe != nil {
 		e.Until = asked + safe.AsDuration()
 	}
@@ -130,9 +146,10 @@ func (d *double) answered(k history.Kind, t *holdfastv1.Token, asked time.Durati
 func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64) *holdfastv1.Token {
 	asked := d.w.record.Now()
 	request := &holdfastv1.ResumeSessionRequest{Token: t, Instance: d.instance, Attempt: attempt}
-	got, through, errs := twice(ctx, d, func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.ResumeSessionResponse, error) {
-		return c.ResumeSession(ctx, request)
-	})
+	got, through, errs := twice(ctx, d,
+		func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.ResumeSessionResponse, error) {
+			return c.ResumeSession(ctx, request)
+		})
 	var newest *holdfastv1.Token
 	for i, err := range errs {
 		if err != nil {
@@ -141,11 +158,14 @@ func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64
 		}
 		token := got[i].GetToken()
 		if !same(t, token) {
-			d.w.failAbout(session.ID(t.GetSessionId()), "its resume was answered with %v", session.ID(token.GetSessionId()))
+			d.w.failAbout(session.ID(t.GetSessionId()), "its resume was answered with %v",
+				session.ID(token.GetSessionId()))
 		}
 		d.answered(history.Resumed, token, asked, got[i].GetSafeFor(), through[i])
-		if through[0] == through[1] && errs[0] == nil && errs[1] == nil && got[0].GetToken().GetAttachment() != got[1].GetToken().GetAttachment() {
-			d.w.failAbout(session.ID(t.GetSessionId()), "M1: one attempt for one owner was answered with attachment %d and with %d",
+		if through[0] == through[1] && errs[0] == nil && errs[1] == nil &&
+			got[0].GetToken().GetAttachment() != got[1].GetToken().GetAttachment() {
+			d.w.failAbout(session.ID(t.GetSessionId()),
+				"M1: one attempt for one owner was answered with attachment %d and with %d",
 				got[0].GetToken().GetAttachment(), got[1].GetToken().GetAttachment())
 		}
 		if newest == nil || token.GetAttachment() > newest.GetAttachment() {
@@ -160,7 +180,8 @@ func (d *double) late(ctx context.Context, t *holdfastv1.Token, attempt uint64) 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	asked, at := d.w.record.Now(), d.rand.IntN(len(d.nodes))
-	_, err := d.nodes[at].ResumeSession(ctx, &holdfastv1.ResumeSessionRequest{Token: t, Instance: d.instance, Attempt: attempt})
+	_, err := d.nodes[at].ResumeSession(ctx,
+		&holdfastv1.ResumeSessionRequest{Token: t, Instance: d.instance, Attempt: attempt})
 	if err == nil {
 		d.w.failAbout(session.ID(t.GetSessionId()), "M1: attempt %d was answered after a later one was", attempt)
 		return
@@ -174,15 +195,18 @@ func (d *double) stale(ctx context.Context, first, newest *holdfastv1.Token) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	asked, at := d.w.record.Now(), d.rand.IntN(len(d.nodes))
-	_, err := d.nodes[at].ResumeSession(ctx, &holdfastv1.ResumeSessionRequest{Token: first, Instance: d.instance + 2, Attempt: 1})
+	_, err := d.nodes[at].ResumeSession(ctx,
+		&holdfastv1.ResumeSessionRequest{Token: first, Instance: d.instance + 2, Attempt: 1})
 	if err == nil {
-		d.w.failAbout(session.ID(first.GetSessionId()), "M1: a process that had heard of attachment %d took it from one that had %d",
+		d.w.failAbout(session.ID(first.GetSessionId()),
+			"M1: a process that had heard of attachment %d took it from one that had %d",
 			first.GetAttachment(), newest.GetAttachment())
 		return
 	}
 	told, moved := errors.AsType[*session.MovedError](wire.Domain(err))
 	if moved && (told.Attachment < newest.GetAttachment() || told.Instance != d.instance) {
-		d.w.failAbout(session.ID(first.GetSessionId()), "M1: told that process %d has it with attachment %d, which process %d has with %d or above",
+		d.w.failAbout(session.ID(first.GetSessionId()),
+			"M1: told that process %d has it with attachment %d, which process %d has with %d or above",
 			told.Instance, told.Attachment, d.instance, newest.GetAttachment())
 	}
 	d.refused(history.Resume, first, asked, at, err)
@@ -191,17 +215,23 @@ func (d *double) stale(ctx context.Context, first, newest *holdfastv1.Token) {
 // close closes a session twice.
 func (d *double) close(ctx context.Context, t *holdfastv1.Token) {
 	asked := d.w.record.Now()
-	d.w.record.Add(history.Event{Kind: history.CloseAsked, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment()})
-	_, through, errs := twice(ctx, d, func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.CloseSessionResponse, error) {
-		return c.CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: t})
-	})
+	d.w.record.Add(
+		history.Event{
+			Kind: history.CloseAsked, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),
+		},
+	)
+	_, through, errs := twice(ctx, d,
+		func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.CloseSessionResponse, error) {
+			return c.CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: t})
+		})
 	for i, err := range errs {
 		if err != nil {
 			d.refused(history.Close, t, asked, through[i], err)
 			continue
 		}
 		d.w.record.Add(history.Event{
-			Kind: history.Closed, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(), Asked: asked, Node: number(through[i]),
+			Kind: history.Closed, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),
+			Asked: asked, Node: number(through[i]),
 		})
 	}
 }
@@ -209,8 +239,9 @@ func (d *double) close(ctx context.Context, t *holdfastv1.Token) {
 // refused records what was refused, or not answered.
 func (d *double) refused(op history.Op, t *holdfastv1.Token, asked time.Duration, through int, err error) {
 	e := history.Event{
-		Kind: history.Refused, Who: d.name, Op: op, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(), Asked: asked,
-		Node: number(through), Unknown: true, Text: fmt.Sprint(err),
+		Kind: history.Refused, Who: d.name, Op: op, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),
+		Asked: asked,
+		Node:  number(through), Unknown: true, Text: fmt.Sprint(err),
 	}
 	d.w.record.Add(e)
 }

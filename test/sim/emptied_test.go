@@ -10,8 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// TestEmptiedDirectory restarts a node that does not lead, empties its directory, and starts it again: within the term it
-// fetches a copy and serves (T6), as the messages about damaged disks say.
+// TestEmptiedDirectory restarts a node that does not lead, empties its directory, and starts it again: within the term
+// it fetches a copy and serves (T6), as the messages about damaged disks say.
 func TestEmptiedDirectory(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
@@ -45,7 +45,8 @@ func TestEmptiedDirectory(t *testing.T) {
 		}
 		digest, ok := w.life(victim).node.Digest(status.AppliedIndex)
 		if !ok || hex.EncodeToString(digest[:]) != status.StateDigest {
-			t.Errorf("%s has the digest %x (%v) at index %d, the leader %s", victim, digest, ok, status.AppliedIndex, status.StateDigest)
+			t.Errorf("%s has the digest %x (%v) at index %d, the leader %s", victim, digest, ok, status.AppliedIndex,
+				status.StateDigest)
 		}
 		if got := w.Leader(); leader == "" || got != leader {
 			t.Errorf("%q led, then %q: want one term, the node must not need another", leader, got)

@@ -15,9 +15,9 @@ import (
 // elsewhere is a node number that no node has: its ids are nobody's business.
 const elsewhere = 200
 
-// forge changes the next entry of commands that a node which follows writes to its log, and has in memory: it claims an id more. Nobody is
-// served anything else for it, but the state and its digest differ from then on (this test takes no sample of digests, or the checker
-// would find it). The function that it returns reports whether that has happened.
+// forge changes the next entry of commands that a node which follows writes to its log, and has in memory: it claims an
+// id more. Nobody is served anything else for it, but the state and its digest differ from then on (this test takes no
+// sample of digests, or the checker would find it). The function that it returns reports whether that has happened.
 func (w *world) forge(name string) (happened func() bool) {
 	d := w.drives[name]
 	d.mu.Lock()
@@ -61,9 +61,9 @@ func soon(ctx context.Context, within time.Duration, ok func() bool) bool {
 	return ok()
 }
 
-// TestForgedEntry has one node of a cluster with people on it apply another entry than the others. It is found and steps out within
-// some rounds, does so again after a restart on the same directory, and serves again once that was emptied. Meanwhile every
-// promise holds, and the others are served.
+// TestForgedEntry has one node of a cluster with people on it apply another entry than the others. It is found and
+// steps out within some rounds, does so again after a restart on the same directory, and serves again once that was
+// emptied. Meanwhile every promise holds, and the others are served.
 func TestForgedEntry(t *testing.T) {
 	choked(t, 13, func(ctx context.Context, w *world) {
 		victim := w.names[0]

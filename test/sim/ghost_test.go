@@ -14,8 +14,8 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// ghost is a client without manners: it holds no connection, touches by token, and goes on through an old attachment after
-// it has resumed the session elsewhere. It knows when it sent what.
+// ghost is a client without manners: it holds no connection, touches by token, and goes on through an old attachment
+// after it has resumed the session elsewhere. It knows when it sent what.
 type ghost struct {
 	w    *world
 	name string
@@ -97,10 +97,11 @@ func (g *ghost) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(g.rand.Int64N(int64(high-low)))
 }
 
-// attach opens or resumes a session through a node, by way of a client that ends at once and leaves it attached there. It
-// records what was answered as kind, and returns nil when nothing was in time.
+// attach opens or resumes a session through a node, by way of a client that ends at once and leaves it attached there.
+// It records what was answered as kind, and returns nil when nothing was in time.
 func (g *ghost) attach(
-	ctx context.Context, node int, instance uint64, kind history.Kind, how func(context.Context, *client.Client) (*client.Session, error),
+	ctx context.Context, node int, instance uint64, kind history.Kind,
+	how func(context.Context, *client.Client) (*client.Session, error),
 ) (*grip, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -136,9 +137,10 @@ func (g *ghost) resume(ctx context.Context, h *grip) bool {
 // still.
 func (g *ghost) resumeAt(ctx context.Context, h *grip, node int) bool {
 	asked, instance, token := g.w.record.Now(), g.w.instance(), h.token
-	now, err := g.attach(ctx, node, instance, history.Resumed, func(ctx context.Context, x *client.Client) (*client.Session, error) {
-		return x.Resume(ctx, token)
-	})
+	now, err := g.attach(ctx, node, instance, history.Resumed,
+		func(ctx context.Context, x *client.Client) (*client.Session, error) {
+			return x.Resume(ctx, token)
+		})
 	g.w.tookOver(g.name, instance, token, asked)
 	if err != nil {
 		g.refused(h, node, asked, history.Resume, err)
@@ -148,8 +150,8 @@ func (g *ghost) resumeAt(ctx context.Context, h *grip, node int) bool {
 	return true
 }
 
-// keep touches through now, and through old if there is one, for about d, and resumes elsewhere when now's node does not
-// answer.
+// keep touches through now, and through old if there is one, for about d, and resumes elsewhere when now's node does
+// not answer.
 func (g *ghost) keep(ctx context.Context, now, old *grip, d time.Duration) {
 	for end := g.w.record.Now() + d; g.w.record.Now() < end && ctx.Err() == nil; {
 		if old != nil {

@@ -24,8 +24,9 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// Whole nodes and clients, with production's wiring and gRPC between them: all connections break, one node is gone, and all sessions are
-// back at the rate that the settings allow. The herd of the client's tests is a thousand times as large, and leaves gRPC out.
+// Whole nodes and clients, with production's wiring and gRPC between them: all connections break, one node is gone, and
+// all sessions are back at the rate that the settings allow. The herd of the client's tests is a thousand times as
+// large, and leaves gRPC out.
 func TestSettingsHoldAHerd(t *testing.T) {
 	const clients, perSecond = 60, 10
 	dir := scratch(t)
@@ -43,9 +44,16 @@ func TestSettingsHoldAHerd(t *testing.T) {
 			cfg.MaxOpensPerSecond, cfg.MaxResumesPerSecond = perSecond, perSecond
 			for j := range endpoints {
 				name := fmt.Sprintf("n%d", j+1)
-				cfg.Peers = append(cfg.Peers, config.Peer{Node: session.Node(j + 1), Raft: name + ":7401", Peer: name + ":7402", Client: name + ":7400"})
+				cfg.Peers = append(cfg.Peers,
+					config.Peer{Node: session.Node(j + 1), Raft: name + ":7401", Peer: name + ":7402", Client: name +
+						":7400"})
 			}
-			n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Network: network.Host(fmt.Sprintf("n%d", i+1)), Version: "sim"})
+			n, err := node.New(
+				cfg, node.Options{
+					Logger: hclog.NewNullLogger(), Network: network.Host(fmt.Sprintf("n%d", i+1)),
+					Version: "sim",
+				},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +69,8 @@ func TestSettingsHoldAHerd(t *testing.T) {
 			}
 			defer cl.Close()
 			opening.Go(func() {
-				if sessions[i], err = cl.Open(t.Context(), client.SessionOptions{Timeout: 10 * time.Second}); err != nil {
+				if sessions[i], err = cl.Open(t.Context(),
+					client.SessionOptions{Timeout: 10 * time.Second}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -85,8 +94,10 @@ func TestSettingsHoldAHerd(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		took := time.Since(begun)
-		least := time.Duration(clients-2*2) * time.Second / (2 * perSecond) // less a burst of one, and what came in since
-		const election = 12 * time.Second                                   // the node that is gone may have led; docs/guarantees.md allows 20 s after a fault
+		// less a burst of one, and what came in since
+		least := time.Duration(clients-2*2) * time.Second / (2 * perSecond)
+		// the node that is gone may have led; docs/guarantees.md allows 20 s after a fault
+		const election = 12 * time.Second
 		if took < least-500*time.Millisecond || took > least+election {
 			t.Errorf("all were back after %v, want %v, and %v more at most", took, least, election)
 		}
@@ -118,9 +129,12 @@ func back(sessions []*client.Session) (n int) {
 // counter reads a figure of a node's metrics.
 func counter(t *testing.T, from *simnet.Host, host, name string) int {
 	t.Helper()
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-		return from.Dial(ctx, address)
-	}}
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return from.Dial(ctx, address)
+		},
+	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+":7403/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)

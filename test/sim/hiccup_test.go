@@ -29,7 +29,9 @@ func TestHiccups(t *testing.T) {
 		p.begin(running)
 		sleep(running, settle)
 		one := slices.IndexFunc(w.names, func(name string) bool { return name != w.Leader() })
-		hiccups := []faults.Fault{{Kind: faults.Hiccups, Nodes: []int{one}, Size: 0.49, Caller: 0.625, Lasts: time.Minute}}
+		hiccups := []faults.Fault{
+			{Kind: faults.Hiccups, Nodes: []int{one}, Size: 0.49, Caller: 0.625, Lasts: time.Minute},
+		}
 		opening, vanish := context.WithTimeout(running, 2*time.Second)
 		defer vanish()
 		var crowds sync.WaitGroup
@@ -48,6 +50,7 @@ func TestHiccups(t *testing.T) {
 		w.judge(hiccups)
 	})
 	if r.Hit[faults.Hiccups.String()] == 0 || r.Checked["I2 owner stalled"] < 5 {
-		t.Errorf("hiccups hit %d times, and %d ends were judged by them, want several", r.Hit[faults.Hiccups.String()], r.Checked["I2 owner stalled"])
+		t.Errorf("hiccups hit %d times, and %d ends were judged by them, want several", r.Hit[faults.Hiccups.String()],
+			r.Checked["I2 owner stalled"])
 	}
 }

@@ -46,7 +46,8 @@ func (w *world) judge(plan []faults.Fault) {
 	tell := func(id session.ID) {
 		if !told[id] && len(told) < storiesShown {
 			told[id] = true
-			w.t.Logf("the story of session %s and of what went on around it:\n%s", id, history.Story(events, id, r.Marks(id)...))
+			w.t.Logf("the story of session %s and of what went on around it:\n%s", id,
+				history.Story(events, id, r.Marks(id)...))
 		}
 	}
 	for _, v := range r.Violations {

@@ -27,8 +27,8 @@ func linked(t *testing.T, do func(t *testing.T, w *world, x *tenant)) {
 	})
 }
 
-// TestPromisesOfLateAnswers has a client hear late, and then say nothing that reaches anybody: its last promise came late, and counts from
-// the sending (S3), so it is over when the session expires.
+// TestPromisesOfLateAnswers has a client hear late, and then say nothing that reaches anybody: its last promise came
+// late, and counts from the sending (S3), so it is over when the session expires.
 func TestPromisesOfLateAnswers(t *testing.T) {
 	linked(t, func(t *testing.T, w *world, x *tenant) {
 		t.Helper()
@@ -63,8 +63,8 @@ func TestPromisesOfLateAnswers(t *testing.T) {
 	})
 }
 
-// TestOneDirectionIsSilence cuts one direction only between a client and its node: it finds another node before its promise ends, whether
-// its touches are lost or their answers.
+// TestOneDirectionIsSilence cuts one direction only between a client and its node: it finds another node before its
+// promise ends, whether its touches are lost or their answers.
 func TestOneDirectionIsSilence(t *testing.T) {
 	for _, lost := range []string{"touches", "answers"} {
 		t.Run(lost, func(t *testing.T) {
@@ -83,7 +83,8 @@ func TestOneDirectionIsSilence(t *testing.T) {
 				w.Cut(from, to)
 				sleep(t.Context(), longest)
 				if err := safe.Err(); err != nil || s.Owner() == left {
-					t.Errorf("%v after the cut the session is at node %d, was at %d, and its context says %v", longest, s.Owner(), left, err)
+					t.Errorf("%v after the cut the session is at node %d, was at %d, and its context says %v", longest,
+						s.Owner(), left, err)
 				}
 				if w.Held(from, to) == 0 {
 					t.Errorf("nothing was sent from %s to %s", from, to)

@@ -27,8 +27,8 @@ func (x *tenant) opensLocally() bool {
 	return x.rand.Float64() < x.local
 }
 
-// keepToItself opens local sessions, holds them and closes some, until ctx ends. Nothing else is held: no other node can draw
-// this client away from theirs.
+// keepToItself opens local sessions, holds them and closes some, until ctx ends. Nothing else is held: no other node
+// can draw this client away from theirs.
 func (x *tenant) keepToItself(ctx context.Context) {
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
@@ -39,8 +39,8 @@ func (x *tenant) keepToItself(ctx context.Context) {
 	}
 }
 
-// lift opens sessions, most of them local, and has some upgraded: by several callers at once, by another client with the token, by
-// one who does not wait for the outcome. With its other it robs what has become global.
+// lift opens sessions, most of them local, and has some upgraded: by several callers at once, by another client with
+// the token, by one who does not wait for the outcome. With its other it robs what has become global.
 func (x *tenant) lift(ctx context.Context, other *tenant) {
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
@@ -113,7 +113,8 @@ func (x *tenant) upgradeToken(ctx context.Context, t session.Token) {
 
 func (w *world) upgraded(who string, u client.Upgraded, asked time.Duration) history.Event {
 	e := history.Event{
-		Kind: history.Upgraded, Who: who, ID: u.Token.ID, Attachment: u.Token.Attachment, Local: u.Token.Local, Node: u.Session.Owner, Asked: asked,
+		Kind: history.Upgraded, Who: who, ID: u.Token.ID, Attachment: u.Token.Attachment, Local: u.Token.Local,
+		Node: u.Session.Owner, Asked: asked,
 	}
 	if !u.SafeUntil.IsZero() {
 		e.Until = w.record.Since(u.SafeUntil)
@@ -123,21 +124,24 @@ func (w *world) upgraded(who string, u client.Upgraded, asked time.Duration) his
 
 func (x *tenant) asksToUpgrade(t session.Token) (asked time.Duration) {
 	asked = x.w.record.Now()
-	x.w.record.Add(history.Event{Kind: history.UpgradeAsked, Who: x.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local})
+	x.w.record.Add(
+		history.Event{Kind: history.UpgradeAsked, Who: x.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local},
+	)
 	return asked
 }
 
 func (x *tenant) upgradeRefused(t session.Token, asked time.Duration, err error) {
 	x.w.record.Add(history.Event{
-		Kind: history.Refused, Who: x.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Asked: asked, Op: history.Upgrade, Unknown: true, Text: err.Error(),
+		Kind: history.Refused, Who: x.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Asked: asked,
+		Op: history.Upgrade, Unknown: true, Text: err.Error(),
 	})
 }
 
 // longest is the longest timeout that a tenant asks for.
 const longest = 10 * time.Second
 
-// vanish opens local sessions, has one upgraded, and is cut off until they are gone, again and again until ctx ends: some of
-// them just after the upgrade was asked for. patience bounds the last wait.
+// vanish opens local sessions, has one upgraded, and is cut off until they are gone, again and again until ctx ends:
+// some of them just after the upgrade was asked for. patience bounds the last wait.
 func (x *tenant) vanish(ctx, patience context.Context) {
 	for ctx.Err() == nil {
 		x.open(ctx, 30*time.Second)
@@ -154,7 +158,9 @@ func (x *tenant) vanish(ctx, patience context.Context) {
 				x.stop()
 			}
 			for _, n := range x.w.names {
-				x.w.Reset(x.name, n) // else what it sent while it was cut off would still arrive: a touch of a session that lives longer by a fail-over
+				// else what it sent while it was cut off would still arrive: a touch of a session that lives longer by
+				// a fail-over
+				x.w.Reset(x.name, n)
 			}
 		})
 		if told {
@@ -168,8 +174,8 @@ func (x *tenant) vanish(ctx, patience context.Context) {
 // keeper is a ghost that keeps the tokens of local sessions for longer than they are good, and upgrades by token.
 type keeper struct{ *ghost }
 
-// haunt lives through one local session after the other until ctx ends: resumed at its node, then upgraded, then resumed at
-// another node, and touched and closed with each token that it ever had.
+// haunt lives through one local session after the other until ctx ends: resumed at its node, then upgraded, then
+// resumed at another node, and touched and closed with each token that it ever had.
 func (k *keeper) haunt(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := k.open(ctx, client.SessionOptions{Timeout: ghostTimeout, Local: true})
@@ -193,7 +199,8 @@ func (k *keeper) haunt(ctx context.Context) {
 	}
 }
 
-// rise upgrades the session, goes on with the token of the local one, and keeps that while it is resumed at another node.
+// rise upgrades the session, goes on with the token of the local one, and keeps that while it is resumed at another
+// node.
 func (k *keeper) rise(ctx context.Context, now, first *grip) {
 	local := *now
 	if !k.lift(ctx, now) {

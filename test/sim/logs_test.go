@@ -16,8 +16,8 @@ import (
 // keptLines is how many lines of log a run keeps.
 const keptLines = 20_000
 
-// logs keep the newest lines of all nodes and clients for a run that fails. They are made into text only when somebody reads
-// them: that costs more than all the rest of a line.
+// logs keep the newest lines of all nodes and clients for a run that fails. They are made into text only when somebody
+// reads them: that costs more than all the rest of a line.
 type logs struct {
 	level hclog.Level
 
@@ -81,7 +81,8 @@ func (l *logs) text() []string {
 // String returns the line as hclog would, more or less.
 func (n line) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s [%-5s] %s: %s", n.at.UTC().Format("15:04:05.000"), strings.ToUpper(n.level.String()), n.name, n.text)
+	fmt.Fprintf(&b, "%s [%-5s] %s: %s", n.at.UTC().Format("15:04:05.000"), strings.ToUpper(n.level.String()), n.name,
+		n.text)
 	for i := 0; i+1 < len(n.args); i += 2 {
 		if f, ok := n.args[i+1].(hclog.Format); ok && len(f) > 0 {
 			if format, ok := f[0].(string); ok {

@@ -66,7 +66,8 @@ func (p *population) unattached() []*ghost {
 	return all
 }
 
-// names are the hosts that faults of the plan concern. Readers are none of them, so that faults of a seed do not depend on them.
+// names are the hosts that faults of the plan concern. Readers are none of them, so that faults of a seed do not depend
+// on them.
 func (p *population) names() []string {
 	var names []string
 	for _, x := range slices.Concat(p.tenants, p.hermits, p.lifters, p.mortals, p.vanishers) {

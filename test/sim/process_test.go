@@ -22,8 +22,8 @@ type process struct {
 	done    chan struct{} // closed when nothing of it is left
 
 	mu sync.Mutex
-	// guarded by mu: the node once it is made; killed, when it is to end without warning; over, when nothing it does counts any more:
-	// nothing of it gets out, or it has ended.
+	// guarded by mu: the node once it is made; killed, when it is to end without warning; over, when nothing it does
+	// counts any more: nothing of it gets out, or it has ended.
 	node   *node.Node
 	killed bool
 	over   bool
@@ -72,7 +72,8 @@ func (w *world) Start(name string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{
-		w: w, name: name, platter: w.drives[name].platter(), cancel: cancel, done: make(chan struct{}), seen: make(map[uint64]bool),
+		w: w, name: name, platter: w.drives[name].platter(), cancel: cancel, done: make(chan struct{}),
+		seen: make(map[uint64]bool),
 	}
 	p.platter.failed = p.mustLeave
 	w.lives[name] = p
@@ -304,7 +305,8 @@ func (p *process) applied(index, term uint64, changes []session.Change) {
 	}
 	for _, c := range changes {
 		e := history.Event{
-			Who: p.name, ID: c.Session.ID, Attachment: c.Session.Attachment, Timeout: c.Session.Timeout, Index: index, Term: term,
+			Who: p.name, ID: c.Session.ID, Attachment: c.Session.Attachment, Timeout: c.Session.Timeout, Index: index,
+			Term: term,
 			Node: c.Session.Owner, Instance: c.Session.Instance,
 		}
 		switch c.Kind {
@@ -335,7 +337,10 @@ func (p *process) expires(term uint64, found []session.Closing) {
 // local records what the node did to a session that it alone knows.
 func (p *process) local(c session.Change) {
 	s := c.Session
-	e := history.Event{Who: p.name, ID: s.ID, Attachment: s.Attachment, Instance: s.Instance, Local: true, Timeout: s.Timeout, Node: s.Owner}
+	e := history.Event{
+		Who: p.name, ID: s.ID, Attachment: s.Attachment, Instance: s.Instance, Local: true,
+		Timeout: s.Timeout, Node: s.Owner,
+	}
 	switch c.Kind {
 	case session.Opened:
 		e.Kind = history.LocalOpened
@@ -359,7 +364,9 @@ func (w *world) sample() {
 		p.mu.Lock()
 		for index := range p.seen {
 			if digest, ok := n.Digest(index); ok {
-				w.record.Add(history.Event{Kind: history.Digest, Who: name, Index: index, Text: fmt.Sprintf("%x", digest)})
+				w.record.Add(
+					history.Event{Kind: history.Digest, Who: name, Index: index, Text: fmt.Sprintf("%x", digest)},
+				)
 			}
 		}
 		clear(p.seen)

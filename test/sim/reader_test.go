@@ -34,9 +34,14 @@ func (w *world) stranger(name string) (*stranger, error) {
 	for _, address := range w.endpoints() {
 		cc, err := grpc.NewClient("passthrough:///"+address,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return host.Dial(ctx, address) }),
+			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+				return host.Dial(ctx, address)
+			}),
 			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+				Backoff: backoff.Config{
+					BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+					MaxDelay: time.Second,
+				},
 				MinConnectTimeout: time.Second,
 			}))
 		if err != nil {
@@ -53,8 +58,8 @@ func (s *stranger) disconnect() {
 	}
 }
 
-// wanderer reads from one node after the other, and says each time what it has seen, which it never judges answers by itself. Of a
-// node that is read-only it asks for what that may not give.
+// wanderer reads from one node after the other, and says each time what it has seen, which it never judges answers by
+// itself. Of a node that is read-only it asks for what that may not give.
 type wanderer struct {
 	*stranger
 	seen  uint64
@@ -124,8 +129,12 @@ func (r *wanderer) get(ctx context.Context, node int, id session.ID) session.Mod
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	read := &history.Read{Allows: r.rand.IntN(4) > 0, Seen: r.seen}
-	e := history.Event{Kind: history.Shown, Who: r.name, ID: id, Node: number(node), Asked: r.w.record.Now(), Read: read}
-	answer, err := r.nodes[node].GetSession(ctx, &holdfastv1.GetSessionRequest{SessionId: uint64(id), AllowReadOnly: read.Allows, SeenIndex: read.Seen})
+	e := history.Event{
+		Kind: history.Shown, Who: r.name, ID: id, Node: number(node), Asked: r.w.record.Now(),
+		Read: read,
+	}
+	answer, err := r.nodes[node].GetSession(ctx,
+		&holdfastv1.GetSessionRequest{SessionId: uint64(id), AllowReadOnly: read.Allows, SeenIndex: read.Seen})
 	switch expired, _ := errors.AsType[*session.ExpiredError](wire.Domain(err)); {
 	case expired != nil:
 		e.State = wire.StateOf(err)
@@ -222,8 +231,8 @@ func (r *wanderer) write(ctx context.Context, node int) {
 	r.token = nil
 }
 
-// begin opens the session whose token a wanderer shows to read-only nodes. It says nothing more of it, so that it expires: but a read-only
-// node may not know.
+// begin opens the session whose token a wanderer shows to read-only nodes. It says nothing more of it, so that it
+// expires: but a read-only node may not know.
 func (r *wanderer) begin(ctx context.Context) {
 	for node := 0; ctx.Err() == nil && r.token == nil; node++ {
 		bound, cancel := context.WithTimeout(ctx, callTimeout)
@@ -239,7 +248,8 @@ func (r *wanderer) open(ctx context.Context, node int, e history.Event) {
 	for i := range len(id) / 8 {
 		binary.LittleEndian.PutUint64(id[8*i:], r.rand.Uint64())
 	}
-	answer, err := r.nodes[node].OpenSession(ctx, &holdfastv1.OpenSessionRequest{Timeout: durationpb.New(longest), RequestId: id[:]})
+	answer, err := r.nodes[node].OpenSession(ctx,
+		&holdfastv1.OpenSessionRequest{Timeout: durationpb.New(longest), RequestId: id[:]})
 	if err != nil {
 		r.refused(e, history.Open, err)
 		return
@@ -250,7 +260,8 @@ func (r *wanderer) open(ctx context.Context, node int, e history.Event) {
 
 func (r *wanderer) resume(ctx context.Context, node int, e history.Event) {
 	r.tries++
-	answer, err := r.nodes[node].ResumeSession(ctx, &holdfastv1.ResumeSessionRequest{Token: r.token, Instance: 1, Attempt: r.tries, SeenIndex: r.seen})
+	answer, err := r.nodes[node].ResumeSession(ctx,
+		&holdfastv1.ResumeSessionRequest{Token: r.token, Instance: 1, Attempt: r.tries, SeenIndex: r.seen})
 	if err != nil {
 		r.refused(e, history.Resume, err)
 		return
@@ -260,7 +271,9 @@ func (r *wanderer) resume(ctx context.Context, node int, e history.Event) {
 }
 
 // granted records that an open or a resume was answered: the last that is heard of it.
-func (r *wanderer) granted(e history.Event, t *holdfastv1.Token, safe *durationpb.Duration, state *holdfastv1.NodeState) {
+func (r *wanderer) granted(e history.Event, t *holdfastv1.Token, safe *durationpb.Duration,
+	state *holdfastv1.NodeState,
+) {
 	e.ID, e.Attachment, e.State = session.ID(t.GetSessionId()), t.GetAttachment(), r.heard(wire.StateFrom(state))
 	if safe != nil {
 		e.Until = e.Asked + safe.AsDuration()

@@ -39,7 +39,8 @@ func all(names []string) map[string]bool {
 
 func (w *world) reader(name string) *client.Client {
 	c, err := client.New(client.Config{
-		Endpoints: w.endpoints(), Dial: w.Host(name).Dial, Logger: w.logs.logger(name), Rand: w.stream(name), ReadOnly: true,
+		Endpoints: w.endpoints(), Dial: w.Host(name).Dial, Logger: w.logs.logger(name), Rand: w.stream(name),
+		ReadOnly: true,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -61,8 +62,8 @@ func (w *world) part(here, there []string) (mend func()) {
 	return func() { each(w.Heal) }
 }
 
-// A client on the smaller side of a partition is connected read-only, reads what its node has and never older, and goes on with
-// its session when the partition ends (N3 to N5).
+// A client on the smaller side of a partition is connected read-only, reads what its node has and never older, and goes
+// on with its session when the partition ends (N3 to N5).
 func TestReadOnlySideOfAPartition(t *testing.T) {
 	withReadOnly(t, func(t *testing.T, w *world) {
 		t.Helper()
@@ -99,7 +100,8 @@ func TestReadOnlySideOfAPartition(t *testing.T) {
 		if err := reads(session.ModeReadOnly, s.ID()); err != nil {
 			t.Errorf("read of the session: %v", err)
 		}
-		if err := reads(session.ModeReadOnly, later.ID()); !errors.Is(err, session.ErrReadOnly) || !errors.Is(err, session.ErrExpired) {
+		if err := reads(session.ModeReadOnly, later.ID()); !errors.Is(err, session.ErrReadOnly) ||
+			!errors.Is(err, session.ErrExpired) {
 			t.Errorf("read of what was opened on the other side: %v", err)
 		}
 		mend()

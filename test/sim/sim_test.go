@@ -1,6 +1,6 @@
-// Package sim runs whole clusters with the production's wiring in testing/synctest bubbles: nodes, Raft, bbolt, gRPC, the
-// SDK. Only the network is simulated, and what is wrong with disks and clocks. Faults follow a seed; a checker holds the
-// recorded history against the invariants. README.md says how to run it and what to do about a finding.
+// Package sim runs whole clusters with the production's wiring in testing/synctest bubbles: nodes, Raft, bbolt, gRPC,
+// the SDK. Only the network is simulated, and what is wrong with disks and clocks. Faults follow a seed; a checker
+// holds the recorded history against the invariants. README.md says how to run it and what to do about a finding.
 package sim
 
 import (
@@ -25,15 +25,16 @@ import (
 const (
 	// defaultSeeds is how many seeds go test runs by itself: so many that every kind of fault is dealt more than once.
 	defaultSeeds = 14
-	// settle is how long after the last fault a cluster may take to serve everybody again: Raft's back-off after a heal,
-	// an election, and the SDK's.
+	// settle is how long after the last fault a cluster may take to serve everybody again: Raft's back-off after a
+	// heal, an election, and the SDK's.
 	settle = 20 * time.Second
 	// faultCount is the number of faults of one run, calm the length of the calm spells between some of them.
 	faultCount = 6
 	calm       = 45 * time.Second
 	// opening is how long a cluster is left alone before the first fault, when it is not left calm.
 	opening = 5 * time.Second
-	// dying is how long after a run whoever is silent may take to expire: a longest timeout, and what a round and a commit take.
+	// dying is how long after a run whoever is silent may take to expire: a longest timeout, and what a round and a
+	// commit take.
 	dying = 14 * time.Second
 )
 
@@ -71,7 +72,8 @@ func TestSim(t *testing.T) {
 			missed = append(missed, k)
 		}
 	}
-	// A kind has two or three chances here, and a hung disk may find nobody who writes. The soak demands that every kind hits.
+	// A kind has two or three chances here, and a hung disk may find nobody who writes. The soak demands that every
+	// kind hits.
 	if len(missed) > 2 {
 		t.Errorf("over %d seeds none of these hit anything: %v", len(seeds), missed)
 	}
@@ -152,7 +154,9 @@ func run(t *testing.T, r *report) {
 		shape.Calm, quiet = calm, settle
 	}
 	plan := faults.Plan(w.stream("faults"), shape)
-	w.eager = r.Seed%2 == 1 || slices.ContainsFunc(plan, func(f faults.Fault) bool { return f.Kind == faults.OldSnapshot })
+	w.eager = r.Seed%2 == 1 || slices.ContainsFunc(plan, func(f faults.Fault) bool {
+		return f.Kind == faults.OldSnapshot
+	})
 	w.readOnly = w.mayRead()
 	for _, name := range w.names {
 		w.Start(name)
@@ -186,8 +190,9 @@ func run(t *testing.T, r *report) {
 	w.judge(slices.Concat(plan, links, hiccups))
 }
 
-// badLinks draws faults of the links of clients, which go on beside the plan, for every third seed: none that has calm spells, which they would
-// disturb. They are drawn apart, so that all else that a seed decides is as it would be without.
+// badLinks draws faults of the links of clients, which go on beside the plan, for every third seed: none that has calm
+// spells, which they would disturb. They are drawn apart, so that all else that a seed decides is as it would be
+// without.
 func (w *world) badLinks() []faults.Fault {
 	if w.seed%3 != 1 {
 		return nil

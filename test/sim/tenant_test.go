@@ -51,7 +51,8 @@ func (w *world) absent(name string) *tenant {
 func (x *tenant) start(host *simnet.Host) {
 	x.instance = x.w.instance()
 	c, err := client.New(client.Config{
-		Instance: x.instance, Endpoints: x.w.endpoints(), Dial: host.Dial, Logger: x.w.logs.logger(x.name), Rand: x.w.stream(x.name + " waits"),
+		Instance: x.instance, Endpoints: x.w.endpoints(), Dial: host.Dial, Logger: x.w.logs.logger(x.name),
+		Rand:     x.w.stream(x.name + " waits"),
 		ReadOnly: x.readOnly,
 	})
 	if err != nil {
@@ -87,7 +88,12 @@ func (x *tenant) open(ctx context.Context, within time.Duration) *client.Session
 	asked := x.w.record.Now()
 	s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.timeout(), Local: x.opensLocally()})
 	if err != nil {
-		x.w.record.Add(history.Event{Kind: history.Refused, Who: x.name, Asked: asked, Op: history.Open, Unknown: true, Text: err.Error()})
+		x.w.record.Add(
+			history.Event{
+				Kind: history.Refused, Who: x.name, Asked: asked, Op: history.Open, Unknown: true,
+				Text: err.Error(),
+			},
+		)
 		return nil
 	}
 	x.w.record.Add(x.event(history.Opened, s, asked))
@@ -112,7 +118,8 @@ func (x *tenant) steal(ctx context.Context, t session.Token) {
 	x.w.tookOver(x.name, x.instance, t, asked)
 	if err != nil {
 		x.w.record.Add(history.Event{
-			Kind: history.Refused, Who: x.name, ID: t.ID, Asked: asked, Op: history.Resume, Unknown: true, Text: err.Error(),
+			Kind: history.Refused, Who: x.name, ID: t.ID, Asked: asked, Op: history.Resume, Unknown: true,
+			Text: err.Error(),
 		})
 		return
 	}
@@ -125,9 +132,17 @@ func (x *tenant) close(ctx context.Context, s *client.Session) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	asked, token := x.w.record.Now(), s.Token()
-	x.w.record.Add(history.Event{Kind: history.CloseAsked, Who: x.name, ID: s.ID(), Attachment: token.Attachment, Local: token.Local})
+	x.w.record.Add(
+		history.Event{
+			Kind: history.CloseAsked, Who: x.name, ID: s.ID(), Attachment: token.Attachment,
+			Local: token.Local,
+		},
+	)
 	err := s.Close(ctx)
-	e := history.Event{Kind: history.Closed, Who: x.name, ID: s.ID(), Attachment: token.Attachment, Local: token.Local, Asked: asked}
+	e := history.Event{
+		Kind: history.Closed, Who: x.name, ID: s.ID(), Attachment: token.Attachment, Local: token.Local,
+		Asked: asked,
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, session.ErrMoved), errors.Is(err, session.ErrExpired):
@@ -190,7 +205,11 @@ func (x *tenant) watch(s *client.Session) {
 		if current := s.Context(); !seen[current] && current.Err() == nil {
 			seen[current] = true
 			context.AfterFunc(current, func() {
-				x.w.record.Add(history.Event{Kind: history.ContextEnded, Who: x.name, ID: s.ID(), Text: context.Cause(current).Error()})
+				x.w.record.Add(
+					history.Event{
+						Kind: history.ContextEnded, Who: x.name, ID: s.ID(), Text: context.Cause(current).Error(),
+					},
+				)
 			})
 		}
 		now := x.event(history.Promised, s, 0)

@@ -29,7 +29,8 @@ type world struct {
 	drives  map[string]*drive
 	logs    *logs
 	report  *report
-	// eager nodes take snapshots and cut their logs often enough that followers are restored from snapshots. Set before any starts.
+	// eager nodes take snapshots and cut their logs often enough that followers are restored from snapshots. Set before
+	// any starts.
 	eager bool
 	// readOnly are the nodes that have the setting read_only on. Set before any starts.
 	readOnly map[string]bool
@@ -106,12 +107,13 @@ func (w *world) failAbout(id session.ID, format string, args ...any) {
 // memory is where Linux keeps files in memory.
 const memory = "/dev/shm"
 
-// scratch returns a directory for the disks of a run: in memory where there is some, unless TMPDIR says where. A sync takes no
-// time there; what it would keep is the business of drive.
+// scratch returns a directory for the disks of a run: in memory where there is some, unless TMPDIR says where. A sync
+// takes no time there; what it would keep is the business of drive.
 func scratch(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("TMPDIR") == "" {
-		if dir, err := os.MkdirTemp(memory, "holdfast-sim-"); err == nil { //nolint:usetesting // TMPDIR is for what is kept as well
+		//nolint:usetesting // TMPDIR is for what is kept as well
+		if dir, err := os.MkdirTemp(memory, "holdfast-sim-"); err == nil {
 			t.Cleanup(func() {
 				if err := os.RemoveAll(dir); err != nil {
 					t.Error(err)
@@ -148,7 +150,8 @@ func (w *world) config(name, dir string) config.Config {
 	cfg.ClusterID = "sim"
 	cfg.DataDir = dir
 	for i, n := range w.names {
-		cfg.Peers = append(cfg.Peers, config.Peer{Node: session.Node(i + 1), Raft: n + ":7401", Peer: n + ":7402", Client: n + ":7400"})
+		cfg.Peers = append(cfg.Peers,
+			config.Peer{Node: session.Node(i + 1), Raft: n + ":7401", Peer: n + ":7402", Client: n + ":7400"})
 		if n == name {
 			cfg.Node = session.Node(i + 1)
 		}
@@ -173,8 +176,8 @@ func (w *world) config(name, dir string) config.Config {
 // locals reports whether the cluster has local sessions, and those who live on them.
 func (w *world) locals() bool { return w.seed%7 == 3 || w.seed%7 == 6 }
 
-// commitTimeout is how soon a quiet leader tells followers of a commit: most of a quiet cluster's work. Every eighth seed has
-// production's.
+// commitTimeout is how soon a quiet leader tells followers of a commit: most of a quiet cluster's work. Every eighth
+// seed has production's.
 func (w *world) commitTimeout() time.Duration {
 	if w.seed%8 == 0 {
 		return 0
@@ -216,7 +219,12 @@ func (w *world) instance() uint64 {
 
 // tookOver records that a call has ended which took the session of t over on purpose.
 func (w *world) tookOver(who string, instance uint64, t session.Token, asked time.Duration) {
-	w.record.Add(history.Event{Kind: history.TookOver, Who: who, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Instance: instance, Asked: asked})
+	w.record.Add(
+		history.Event{
+			Kind: history.TookOver, Who: who, ID: t.ID, Attachment: t.Attachment, Local: t.Local,
+			Instance: instance, Asked: asked,
+		},
+	)
 }
 
 // Reset implements faults.Weather.

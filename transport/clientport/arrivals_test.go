@@ -23,7 +23,8 @@ func TestAConnectionThatEndsGivesItsPlacesUp(t *testing.T) {
 		receive(t, stays)
 		for seq := uint64(1); seq <= 20; seq++ {
 			send(t, gone, resumeMessage(seq, session.ID(seq)))
-			if got := porttest.RefusedBy(t, wire.FailedError(receive(t, gone).GetFailed())).RetryAfter; got != time.Duration(seq)*time.Second {
+			if got := porttest.RefusedBy(t,
+				wire.FailedError(receive(t, gone).GetFailed())).RetryAfter; got != time.Duration(seq)*time.Second {
 				t.Fatalf("place %d is after %v", seq, got)
 			}
 		}
@@ -32,7 +33,8 @@ func TestAConnectionThatEndsGivesItsPlacesUp(t *testing.T) {
 		}
 		synctest.Wait()
 		send(t, stays, resumeMessage(2, 2))
-		if got := porttest.RefusedBy(t, wire.FailedError(receive(t, stays).GetFailed())).RetryAfter; got != time.Second {
+		if got := porttest.RefusedBy(t,
+			wire.FailedError(receive(t, stays).GetFailed())).RetryAfter; got != time.Second {
 			t.Errorf("behind a connection that has ended: asked back after %v", got)
 		}
 	})
@@ -52,7 +54,8 @@ func TestARequestThatIsNotBegunUsesUpNothing(t *testing.T) {
 	}
 	bubble.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
-		s, network, stop := clientPort(t, Config{MaxRequests: 1, Gate: gate.Config{Opens: 20, Resumes: 20, ArrivalsPerAddress: 30}}, service)
+		s, network, stop := clientPort(t,
+			Config{MaxRequests: 1, Gate: gate.Config{Opens: 20, Resumes: 20, ArrivalsPerAddress: 30}}, service)
 		defer stop()
 		full, other := connected(t, network), connected(t, network)
 		send(t, full, openMessage(1))
@@ -60,7 +63,8 @@ func TestARequestThatIsNotBegunUsesUpNothing(t *testing.T) {
 		for seq := uint64(2); seq < 20; seq++ {
 			send(t, full, openMessage(seq), resumeMessage(100+seq, session.ID(seq)))
 			for range 2 {
-				if got := porttest.RefusedBy(t, wire.FailedError(receive(t, full).GetFailed())); got.Name != "max_requests_per_connection" {
+				if got := porttest.RefusedBy(t,
+					wire.FailedError(receive(t, full).GetFailed())); got.Name != "max_requests_per_connection" {
 					t.Fatalf("refused by %v", got)
 				}
 			}

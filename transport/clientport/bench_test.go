@@ -77,12 +77,13 @@ func BenchmarkIdleConnection(b *testing.B) {
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(after.HeapAlloc+after.StackInuse-before.HeapAlloc-before.StackInuse)/connections, "B/connection")
+		b.ReportMetric(float64(after.HeapAlloc+after.StackInuse-before.HeapAlloc-before.StackInuse)/connections,
+			"B/connection")
 	}
 }
 
-// BenchmarkGate is what a request costs at the gate: a touch that is admitted, a resume that is refused, and one that is counted by address and
-// principal too.
+// BenchmarkGate is what a request costs at the gate: a touch that is admitted, a resume that is refused, and one that
+// is counted by address and principal too.
 func BenchmarkGate(b *testing.B) {
 	v := gate.Caller{Address: netip.MustParseAddr("192.0.2.1"), Principal: "a"}
 	for name, c := range map[string]struct {
@@ -91,7 +92,11 @@ func BenchmarkGate(b *testing.B) {
 	}{
 		"touch":   {gate.Config{Touches: mostOfBenchmark}, gate.Touches},
 		"refused": {gate.Config{Resumes: 1}, gate.Resumes},
-		"by-all":  {gate.Config{Resumes: mostOfBenchmark, ArrivalsPerAddress: mostOfBenchmark, ArrivalsPerPrincipal: mostOfBenchmark}, gate.Resumes},
+		"by-all": {
+			gate.Config{
+				Resumes: mostOfBenchmark, ArrivalsPerAddress: mostOfBenchmark, ArrivalsPerPrincipal: mostOfBenchmark,
+			}, gate.Resumes,
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			g := gate.New(c.config)

@@ -33,8 +33,9 @@ func signed(t *testing.T, name string, issuer *tls.Certificate) tls.Certificate 
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: issuer == nil, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().Add(time.Hour), IsCA: issuer == nil, BasicConstraintsValid: true,
 	}
 	c := tls.Certificate{PrivateKey: key}
 	parent, signer := template, any(key)
@@ -66,8 +67,12 @@ func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
 	pool.AddCert(authority.Leaf)
 	network := porttest.NewPipes()
 	s := New(Config{
-		Gate:        gate.Config{ArrivalsPerPrincipal: 10},
-		Credentials: credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{server}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven}),
+		Gate: gate.Config{ArrivalsPerPrincipal: 10},
+		Credentials: credentials.NewTLS(
+			&tls.Config{
+				Certificates: []tls.Certificate{server}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
+			},
+		),
 	}, &fakeService{}, fakeCluster{})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(network) }()
@@ -123,9 +128,17 @@ func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
 		stream *holdfastv1.ClientMessage
 		unary  proto.Message
 	}{
-		"max_opens_per_second":   {openMessage(1), &holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(time.Second), RequestId: make([]byte, 16)}},
-		"max_resumes_per_second": {resumeMessage(1, 1), &holdfastv1.ResumeSessionRequest{Token: token, Instance: 1, Attempt: 1}},
-		"max_touches_per_second": {touchMessage(1), &holdfastv1.TouchSessionsRequest{Tokens: []*holdfastv1.Token{token}}},
+		"max_opens_per_second": {
+			openMessage(1), &holdfastv1.OpenSessionRequest{
+				Timeout: wire.PromiseProto(time.Second), RequestId: make([]byte, 16),
+			},
+		},
+		"max_resumes_per_second": {
+			resumeMessage(1, 1), &holdfastv1.ResumeSessionRequest{Token: token, Instance: 1, Attempt: 1},
+		},
+		"max_touches_per_second": {
+			touchMessage(1), &holdfastv1.TouchSessionsRequest{Tokens: []*holdfastv1.Token{token}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -139,8 +152,10 @@ func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
 				send(t, stream, tt.stream)
 				first := porttest.RefusedBy(t, wire.FailedError(receive(t, stream).GetFailed()))
 				second := limitOf(t, call(t.Context(), unary, tt.unary))
-				if first.Name != name || second.Name != name || second.RetryAfter != first.RetryAfter+time.Second || asked != 0 {
-					t.Errorf("refused by %v after %v, and %v after %v; the node did %d", first, first.RetryAfter, second, second.RetryAfter, asked)
+				if first.Name != name || second.Name != name || second.RetryAfter != first.RetryAfter+time.Second ||
+					asked != 0 {
+					t.Errorf("refused by %v after %v, and %v after %v; the node did %d", first, first.RetryAfter,
+						second, second.RetryAfter, asked)
 				}
 				var refused uint64
 				for _, scopes := range s.Stats().Refusals {
@@ -163,8 +178,8 @@ func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
 	}
 }
 
-// Clients that look for a leader, or for a read-write node, use up no budget: nothing is done for them, and when there is one again they
-// are served at once.
+// Clients that look for a leader, or for a read-write node, use up no budget: nothing is done for them, and when there
+// is one again they are served at once.
 func TestRequestsWithoutALeaderUseUpNothing(t *testing.T) {
 	for _, why := range []error{session.ErrNoLeader, session.ErrReadOnly} {
 		t.Run(why.Error(), func(t *testing.T) { usesUpNothing(t, why) })
@@ -189,7 +204,8 @@ func usesUpNothing(t *testing.T, why error) {
 		},
 	}
 	bubble.Test(t, func(t *testing.T) {
-		_, network, stop := clientPort(t, Config{Gate: gate.Config{Opens: 1, Resumes: 1, ArrivalsPerAddress: 1, ArrivalsPerPrincipal: 1}}, service)
+		_, network, stop := clientPort(t,
+			Config{Gate: gate.Config{Opens: 1, Resumes: 1, ArrivalsPerAddress: 1, ArrivalsPerPrincipal: 1}}, service)
 		defer stop()
 		stream, unary := connected(t, network), holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		seq := uint64(0)
@@ -203,7 +219,10 @@ func usesUpNothing(t *testing.T, why error) {
 			seq += 2
 			for _, q := range []proto.Message{
 				&holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(time.Second), RequestId: make([]byte, 16)},
-				&holdfastv1.ResumeSessionRequest{Token: wire.TokenProto(porttest.Grant(1).Token), Instance: 1, Attempt: 1},
+				&holdfastv1.ResumeSessionRequest{
+					Token: wire.TokenProto(porttest.Grant(1).Token), Instance: 1,
+					Attempt: 1,
+				},
 			} {
 				if err := wire.Domain(call(t.Context(), unary, q)); !errors.Is(err, why) {
 					t.Fatalf("got %v, want %v", err, why)

@@ -57,8 +57,8 @@ type Member struct {
 	Node   session.Node
 	Voter  bool
 	Leader bool
-	// Addresses are those of the peers of the node that is asked, empty if the member is not among them, but for RaftAddress, which is then
-	// the one at which the member was taken in.
+	// Addresses are those of the peers of the node that is asked, empty if the member is not among them, but for
+	// RaftAddress, which is then the one at which the member was taken in.
 	ClientAddress string
 	RaftAddress   string
 	PeerAddress   string
@@ -71,7 +71,9 @@ type clusterServer struct {
 }
 
 // GetStatus shows this node.
-func (c *clusterServer) GetStatus(ctx context.Context, _ *holdfastv1.GetStatusRequest) (*holdfastv1.GetStatusResponse, error) {
+func (c *clusterServer) GetStatus(ctx context.Context,
+	_ *holdfastv1.GetStatusRequest,
+) (*holdfastv1.GetStatusResponse, error) {
 	s, err := c.cluster.Status(ctx)
 	if err != nil {
 		return nil, err
@@ -101,7 +103,9 @@ func (c *clusterServer) GetStatus(ctx context.Context, _ *holdfastv1.GetStatusRe
 }
 
 // ListMembers shows the members of the newest configuration this node knows.
-func (c *clusterServer) ListMembers(context.Context, *holdfastv1.ListMembersRequest) (*holdfastv1.ListMembersResponse, error) {
+func (c *clusterServer) ListMembers(context.Context,
+	*holdfastv1.ListMembersRequest,
+) (*holdfastv1.ListMembersResponse, error) {
 	members := c.cluster.Members()
 	answer := &holdfastv1.ListMembersResponse{Members: make([]*holdfastv1.Member, len(members))}
 	for i, m := range members {

@@ -14,8 +14,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// idleStreamWait is how long a stream may serve no session and say nothing, unless it is all that its connection is for: a client without
-// sessions keeps a stream for its next one, and needs no second.
+// idleStreamWait is how long a stream may serve no session and say nothing, unless it is all that its connection is
+// for: a client without sessions keeps a stream for its next one, and needs no second.
 const idleStreamWait = time.Minute
 
 // connectStream is the part of a Connect stream that is used here.
@@ -28,10 +28,11 @@ type connectStream interface {
 // Connect serves the connection of one client process.
 //
 // Three goroutines: the handler, which waits for the first reason to end; a reader, which serves touches itself, in
-// their order, because they are cheap, and starts a goroutine for each other request, at most MaxRequests; and a writer.
-// Nothing waits for the client but the writer. What the client does not read is queued, up to a number of messages, of bytes, and of seconds in
-// which it reads nothing; beyond that the stream ends with RESOURCE_EXHAUSTED and the name of the limit: "outgoing_messages",
-// "outgoing_bytes", "outgoing_wait". So it does when too much waits on its connection or its node. Its sessions live on.
+// their order, because they are cheap, and starts a goroutine for each other request, at most MaxRequests; and a
+// writer. Nothing waits for the client but the writer. What the client does not read is queued, up to a number of
+// messages, of bytes, and of seconds in which it reads nothing; beyond that the stream ends with RESOURCE_EXHAUSTED and
+// the name of the limit: "outgoing_messages", "outgoing_bytes", "outgoing_wait". So it does when too much waits on its
+// connection or its node. Its sessions live on.
 func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) error {
 	return s.connect(stream)
 }
@@ -65,7 +66,8 @@ func (s *sessionServer) connect(stream connectStream) error {
 	s.stats.streams.Add(1)
 	err = c.serve(ctx, stream)
 	cancel()
-	c.out.drop() // the connection itself is kept, by the node, for as long as a session lives that was opened through it
+	// the connection itself is kept, by the node, for as long as a session lives that was opened through it
+	c.out.drop()
 	c.reservations.Leave()
 	<-c.streamState.drain() // requests end because their context has
 	conn.Disconnect()
@@ -127,7 +129,8 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	}
 }
 
-// until waits for the first reason to end, and reports whether the stream ends at once; otherwise requests under way are answered first.
+// until waits for the first reason to end, and reports whether the stream ends at once; otherwise requests under way
+// are answered first.
 func (c *connection) until(read, written <-chan error) (atOnce bool, why error) {
 	first, idle := time.NewTimer(port.FirstMessageWait), time.NewTicker(idleStreamWait)
 	defer first.Stop()
@@ -170,13 +173,15 @@ func (c *connection) silent() error {
 	return &session.LimitError{Name: "first_message_wait", Limit: port.FirstMessageWait.String() + " without a message"}
 }
 
-// idle returns why the stream ends if it serves nothing, has said no more than it had, and is not all that its connection is for.
+// idle returns why the stream ends if it serves nothing, has said no more than it had, and is not all that its
+// connection is for.
 func (c *connection) idle(heard uint64) error {
 	if c.heard.Load() > heard || !c.streamState.idles() || !c.server.port.Crowd.Shared(&c.wire.Seat) {
 		return nil
 	}
 	return &session.LimitError{
-		Name: "idle_stream_wait", Limit: idleStreamWait.String() + " without a session or a message, beside another call on the connection",
+		Name: "idle_stream_wait", Limit: idleStreamWait.String() +
+			" without a session or a message, beside another call on the connection",
 	}
 }
 
@@ -246,14 +251,18 @@ func (c *connection) Gone(certificate session.Certificate) {
 
 // Moved is told by the node; it does not block.
 func (c *connection) Moved(id session.ID, attachment, instance uint64) {
-	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment}), instance: instance}); c.streamState.happened(e) {
+	if e := (event{
+		id: id, moved: standing(session.Token{Attachment: attachment}), instance: instance,
+	}); c.streamState.happened(e) {
 		c.tell(e)
 	}
 }
 
 // MovedLocally is told by the node; it does not block.
 func (c *connection) MovedLocally(id session.ID, attachment, instance uint64) {
-	if e := (event{id: id, moved: standing(session.Token{Attachment: attachment, Local: true}), instance: instance}); c.streamState.happened(e) {
+	if e := (event{
+		id: id, moved: standing(session.Token{Attachment: attachment, Local: true}), instance: instance,
+	}); c.streamState.happened(e) {
 		c.tell(e)
 	}
 }

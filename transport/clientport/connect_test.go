@@ -24,7 +24,9 @@ func TestConnectServesEachRequest(t *testing.T) {
 			return porttest.Grant(7), nil
 		},
 		touch: func(ids []session.ID) session.Touched {
-			return session.Touched{SafeFor: 2 * time.Second, Failures: []session.TouchFailure{{ID: ids[1], Err: session.ErrMoved}}}
+			return session.Touched{
+				SafeFor: 2 * time.Second, Failures: []session.TouchFailure{{ID: ids[1], Err: session.ErrMoved}},
+			}
 		},
 	}
 	bubble.Test(t, func(t *testing.T) {
@@ -52,8 +54,10 @@ func TestConnectServesEachRequest(t *testing.T) {
 		}
 		send(t, stream, touchMessage(3, 7, 8))
 		touched := receive(t, stream).GetTouched()
-		if touched.GetSeq() != 3 || wire.PromiseFrom(touched.GetSafeFor()) != 2*time.Second || len(touched.GetFailures()) != 1 ||
-			touched.GetFailures()[0].GetId() != 8 || !errors.Is(wire.FromDetail(touched.GetFailures()[0].GetError(), ""), session.ErrMoved) {
+		if touched.GetSeq() != 3 || wire.PromiseFrom(touched.GetSafeFor()) != 2*time.Second ||
+			len(touched.GetFailures()) != 1 ||
+			touched.GetFailures()[0].GetId() != 8 ||
+			!errors.Is(wire.FromDetail(touched.GetFailures()[0].GetError(), ""), session.ErrMoved) {
 			t.Errorf("touched %v", touched)
 		}
 		send(t, stream, closeMessage(4, 7))

@@ -98,7 +98,8 @@ func TestAnEndedStreamKeepsNothing(t *testing.T) {
 		c.Gone(porttest.Certificate(8))
 		c.Jeopardy(time.Now(), nil)
 		if len(c.out.queue) != 0 || c.out.bytes != 0 || len(c.streamState.sessions) != 0 || service.ended() != 1 {
-			t.Errorf("%d messages and %d sessions are kept, %d connections disconnected", len(c.out.queue), len(c.streamState.sessions), service.ended())
+			t.Errorf("%d messages and %d sessions are kept, %d connections disconnected", len(c.out.queue),
+				len(c.streamState.sessions), service.ended())
 		}
 	})
 }
@@ -144,7 +145,8 @@ func TestPanicsAreAnswered(t *testing.T) {
 		for seq, m := range []*holdfastv1.ClientMessage{openMessage(1), touchMessage(2)} {
 			send(t, stream, m)
 			f := receive(t, stream).GetFailed()
-			if f.GetSeq() != uint64(seq+1) || codes.Code(f.GetCode()) != codes.Internal || strings.Contains(f.GetMessage(), "secret") {
+			if f.GetSeq() != uint64(seq+1) || codes.Code(f.GetCode()) != codes.Internal ||
+				strings.Contains(f.GetMessage(), "secret") {
 				t.Errorf("answered %v", f)
 			}
 		}
@@ -152,7 +154,8 @@ func TestPanicsAreAnswered(t *testing.T) {
 		if receive(t, stream).GetClosed() == nil {
 			t.Error("the connection does not go on")
 		}
-		_, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).GetSession(t.Context(), &holdfastv1.GetSessionRequest{SessionId: 1})
+		_, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).GetSession(t.Context(),
+			&holdfastv1.GetSessionRequest{SessionId: 1})
 		if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
 			t.Errorf("a unary call that panics answered %v", err)
 		}
@@ -191,9 +194,15 @@ func TestGarbageMessagesEndTheStream(t *testing.T) {
 			code  codes.Code
 			text  string
 		}{
-			"garbage":   {[]byte{0xff, 0xff, 0xff}, codes.InvalidArgument, "message must be valid protobuf of holdfast.v1.ClientMessage"},
-			"oversized": {oversized, codes.ResourceExhausted, "over the limit max_message_bytes (1000 bytes a message)"},
-			"huge":      {make([]byte, 2001), codes.ResourceExhausted, "larger than max (2001 vs. 2000)"},
+			"garbage": {
+				[]byte{
+					0xff, 0xff, 0xff,
+				}, codes.InvalidArgument, "message must be valid protobuf of holdfast.v1.ClientMessage",
+			},
+			"oversized": {
+				oversized, codes.ResourceExhausted, "over the limit max_message_bytes (1000 bytes a message)",
+			},
+			"huge": {make([]byte, 2001), codes.ResourceExhausted, "larger than max (2001 vs. 2000)"},
 		} {
 			conn := dialPipes(t, network)
 			desc := &holdfastv1.SessionService_ServiceDesc.Streams[0]
@@ -261,7 +270,8 @@ func TestEndedStreamsLeaveCalls(t *testing.T) {
 		if _, err := stream.Recv(); !errors.Is(wire.Domain(err), session.ErrStopping) {
 			t.Errorf("the stream ended with %v, want %v", err, session.ErrStopping)
 		}
-		if _, err := holdfastv1.NewClusterServiceClient(dialPipes(t, network)).GetStatus(t.Context(), &holdfastv1.GetStatusRequest{}); err != nil {
+		if _, err := holdfastv1.NewClusterServiceClient(dialPipes(t, network)).GetStatus(t.Context(),
+			&holdfastv1.GetStatusRequest{}); err != nil {
 			t.Errorf("status: %v", err)
 		}
 	})

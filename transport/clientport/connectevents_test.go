@@ -60,10 +60,12 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 		if len(batches) > 3 {
 			t.Errorf("%d ends came in batches of %v, want few", maxEventBatch+1, batches)
 		}
-		if gone := receive(t, stream).GetGone(); gone.GetCause() != holdfastv1.Cause_CAUSE_CLOSED || !slices.Equal(gone.GetIds(), []uint64{9001}) {
+		if gone := receive(t, stream).GetGone(); gone.GetCause() != holdfastv1.Cause_CAUSE_CLOSED ||
+			!slices.Equal(gone.GetIds(), []uint64{9001}) {
 			t.Errorf("got %v, want the closed one by itself", gone)
 		}
-		if moved := receive(t, stream).GetMoved(); !slices.Equal(moved.GetIds(), []uint64{9002, 9003}) || !slices.Equal(moved.GetInstances(), []uint64{5, 6}) {
+		if moved := receive(t, stream).GetMoved(); !slices.Equal(moved.GetIds(), []uint64{9002, 9003}) ||
+			!slices.Equal(moved.GetInstances(), []uint64{5, 6}) {
 			t.Errorf("got %v, want both moves in one message, with who has the sessions", moved)
 		}
 		if receive(t, stream).GetJeopardyEnded() == nil {
@@ -100,7 +102,8 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 			return porttest.Grant(8), nil
 		}
 		send(t, stream, resumeMessage(3, 8))
-		if receive(t, stream).GetResumed() == nil || !slices.Equal(receive(t, stream).GetMoved().GetIds(), []uint64{8}) {
+		if receive(t, stream).GetResumed() == nil ||
+			!slices.Equal(receive(t, stream).GetMoved().GetIds(), []uint64{8}) {
 			t.Error("want the answer first, then the move")
 		}
 		attachment = 8 // this one came back after the other
@@ -128,8 +131,9 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 	})
 }
 
-// TestTheMoveToWhatAStreamWasGrantedIsNotTold: a client that was not answered resumes again, and all its resumes take effect in one entry. The newest
-// may be the first that is answered; the client holds the session then, and must not hear that the first one took it away.
+// TestTheMoveToWhatAStreamWasGrantedIsNotTold: a client that was not answered resumes again, and all its resumes take
+// effect in one entry. The newest may be the first that is answered; the client holds the session then, and must not
+// hear that the first one took it away.
 func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
 	service := &fakeService{}
 	answer := make(map[uint64]chan error)

@@ -24,7 +24,8 @@ func TestConnectLimits(t *testing.T) {
 		t.Helper()
 		err := wire.FailedError(m.GetFailed())
 		limit, ok := errors.AsType[*session.LimitError](err)
-		if !ok || limit.Name != name || limit.Limit == "" || m.GetFailed().GetSeq() != seq || codes.Code(m.GetFailed().GetCode()) != codes.ResourceExhausted {
+		if !ok || limit.Name != name || limit.Limit == "" || m.GetFailed().GetSeq() != seq ||
+			codes.Code(m.GetFailed().GetCode()) != codes.ResourceExhausted {
 			t.Errorf("got %v (%v), want seq %d refused by %s", m, err, seq, name)
 		}
 	}

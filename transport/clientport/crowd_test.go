@@ -24,7 +24,8 @@ import (
 
 func addressNumber(n int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}) }
 
-// TestTheOldestIdleOfWhoHoldsMostMakesRoom: who comes when all places are taken gets that of a connection that serves nothing.
+// TestTheOldestIdleOfWhoHoldsMostMakesRoom: who comes when all places are taken gets that of a connection that serves
+// nothing.
 func TestTheOldestIdleOfWhoHoldsMostMakesRoom(t *testing.T) {
 	c := port.Crowd{Limits: port.CrowdLimits{Connections: 10}}
 	var many []*port.Seat
@@ -58,7 +59,8 @@ func TestTheOldestIdleOfWhoHoldsMostMakesRoom(t *testing.T) {
 		c.Enter(s, addressNumber(i))
 		c.Engage(s)
 	}
-	if evicted, refused := c.Enter(&port.Seat{}, addressNumber(3)); evicted != nil || refused == nil || refused.Name != "max_connections" || refused.RetryAfter <= 0 {
+	if evicted, refused := c.Enter(&port.Seat{}, addressNumber(3)); evicted != nil || refused == nil ||
+		refused.Name != "max_connections" || refused.RetryAfter <= 0 {
 		t.Errorf("%v made room, %v", evicted, refused)
 	}
 	c.Disengage(second)
@@ -110,8 +112,9 @@ func TestAnAddressGetsItsShare(t *testing.T) {
 func TestTheCrowdAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := port.Crowd{Limits: port.CrowdLimits{
-			Connections: rapid.IntRange(1, 12).Draw(t, "connections"), PerAddress: rapid.IntRange(0, 5).Draw(t, "per address"),
-			Calls: rapid.IntRange(0, 12).Draw(t, "calls"),
+			Connections: rapid.IntRange(1, 12).Draw(t, "connections"),
+			PerAddress:  rapid.IntRange(0, 5).Draw(t, "per address"),
+			Calls:       rapid.IntRange(0, 12).Draw(t, "calls"),
 		}}
 		type held struct {
 			seat    *port.Seat
@@ -173,21 +176,25 @@ func TestTheCrowdAddsUp(t *testing.T) {
 					spare += max(h.calls-1, 0)
 				}
 			}
-			if connections, got := c.Open(); connections != len(in) || got != calls || connections > c.Limits.Connections {
-				t.Fatalf("%d connections and %d calls are counted, there are %d and %d", connections, got, len(in), calls)
+			if connections, got := c.Open(); connections != len(in) || got != calls ||
+				connections > c.Limits.Connections {
+				t.Fatalf("%d connections and %d calls are counted, there are %d and %d", connections, got, len(in),
+					calls)
 			}
 			if c.Spare != spare {
 				t.Fatalf("idle connections have %d calls beyond one each, %d are counted", spare, c.Spare)
 			}
 			if len(c.Addresses) != len(of) || len(c.Idle) != len(idle) {
-				t.Fatalf("%d addresses, %d of them with idle connections; want %d and %d", len(c.Addresses), len(c.Idle), len(of), len(idle))
+				t.Fatalf("%d addresses, %d of them with idle connections; want %d and %d", len(c.Addresses),
+					len(c.Idle), len(of), len(idle))
 			}
 			for a, n := range c.Addresses {
 				listed := 0
 				for s := n.Oldest; s != nil; s = s.Newer {
 					listed++
 				}
-				if n.Connections != of[a] || listed != idle[a] || c.Limits.PerAddress > 0 && n.Connections > c.Limits.PerAddress {
+				if n.Connections != of[a] || listed != idle[a] ||
+					c.Limits.PerAddress > 0 && n.Connections > c.Limits.PerAddress {
 					t.Fatalf("%v: %d connections, %d idle; want %d and %d", a, n.Connections, listed, of[a], idle[a])
 				}
 				if len(c.Idle) > 0 && listed > 0 && n.Places() > c.Idle[0].Places() {
@@ -198,7 +205,8 @@ func TestTheCrowdAddsUp(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsLockNobodyOut: connections that open no stream, or one that serves nothing, took every place for good.
+// TestIdleConnectionsLockNobodyOut: connections that open no stream, or one that serves nothing, took every place for
+// good.
 func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	const most = 20
 	bubble.Test(t, func(t *testing.T) {
@@ -227,7 +235,8 @@ func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	})
 }
 
-// TestWhyThereIsNoPlace: some of those that are refused are told why, in an answer to their call; the rest is closed at once.
+// TestWhyThereIsNoPlace: some of those that are refused are told why, in an answer to their call; the rest is closed at
+// once.
 func TestWhyThereIsNoPlace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{MaxConnections: 1}, &fakeService{})
@@ -235,10 +244,12 @@ func TestWhyThereIsNoPlace(t *testing.T) {
 		holding(t, network, 7)
 
 		_, err := connected(t, network).Recv()
-		if limit, ok := errors.AsType[*session.LimitError](wire.Domain(err)); !ok || limit.Name != "max_connections" || limit.Limit != "1" || limit.RetryAfter <= 0 {
+		if limit, ok := errors.AsType[*session.LimitError](wire.Domain(err)); !ok || limit.Name != "max_connections" ||
+			limit.Limit != "1" || limit.RetryAfter <= 0 {
 			t.Errorf("Connect: %v", err)
 		}
-		_, err = holdfastv1.NewClusterServiceClient(dialPipes(t, network)).GetStatus(t.Context(), &holdfastv1.GetStatusRequest{})
+		_, err = holdfastv1.NewClusterServiceClient(dialPipes(t, network)).GetStatus(t.Context(),
+			&holdfastv1.GetStatusRequest{})
 		if status.Code(err) != codes.ResourceExhausted || limitNamed(err) != "max_connections" {
 			t.Errorf("GetStatus: %v", err)
 		}
@@ -281,7 +292,8 @@ func TestConnectionsPerAddress(t *testing.T) {
 	})
 }
 
-// TestCallsThatSayNothing: a call has a bounded time for its first message. gRPC itself waits for that of a unary one for ever.
+// TestCallsThatSayNothing: a call has a bounded time for its first message. gRPC itself waits for that of a unary one
+// for ever.
 func TestCallsThatSayNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
@@ -323,7 +335,8 @@ func TestStreamsOfTheNode(t *testing.T) {
 			for range 64 {
 				_ = h.say(h.call(holdfastv1.SessionService_Connect_FullMethodName), touchMessage(1))
 				synctest.Wait()
-				if got := s.Stats().Calls; got > most/port.SparePart+7 { // one of each connection, and one that is being refused
+				// one of each connection, and one that is being refused
+				if got := s.Stats().Calls; got > most/port.SparePart+7 {
 					t.Fatalf("%d calls are under way", got)
 				}
 			}

@@ -132,8 +132,10 @@ type fakeCluster struct{ err error }
 
 func (c fakeCluster) Status(context.Context) (NodeStatus, error) {
 	return NodeStatus{
-		Node: 1, ClusterID: "c", Role: RoleLeader, Term: 2, Leader: 3, LeaderAddress: "n3:7400", CommitIndex: 4, AppliedIndex: 5,
-		SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w", StateDigest: "ab", Version: "v",
+		Node: 1, ClusterID: "c", Role: RoleLeader, Term: 2, Leader: 3, LeaderAddress: "n3:7400", CommitIndex: 4,
+		AppliedIndex:   5,
+		SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w",
+		StateDigest: "ab", Version: "v",
 		Mode: session.ModeReadOnly,
 	}, c.err
 }
@@ -220,7 +222,9 @@ func resumeMessage(seq uint64, id session.ID) *holdfastv1.ClientMessage {
 }
 
 func touchMessage(seq uint64, ids ...uint64) *holdfastv1.ClientMessage {
-	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{Seq: seq, Ids: ids}}}
+	return &holdfastv1.ClientMessage{
+		Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{Seq: seq, Ids: ids}},
+	}
 }
 
 func closeMessage(seq uint64, id session.ID) *holdfastv1.ClientMessage {

@@ -37,10 +37,14 @@ func (s *oneMessage) Recv() (*holdfastv1.ClientMessage, error) {
 	return m, nil
 }
 
-// FuzzConnectMessage gives the handler any message: one answer, with the message's seq, that can be sent; and no panic. Whole
-// conversations, with a node behind them, are in test/fuzz.
+// FuzzConnectMessage gives the handler any message: one answer, with the message's seq, that can be sent; and no panic.
+// Whole conversations, with a node behind them, are in test/fuzz.
 func FuzzConnectMessage(f *testing.F) {
-	for _, m := range []*holdfastv1.ClientMessage{{}, openMessage(1), resumeMessage(2, 3), touchMessage(4, 5, 6), closeMessage(7, 8), openMessage(0)} {
+	for _, m := range []*holdfastv1.ClientMessage{
+		{},
+		openMessage(1), resumeMessage(2, 3), touchMessage(4, 5, 6),
+		closeMessage(7, 8), openMessage(0),
+	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
 			f.Fatal(err)
@@ -53,7 +57,8 @@ func FuzzConnectMessage(f *testing.F) {
 			return
 		}
 		s := &sessionServer{
-			cfg: Config{}.withDefaults(), service: &fakeService{}, stats: &clientCounters{}, gate: gate.New(gate.Config{}),
+			cfg: Config{}.withDefaults(), service: &fakeService{}, stats: &clientCounters{},
+			gate: gate.New(gate.Config{}),
 			port: &port.Port{Logger: hclog.NewNullLogger(), Stopping: make(chan struct{})},
 		}
 		stream := &oneMessage{ctx: t.Context(), in: []*holdfastv1.ClientMessage{m}}
@@ -70,7 +75,8 @@ func FuzzConnectMessage(f *testing.F) {
 			t.Fatalf("the answer cannot be sent: %v", err)
 		}
 		want, _ := seqFrom(m)
-		if failed := stream.sent[0].GetFailed(); failed != nil && (failed.GetSeq() != want || failed.GetError().GetField() == "") {
+		if failed := stream.sent[0].GetFailed(); failed != nil &&
+			(failed.GetSeq() != want || failed.GetError().GetField() == "") {
 			t.Errorf("%v was refused with %v", m, failed)
 		}
 	})

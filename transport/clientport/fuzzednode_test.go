@@ -26,7 +26,9 @@ func requestsOf(name string) []proto.Message {
 	large := map[string]string{"a": strings.Repeat("b", maxFuzzedBytes)}
 	return map[string][]proto.Message{
 		holdfastv1.SessionService_OpenSession_FullMethodName: {
-			&holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(time.Second), RequestId: id, Labels: map[string]string{"a": "b"}},
+			&holdfastv1.OpenSessionRequest{
+				Timeout: wire.PromiseProto(time.Second), RequestId: id, Labels: map[string]string{"a": "b"},
+			},
 			&holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(time.Second), RequestId: id, Labels: large},
 			&holdfastv1.OpenSessionRequest{Timeout: porttest.BadDuration(), RequestId: id, Local: true},
 		},
@@ -43,12 +45,17 @@ func requestsOf(name string) []proto.Message {
 			&holdfastv1.UpgradeSessionRequest{Token: &holdfastv1.Token{SessionId: 7, Credential: id, Local: true}},
 		},
 		holdfastv1.SessionService_CloseSession_FullMethodName: {&holdfastv1.CloseSessionRequest{Token: token}},
-		holdfastv1.SessionService_GetSession_FullMethodName:   {&holdfastv1.GetSessionRequest{SessionId: 7, AllowReadOnly: true, SeenIndex: 9}},
+		holdfastv1.SessionService_GetSession_FullMethodName: {
+			&holdfastv1.GetSessionRequest{SessionId: 7, AllowReadOnly: true, SeenIndex: 9},
+		},
 		holdfastv1.SessionService_ListSessions_FullMethodName: {
 			&holdfastv1.ListSessionsRequest{PageSize: 10, PageToken: pageToken(9), AllowReadOnly: true, SeenIndex: 9},
 			&holdfastv1.ListSessionsRequest{
 				PageSize: session.MaxPage,
-				Filter:   &holdfastv1.SessionFilter{Owner: 3, MinAge: wire.PromiseProto(time.Second), MaxRemaining: porttest.BadDuration(), Labels: map[string]string{"a": ""}},
+				Filter: &holdfastv1.SessionFilter{
+					Owner: 3, MinAge: wire.PromiseProto(time.Second), MaxRemaining: porttest.BadDuration(),
+					Labels: map[string]string{"a": ""},
+				},
 			},
 			&holdfastv1.ListSessionsRequest{PageSize: session.MaxPage},
 		},
@@ -64,7 +71,8 @@ func requestsOf(name string) []proto.Message {
 // nobodysBusiness is what a node says for its log alone.
 const nobodysBusiness = "raft at 10.0.0.1"
 
-// unaryOutcomes is what the node says of what it is asked for: nothing, each of the domain's errors, and what is none of them.
+// unaryOutcomes is what the node says of what it is asked for: nothing, each of the domain's errors, and what is none
+// of them.
 func unaryOutcomes() []error {
 	c := porttest.Certificate(7)
 	outcomes := []error{
@@ -85,12 +93,14 @@ func unaryOutcomes() []error {
 	return outcomes
 }
 
-// largePage is the largest page that a node can have, of sessions with as many and as long labels as there may be: their one
-// set serves them all. The answer must be cut.
+// largePage is the largest page that a node can have, of sessions with as many and as long labels as there may be:
+// their one set serves them all. The answer must be cut.
 func largePage() session.Page {
 	labels := make(session.Labels, session.MaxLabels)
 	for i := range labels {
-		labels[i] = session.Label{Key: fmt.Sprintf("%0*d", session.MaxLabelKey, i), Value: strings.Repeat("v", session.MaxLabelValue)}
+		labels[i] = session.Label{
+			Key: fmt.Sprintf("%0*d", session.MaxLabelKey, i), Value: strings.Repeat("v", session.MaxLabelValue),
+		}
 	}
 	page := session.Page{Sessions: make([]session.Listed, session.MaxPage)}
 	for i := range page.Sessions {
@@ -117,7 +127,8 @@ func newAnswering(page session.Page, outcome error) *answering {
 			return porttest.Grant(7), a.hear(o, o.Timeout > 0 && o.Labels.Check() == nil)
 		},
 		resume: func(_ context.Context, r session.ResumeRequest) (session.Grant, error) {
-			return porttest.Grant(r.Token.ID), a.hear(r, r.Instance != 0 && r.Attempt != 0 && r.Token.ID != 0 && r.Token.Attachment != 0)
+			return porttest.Grant(r.Token.ID), a.hear(r, r.Instance != 0 && r.Attempt != 0 && r.Token.ID != 0 &&
+				r.Token.Attachment != 0)
 		},
 		touchToken: func(_ context.Context, t session.Token) (time.Duration, error) {
 			return time.Second, a.hear(t, t.ID != 0 && t.Attachment != 0)
@@ -130,7 +141,8 @@ func newAnswering(page session.Page, outcome error) *answering {
 			return session.Listed{Session: porttest.Grant(id).Session}, a.hear(id, id != 0)
 		},
 		list: func(_ context.Context, q session.Query) (session.Page, error) {
-			fits := q.Size >= 1 && q.Size <= session.MaxPage && q.Filter.MinRemaining >= 0 && q.Filter.MaxRemaining >= 0 &&
+			fits := q.Size >= 1 && q.Size <= session.MaxPage && q.Filter.MinRemaining >= 0 &&
+				q.Filter.MaxRemaining >= 0 &&
 				(q.Filter.Owner == 0 || q.Filter.Owner.Valid()) && q.Filter.Labels.Check() == nil
 			size := min(max(q.Size, 0), len(page.Sessions))
 			return session.Page{Sessions: page.Sessions[:size], Next: session.ID(size)}, a.hear(q, fits)
@@ -167,8 +179,8 @@ type unaryCall struct {
 	port   *port.Port
 }
 
-// newUnaryCalls returns the unary calls, by their names, of a port before node: all of the services' descriptors, so that one
-// added later is called too.
+// newUnaryCalls returns the unary calls, by their names, of a port before node: all of the services' descriptors, so
+// that one added later is called too.
 func newUnaryCalls(node *answering) map[string]unaryCall {
 	cfg := Config{}.withDefaults()
 	p := &port.Port{
@@ -178,7 +190,9 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 		State: func() *holdfastv1.NodeState { return wire.StateProto(node.State()) },
 	}
 	servers := map[*grpc.ServiceDesc]any{
-		&holdfastv1.SessionService_ServiceDesc: &sessionServer{cfg: cfg, service: node, port: p, gate: gate.New(gate.Config{}), stats: &clientCounters{}},
+		&holdfastv1.SessionService_ServiceDesc: &sessionServer{
+			cfg: cfg, service: node, port: p, gate: gate.New(gate.Config{}), stats: &clientCounters{},
+		},
 		&holdfastv1.ClusterService_ServiceDesc: &clusterServer{cluster: node},
 		&holdfastv1.IdService_ServiceDesc:      &idServer{cfg: cfg, service: node},
 	}
@@ -191,8 +205,8 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 	return calls
 }
 
-// checkUnaryCalls fails when a port that is put together for clients has unary calls other than these, but for those of gRPC's
-// own services: a service added later would not be called.
+// checkUnaryCalls fails when a port that is put together for clients has unary calls other than these, but for those of
+// gRPC's own services: a service added later would not be called.
 func checkUnaryCalls(tb testing.TB, calls map[string]unaryCall) {
 	tb.Helper()
 	production := New(Config{}, &fakeService{}, fakeCluster{}).port.Grpc

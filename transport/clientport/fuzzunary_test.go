@@ -28,11 +28,13 @@ const maxFuzzedBytes = 4 << 10
 // maxRefusalBytes is the largest refusal: it says what is wrong, and does not repeat it.
 const maxRefusalBytes = 1 << 10
 
-// FuzzUnary gives every unary call of Holdfast's own services any request, on its way through the port as gRPC makes it, while
-// the node behind says anything: an answer that holds what was asked for, is not too large and can be sent; or an error, with
-// the node's state where the service tells it (N1), which names what is out of range, or is the node's own. Nothing out of range reaches the node.
+// FuzzUnary gives every unary call of Holdfast's own services any request, on its way through the port as gRPC makes
+// it, while the node behind says anything: an answer that holds what was asked for, is not too large and can be sent;
+// or an error, with the node's state where the service tells it (N1), which names what is out of range, or is the
+// node's own. Nothing out of range reaches the node.
 //
-// A call is named in an input, so that inputs which are kept mean the same when a call is added; any other name is some call.
+// A call is named in an input, so that inputs which are kept mean the same when a call is added; any other name is some
+// call.
 func FuzzUnary(f *testing.F) {
 	page := largePage()
 	calls := newUnaryCalls(newAnswering(page, nil))
@@ -120,20 +122,24 @@ func (u *unaryTry) checkRefusal(t *testing.T, name string) {
 	}
 	st := status.Convert(u.err)
 	detail := detailOf(st)
-	if b, err := proto.Marshal(st.Proto()); err != nil || len(b) > maxRefusalBytes || strings.Contains(string(b), nobodysBusiness) {
+	if b, err := proto.Marshal(st.Proto()); err != nil || len(b) > maxRefusalBytes ||
+		strings.Contains(string(b), nobodysBusiness) {
 		t.Errorf("%s: a refusal of %d bytes cannot be sent, or says too much: %v, %v", name, len(b), err, st)
 	}
-	if told := detail.GetState(); wire.TellsState(name) && !proto.Equal(told, wire.StateProto(porttest.StateOf(3))) || !wire.TellsState(name) && told != nil {
+	if told := detail.GetState(); wire.TellsState(name) && !proto.Equal(told, wire.StateProto(porttest.StateOf(3))) ||
+		!wire.TellsState(name) && told != nil {
 		t.Errorf("%s was refused with the state %v", name, detail.GetState())
 	}
 	if u.node.asked == 0 {
-		if st.Code() != codes.InvalidArgument && st.Code() != codes.ResourceExhausted || detail.GetField() == "" || !wire.Known(detail.GetReason()) {
+		if st.Code() != codes.InvalidArgument && st.Code() != codes.ResourceExhausted || detail.GetField() == "" ||
+			!wire.Known(detail.GetReason()) {
 			t.Errorf("%s(%v) was refused with %v, %v, want what is out of range", name, u.request, u.err, detail)
 		}
 		return
 	}
 	want := u.node.outcome
-	if st.Code() != wire.Code(want) || st.Message() != wire.Text(want) || detail.GetReason() != wire.Detail(want).GetReason() {
+	if st.Code() != wire.Code(want) || st.Message() != wire.Text(want) ||
+		detail.GetReason() != wire.Detail(want).GetReason() {
 		t.Errorf("%s: the node's %v was told as %v, %v", name, want, u.err, detail)
 	}
 }
@@ -155,7 +161,8 @@ func (u *unaryTry) checkAnswer(t *testing.T, name string) {
 	if err != nil || len(b) > wire.DefaultMessageBytes+16<<10 || bytes.Contains(b, []byte(nobodysBusiness)) {
 		t.Errorf("%s: an answer of %d bytes cannot be sent, or says too much: %v", name, len(b), err)
 	}
-	if told, ok := u.answer.(interface{ GetState() *holdfastv1.NodeState }); ok && !proto.Equal(told.GetState(), wire.StateProto(porttest.StateOf(3))) {
+	if told, ok := u.answer.(interface{ GetState() *holdfastv1.NodeState }); ok &&
+		!proto.Equal(told.GetState(), wire.StateProto(porttest.StateOf(3))) {
 		t.Errorf("%s was answered with the state %v", name, told.GetState())
 	}
 	if granted, ok := u.answer.(interface {
@@ -199,7 +206,8 @@ func (u *unaryTry) checkTouches(t *testing.T, a *holdfastv1.TouchSessionsRespons
 		t.Fatalf("%d answers for %d tokens", len(a.GetResults()), len(tokens))
 	}
 	for i, r := range a.GetResults() {
-		if r.GetSessionId() != tokens[i].GetSessionId() || !proto.Equal(r.GetError(), wire.Detail(u.node.outcome)) || (r.GetError() == nil) != (r.GetSafeFor() != nil) {
+		if r.GetSessionId() != tokens[i].GetSessionId() || !proto.Equal(r.GetError(), wire.Detail(u.node.outcome)) ||
+			(r.GetError() == nil) != (r.GetSafeFor() != nil) {
 			t.Errorf("token %v: %v was told as %v", tokens[i], u.node.outcome, r)
 		}
 	}
@@ -208,11 +216,13 @@ func (u *unaryTry) checkTouches(t *testing.T, a *holdfastv1.TouchSessionsRespons
 // checkPage: a page has what the node said, or the beginning of it and where it goes on.
 func (u *unaryTry) checkPage(t *testing.T, a *holdfastv1.ListSessionsResponse) {
 	t.Helper()
-	n, asked := len(a.GetSessions()), int(cmp.Or(u.request.(*holdfastv1.ListSessionsRequest).GetPageSize(), defaultPage))
+	n, asked := len(a.GetSessions()),
+		int(cmp.Or(u.request.(*holdfastv1.ListSessionsRequest).GetPageSize(), defaultPage))
 	if n < 1 || n > asked {
 		t.Fatalf("%d sessions, of %d asked for", n, asked)
 	}
-	if next, err := pageTokenFrom(a.GetNextPageToken()); err != nil || uint64(next) != a.GetSessions()[n-1].GetSession().GetId() {
+	if next, err := pageTokenFrom(a.GetNextPageToken()); err != nil ||
+		uint64(next) != a.GetSessions()[n-1].GetSession().GetId() {
 		t.Errorf("the page ends with %v, and goes on after %v, %v", a.GetSessions()[n-1], next, err)
 	}
 }

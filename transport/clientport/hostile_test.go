@@ -24,7 +24,8 @@ type hostile struct {
 	next   uint32
 }
 
-// newHostile opens a connection, and reads no more than what the server says first: its settings, and the window of the connection.
+// newHostile opens a connection, and reads no more than what the server says first: its settings, and the window of the
+// connection.
 func newHostile(t *testing.T, network *porttest.Pipes, settings ...http2.Setting) *hostile {
 	t.Helper()
 	conn, err := network.Dial(t.Context(), "")
@@ -63,7 +64,10 @@ func (h *hostile) call(method string) uint32 {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "node"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "node"}, {
+			"content-type",
+			"application/grpc",
+		}, {"te", "trailers"},
 	} {
 		if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
 			h.t.Fatal(err)
@@ -71,7 +75,9 @@ func (h *hostile) call(method string) uint32 {
 	}
 	stream := h.next
 	h.next += 2
-	if err := h.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
+	if err := h.framer.WriteHeaders(
+		http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true},
+	); err != nil {
 		h.t.Logf("the connection has ended: %v", err)
 	}
 	return stream

@@ -16,7 +16,9 @@ type idServer struct {
 }
 
 // AllocateIds hands out a block of ids of this node (O3).
-func (s *idServer) AllocateIds(ctx context.Context, req *holdfastv1.AllocateIdsRequest) (*holdfastv1.AllocateIdsResponse, error) {
+func (s *idServer) AllocateIds(ctx context.Context,
+	req *holdfastv1.AllocateIdsRequest,
+) (*holdfastv1.AllocateIdsResponse, error) {
 	if err := session.CheckClaim(req.GetCount()); err != nil {
 		return nil, err
 	}
@@ -24,5 +26,7 @@ func (s *idServer) AllocateIds(ctx context.Context, req *holdfastv1.AllocateIdsR
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.AllocateIdsResponse{First: uint64(first), Count: req.GetCount(), State: wire.StateProto(s.service.State())}, nil
+	return &holdfastv1.AllocateIdsResponse{
+		First: uint64(first), Count: req.GetCount(), State: wire.StateProto(s.service.State()),
+	}, nil
 }

@@ -12,8 +12,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TestO3AllocateIds holds that what a client asks for is checked before anybody is asked, dated by the node's clock, and
-// answered with the block.
+// TestO3AllocateIds holds that what a client asks for is checked before anybody is asked, dated by the node's clock,
+// and answered with the block.
 func TestO3AllocateIds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var asked []session.ClaimRequest
@@ -43,7 +43,8 @@ func TestO3AllocateIds(t *testing.T) {
 		if len(asked) != 1 || asked[0] != (session.ClaimRequest{MS: 9, Count: session.MaxClaim}) {
 			t.Errorf("asked for %+v", asked)
 		}
-		if _, err := ids.AllocateIds(t.Context(), &holdfastv1.AllocateIdsRequest{Count: 2}); !errors.Is(wire.Domain(err), session.ErrIDsUsedUp) {
+		if _, err := ids.AllocateIds(t.Context(),
+			&holdfastv1.AllocateIdsRequest{Count: 2}); !errors.Is(wire.Domain(err), session.ErrIDsUsedUp) {
 			t.Errorf("used up: %v, want %v", err, session.ErrIDsUsedUp)
 		}
 	})

@@ -12,14 +12,16 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-// TestAnswersWithLabelsFit: a client that comes back with many sessions resumes as many at once as it may, and one log entry answers all of them. With
-// labels of 10 KB these answers ended its stream, and those to the resumes that it made then did so again.
+// TestAnswersWithLabelsFit: a client that comes back with many sessions resumes as many at once as it may, and one log
+// entry answers all of them. With labels of 10 KB these answers ended its stream, and those to the resumes that it made
+// then did so again.
 func TestAnswersWithLabelsFit(t *testing.T) {
 	const requests = 1024
 	var labels session.Labels
 	for i := range session.MaxLabels {
 		labels = append(labels, session.Label{
-			Key: strings.Repeat("a", session.MaxLabelKey-2) + strconv.Itoa(10+i), Value: strings.Repeat("b", session.MaxLabelValue),
+			Key:   strings.Repeat("a", session.MaxLabelKey-2) + strconv.Itoa(10+i),
+			Value: strings.Repeat("b", session.MaxLabelValue),
 		})
 	}
 	if err := labels.Check(); err != nil {

@@ -12,7 +12,8 @@ import (
 	"holdfast/transport/port"
 )
 
-// TestTheEndOfACrowdFits: a client that is behind hears of the end of all its sessions, and its touch of all is answered.
+// TestTheEndOfACrowdFits: a client that is behind hears of the end of all its sessions, and its touch of all is
+// answered.
 func TestTheEndOfACrowdFits(t *testing.T) {
 	const sessions = 100_000
 	l := port.NewLedger(32<<20, 1024)
@@ -25,7 +26,11 @@ func TestTheEndOfACrowdFits(t *testing.T) {
 		failures[i] = session.TouchFailure{ID: c.ID, Err: &session.ExpiredError{ID: c.ID, Certificate: &c}}
 		o.gone(c)
 	}
-	o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Failures: failuresProto(failures)}}})
+	o.add(
+		&holdfastv1.ServerMessage{
+			Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Failures: failuresProto(failures)}},
+		},
+	)
 	if o.err() != nil || l.Total.Load() > maxOutgoingBytes {
 		t.Errorf("%v: %d bytes wait on the stream, %d count on the node", o.err(), o.bytes, l.Total.Load())
 	}

@@ -74,7 +74,8 @@ func TestStreamsAboveTheLimitWait(t *testing.T) {
 		}
 		short, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		if _, err := c.TouchSessions(short, &holdfastv1.TouchSessionsRequest{}); status.Code(err) != codes.DeadlineExceeded {
+		if _, err := c.TouchSessions(short,
+			&holdfastv1.TouchSessionsRequest{}); status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("a third call beside two streams: %v", err)
 		}
 		if got := s.Stats().Streams; got != 2 {
@@ -140,7 +141,10 @@ func TestGarbageOnThePort(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
-		for _, garbage := range [][]byte{nil, noise, []byte("GET / HTTP/1.1\r\n\r\n"), []byte(preface), append([]byte(preface), noise...)} {
+		for _, garbage := range [][]byte{
+			nil, noise, []byte("GET / HTTP/1.1\r\n\r\n"), []byte(preface),
+			append([]byte(preface), noise...),
+		} {
 			conn, err := network.Dial(t.Context(), "")
 			if err != nil {
 				t.Fatal(err)
@@ -195,8 +199,17 @@ func TestServiceThatIsStopping(t *testing.T) {
 		}
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		for _, tt := range []error{
-			call(t.Context(), c, &holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(1), RequestId: make([]byte, 16)}),
-			call(t.Context(), c, &holdfastv1.ResumeSessionRequest{Token: wire.TokenProto(porttest.Grant(1).Token), Instance: 1, Attempt: 1}),
+			call(
+				t.Context(), c, &holdfastv1.OpenSessionRequest{
+					Timeout: wire.PromiseProto(1), RequestId: make([]byte, 16),
+				},
+			),
+			call(
+				t.Context(), c, &holdfastv1.ResumeSessionRequest{
+					Token:    wire.TokenProto(porttest.Grant(1).Token),
+					Instance: 1, Attempt: 1,
+				},
+			),
 			call(t.Context(), c, &holdfastv1.TouchSessionsRequest{}),
 			call(t.Context(), c, &holdfastv1.CloseSessionRequest{Token: wire.TokenProto(porttest.Grant(1).Token)}),
 		} {

@@ -20,7 +20,9 @@ const defaultPage = 100
 func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
 	size := cmp.Or(req.GetPageSize(), defaultPage)
 	if size > session.MaxPage {
-		return session.Query{}, &session.FieldError{Field: "page_size", Limit: fmt.Sprintf("1 to %d, 0 means %d", session.MaxPage, defaultPage)}
+		return session.Query{}, &session.FieldError{
+			Field: "page_size", Limit: fmt.Sprintf("1 to %d, 0 means %d", session.MaxPage, defaultPage),
+		}
 	}
 	after, err := pageTokenFrom(req.GetPageToken())
 	if err != nil {
@@ -30,16 +32,22 @@ func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
 	if err != nil {
 		return session.Query{}, wire.Within("filter", err)
 	}
-	return session.Query{After: after, Size: int(size), Filter: filter, Read: session.ReadOptions{AllowReadOnly: req.GetAllowReadOnly(), Seen: req.GetSeenIndex()}}, nil
+	return session.Query{
+		After: after, Size: int(size), Filter: filter,
+		Read: session.ReadOptions{AllowReadOnly: req.GetAllowReadOnly(), Seen: req.GetSeenIndex()},
+	}, nil
 }
 
-// pageProto returns a page as it travels. A page whose sessions carry many labels is cut short, so that the answer stays
-// below about [wire.DefaultMessageBytes]: clients refuse messages that are too large, and a shorter page is always allowed.
+// pageProto returns a page as it travels. A page whose sessions carry many labels is cut short, so that the answer
+// stays below about [wire.DefaultMessageBytes]: clients refuse messages that are too large, and a shorter page is
+// always allowed.
 func pageProto(page session.Page) *holdfastv1.ListSessionsResponse {
 	answer := &holdfastv1.ListSessionsResponse{Sessions: make([]*holdfastv1.ListedSession, 0, len(page.Sessions))}
 	next, size := page.Next, 0
 	for _, l := range page.Sessions {
-		listed := &holdfastv1.ListedSession{Session: wire.SessionProto(l.Session), Remaining: wire.PromiseProto(l.Remaining)}
+		listed := &holdfastv1.ListedSession{
+			Session: wire.SessionProto(l.Session), Remaining: wire.PromiseProto(l.Remaining),
+		}
 		size += proto.Size(listed)
 		if n := len(answer.Sessions); n > 0 && size > wire.DefaultMessageBytes {
 			next = page.Sessions[n-1].Session.ID

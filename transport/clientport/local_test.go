@@ -28,14 +28,19 @@ func TestL1OpensSayWhichKind(t *testing.T) {
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		stream := connected(t, network)
 		for i, local := range []bool{true, false} {
-			answer, err := c.OpenSession(t.Context(), &holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(1e9), RequestId: make([]byte, 16), Local: local})
+			answer, err := c.OpenSession(t.Context(),
+				&holdfastv1.OpenSessionRequest{
+					Timeout: wire.PromiseProto(1e9), RequestId: make([]byte, 16),
+					Local: local,
+				})
 			if err != nil || answer.GetSession().GetLocal() != local || answer.GetToken().GetLocal() != local {
 				t.Errorf("OpenSession: %v, %v", answer, err)
 			}
 			m := openMessage(uint64(i) + 1)
 			m.GetOpen().Local = local
 			send(t, stream, m)
-			if o := receive(t, stream).GetOpened(); o.GetSession().GetLocal() != local || o.GetToken().GetLocal() != local {
+			if o := receive(t, stream).GetOpened(); o.GetSession().GetLocal() != local ||
+				o.GetToken().GetLocal() != local {
 				t.Errorf("opened %v", o)
 			}
 		}
@@ -46,8 +51,8 @@ func TestL1OpensSayWhichKind(t *testing.T) {
 	}
 }
 
-// TestL7AnUpgradeTakesNoPlace holds that a stream which has all the sessions it may have can upgrade one of another stream, and
-// that an upgrade under way keeps no place from an open.
+// TestL7AnUpgradeTakesNoPlace holds that a stream which has all the sessions it may have can upgrade one of another
+// stream, and that an upgrade under way keeps no place from an open.
 func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
 	decided := make(chan struct{})
 	service := &fakeService{
@@ -63,7 +68,11 @@ func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
 		decided = make(chan struct{})
 		stream := connected(t, network)
 		up := func(seq uint64) *holdfastv1.ClientMessage {
-			return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: wire.TokenProto(porttest.Grant(8).Token)}}}
+			return &holdfastv1.ClientMessage{
+				Message: &holdfastv1.ClientMessage_Upgrade{
+					Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: wire.TokenProto(porttest.Grant(8).Token)},
+				},
+			}
 		}
 		send(t, stream, up(1))
 		send(t, stream, openMessage(2))
@@ -85,8 +94,8 @@ func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
 	})
 }
 
-// TestL5AMoveInTheLogIsNewerThanLocalOnes holds that what a stream was granted by a node overtakes no move in the log, whatever
-// the numbers, and overtakes older moves at its node.
+// TestL5AMoveInTheLogIsNewerThanLocalOnes holds that what a stream was granted by a node overtakes no move in the log,
+// whatever the numbers, and overtakes older moves at its node.
 func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 	r := newStreamState(10, 10, func(bool) {})
 	q, err := r.begin(request{open: true})
@@ -116,8 +125,8 @@ func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 	}
 }
 
-// TestL7UpgradesOfBothForms holds that a token reaches the node, and the global one comes back; words of the session's end wait
-// for that answer on a connection.
+// TestL7UpgradesOfBothForms holds that a token reaches the node, and the global one comes back; words of the session's
+// end wait for that answer on a connection.
 func TestL7UpgradesOfBothForms(t *testing.T) {
 	local := porttest.Grant(7).Token
 	local.Local = true
@@ -136,19 +145,29 @@ func TestL7UpgradesOfBothForms(t *testing.T) {
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		answer, err := c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{Token: wire.TokenProto(local)})
-		if got, tokenErr := wire.TokenFrom(answer.GetToken()); err != nil || tokenErr != nil || got != porttest.Grant(7).Token || wire.PromiseFrom(answer.GetSafeFor()) != porttest.Grant(7).SafeFor {
+		if got, tokenErr := wire.TokenFrom(answer.GetToken()); err != nil || tokenErr != nil ||
+			got != porttest.Grant(7).Token || wire.PromiseFrom(answer.GetSafeFor()) != porttest.Grant(7).SafeFor {
 			t.Errorf("UpgradeSession: %v, %v", answer, err)
 		}
-		_, err = c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{Token: wire.TokenProto(porttest.Grant(7).Token)})
+		_, err = c.UpgradeSession(t.Context(),
+			&holdfastv1.UpgradeSessionRequest{Token: wire.TokenProto(porttest.Grant(7).Token)})
 		if !errors.Is(wire.Domain(err), session.ErrMoved) {
 			t.Errorf("UpgradeSession by another token: %v, want %v", err, session.ErrMoved)
 		}
-		if _, err = c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{}); !errors.Is(wire.Domain(err), session.ErrInvalid) {
+		if _, err = c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{}); !errors.Is(wire.Domain(err),
+			session.ErrInvalid) {
 			t.Errorf("UpgradeSession without a token: %v, want %v", err, session.ErrInvalid)
 		}
 		stream := connected(t, network)
-		send(t, stream, &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{Upgrade: &holdfastv1.Upgrade{Seq: 3, Token: wire.TokenProto(local)}}})
-		if up := receive(t, stream).GetUpgraded(); up.GetSeq() != 3 || up.GetToken().GetLocal() || up.GetSession().GetId() != 7 {
+		send(
+			t, stream, &holdfastv1.ClientMessage{
+				Message: &holdfastv1.ClientMessage_Upgrade{
+					Upgrade: &holdfastv1.Upgrade{Seq: 3, Token: wire.TokenProto(local)},
+				},
+			},
+		)
+		if up := receive(t, stream).GetUpgraded(); up.GetSeq() != 3 || up.GetToken().GetLocal() ||
+			up.GetSession().GetId() != 7 {
 			t.Errorf("upgraded %v", up)
 		}
 		if gone := receive(t, stream).GetGone(); len(gone.GetIds()) != 1 {

@@ -21,7 +21,9 @@ import (
 // invalidText is an open whose label is no UTF-8.
 func invalidText(t *testing.T) []byte {
 	t.Helper()
-	b, err := proto.Marshal(&holdfastv1.OpenSessionRequest{RequestId: make([]byte, 16), Labels: map[string]string{"key": "value"}})
+	b, err := proto.Marshal(
+		&holdfastv1.OpenSessionRequest{RequestId: make([]byte, 16), Labels: map[string]string{"key": "value"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +44,12 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				_, network, stop := clientPort(t, Config{}, &fakeService{})
 				defer stop()
-				err := dialPipes(t, network).Invoke(t.Context(), "/holdfast.v1.SessionService/OpenSession", &tt.bytes, new([]byte), grpc.ForceCodecV2(rawCodec{}))
+				err := dialPipes(t, network).Invoke(t.Context(), "/holdfast.v1.SessionService/OpenSession", &tt.bytes,
+					new([]byte), grpc.ForceCodecV2(rawCodec{}))
 				field, ok := errors.AsType[*session.FieldError](wire.Domain(err))
 				if status.Code(err) != codes.InvalidArgument || !ok || field.Field != "message" ||
-					!strings.Contains(field.Limit, "valid protobuf of holdfast.v1.OpenSessionRequest") || !strings.Contains(field.Limit, tt.says) {
+					!strings.Contains(field.Limit, "valid protobuf of holdfast.v1.OpenSessionRequest") ||
+					!strings.Contains(field.Limit, tt.says) {
 					t.Errorf("got %v, want INVALID_ARGUMENT with the field message, and %q", err, tt.says)
 				}
 			})

@@ -18,27 +18,28 @@ import (
 const (
 	// maxEventBatch is the number of sessions that one Gone or Moved names.
 	maxEventBatch = 4096
-	// maxOutgoingBytes bounds what waits on a stream in bytes, as MaxOutgoing does in messages, beyond what its sessions account for. The answer
-	// to the largest touch fits, with a certificate for each session that it names. So do the answers to as many resumes as may be under way by
-	// default, of sessions with all the labels that one may have: one log entry answers all of them.
+	// maxOutgoingBytes bounds what waits on a stream in bytes, as MaxOutgoing does in messages, beyond what its
+	// sessions account for. The answer to the largest touch fits, with a certificate for each session that it names. So
+	// do the answers to as many resumes as may be under way by default, of sessions with all the labels that one may
+	// have: one log entry answers all of them.
 	maxOutgoingBytes = 12 << 20
 	// messageOverhead is about what a queued message costs beside its fields.
 	messageOverhead = 128
-	// failureOverhead is that of each session that a touch was refused for, detailOverhead that of each reason that the answer holds, with a
-	// certificate.
+	// failureOverhead is that of each session that a touch was refused for, detailOverhead that of each reason that the
+	// answer holds, with a certificate.
 	failureOverhead, detailOverhead = 64, 400
 	// slowestRead is how many bytes, as they count while they wait, a client gets another second for.
 	slowestRead = 64 << 10
 )
 
-// outbox is what waits to be sent on one Connect stream. Adding never blocks: when a client reads too slowly for what it
-// asks for, the queue overflows once, takes no more, and its stream ends. Safe for concurrent use.
+// outbox is what waits to be sent on one Connect stream. Adding never blocks: when a client reads too slowly for what
+// it asks for, the queue overflows once, takes no more, and its stream ends. Safe for concurrent use.
 type outbox struct {
 	limit int
 	// account is that of the connection.
 	account *port.Account
-	// patience is how long the client may read nothing while something waits. gRPC takes a message when the one before it has gone, and does
-	// not say how much of that has: a large one has longer.
+	// patience is how long the client may read nothing while something waits. gRPC takes a message when the one before
+	// it has gone, and does not say how much of that has: a large one has longer.
 	patience time.Duration
 	// state is that of the node, as each message tells it.
 	state func() *holdfastv1.NodeState
@@ -67,15 +68,17 @@ type outgoing struct {
 	bytes   int
 }
 
-// newOutbox returns one of at most limit messages, each of which tells state as it is sent. They count on account, and end the stream when the
-// client reads none for as long as patience.
+// newOutbox returns one of at most limit messages, each of which tells state as it is sent. They count on account, and
+// end the stream when the client reads none for as long as patience.
 func newOutbox(limit int, account *port.Account, patience time.Duration, state func() *holdfastv1.NodeState) *outbox {
 	return &outbox{
-		limit: limit, account: account, patience: patience, state: state, wake: make(chan struct{}, 1), overflow: make(chan struct{}),
+		limit: limit, account: account, patience: patience, state: state, wake: make(chan struct{}, 1),
+		overflow: make(chan struct{}),
 	}
 }
 
-// allow notes how many sessions the stream has: what waits may be larger by what they account for, for as long as the stream lasts.
+// allow notes how many sessions the stream has: what waits may be larger by what they account for, for as long as the
+// stream lasts.
 func (o *outbox) allow(sessions int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,8 +88,8 @@ func (o *outbox) allow(sessions int) {
 	}
 }
 
-// weight is about what a message costs while it waits. Refused touches are counted one by one: in memory they are several times as large as
-// on the wire, and a client has 10,000 of them for the asking.
+// weight is about what a message costs while it waits. Refused touches are counted one by one: in memory they are
+// several times as large as on the wire, and a client has 10,000 of them for the asking.
 func weight(m *holdfastv1.ServerMessage) int {
 	bytes := proto.Size(m) + messageOverhead
 	var detail *holdfastv1.ErrorDetail
@@ -156,7 +159,11 @@ func (o *outbox) jeopardy(since time.Time, try []string) {
 }
 
 func (o *outbox) jeopardyEnded() {
-	o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}}})
+	o.add(
+		&holdfastv1.ServerMessage{
+			Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}},
+		},
+	)
 }
 
 // last returns the message queued last, one without a message when there is none. Called with mu held.
@@ -212,7 +219,12 @@ func (o *outbox) overflown(name, limit string) {
 func (o *outbox) stuck() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.overflown("outgoing_wait", fmt.Sprintf("%v, and a second for each %d KiB of a message, in which the client has not read it", o.patience, slowestRead>>10))
+	o.overflown(
+		"outgoing_wait", fmt.Sprintf(
+			"%v, and a second for each %d KiB of a message, in which the client has not read it", o.patience,
+			slowestRead>>10,
+		),
+	)
 }
 
 // empty takes no more, and gives up what is queued. Called with mu held.
@@ -276,9 +288,11 @@ func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) e
 	}
 }
 
-// send sends messages that are no longer queued, with the node's state: once for all, for all of it was made before (N4). It keeps none of
-// them. late fires when one is not taken in time.
-func (o *outbox) send(ctx context.Context, batch []outgoing, late *time.Timer, send func(*holdfastv1.ServerMessage) error) error {
+// send sends messages that are no longer queued, with the node's state: once for all, for all of it was made before
+// (N4). It keeps none of them. late fires when one is not taken in time.
+func (o *outbox) send(ctx context.Context, batch []outgoing, late *time.Timer,
+	send func(*holdfastv1.ServerMessage) error,
+) error {
 	defer late.Stop()
 	state := o.state()
 	for i, m := range batch {
@@ -297,8 +311,8 @@ func (o *outbox) send(ctx context.Context, batch []outgoing, late *time.Timer, s
 }
 
 const (
-	// takeBatch is how many messages the writer takes at once, takeBytes how many bytes but for the last of them. What it has taken counts on the
-	// connection and no longer on the stream, so it is little.
+	// takeBatch is how many messages the writer takes at once, takeBytes how many bytes but for the last of them. What
+	// it has taken counts on the connection and no longer on the stream, so it is little.
 	takeBatch = 16
 	takeBytes = 64 << 10
 )

@@ -27,8 +27,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// The touch of all that follows the end of a crowd names each of them once more. The client has been told why, with the certificates, and can
-// take the answer.
+// The touch of all that follows the end of a crowd names each of them once more. The client has been told why, with the
+// certificates, and can take the answer.
 func TestTheTouchAfterACrowdHasEnded(t *testing.T) {
 	for n, certificates := range map[int]bool{session.MaxTouchBatch: true, 100_000: false} {
 		failures := make([]session.TouchFailure, n)
@@ -46,14 +46,16 @@ func TestTheTouchAfterACrowdHasEnded(t *testing.T) {
 		for i, f := range answer.GetFailures() {
 			err := wire.FromDetail(f.GetError(), "")
 			ended, _ := errors.AsType[*session.ExpiredError](err)
-			if f.GetId() != uint64(i+1) || !errors.Is(err, session.ErrExpired) || (ended != nil && ended.Certificate != nil) != certificates {
+			if f.GetId() != uint64(i+1) || !errors.Is(err, session.ErrExpired) ||
+				(ended != nil && ended.Certificate != nil) != certificates {
 				t.Fatalf("%d failures: that of %d says %v, certificate %v", n, f.GetId(), err, ended)
 			}
 		}
 	}
 }
 
-// TestWhatWaitsIsCountedAsItCosts: touches of sessions that live elsewhere, or have ended, are answered with far more than was asked.
+// TestWhatWaitsIsCountedAsItCosts: touches of sessions that live elsewhere, or have ended, are answered with far more
+// than was asked.
 func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
 	ids := make([]session.ID, session.MaxTouchBatch)
 	for i := range ids {
@@ -73,7 +75,13 @@ func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
 			for i, id := range ids {
 				failures[i] = session.TouchFailure{ID: id, Err: refusal(id)}
 			}
-			o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Failures: failuresProto(failures)}}})
+			o.add(
+				&holdfastv1.ServerMessage{
+					Message: &holdfastv1.ServerMessage_Touched{
+						Touched: &holdfastv1.Touched{Failures: failuresProto(failures)},
+					},
+				},
+			)
 			if o.err() != nil {
 				t.Fatalf("%s: one answer is more than half of what may wait", name)
 			}

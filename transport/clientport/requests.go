@@ -47,7 +47,9 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 		return err
 	}
 	touched := c.conn.Touch(ids)
-	answer := &holdfastv1.Touched{Seq: t.GetSeq(), SafeFor: wire.PromiseProto(touched.SafeFor), Failures: failuresProto(touched.Failures)}
+	answer := &holdfastv1.Touched{
+		Seq: t.GetSeq(), SafeFor: wire.PromiseProto(touched.SafeFor), Failures: failuresProto(touched.Failures),
+	}
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
 	return nil
 }
@@ -88,16 +90,18 @@ func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
 	if err = c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Opens, Open: r.RequestID}); err != nil {
 		return err
 	}
-	err = c.run(ctx, o.GetSeq(), request{open: true, bytes: proto.Size(o)}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-		g, failed := c.conn.Open(ctx, r)
-		if failed != nil {
-			c.reservations.Unserved(time.Now(), gate.Opens, failed)
-			return nil, session.Token{}, failed
-		}
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
-			Seq: o.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor),
-		}}}, g.Token, nil
-	})
+	err = c.run(ctx, o.GetSeq(), request{open: true, bytes: proto.Size(o)},
+		func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+			g, failed := c.conn.Open(ctx, r)
+			if failed != nil {
+				c.reservations.Unserved(time.Now(), gate.Opens, failed)
+				return nil, session.Token{}, failed
+			}
+			return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
+				Seq: o.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
+				SafeFor: wire.PromiseProto(g.SafeFor),
+			}}}, g.Token, nil
+		})
 	if err != nil {
 		c.reservations.NotBegun(time.Now(), gate.Opens)
 	}
@@ -112,16 +116,18 @@ func (c *connection) resume(ctx context.Context, p *holdfastv1.Resume) error {
 	if err = c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Resumes, Session: r.Token.ID}); err != nil {
 		return err
 	}
-	err = c.run(ctx, p.GetSeq(), request{resume: r.Token.ID, bytes: proto.Size(p)}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-		g, failed := c.conn.Resume(ctx, r)
-		if failed != nil {
-			c.reservations.Unserved(time.Now(), gate.Resumes, failed)
-			return nil, session.Token{}, failed
-		}
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
-			Seq: p.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor),
-		}}}, g.Token, nil
-	})
+	err = c.run(ctx, p.GetSeq(), request{resume: r.Token.ID, bytes: proto.Size(p)},
+		func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+			g, failed := c.conn.Resume(ctx, r)
+			if failed != nil {
+				c.reservations.Unserved(time.Now(), gate.Resumes, failed)
+				return nil, session.Token{}, failed
+			}
+			return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
+				Seq: p.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
+				SafeFor: wire.PromiseProto(g.SafeFor),
+			}}}, g.Token, nil
+		})
 	if err != nil {
 		c.reservations.NotBegun(time.Now(), gate.Resumes)
 	}
@@ -133,15 +139,18 @@ func (c *connection) close(ctx context.Context, p *holdfastv1.Close) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, p.GetSeq(), request{bytes: proto.Size(p)}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-		if err := c.conn.Close(ctx, token); err != nil {
-			return nil, session.Token{}, err
-		}
-		if c.streamState.forget(token.ID) {
-			c.count(-1)
-		}
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: p.GetSeq()}}}, session.Token{}, nil
-	})
+	return c.run(ctx, p.GetSeq(), request{bytes: proto.Size(p)},
+		func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+			if err := c.conn.Close(ctx, token); err != nil {
+				return nil, session.Token{}, err
+			}
+			if c.streamState.forget(token.ID) {
+				c.count(-1)
+			}
+			return &holdfastv1.ServerMessage{
+				Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: p.GetSeq()}},
+			}, session.Token{}, nil
+		})
 }
 
 // work does a request. The token is that of the session it was granted.
@@ -178,7 +187,9 @@ func (c *connection) run(ctx context.Context, seq uint64, q request, do work) er
 }
 
 // guarded does work and turns its panic into an error.
-func (c *connection) guarded(ctx context.Context, do work) (answer *holdfastv1.ServerMessage, token session.Token, err error) {
+func (c *connection) guarded(ctx context.Context,
+	do work,
+) (answer *holdfastv1.ServerMessage, token session.Token, err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
 	return do(ctx)
 }

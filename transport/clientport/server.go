@@ -38,7 +38,8 @@ type Config struct {
 	MaxMessageBytes int
 	// MaxStreams is the number of calls under way on one connection; default 64.
 	MaxStreams int
-	// MaxConnections is the number of connections; default 20,000. When one more comes, one makes room that serves nothing, or it is refused.
+	// MaxConnections is the number of connections; default 20,000. When one more comes, one makes room that serves
+	// nothing, or it is refused.
 	MaxConnections int
 	// MaxCalls is the number of calls under way on all connections; default 25,000. As with MaxConnections.
 	MaxCalls int
@@ -46,16 +47,19 @@ type Config struct {
 	MaxSessions int
 	// MaxRequests is the number of opens, resumes, upgrades and closes under way on one Connect stream; default 1,024.
 	MaxRequests int
-	// MaxOutgoing is the number of messages that wait for a client that does not read; default 4,096, or twice MaxRequests if that is more:
-	// all of them may be answered at once. One more ends its stream with RESOURCE_EXHAUSTED.
+	// MaxOutgoing is the number of messages that wait for a client that does not read; default 4,096, or twice
+	// MaxRequests if that is more: all of them may be answered at once. One more ends its stream with
+	// RESOURCE_EXHAUSTED.
 	MaxOutgoing int
-	// MaxWaiting is how many bytes of answers that are not read, requests under way and incomplete messages the port holds, beyond what the
-	// sessions of connections account for; default 256 MiB. Above it the connections that hold most end.
+	// MaxWaiting is how many bytes of answers that are not read, requests under way and incomplete messages the port
+	// holds, beyond what the sessions of connections account for; default 256 MiB. Above it the connections that hold
+	// most end.
 	MaxWaiting int
-	// Patience is how long a client may read nothing of what waits for it, after a large message a little longer; default 30 s.
+	// Patience is how long a client may read nothing of what waits for it, after a large message a little longer;
+	// default 30 s.
 	Patience time.Duration
-	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may take;
-	// default 30 s and 10 s.
+	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may
+	// take; default 30 s and 10 s.
 	KeepaliveTime, KeepaliveTimeout time.Duration
 	// KeepaliveMinTime is how often a client may ping; default 5 s. One that pings more often loses its connection.
 	KeepaliveMinTime time.Duration
@@ -88,7 +92,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Server serves the client port: SessionService, ClusterService, IdService, health and reflection. Safe for concurrent use.
+// Server serves the client port: SessionService, ClusterService, IdService, health and reflection. Safe for concurrent
+// use.
 type Server struct {
 	port   *port.Port
 	health *health.Server
@@ -114,11 +119,13 @@ type Stats struct {
 	Crowded uint64
 	// Refusals counts opens, resumes and touches that the gate refused.
 	Refusals gate.Refusals
-	// Streams are the Connect streams open now, Sessions what was opened or resumed through them and has not ended or moved.
+	// Streams are the Connect streams open now, Sessions what was opened or resumed through them and has not ended or
+	// moved.
 	Streams, Sessions int64
 	// Waiting is how many bytes wait, as [Config.MaxWaiting] counts them.
 	Waiting int64
-	// Overfull counts connections ended because too much waited on them, Relieved those ended because too much waited on the node.
+	// Overfull counts connections ended because too much waited on them, Relieved those ended because too much waited
+	// on the node.
 	Overfull, Relieved uint64
 	// SlowReaders counts Connect streams ended because the client did not read.
 	SlowReaders uint64
@@ -150,7 +157,8 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 	})
 	s.SetServing(HealthNode, false)
 	s.SetServing(HealthLeader, false)
-	holdfastv1.RegisterSessionServiceServer(s.port.Grpc, &sessionServer{cfg: cfg, service: service, port: s.port, gate: s.gate, stats: &s.stats})
+	holdfastv1.RegisterSessionServiceServer(s.port.Grpc,
+		&sessionServer{cfg: cfg, service: service, port: s.port, gate: s.gate, stats: &s.stats})
 	holdfastv1.RegisterClusterServiceServer(s.port.Grpc, &clusterServer{cluster: cluster})
 	holdfastv1.RegisterIdServiceServer(s.port.Grpc, &idServer{cfg: cfg, service: service})
 	healthpb.RegisterHealthServer(s.port.Grpc, s.health)
@@ -162,8 +170,8 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 func (s *Server) Serve(listener net.Listener) error { return s.port.Serve(listener) }
 
 // Stop turns health to NOT_SERVING, ends Connect streams with STOPPING once their requests under way are answered, and
-// lets unary calls finish, until ctx ends; then it closes every connection. The error is [port.ErrHandlersLeft] when requests
-// go on even then.
+// lets unary calls finish, until ctx ends; then it closes every connection. The error is [port.ErrHandlersLeft] when
+// requests go on even then.
 func (s *Server) Stop(ctx context.Context) error {
 	s.health.Shutdown()
 	return s.port.Halt(ctx)
@@ -172,8 +180,11 @@ func (s *Server) Stop(ctx context.Context) error {
 // EndStreams ends Connect streams, those that begin later too, as Stop does. Calls are served still.
 func (s *Server) EndStreams() { s.port.EndOnce.Do(func() { close(s.port.Ended) }) }
 
-// SetServing sets what the health service says of a service: [HealthNode] or [HealthLeader]. After Stop it has no effect.
-func (s *Server) SetServing(service string, ok bool) { //nolint:revive // flag-parameter: health has two states, and callers have a bool
+// SetServing sets what the health service says of a service: [HealthNode] or [HealthLeader]. After Stop it has no
+// effect.
+//
+//nolint:revive // flag-parameter: health has two states, and callers have a bool
+func (s *Server) SetServing(service string, ok bool) {
 	state := healthpb.HealthCheckResponse_NOT_SERVING
 	if ok {
 		state = healthpb.HealthCheckResponse_SERVING

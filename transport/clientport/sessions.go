@@ -25,9 +25,11 @@ type sessionServer struct {
 // state is what the node can do and knows, read after what an answer shows (N4).
 func (s *sessionServer) state() *holdfastv1.NodeState { return wire.StateProto(s.service.State()) }
 
-// stateOfRead is state for the answer to a read. What comes from the applied state is a read-only node's answer, whatever the node has
-// become since (N3).
-func (s *sessionServer) stateOfRead(applied bool) *holdfastv1.NodeState { //nolint:revive // flag-parameter: it is about the mode only
+// stateOfRead is state for the answer to a read. What comes from the applied state is a read-only node's answer,
+// whatever the node has become since (N3).
+//
+//nolint:revive // flag-parameter: it is about the mode only
+func (s *sessionServer) stateOfRead(applied bool) *holdfastv1.NodeState {
 	state := s.state()
 	if applied {
 		state.Mode = holdfastv1.Mode_MODE_READ_ONLY
@@ -36,7 +38,9 @@ func (s *sessionServer) stateOfRead(applied bool) *holdfastv1.NodeState { //noli
 }
 
 // OpenSession opens a session that no connection serves: it lives by TouchSessions, or until it is resumed.
-func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSessionRequest) (*holdfastv1.OpenSessionResponse, error) {
+func (s *sessionServer) OpenSession(ctx context.Context,
+	req *holdfastv1.OpenSessionRequest,
+) (*holdfastv1.OpenSessionResponse, error) {
 	open, err := wire.OpenFrom(req, s.cfg.Clock())
 	if err != nil {
 		return nil, err
@@ -51,7 +55,8 @@ func (s *sessionServer) OpenSession(ctx context.Context, req *holdfastv1.OpenSes
 		return nil, err
 	}
 	return &holdfastv1.OpenSessionResponse{
-		Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor), State: s.state(),
+		Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor),
+		State: s.state(),
 	}, nil
 }
 
@@ -75,7 +80,9 @@ func (s *sessionServer) unary(do func(session.Connection) (session.Grant, error)
 }
 
 // ResumeSession moves a session to this node.
-func (s *sessionServer) ResumeSession(ctx context.Context, req *holdfastv1.ResumeSessionRequest) (*holdfastv1.ResumeSessionResponse, error) {
+func (s *sessionServer) ResumeSession(ctx context.Context,
+	req *holdfastv1.ResumeSessionRequest,
+) (*holdfastv1.ResumeSessionResponse, error) {
 	resume, err := wire.ClientResumeFrom(req)
 	if err != nil {
 		return nil, err
@@ -90,12 +97,15 @@ func (s *sessionServer) ResumeSession(ctx context.Context, req *holdfastv1.Resum
 		return nil, err
 	}
 	return &holdfastv1.ResumeSessionResponse{
-		Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor), State: s.state(),
+		Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor),
+		State: s.state(),
 	}, nil
 }
 
 // TouchSessions touches sessions that this node owns.
-func (s *sessionServer) TouchSessions(ctx context.Context, req *holdfastv1.TouchSessionsRequest) (*holdfastv1.TouchSessionsResponse, error) {
+func (s *sessionServer) TouchSessions(ctx context.Context,
+	req *holdfastv1.TouchSessionsRequest,
+) (*holdfastv1.TouchSessionsResponse, error) {
 	tokens, err := wire.TokensFrom(req.GetTokens())
 	if err != nil {
 		return nil, err
@@ -129,7 +139,9 @@ func (s *sessionServer) TouchSessions(ctx context.Context, req *holdfastv1.Touch
 }
 
 // CloseSession ends a session.
-func (s *sessionServer) CloseSession(ctx context.Context, req *holdfastv1.CloseSessionRequest) (*holdfastv1.CloseSessionResponse, error) {
+func (s *sessionServer) CloseSession(ctx context.Context,
+	req *holdfastv1.CloseSessionRequest,
+) (*holdfastv1.CloseSessionResponse, error) {
 	token, err := wire.TokenFrom(req.GetToken())
 	if err != nil {
 		return nil, err
@@ -146,16 +158,21 @@ func (s *sessionServer) CloseSession(ctx context.Context, req *holdfastv1.CloseS
 }
 
 // GetSession shows a session, or the certificate of its end.
-func (s *sessionServer) GetSession(ctx context.Context, req *holdfastv1.GetSessionRequest) (*holdfastv1.GetSessionResponse, error) {
+func (s *sessionServer) GetSession(ctx context.Context,
+	req *holdfastv1.GetSessionRequest,
+) (*holdfastv1.GetSessionResponse, error) {
 	id, err := wire.IDFrom("session_id", req.GetSessionId())
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.service.Find(ctx, id, session.ReadOptions{AllowReadOnly: req.GetAllowReadOnly(), Seen: req.GetSeenIndex()})
+	found, err := s.service.Find(ctx,
+		id, session.ReadOptions{AllowReadOnly: req.GetAllowReadOnly(), Seen: req.GetSeenIndex()})
 	if expired, ok := errors.AsType[*session.ExpiredError](err); ok && expired.Certificate != nil {
 		return &holdfastv1.GetSessionResponse{
-			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: wire.CertificateProto(*expired.Certificate)},
-			State:  s.stateOfRead(wire.FromApplied(err)),
+			Result: &holdfastv1.GetSessionResponse_Certificate{
+				Certificate: wire.CertificateProto(*expired.Certificate),
+			},
+			State: s.stateOfRead(wire.FromApplied(err)),
 		}, nil
 	}
 	if err != nil {
@@ -169,7 +186,9 @@ func (s *sessionServer) GetSession(ctx context.Context, req *holdfastv1.GetSessi
 }
 
 // ListSessions shows one page of sessions.
-func (s *sessionServer) ListSessions(ctx context.Context, req *holdfastv1.ListSessionsRequest) (*holdfastv1.ListSessionsResponse, error) {
+func (s *sessionServer) ListSessions(ctx context.Context,
+	req *holdfastv1.ListSessionsRequest,
+) (*holdfastv1.ListSessionsResponse, error) {
 	query, err := queryFrom(req)
 	if err != nil {
 		return nil, err

@@ -45,21 +45,33 @@ func TestUnaryCalls(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
-		o, err := c.OpenSession(t.Context(), &holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(1), RequestId: make([]byte, 16)})
+		o, err := c.OpenSession(t.Context(),
+			&holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(1), RequestId: make([]byte, 16)})
 		got, grantErr := wire.GrantFrom(o.GetSession(), o.GetToken(), o.GetSafeFor())
 		if err != nil || grantErr != nil || !reflect.DeepEqual(got, porttest.Grant(7)) {
 			t.Errorf("OpenSession: %+v, %v, %v", got, err, grantErr)
 		}
-		r, err := c.ResumeSession(t.Context(), &holdfastv1.ResumeSessionRequest{Token: wire.TokenProto(porttest.Grant(8).Token), Instance: 3, Attempt: 4, SeenIndex: 5})
+		r, err := c.ResumeSession(t.Context(),
+			&holdfastv1.ResumeSessionRequest{
+				Token: wire.TokenProto(porttest.Grant(8).Token), Instance: 3, Attempt: 4,
+				SeenIndex: 5,
+			})
 		got, grantErr = wire.GrantFrom(r.GetSession(), r.GetToken(), r.GetSafeFor())
-		if err != nil || grantErr != nil || !reflect.DeepEqual(got, porttest.Grant(8)) || resumed != (session.ResumeRequest{Token: porttest.Grant(8).Token, Instance: 3, Attempt: 4, Seen: 5}) {
+		if err != nil || grantErr != nil || !reflect.DeepEqual(got, porttest.Grant(8)) ||
+			resumed != (session.ResumeRequest{Token: porttest.Grant(8).Token, Instance: 3, Attempt: 4, Seen: 5}) {
 			t.Errorf("ResumeSession: %+v of %+v, %v, %v", got, resumed, err, grantErr)
 		}
-		if _, err := c.CloseSession(t.Context(), &holdfastv1.CloseSessionRequest{Token: wire.TokenProto(porttest.Grant(9).Token)}); err != nil || closed != porttest.Grant(9).Token {
+		if _, err := c.CloseSession(t.Context(),
+			&holdfastv1.CloseSessionRequest{
+				Token: wire.TokenProto(porttest.Grant(9).Token),
+			}); err != nil || closed != porttest.Grant(9).Token {
 			t.Errorf("CloseSession: %v, of %+v", err, closed)
 		}
 		service.closing = func(context.Context, session.Token) error { return session.ErrClosing }
-		if _, err := c.CloseSession(t.Context(), &holdfastv1.CloseSessionRequest{Token: wire.TokenProto(porttest.Grant(9).Token)}); !errors.Is(wire.Domain(err), session.ErrClosing) {
+		if _, err := c.CloseSession(t.Context(),
+			&holdfastv1.CloseSessionRequest{Token: wire.TokenProto(porttest.Grant(9).Token)}); !errors.Is(
+			wire.Domain(err), session.ErrClosing,
+		) {
 			t.Errorf("CloseSession: %v, want CLOSING", err)
 		}
 	})
@@ -101,12 +113,15 @@ func TestTouchSessions(t *testing.T) {
 		for i, want := range []struct {
 			safe time.Duration
 			err  error
-		}{{time.Second, nil}, {wire.Unknown, nil}, {wire.Unknown, session.ErrBadCredential}, {wire.Unknown, session.ErrLagging}, {wire.Unknown, session.ErrLagging}, {time.Second, nil}} {
+		}{{time.Second, nil}, {wire.Unknown, nil}, {wire.Unknown, session.ErrBadCredential}, {
+			wire.Unknown, session.ErrLagging,
+		}, {wire.Unknown, session.ErrLagging}, {time.Second, nil}} {
 			r := answer.GetResults()[i]
 			if r.GetSessionId() != req.GetTokens()[i].GetSessionId() || wire.PromiseFrom(r.GetSafeFor()) != want.safe {
 				t.Errorf("result %d: %v, want a promise of %v", i, r, want.safe)
 			}
-			if (r.GetError() != nil) != (want.err != nil) || want.err != nil && !errors.Is(wire.FromDetail(r.GetError(), ""), want.err) {
+			if (r.GetError() != nil) != (want.err != nil) ||
+				want.err != nil && !errors.Is(wire.FromDetail(r.GetError(), ""), want.err) {
 				t.Errorf("result %d: %v, want %v", i, r.GetError(), want.err)
 			}
 		}
@@ -137,7 +152,9 @@ func TestTouchSessionsStopsWithItsCaller(t *testing.T) {
 
 func TestGetSession(t *testing.T) {
 	c9 := porttest.Certificate(9)
-	service := &fakeService{find: func(_ context.Context, id session.ID, _ session.ReadOptions) (session.Listed, error) {
+	service := &fakeService{find: func(_ context.Context, id session.ID,
+		_ session.ReadOptions,
+	) (session.Listed, error) {
 		switch id {
 		case 7:
 			return session.Listed{Session: porttest.Grant(7).Session, Remaining: time.Minute}, nil
@@ -156,14 +173,16 @@ func TestGetSession(t *testing.T) {
 		get := func(id uint64) (*holdfastv1.GetSessionResponse, error) {
 			return c.GetSession(t.Context(), &holdfastv1.GetSessionRequest{SessionId: id})
 		}
-		if r, err := get(7); err != nil || r.GetSession().GetId() != 7 || wire.PromiseFrom(r.GetRemaining()) != time.Minute {
+		if r, err := get(7); err != nil || r.GetSession().GetId() != 7 ||
+			wire.PromiseFrom(r.GetRemaining()) != time.Minute {
 			t.Errorf("got %v, %v", r, err)
 		}
 		if r, err := get(8); err != nil || r.GetSession().GetId() != 8 || r.GetRemaining() != nil {
 			t.Errorf("of an unknown rest got %v, %v", r, err)
 		}
 		r, err := get(9)
-		if got, certErr := wire.CertificateFrom(r.GetCertificate()); err != nil || certErr != nil || got != c9 || r.GetRemaining() != nil {
+		if got, certErr := wire.CertificateFrom(r.GetCertificate()); err != nil || certErr != nil || got != c9 ||
+			r.GetRemaining() != nil {
 			t.Errorf("of an ended one got %v, %v", r, err)
 		}
 		if _, err := get(10); status.Code(err) != codes.NotFound || !errors.Is(wire.Domain(err), session.ErrExpired) {
@@ -191,9 +210,13 @@ func TestListSessions(t *testing.T) {
 			}
 			return r
 		}
-		page = session.Page{Sessions: []session.Listed{{Session: porttest.Grant(7).Session, Remaining: wire.Unknown}}, Next: 7}
+		page = session.Page{
+			Sessions: []session.Listed{{Session: porttest.Grant(7).Session, Remaining: wire.Unknown}},
+			Next:     7,
+		}
 		first := list("")
-		if len(first.GetSessions()) != 1 || first.GetSessions()[0].GetRemaining() != nil || asked.After != 0 || asked.Size != defaultPage {
+		if len(first.GetSessions()) != 1 || first.GetSessions()[0].GetRemaining() != nil || asked.After != 0 ||
+			asked.Size != defaultPage {
 			t.Errorf("got %v for %+v", first, asked)
 		}
 		page = session.Page{}
@@ -204,7 +227,8 @@ func TestListSessions(t *testing.T) {
 		large := porttest.Grant(1).Session
 		large.Labels = nil
 		for k := range session.MaxLabels {
-			large.Labels = append(large.Labels, session.Label{Key: string(rune('a' + k)), Value: strings.Repeat("v", session.MaxLabelValue)})
+			large.Labels = append(large.Labels,
+				session.Label{Key: string(rune('a' + k)), Value: strings.Repeat("v", session.MaxLabelValue)})
 		}
 		for id := range session.ID(session.MaxPage) {
 			large.ID = id + 1
@@ -229,15 +253,20 @@ func TestClusterHealthAndReflection(t *testing.T) {
 		cluster := holdfastv1.NewClusterServiceClient(conn)
 		st, err := cluster.GetStatus(t.Context(), &holdfastv1.GetStatusRequest{})
 		want := &holdfastv1.GetStatusResponse{
-			Id: 1, ClusterId: "c", Role: holdfastv1.Role_ROLE_LEADER, Term: 2, Leader: 3, LeaderAddress: "n3:7400", CommitIndex: 4, AppliedIndex: 5,
-			SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w", StateDigest: "ab", Version: "v",
+			Id: 1, ClusterId: "c", Role: holdfastv1.Role_ROLE_LEADER, Term: 2, Leader: 3, LeaderAddress: "n3:7400",
+			CommitIndex: 4, AppliedIndex: 5,
+			SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w",
+			StateDigest: "ab", Version: "v",
 			Mode: holdfastv1.Mode_MODE_READ_ONLY,
 		}
 		if err != nil || !proto.Equal(st, want) {
 			t.Errorf("GetStatus: %v, %v, want %v", st, err, want)
 		}
 		members, err := cluster.ListMembers(t.Context(), &holdfastv1.ListMembersRequest{})
-		wantMember := &holdfastv1.Member{Id: 2, Voter: true, Leader: true, ClientAddress: "c", RaftAddress: "r", PeerAddress: "p"}
+		wantMember := &holdfastv1.Member{
+			Id: 2, Voter: true, Leader: true, ClientAddress: "c", RaftAddress: "r",
+			PeerAddress: "p",
+		}
 		if err != nil || len(members.GetMembers()) != 1 || !proto.Equal(members.GetMembers()[0], wantMember) {
 			t.Errorf("ListMembers: %v, %v", members, err)
 		}
@@ -264,7 +293,9 @@ func TestClusterHealthAndReflection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask := &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}
+		ask := &reflectionpb.ServerReflectionRequest{
+			MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{},
+		}
 		if err = r.Send(ask); err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +315,8 @@ func TestRoles(t *testing.T) {
 			t.Errorf("role %d is %v, want %v", r, got, want)
 		}
 	}
-	if _, err := (&clusterServer{cluster: fakeCluster{err: session.ErrStopping}}).GetStatus(t.Context(), nil); !errors.Is(err, session.ErrStopping) {
+	if _, err := (&clusterServer{cluster: fakeCluster{err: session.ErrStopping}}).GetStatus(t.Context(),
+		nil); !errors.Is(err, session.ErrStopping) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -25,14 +25,16 @@ func (c slowConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestAReaderOfASlowLink: large answers take longer than a client may read nothing, when its link is slow and it reads all the time. Its stream was
-// ended for reading nothing.
+// TestAReaderOfASlowLink: large answers take longer than a client may read nothing, when its link is slow and it reads
+// all the time. Its stream was ended for reading nothing.
 func TestAReaderOfASlowLink(t *testing.T) {
 	failures := make([]session.TouchFailure, 50_000)
 	for i := range failures {
 		failures[i] = session.TouchFailure{ID: session.ID(1<<60 + i), Err: session.ErrMoved}
 	}
-	service := &fakeService{touch: func([]session.ID) session.Touched { return session.Touched{SafeFor: -1, Failures: failures} }}
+	service := &fakeService{touch: func([]session.ID) session.Touched {
+		return session.Touched{SafeFor: -1, Failures: failures}
+	}}
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
@@ -43,7 +45,8 @@ func TestAReaderOfASlowLink(t *testing.T) {
 			send(t, stream, touchMessage(seq+1))
 		}
 		for seq := range uint64(4) {
-			if got := receive(t, stream).GetTouched(); got.GetSeq() != seq+1 || len(got.GetFailures()) != len(failures) {
+			if got := receive(t, stream).GetTouched(); got.GetSeq() != seq+1 ||
+				len(got.GetFailures()) != len(failures) {
 				t.Errorf("answer %d names %d sessions", got.GetSeq(), len(got.GetFailures()))
 			}
 		}

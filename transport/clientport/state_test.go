@@ -78,13 +78,16 @@ func TestN4IndexOfUnaryAnswersIsReadLast(t *testing.T) {
 		type answer interface{ GetState() *holdfastv1.NodeState }
 		for name, call := range map[string]func() (answer, error){
 			"open": func() (answer, error) {
-				return c.OpenSession(t.Context(), &holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(1), RequestId: make([]byte, 16)})
+				return c.OpenSession(t.Context(),
+					&holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(1), RequestId: make([]byte, 16)})
 			},
 			"resume": func() (answer, error) {
-				return c.ResumeSession(t.Context(), &holdfastv1.ResumeSessionRequest{Token: token, Instance: 1, Attempt: 1})
+				return c.ResumeSession(t.Context(),
+					&holdfastv1.ResumeSessionRequest{Token: token, Instance: 1, Attempt: 1})
 			},
 			"touch": func() (answer, error) {
-				return c.TouchSessions(t.Context(), &holdfastv1.TouchSessionsRequest{Tokens: []*holdfastv1.Token{token}})
+				return c.TouchSessions(t.Context(),
+					&holdfastv1.TouchSessionsRequest{Tokens: []*holdfastv1.Token{token}})
 			},
 			"upgrade": func() (answer, error) {
 				return c.UpgradeSession(t.Context(), &holdfastv1.UpgradeSessionRequest{Token: token})
@@ -111,8 +114,10 @@ func TestN4IndexOfUnaryAnswersIsReadLast(t *testing.T) {
 			}
 		}
 
-		_, err := c.GetSession(t.Context(), &holdfastv1.GetSessionRequest{SessionId: 9, AllowReadOnly: true, SeenIndex: 77})
-		if got := wire.StateOf(err); !errors.Is(wire.Domain(err), session.ErrLagging) || got != porttest.StateOf(service.index.Load()) {
+		_, err := c.GetSession(t.Context(),
+			&holdfastv1.GetSessionRequest{SessionId: 9, AllowReadOnly: true, SeenIndex: 77})
+		if got := wire.StateOf(err); !errors.Is(wire.Domain(err), session.ErrLagging) ||
+			got != porttest.StateOf(service.index.Load()) {
 			t.Errorf("a refusal %v tells %+v", err, got)
 		}
 		if want := (session.ReadOptions{AllowReadOnly: true, Seen: 77}); service.read != want {
@@ -123,7 +128,8 @@ func TestN4IndexOfUnaryAnswersIsReadLast(t *testing.T) {
 			t.Errorf("listed with %+v, %v; want %+v", service.read, err, want)
 		}
 		_, err = c.GetSession(t.Context(), &holdfastv1.GetSessionRequest{})
-		if got := wire.StateOf(err); status.Code(err) != codes.InvalidArgument || !errors.Is(wire.Domain(err), session.ErrInvalid) || got.Node != 3 {
+		if got := wire.StateOf(err); status.Code(err) != codes.InvalidArgument ||
+			!errors.Is(wire.Domain(err), session.ErrInvalid) || got.Node != 3 {
 			t.Errorf("a refusal %v tells %+v", err, got)
 		}
 		_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: "none"})
@@ -141,7 +147,8 @@ func TestN1RefusalsOfClusterServiceTellNoState(t *testing.T) {
 		served := make(chan error, 1)
 		go func() { served <- port.Serve(network) }()
 		defer func() { _ = port.Stop(t.Context()); <-served }()
-		_, err := holdfastv1.NewClusterServiceClient(dialPipes(t, network)).GetStatus(t.Context(), &holdfastv1.GetStatusRequest{})
+		_, err := holdfastv1.NewClusterServiceClient(dialPipes(t, network)).GetStatus(t.Context(),
+			&holdfastv1.GetStatusRequest{})
 		if got := wire.StateOf(err); !errors.Is(wire.Domain(err), session.ErrStopping) || got != (session.NodeState{}) {
 			t.Errorf("the refusal %v tells %+v", err, got)
 		}
@@ -177,7 +184,8 @@ func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
 			t.Errorf("resumed by who has seen %d, want 99", seen)
 		}
 		service.newest().Jeopardy(time.Now(), nil)
-		if a := receive(t, stream); a.GetJeopardy() == nil || wire.StateFrom(a.GetState()) != porttest.StateOf(service.index.Load()) {
+		if a := receive(t, stream); a.GetJeopardy() == nil ||
+			wire.StateFrom(a.GetState()) != porttest.StateOf(service.index.Load()) {
 			t.Errorf("jeopardy is %v", a)
 		}
 	})
@@ -206,7 +214,9 @@ func TestAStateIsMadeOnceABatch(t *testing.T) {
 }
 
 func TestStateOfWhatTellsNone(t *testing.T) {
-	for _, err := range []error{nil, errors.New("x"), status.Error(codes.Unavailable, "x"), wire.Status(session.ErrReadOnly)} {
+	for _, err := range []error{
+		nil, errors.New("x"), status.Error(codes.Unavailable, "x"), wire.Status(session.ErrReadOnly),
+	} {
 		if got := wire.StateOf(err); got != (session.NodeState{}) {
 			t.Errorf("%v: %+v", err, got)
 		}
@@ -226,7 +236,8 @@ func TestStateOfWhatTellsNone(t *testing.T) {
 	}
 }
 
-// A read of the applied state is told as a read-only node's, whatever the node has become by the time it is told; no other answer is.
+// A read of the applied state is told as a read-only node's, whatever the node has become by the time it is told; no
+// other answer is.
 func TestN3AnswersFromTheAppliedStateSayReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		applied := true
@@ -242,14 +253,21 @@ func TestN3AnswersFromTheAppliedStateSayReadOnly(t *testing.T) {
 			return err
 		}
 		service := &fakeService{
-			state: func() session.NodeState { return session.NodeState{Node: 3, Mode: session.ModeReadWrite, Index: 9} },
+			state: func() session.NodeState {
+				return session.NodeState{Node: 3, Mode: session.ModeReadWrite, Index: 9}
+			},
 			find: func(_ context.Context, id session.ID, _ session.ReadOptions) (session.Listed, error) {
 				if id == 7 {
-					return session.Listed{Session: porttest.Grant(id).Session, Remaining: wire.Unknown, Applied: applied}, nil
+					return session.Listed{
+						Session: porttest.Grant(id).Session, Remaining: wire.Unknown,
+						Applied: applied,
+					}, nil
 				}
 				return session.Listed{}, ended(id)
 			},
-			list: func(context.Context, session.Query) (session.Page, error) { return session.Page{Applied: applied}, nil },
+			list: func(context.Context, session.Query) (session.Page, error) {
+				return session.Page{Applied: applied}, nil
+			},
 		}
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()

@@ -8,26 +8,31 @@ import (
 	"holdfast/session"
 )
 
-// streamState is what one Connect stream knows of its sessions and of the requests under way. It bounds both, and it keeps
-// events in order: the node may tell of a session's end or move before the answer that told the client of the session has
-// been queued, because the answer goes through the request's goroutine. Such an event is held until the answer is queued; a
-// client that heard of an end first would keep the session for alive ever after. A move to an attachment that this stream was granted, or
-// to an older one, is not told at all: the client would give up a session that it holds. Safe for concurrent use.
+// streamState is what one Connect stream knows of its sessions and of the requests under way. It bounds both, and it
+// keeps events in order: the node may tell of a session's end or move before the answer that told the client of the
+// session has been queued, because the answer goes through the request's goroutine. Such an event is held until the
+// answer is queued; a client that heard of an end first would keep the session for alive ever after. A move to an
+// attachment that this stream was granted, or to an older one, is not told at all: the client would give up a session
+// that it holds. Safe for concurrent use.
 type streamState struct {
 	maxSessions, maxRequests int
-	// engage is told, with mu held, when the stream begins or ceases to serve something: a session, or a request under way.
+	// engage is told, with mu held, when the stream begins or ceases to serve something: a session, or a request under
+	// way.
 	engage func(begins bool)
 
 	mu sync.Mutex
-	// sessions were opened or resumed through this stream and have not ended or moved, with the standing of the newest attachment that the client was granted. guarded by mu
+	// sessions were opened or resumed through this stream and have not ended or moved, with the standing of the newest
+	// attachment that the client was granted. guarded by mu
 	sessions map[session.ID]uint64
-	// running are the requests whose goroutines have not ended, requests those of them that have no answer yet: opens of them opens, by number in the order they began, the newest being newest; resumes of
-	// them resumes, by session. guarded by mu
+	// running are the requests whose goroutines have not ended, requests those of them that have no answer yet: opens
+	// of them opens, by number in the order they began, the newest being newest; resumes of them resumes, by session.
+	// guarded by mu
 	running, requests int
 	opens             map[uint64]struct{}
 	newest            uint64
 	resumes           map[session.ID]int
-	// upgrades under way, by session. They grant nothing to this stream: whichever stream has the session keeps it. guarded by mu
+	// upgrades under way, by session. They grant nothing to this stream: whichever stream has the session keeps it.
+	// guarded by mu
 	upgrades map[session.ID]int
 	// held are events that wait for an answer. guarded by mu
 	held map[session.ID]event
@@ -72,8 +77,9 @@ type request struct {
 func newStreamState(maxSessions, maxRequests int, engage func(begins bool)) *streamState {
 	return &streamState{
 		maxSessions: maxSessions, maxRequests: maxRequests, engage: engage,
-		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{}, upgrades: map[session.ID]int{},
-		held: map[session.ID]event{}, idle: make(chan struct{}),
+		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{},
+		upgrades: map[session.ID]int{},
+		held:     map[session.ID]event{}, idle: make(chan struct{}),
 	}
 }
 
@@ -85,7 +91,8 @@ func (r *streamState) begin(q request) (request, error) {
 		return q, session.ErrStopping
 	}
 	if r.requests >= r.maxRequests {
-		return q, &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.maxRequests) + " under way", RetryAfter: session.BusyRetryAfter}
+		return q, &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.maxRequests) +
+			" under way", RetryAfter: session.BusyRetryAfter}
 	}
 	if r.more(q) && len(r.sessions)+len(r.opens)+len(r.resumes) >= r.maxSessions {
 		return q, &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.maxSessions)}
@@ -121,8 +128,8 @@ func (r *streamState) release() {
 	r.requests--
 }
 
-// answered notes that the answer of q is queued, and what it granted; the zero token is nothing. It returns the events that
-// waited for it, and by how much the number of sessions changed.
+// answered notes that the answer of q is queued, and what it granted; the zero token is nothing. It returns the events
+// that waited for it, and by how much the number of sessions changed.
 func (r *streamState) answered(q request, granted session.Token) (waited []event, change int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,21 +183,22 @@ func (r *streamState) oldest() uint64 {
 	return oldest
 }
 
-// holds reports whether e must wait: a resume or an upgrade of its session is under way, or an open that may be the one that opened it.
-// Called with mu held.
+// holds reports whether e must wait: a resume or an upgrade of its session is under way, or an open that may be the one
+// that opened it. Called with mu held.
 func (r *streamState) holds(e event, oldest uint64) bool {
 	_, here := r.sessions[e.id]
 	return r.resumes[e.id]+r.upgrades[e.id] > 0 || !here && oldest <= e.newest
 }
 
-// overtaken reports whether e is a move that came before what the client was granted since, or is that. Called with mu held.
+// overtaken reports whether e is a move that came before what the client was granted since, or is that. Called with mu
+// held.
 func (r *streamState) overtaken(e event) bool {
 	granted, here := r.sessions[e.id]
 	return e.certificate == nil && here && e.moved <= granted
 }
 
-// happened reports whether e is to be told at once; otherwise it is held, or overtaken. An end is held rather than a move before it, and the
-// newest of moves.
+// happened reports whether e is to be told at once; otherwise it is held, or overtaken. An end is held rather than a
+// move before it, and the newest of moves.
 func (r *streamState) happened(e event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"holdfast/transport/port"
 )
 
-// TestHeadersAreNotUnread: headers of calls, such as tokens and traces, are no part of messages. A connection with a stream on it was ended after
-// some 16 MB of them.
+// TestHeadersAreNotUnread: headers of calls, such as tokens and traces, are no part of messages. A connection with a
+// stream on it was ended after some 16 MB of them.
 func TestHeadersAreNotUnread(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
@@ -32,8 +32,10 @@ func TestHeadersAreNotUnread(t *testing.T) {
 		send(t, stream, touchMessage(1))
 		receive(t, stream)
 		for range 500 {
-			ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", strings.Repeat(rand.Text(), 200)) // never the same, as those of traces are
-			if _, err := holdfastv1.NewClusterServiceClient(conn).GetStatus(ctx, &holdfastv1.GetStatusRequest{}); err != nil {
+			// never the same, as those of traces are
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", strings.Repeat(rand.Text(), 200))
+			if _, err := holdfastv1.NewClusterServiceClient(conn).GetStatus(ctx,
+				&holdfastv1.GetStatusRequest{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -62,7 +64,8 @@ func TestNewsOfWhatWasReadIsNotUnread(t *testing.T) {
 		send(t, stream, touchMessage(1))
 		receive(t, stream)
 		for range 300 {
-			if _, err := c.ListSessions(t.Context(), &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage}); err != nil {
+			if _, err := c.ListSessions(t.Context(),
+				&holdfastv1.ListSessionsRequest{PageSize: session.MaxPage}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -80,7 +83,8 @@ func wantNothingUnread(t *testing.T, a *port.Account) {
 	}
 }
 
-// TestCancelledCallsHoldNothing: a client that goes on, and gives up calls whose answers it has not read, is not ended for them.
+// TestCancelledCallsHoldNothing: a client that goes on, and gives up calls whose answers it has not read, is not ended
+// for them.
 func TestCancelledCallsHoldNothing(t *testing.T) {
 	service := nowhere()
 	service.list = func(context.Context, session.Query) (session.Page, error) { return pageToRead(), nil }
@@ -90,7 +94,8 @@ func TestCancelledCallsHoldNothing(t *testing.T) {
 		h := reading(t, network, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 		for _, begin := range []func() uint32{
 			func() uint32 {
-				_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName, &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
+				_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName,
+					&holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
 				return h.next - 2
 			},
 			func() uint32 {

@@ -9,7 +9,9 @@ import (
 )
 
 // UpgradeSession makes a local session of this node global.
-func (s *sessionServer) UpgradeSession(ctx context.Context, req *holdfastv1.UpgradeSessionRequest) (*holdfastv1.UpgradeSessionResponse, error) {
+func (s *sessionServer) UpgradeSession(ctx context.Context,
+	req *holdfastv1.UpgradeSessionRequest,
+) (*holdfastv1.UpgradeSessionResponse, error) {
 	token, err := wire.TokenFrom(req.GetToken())
 	if err != nil {
 		return nil, err
@@ -19,25 +21,28 @@ func (s *sessionServer) UpgradeSession(ctx context.Context, req *holdfastv1.Upgr
 		return nil, err
 	}
 	return &holdfastv1.UpgradeSessionResponse{
-		Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor), State: s.state(),
+		Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor),
+		State: s.state(),
 	}, nil
 }
 
-// upgrade makes a local session global. Words of its end or move wait for the answer, as they do for a resume's: a client that
-// heard of the end first would keep the session for alive.
+// upgrade makes a local session global. Words of its end or move wait for the answer, as they do for a resume's: a
+// client that heard of the end first would keep the session for alive.
 func (c *connection) upgrade(ctx context.Context, p *holdfastv1.Upgrade) error {
 	token, err := wire.TokenFrom(p.GetToken())
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, p.GetSeq(), request{upgrade: token.ID}, func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-		g, err := c.conn.Upgrade(ctx, token)
-		if err != nil {
-			return nil, session.Token{}, err
-		}
-		// Whichever connection serves the session goes on serving it: nothing is granted to this one.
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{Upgraded: &holdfastv1.Upgraded{
-			Seq: p.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor),
-		}}}, session.Token{}, nil
-	})
+	return c.run(ctx, p.GetSeq(), request{upgrade: token.ID},
+		func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
+			g, err := c.conn.Upgrade(ctx, token)
+			if err != nil {
+				return nil, session.Token{}, err
+			}
+			// Whichever connection serves the session goes on serving it: nothing is granted to this one.
+			return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{Upgraded: &holdfastv1.Upgraded{
+				Seq: p.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
+				SafeFor: wire.PromiseProto(g.SafeFor),
+			}}}, session.Token{}, nil
+		})
 }

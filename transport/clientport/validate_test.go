@@ -44,8 +44,12 @@ func invalidOpens() []invalid {
 		{"no timeout", "timeout", func(o *holdfastv1.OpenSessionRequest) { o.Timeout = nil }},
 		{"zero timeout", "timeout", func(o *holdfastv1.OpenSessionRequest) { o.Timeout = durationpb.New(0) }},
 		{"negative timeout", "timeout", func(o *holdfastv1.OpenSessionRequest) { o.Timeout = durationpb.New(-1) }},
-		{"invalid timeout", "timeout", func(o *holdfastv1.OpenSessionRequest) { o.Timeout = &durationpb.Duration{Seconds: 1, Nanos: -1} }},
-		{"endless timeout", "timeout", func(o *holdfastv1.OpenSessionRequest) { o.Timeout = &durationpb.Duration{Seconds: 1 << 60} }},
+		{"invalid timeout", "timeout", func(o *holdfastv1.OpenSessionRequest) {
+			o.Timeout = &durationpb.Duration{Seconds: 1, Nanos: -1}
+		}},
+		{"endless timeout", "timeout", func(o *holdfastv1.OpenSessionRequest) {
+			o.Timeout = &durationpb.Duration{Seconds: 1 << 60}
+		}},
 		{"too many labels", "labels", func(o *holdfastv1.OpenSessionRequest) { o.Labels = tooMany }},
 		{"empty key", "labels", label("", "v")},
 		{"long key", "labels", label(strings.Repeat("k", session.MaxLabelKey+1), "v")},
@@ -59,7 +63,9 @@ func invalidOpens() []invalid {
 		all = append(all,
 			invalid{name: "open/" + tt.name, field: tt.field, unary: o},
 			invalid{name: "connect/open/" + tt.name, field: tt.field, connect: &holdfastv1.ClientMessage{
-				Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{Seq: 5, Timeout: o.Timeout, Labels: o.Labels, RequestId: o.RequestId}},
+				Message: &holdfastv1.ClientMessage_Open{
+					Open: &holdfastv1.Open{Seq: 5, Timeout: o.Timeout, Labels: o.Labels, RequestId: o.RequestId},
+				},
 			}})
 	}
 	return all
@@ -74,12 +80,16 @@ func badTokens(field string) map[string]struct {
 		token *holdfastv1.Token
 	}
 	return map[string]bad{
-		"no token":         {field, nil},
-		"no id":            {field + ".session_id", &holdfastv1.Token{Credential: make([]byte, 16), Attachment: 1}},
-		"no credential":    {field + ".credential", &holdfastv1.Token{SessionId: 1, Attachment: 1}},
-		"short credential": {field + ".credential", &holdfastv1.Token{SessionId: 1, Attachment: 1, Credential: make([]byte, 15)}},
-		"long credential":  {field + ".credential", &holdfastv1.Token{SessionId: 1, Attachment: 1, Credential: make([]byte, 17)}},
-		"no attachment":    {field + ".attachment", &holdfastv1.Token{SessionId: 1, Credential: make([]byte, 16)}},
+		"no token":      {field, nil},
+		"no id":         {field + ".session_id", &holdfastv1.Token{Credential: make([]byte, 16), Attachment: 1}},
+		"no credential": {field + ".credential", &holdfastv1.Token{SessionId: 1, Attachment: 1}},
+		"short credential": {
+			field + ".credential", &holdfastv1.Token{SessionId: 1, Attachment: 1, Credential: make([]byte, 15)},
+		},
+		"long credential": {
+			field + ".credential", &holdfastv1.Token{SessionId: 1, Attachment: 1, Credential: make([]byte, 17)},
+		},
+		"no attachment": {field + ".attachment", &holdfastv1.Token{SessionId: 1, Credential: make([]byte, 16)}},
 	}
 }
 
@@ -88,12 +98,17 @@ func invalidTokens() []invalid {
 	for name, bad := range badTokens("token") {
 		all = append(all,
 			invalid{name: "close/" + name, field: bad.field, unary: &holdfastv1.CloseSessionRequest{Token: bad.token}},
-			invalid{name: "resume/" + name, field: bad.field, unary: &holdfastv1.ResumeSessionRequest{Token: bad.token, Instance: 1, Attempt: 1}},
+			invalid{
+				name: "resume/" + name, field: bad.field,
+				unary: &holdfastv1.ResumeSessionRequest{Token: bad.token, Instance: 1, Attempt: 1},
+			},
 			invalid{name: "connect/close/" + name, field: bad.field, connect: &holdfastv1.ClientMessage{
 				Message: &holdfastv1.ClientMessage_Close{Close: &holdfastv1.Close{Seq: 5, Token: bad.token}},
 			}},
 			invalid{name: "connect/resume/" + name, field: bad.field, connect: &holdfastv1.ClientMessage{
-				Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{Seq: 5, Token: bad.token, Instance: 1, Attempt: 1}},
+				Message: &holdfastv1.ClientMessage_Resume{
+					Resume: &holdfastv1.Resume{Seq: 5, Token: bad.token, Instance: 1, Attempt: 1},
+				},
 			}})
 	}
 	good := wire.TokenProto(porttest.Grant(3).Token)
@@ -109,12 +124,30 @@ func invalidTokens() []invalid {
 		return &holdfastv1.Resume{Seq: 5, Token: good, Instance: instance, Attempt: attempt}
 	}
 	return append(all,
-		invalid{name: "touch/too many", field: "tokens", unary: &holdfastv1.TouchSessionsRequest{Tokens: make([]*holdfastv1.Token, session.MaxTouchBatch+1)}},
-		invalid{name: "resume/no instance", field: "instance", unary: &holdfastv1.ResumeSessionRequest{Token: good, Attempt: 1}},
-		invalid{name: "resume/no attempt", field: "attempt", unary: &holdfastv1.ResumeSessionRequest{Token: good, Instance: 1}},
-		invalid{name: "connect/resume/no instance", field: "instance", connect: &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: resume(0, 1)}}},
-		invalid{name: "connect/resume/no attempt", field: "attempt", connect: &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: resume(1, 0)}}},
-		invalid{name: "connect/touch/too many", field: "ids", connect: touchMessage(5, make([]uint64, session.MaxTouchBatch+1)...)},
+		invalid{
+			name: "touch/too many", field: "tokens",
+			unary: &holdfastv1.TouchSessionsRequest{Tokens: make([]*holdfastv1.Token, session.MaxTouchBatch+1)},
+		},
+		invalid{
+			name: "resume/no instance", field: "instance",
+			unary: &holdfastv1.ResumeSessionRequest{Token: good, Attempt: 1},
+		},
+		invalid{
+			name: "resume/no attempt", field: "attempt",
+			unary: &holdfastv1.ResumeSessionRequest{Token: good, Instance: 1},
+		},
+		invalid{
+			name: "connect/resume/no instance", field: "instance",
+			connect: &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: resume(0, 1)}},
+		},
+		invalid{
+			name: "connect/resume/no attempt", field: "attempt",
+			connect: &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: resume(1, 0)}},
+		},
+		invalid{
+			name: "connect/touch/too many", field: "ids",
+			connect: touchMessage(5, make([]uint64, session.MaxTouchBatch+1)...),
+		},
 		invalid{name: "connect/touch/no id", field: "ids", connect: touchMessage(5, 1, 0)},
 		invalid{name: "get/no id", field: "session_id", unary: &holdfastv1.GetSessionRequest{}},
 	)
@@ -138,16 +171,33 @@ func invalidLists() []invalid {
 		{"negative min_remaining", "filter.min_remaining", &holdfastv1.SessionFilter{MinRemaining: durationpb.New(-1)}},
 		{"zero max_remaining", "filter.max_remaining", &holdfastv1.SessionFilter{MaxRemaining: durationpb.New(0)}},
 		{"invalid max_remaining", "filter.max_remaining", &holdfastv1.SessionFilter{MaxRemaining: bad}},
-		{"remaining crossed", "filter.max_remaining", &holdfastv1.SessionFilter{MinRemaining: two, MaxRemaining: second}},
+		{
+			"remaining crossed", "filter.max_remaining",
+			&holdfastv1.SessionFilter{MinRemaining: two, MaxRemaining: second},
+		},
 	}
 	var all []invalid
 	for _, f := range filters {
-		all = append(all, invalid{name: "list/" + f.name, field: f.field, unary: &holdfastv1.ListSessionsRequest{Filter: f.filter}})
+		all = append(
+			all, invalid{
+				name: "list/" + f.name, field: f.field, unary: &holdfastv1.ListSessionsRequest{Filter: f.filter},
+			},
+		)
 	}
 	for _, token := range []string{"!", "AAAA", pageToken(0) + "AAAAAAAAAAA", pageToken(1) + "="} {
-		all = append(all, invalid{name: "list/page_token " + token, field: "page_token", unary: &holdfastv1.ListSessionsRequest{PageToken: token}})
+		all = append(
+			all, invalid{
+				name: "list/page_token " + token, field: "page_token",
+				unary: &holdfastv1.ListSessionsRequest{PageToken: token},
+			},
+		)
 	}
-	return append(all, invalid{name: "list/page_size", field: "page_size", unary: &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage + 1}})
+	return append(
+		all, invalid{
+			name: "list/page_size", field: "page_size",
+			unary: &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage + 1},
+		},
+	)
 }
 
 // call calls the unary method that takes req.
@@ -231,7 +281,10 @@ func TestMessagesWithoutSeqAreAnswered(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		stream := connected(t, network)
-		for _, m := range []*holdfastv1.ClientMessage{openMessage(0), resumeMessage(0, 1), touchMessage(0), closeMessage(0, 1)} {
+		for _, m := range []*holdfastv1.ClientMessage{
+			openMessage(0), resumeMessage(0, 1), touchMessage(0),
+			closeMessage(0, 1),
+		} {
 			send(t, stream, m)
 			porttest.WantField(t, wire.FailedError(receive(t, stream).GetFailed()), "seq")
 		}
@@ -247,17 +300,20 @@ func TestQueryOfARequest(t *testing.T) {
 	now := time.Now()
 	labels := map[string]string{"a": "", "b": "c"}
 	f, err := filterFrom(&holdfastv1.SessionFilter{
-		Owner: 254, Labels: maps.Clone(labels), Scope: holdfastv1.Scope_SCOPE_GLOBAL, MinAge: durationpb.New(time.Second),
+		Owner: 254, Labels: maps.Clone(labels), Scope: holdfastv1.Scope_SCOPE_GLOBAL,
+		MinAge: durationpb.New(time.Second),
 		MaxAge: durationpb.New(time.Minute), MinRemaining: durationpb.New(2), MaxRemaining: durationpb.New(3),
 	}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Owner != 254 || len(f.Labels) != 2 || f.Scope != session.ScopeGlobal || !f.OpenedBefore.Equal(now.Add(-time.Second)) ||
+	if f.Owner != 254 || len(f.Labels) != 2 || f.Scope != session.ScopeGlobal ||
+		!f.OpenedBefore.Equal(now.Add(-time.Second)) ||
 		!f.OpenedAfter.Equal(now.Add(-time.Minute)) || f.MinRemaining != 2 || f.MaxRemaining != 3 {
 		t.Errorf("got %+v", f)
 	}
-	if f, err := filterFrom(&holdfastv1.SessionFilter{Scope: holdfastv1.Scope_SCOPE_LOCAL}, now); err != nil || f.Scope != session.ScopeLocal {
+	if f, err := filterFrom(&holdfastv1.SessionFilter{Scope: holdfastv1.Scope_SCOPE_LOCAL}, now); err != nil ||
+		f.Scope != session.ScopeLocal {
 		t.Errorf("local sessions: %+v, %v", f, err)
 	}
 	for size, want := range map[uint32]int{0: defaultPage, 1: 1, session.MaxPage: session.MaxPage} {

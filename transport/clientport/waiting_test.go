@@ -39,7 +39,9 @@ func nowhere() *fakeService {
 func pageToRead() session.Page {
 	page := session.Page{Sessions: make([]session.Listed, session.MaxPage)}
 	for i := range page.Sessions {
-		page.Sessions[i].Session = session.Session{ID: session.ID(i + 1), Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", 500)}}}
+		page.Sessions[i].Session = session.Session{
+			ID: session.ID(i + 1), Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", 500)}},
+		}
 	}
 	return page
 }
@@ -52,11 +54,15 @@ func manyIDs(n int) []uint64 {
 	return ids
 }
 
-// unreadTouches sends touches of sessions that nobody knows over many streams of one connection, and reads no answer, until one of them ends. It returns the streams.
-func unreadTouches(t *testing.T, s *Server, network *porttest.Pipes, streams, touches int) []holdfastv1.SessionService_ConnectClient {
+// unreadTouches sends touches of sessions that nobody knows over many streams of one connection, and reads no answer,
+// until one of them ends. It returns the streams.
+func unreadTouches(t *testing.T, s *Server, network *porttest.Pipes, streams,
+	touches int,
+) []holdfastv1.SessionService_ConnectClient {
 	t.Helper()
 	// A fixed window: gRPC's own grows, and takes megabytes that nobody reads.
-	conn, err := grpc.NewClient("passthrough:///node", append(dial.DialOptions(dial.Options{Dial: network.Dial}), grpc.WithStaticStreamWindowSize(64<<10))...)
+	conn, err := grpc.NewClient("passthrough:///node",
+		append(dial.DialOptions(dial.Options{Dial: network.Dial}), grpc.WithStaticStreamWindowSize(64<<10))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +99,8 @@ func limitNamed(err error) string {
 	return limit.Name
 }
 
-// TestAClientThatReadsNothing: small requests with large answers, over as many streams as a connection may have. They held up to 1.3 GB
-// when each stream had a bound of its own and nothing else had one.
+// TestAClientThatReadsNothing: small requests with large answers, over as many streams as a connection may have. They
+// held up to 1.3 GB when each stream had a bound of its own and nothing else had one.
 func TestAClientThatReadsNothing(t *testing.T) {
 	const most = 48 << 20
 	bubble.Test(t, func(t *testing.T) {
@@ -142,7 +148,8 @@ func TestAConnectionIsToldItsBound(t *testing.T) {
 		for _, stream := range unreadTouches(t, s, network, 16, 8) {
 			for {
 				if _, err := stream.Recv(); err != nil {
-					if status.Code(err) == codes.ResourceExhausted && limitNamed(err) == "waiting_bytes_per_connection" {
+					if status.Code(err) == codes.ResourceExhausted &&
+						limitNamed(err) == "waiting_bytes_per_connection" {
 						told++
 					}
 					break
@@ -168,7 +175,8 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		defer stop()
 		h := reading(t, network, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 		for sent := range 60 {
-			_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName, &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
+			_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName,
+				&holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
 			synctest.Wait()
 			if got := s.Stats().Waiting; got > 11<<20 || got < min(int64(sent)*300_000, 8<<20) {
 				t.Fatalf("%d bytes are counted after %d answers", got, sent+1)
@@ -179,7 +187,8 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		}
 		// For how long is bounded too, also while the client shows that it lives.
 		for range 11 {
-			_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName, &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
+			_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName,
+				&holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
 			if err := porttest.Sleep(t.Context(), time.Minute); err != nil {
 				t.Fatal(err)
 			}
@@ -289,7 +298,8 @@ func TestAReaderThatStopped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := time.Since(begun); got < 7*time.Second || got > 21*time.Second { // an answer in between has another 12 s
+		// an answer in between has another 12 s
+		if got := time.Since(begun); got < 7*time.Second || got > 21*time.Second {
 			t.Errorf("ended after %v, want 7 s to 20 s", got)
 		}
 		for _, stream := range streams {
@@ -368,7 +378,9 @@ func TestRequestsUnderWayCount(t *testing.T) {
 			synctest.Wait()
 			if s.Stats().Failed > 0 {
 				refused++
-				if got := limitNamed(wire.FailedError(receive(t, stream).GetFailed())); got != "waiting_bytes_per_connection" {
+				if got := limitNamed(
+					wire.FailedError(receive(t, stream).GetFailed()),
+				); got != "waiting_bytes_per_connection" {
 					t.Errorf("refused by %s", got)
 				}
 			}

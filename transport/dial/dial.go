@@ -26,17 +26,18 @@ type Options struct {
 	// KeepaliveTime is how long a connection is quiet before it is tested, and KeepaliveTimeout how long the answer may
 	// take. 0 is 10 s, which is also gRPC's lower bound for the first, and 5 s.
 	KeepaliveTime, KeepaliveTimeout time.Duration
-	// MaxMessageBytes is the largest message that is received; 0 is four times [wire.DefaultMessageBytes], because what a
-	// server sends is bounded by the server, and a client with a smaller limit than that would lose its connection.
+	// MaxMessageBytes is the largest message that is received; 0 is four times [wire.DefaultMessageBytes], because what
+	// a server sends is bounded by the server, and a client with a smaller limit than that would lose its connection.
 	MaxMessageBytes int
 	// Credentials of the transport; nil is plaintext.
 	Credentials credentials.TransportCredentials
-	// Principal is sent with each call as the client's own word of who it is, see [wire.ValidPrincipal]; empty sends nothing.
+	// Principal is sent with each call as the client's own word of who it is, see [wire.ValidPrincipal]; empty sends
+	// nothing.
 	Principal string
 	// UserAgent goes in front of gRPC's own.
 	UserAgent string
-	// Heard, when set, is called with what the node says of itself in the answer to a unary call, or in its refusal, before the
-	// call returns; of calls under way at the same time, at the same time.
+	// Heard, when set, is called with what the node says of itself in the answer to a unary call, or in its refusal,
+	// before the call returns; of calls under way at the same time, at the same time.
 	Heard func(session.NodeState)
 }
 
@@ -69,7 +70,10 @@ func DialOptions(o Options) []grpc.DialOption {
 		grpc.WithReadBufferSize(wire.ReadBufferBytes),
 		grpc.WithWriteBufferSize(wire.WriteBufferBytes),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: 3 * time.Second,
+			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{

@@ -47,9 +47,9 @@ type PeerLink struct {
 }
 
 // Peer opens a stream to the leader, says hello and waits for the leader's Welcome, which is also the first message
-// that Recv returns. The stream ends when ctx does; the caller closes it. The error is a [session.NotLeaderError] from a
-// node that does not lead, [session.ErrWrongCluster] from one of another cluster or one that does not know hello's node,
-// context.DeadlineExceeded when the node stayed silent, and otherwise the connection's.
+// that Recv returns. The stream ends when ctx does; the caller closes it. The error is a [session.NotLeaderError] from
+// a node that does not lead, [session.ErrWrongCluster] from one of another cluster or one that does not know hello's
+// node, context.DeadlineExceeded when the node stayed silent, and otherwise the connection's.
 func Peer(ctx context.Context, c PeerConfig, hello session.Hello) (*PeerLink, error) {
 	if c.Dial == nil {
 		c.Dial = dialTCP
@@ -150,7 +150,9 @@ func (l *PeerLink) Close() error {
 }
 
 // watched returns a dial whose connections fail when for a while nothing comes or nothing can be sent.
-func watched(dial func(context.Context, string) (net.Conn, error), silence time.Duration) func(context.Context, string) (net.Conn, error) {
+func watched(dial func(context.Context, string) (net.Conn, error),
+	silence time.Duration,
+) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := dial(ctx, address)
 		if err != nil {

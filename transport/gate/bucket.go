@@ -10,27 +10,29 @@ import (
 // leastHint is the least that a refused client is asked to wait: below it, asking again costs more than the wait saves.
 const leastHint = time.Millisecond
 
-// burstPart is the part of a second's budget that may be used at once: what comes at the same moment in a healthy cluster, and what
-// clients that were asked back at different moments are late by.
+// burstPart is the part of a second's budget that may be used at once: what comes at the same moment in a healthy
+// cluster, and what clients that were asked back at different moments are late by.
 const burstPart = 10
 
-// mostAtOnce is what one request costs at the most, and so the most that a bucket is in debt: a call that names thousands would otherwise have
-// everybody wait for minutes, and sessions expire, where the budget is small.
+// mostAtOnce is what one request costs at the most, and so the most that a bucket is in debt: a call that names
+// thousands would otherwise have everybody wait for minutes, and sessions expire, where the budget is small.
 const mostAtOnce = int64(time.Second)
 
-// bucket is one budget: a token bucket, and the queue of those whom it refused. It takes no lock and allocates nothing, because every touch
-// passes one. All moments are in nanoseconds from a base that its user chooses.
+// bucket is one budget: a token bucket, and the queue of those whom it refused. It takes no lock and allocates nothing,
+// because every touch passes one. All moments are in nanoseconds from a base that its user chooses.
 //
-// It is kept as the moment up to which the budget is used: a bucket is full when that has passed, and empty when it is a whole burst
-// ahead. The moment that is promised to a refused client is that of its place in the queue: one interval for each token that others wait for,
-// after the moment at which a token would be there if nobody else came. So a herd comes back at the rate of the budget, each to a token of its
-// own; who comes unasked can take one, and then somebody is refused again and is promised the end of the queue.
+// It is kept as the moment up to which the budget is used: a bucket is full when that has passed, and empty when it is
+// a whole burst ahead. The moment that is promised to a refused client is that of its place in the queue: one interval
+// for each token that others wait for, after the moment at which a token would be there if nobody else came. So a herd
+// comes back at the rate of the budget, each to a token of its own; who comes unasked can take one, and then somebody
+// is refused again and is promised the end of the queue.
 //
-// Two things keep the queue from being longer than what comes back. A place is given up when its request comes back, or its connection ends, and
-// is counted no longer: see [Reservations]. And who never comes back is counted no longer when the moments that were promised have passed. Requests
-// without a place are promised moments behind the queue, and make it no longer for those who have one: otherwise a flood of calls
-// whose callers are gone would have sessions wait until they expire. A queue longer than [session.MaxRetryAfter] begins anew: the moments are
-// promised twice, and every second client is asked to wait again.
+// Two things keep the queue from being longer than what comes back. A place is given up when its request comes back, or
+// its connection ends, and is counted no longer: see [Reservations]. And who never comes back is counted no longer when
+// the moments that were promised have passed. Requests without a place are promised moments behind the queue, and make
+// it no longer for those who have one: otherwise a flood of calls whose callers are gone would have sessions wait until
+// they expire. A queue longer than [session.MaxRetryAfter] begins anew: the moments are promised twice, and every
+// second client is asked to wait again.
 type bucket struct {
 	// interval is the time one token takes to come; 0 is no limit.
 	interval int64
@@ -55,8 +57,8 @@ func (b *bucket) limit(rate int) {
 // cost is how long the tokens that a request for n is charged for take to come.
 func (b *bucket) cost(n int) int64 { return min(int64(n)*b.interval, mostAtOnce) }
 
-// take takes n tokens, or none. They are taken when there is one, and the bucket is in debt from then on: requests for many would otherwise
-// wait for ever while others take one at a time.
+// take takes n tokens, or none. They are taken when there is one, and the bucket is in debt from then on: requests for
+// many would otherwise wait for ever while others take one at a time.
 func (b *bucket) take(now int64, n int) bool {
 	if b.interval == 0 || n <= 0 {
 		return true
@@ -76,8 +78,9 @@ func (b *bucket) take(now int64, n int) bool {
 // giveBack returns what a request for n took for nothing.
 func (b *bucket) giveBack(n int) { b.used.Add(-b.cost(n)) }
 
-// wait takes a place for one whom take refused a token at the same moment, and returns the moment at which it is to come back: not after due,
-// the moment of the place that it has given up to ask now, unless that has passed. The caller gives the place up with leave.
+// wait takes a place for one whom take refused a token at the same moment, and returns the moment at which it is to
+// come back: not after due, the moment of the place that it has given up to ask now, unless that has passed. The caller
+// gives the place up with leave.
 func (b *bucket) wait(now, due int64) int64 {
 	cost := b.interval
 	ahead := b.waiting.Add(cost) - cost
@@ -96,7 +99,8 @@ func (b *bucket) wait(now, due int64) int64 {
 // leave gives up a place for n tokens.
 func (b *bucket) leave(n int) { b.waiting.Add(-int64(n) * b.interval) }
 
-// refuse returns the moment at which one without a place is to come back, whom take refused n tokens at the same moment.
+// refuse returns the moment at which one without a place is to come back, whom take refused n tokens at the same
+// moment.
 func (b *bucket) refuse(now int64, n int) int64 {
 	cost := b.cost(n)
 	for {
@@ -111,7 +115,8 @@ func (b *bucket) refuse(now int64, n int) int64 {
 	}
 }
 
-// place returns the moment of the last place, given what is waited for ahead of it and the last moment that was promised.
+// place returns the moment of the last place, given what is waited for ahead of it and the last moment that was
+// promised.
 func (b *bucket) place(now, promised, cost, ahead int64) int64 {
 	first := b.first(now)
 	slot := max(min(promised+cost, first+ahead), first)

@@ -16,7 +16,8 @@ func newBucket(rate int) *bucket {
 	return b
 }
 
-// At any moment no more has been taken than the burst and what the rate has added since, and no less when somebody always asks.
+// At any moment no more has been taken than the burst and what the rate has added since, and no less when somebody
+// always asks.
 func TestBucketKeepsItsRate(t *testing.T) {
 	const rate, burst = 1000, 100
 	b := newBucket(rate)
@@ -70,7 +71,8 @@ func TestBucketInDebt(t *testing.T) {
 	}
 }
 
-// However many sessions one request names, it has nobody wait for longer than a second: those whose sessions live must not lose them to it.
+// However many sessions one request names, it has nobody wait for longer than a second: those whose sessions live must
+// not lose them to it.
 func TestBucketBoundsTheDebt(t *testing.T) {
 	for _, rate := range []int{1, 100, 2500} {
 		b := newBucket(rate)
@@ -89,13 +91,14 @@ func TestBucketBoundsTheDebt(t *testing.T) {
 		}
 		b.giveBack(session.MaxTouchBatch)
 		if got, want := b.used.Load(), b.burst-b.interval+paid; got != want {
-			t.Errorf("what was taken is not what was given back: the budget is used up to %v, want %v", time.Duration(got), time.Duration(want))
+			t.Errorf("what was taken is not what was given back: the budget is used up to %v, want %v",
+				time.Duration(got), time.Duration(want))
 		}
 	}
 }
 
-// Those whom a bucket refused at the same moment are asked back one after the other, at its rate, and each finds a token, also when it comes
-// a little later than it was asked to.
+// Those whom a bucket refused at the same moment are asked back one after the other, at its rate, and each finds a
+// token, also when it comes a little later than it was asked to.
 func TestBucketAsksAHerdBackAtItsRate(t *testing.T) {
 	const rate, herd = 1000, 5000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -162,7 +165,8 @@ func TestBucketStarvesNoRequestForMany(t *testing.T) {
 	if !b.take(ms, 500) || b.take(500*ms, 1) || !b.take(501*ms, 1) {
 		t.Error("500 are not taken for the first token, or not paid off when 500 more have come")
 	}
-	if one, many, next := b.refuse(501*ms, 1), b.refuse(501*ms, 10), b.refuse(501*ms, 1); one != 502*ms || many != one+10*ms || next != many+ms {
+	if one, many, next := b.refuse(501*ms, 1), b.refuse(501*ms, 10), b.refuse(501*ms, 1); one != 502*ms ||
+		many != one+10*ms || next != many+ms {
 		t.Errorf("asked back at %d, then for ten at %d, then at %d", one, many, next)
 	}
 }

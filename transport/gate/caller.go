@@ -19,7 +19,8 @@ func CallerOf(ctx context.Context) (Caller, error) {
 	var v Caller
 	if p, ok := peer.FromContext(ctx); ok {
 		v.Address = AddressOf(p.Addr)
-		if tls, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(tls.State.VerifiedChains) > 0 && len(tls.State.VerifiedChains[0]) > 0 {
+		if tls, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(tls.State.VerifiedChains) > 0 &&
+			len(tls.State.VerifiedChains[0]) > 0 {
 			v.Principal, v.Verified = subject(tls.State.VerifiedChains[0][0]), true
 			return v, nil
 		}
@@ -28,7 +29,8 @@ func CallerOf(ctx context.Context) (Caller, error) {
 	switch names := md[wire.PrincipalKey]; {
 	case len(names) == 0:
 	case len(names) > 1 || !wire.ValidPrincipal(names[0]):
-		return Caller{}, &session.FieldError{Field: wire.PrincipalKey, Limit: "must be given once, and be " + wire.PrincipalLimit()}
+		return Caller{}, &session.FieldError{Field: wire.PrincipalKey, Limit: "must be given once, and be " +
+			wire.PrincipalLimit()}
 	default:
 		v.Principal = names[0]
 	}

@@ -23,7 +23,8 @@ import (
 func TestAddressOfAVisitor(t *testing.T) {
 	for text, want := range map[string]string{
 		"192.0.2.1:77": "192.0.2.1", "[::ffff:192.0.2.1]:77": "192.0.2.1",
-		"[2001:db8:1:2:3:4:5:6]:77": "2001:db8:1:2::", "[2001:db8:1:2::9]:78": "2001:db8:1:2::", "[fe80::1%eth0]:79": "fe80::",
+		"[2001:db8:1:2:3:4:5:6]:77": "2001:db8:1:2::", "[2001:db8:1:2::9]:78": "2001:db8:1:2::",
+		"[fe80::1%eth0]:79": "fe80::",
 	} {
 		ap, err := net.ResolveTCPAddr("tcp", text)
 		if err != nil {
@@ -57,7 +58,8 @@ func TestPrincipalOfAVisitor(t *testing.T) {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{wire.PrincipalKey: tt.names})
 		v, err := CallerOf(ctx)
 		field, isField := errors.AsType[*session.FieldError](err)
-		if v.Principal != tt.want || v.Verified || (err == nil) != tt.ok || !tt.ok && (!isField || field.Field != wire.PrincipalKey) {
+		if v.Principal != tt.want || v.Verified || (err == nil) != tt.ok ||
+			!tt.ok && (!isField || field.Field != wire.PrincipalKey) {
 			t.Errorf("%q: got %+v, %v", tt.names, v, err)
 		}
 	}
@@ -66,13 +68,21 @@ func TestPrincipalOfAVisitor(t *testing.T) {
 // A verified certificate counts, whatever the client says beside it; one that was not verified is none.
 func TestPrincipalOfACertificate(t *testing.T) {
 	byName := &x509.Certificate{Subject: pkix.Name{CommonName: "billing"}}
-	byURI := &x509.Certificate{Subject: pkix.Name{CommonName: "x"}, URIs: []*url.URL{{Scheme: "spiffe", Host: "a", Path: "/billing"}}}
+	byURI := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "x"}, URIs: []*url.URL{{Scheme: "spiffe", Host: "a", Path: "/billing"}},
+	}
 	for _, tt := range []struct {
 		state tls.ConnectionState
 		want  Caller
 	}{
-		{tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byName}}}, Caller{Principal: "billing", Verified: true}},
-		{tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byURI}}}, Caller{Principal: "spiffe://a/billing", Verified: true}},
+		{
+			tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byName}}},
+			Caller{Principal: "billing", Verified: true},
+		},
+		{
+			tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{byURI}}},
+			Caller{Principal: "spiffe://a/billing", Verified: true},
+		},
 		{tls.ConnectionState{PeerCertificates: []*x509.Certificate{byName}}, Caller{Principal: "said"}},
 	} {
 		ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: credentials.TLSInfo{State: tt.state}})

@@ -13,10 +13,11 @@ import (
 
 // Config says how much a node takes on in a second. 0 is no limit.
 type Config struct {
-	// Opens, Resumes and Touches are budgets of the node, apart from each other. Touches of a Connect stream count once a message, those of
-	// TouchSessions once a token, but no call as more than a second's budget.
+	// Opens, Resumes and Touches are budgets of the node, apart from each other. Touches of a Connect stream count once
+	// a message, those of TouchSessions once a token, but no call as more than a second's budget.
 	Opens, Resumes, Touches int
-	// ArrivalsPerAddress and ArrivalsPerPrincipal are opens and resumes together of one address, and of one principal; see [Caller].
+	// ArrivalsPerAddress and ArrivalsPerPrincipal are opens and resumes together of one address, and of one principal;
+	// see [Caller].
 	ArrivalsPerAddress, ArrivalsPerPrincipal int
 	// ConnectionsPerAddress are open connections of one address.
 	ConnectionsPerAddress int
@@ -51,8 +52,8 @@ const (
 	Scopes
 )
 
-// Budget is the name of a budget, which is that of its setting; empty for one that there is not: touches are not counted by
-// address or principal.
+// Budget is the name of a budget, which is that of its setting; empty for one that there is not: touches are not
+// counted by address or principal.
 func Budget(k Kind, s Scope) string {
 	switch {
 	case s == OfNode:
@@ -71,13 +72,13 @@ type Refusals [Kinds][Scopes]uint64
 
 // Caller is who asks.
 type Caller struct {
-	// Address is the peer's IP address, of IPv6 its /64: whoever has one address there has all of them. The zero value is whatever
-	// has no such address.
+	// Address is the peer's IP address, of IPv6 its /64: whoever has one address there has all of them. The zero value
+	// is whatever has no such address.
 	Address netip.Addr
 	// Principal is the name of the client, empty when it has none: all without a name share one budget.
 	Principal string
-	// Verified: the name is that of a verified TLS certificate, not just what the client says. The same name, verified and not, is two
-	// principals.
+	// Verified: the name is that of a verified TLS certificate, not just what the client says. The same name, verified
+	// and not, is two principals.
 	Verified bool
 }
 
@@ -86,9 +87,10 @@ type principal struct {
 	verified bool
 }
 
-// Gate is what every open, resume and touch of a node passes before anything else is done for it: a refusal costs neither the
-// leader nor the log anything. Its budgets are apart, so that no herd of one kind takes the place of another: sessions that live are kept
-// alive while others come back, and those that exist come back while new ones are opened. Safe for concurrent use.
+// Gate is what every open, resume and touch of a node passes before anything else is done for it: a refusal costs
+// neither the leader nor the log anything. Its budgets are apart, so that no herd of one kind takes the place of
+// another: sessions that live are kept alive while others come back, and those that exist come back while new ones are
+// opened. Safe for concurrent use.
 type Gate struct {
 	base       time.Time
 	rates      [Kinds]int
@@ -111,8 +113,9 @@ func New(c Config) *Gate {
 	return g
 }
 
-// Admit takes n requests of a kind that come at now out of the budgets they count in, or refuses them with a [session.LimitError]
-// that names the budget and says when to come back. They hold no place in the queue of a budget; those of a connection do, see [Reservations].
+// Admit takes n requests of a kind that come at now out of the budgets they count in, or refuses them with a
+// [session.LimitError] that names the budget and says when to come back. They hold no place in the queue of a budget;
+// those of a connection do, see [Reservations].
 func (g *Gate) Admit(now time.Time, k Kind, n int, v Caller) error {
 	at := int64(now.Sub(g.base))
 	if b, s := g.take(at, k, n, v); b != nil {
@@ -142,9 +145,10 @@ func (g *Gate) take(at int64, k Kind, n int, v Caller) (*bucket, Scope) {
 	return nil, OfNode
 }
 
-// Unserved returns what Admit took for n requests, if err, their outcome, says that they went no further than this node: [session.ErrNoLeader] and
-// [session.ErrReadOnly] cost no more than a refusal. Otherwise clients that look for a leader would use up, and queue for, a budget that nobody is served from, and have
-// to wait for that when there is a leader again.
+// Unserved returns what Admit took for n requests, if err, their outcome, says that they went no further than this
+// node: [session.ErrNoLeader] and [session.ErrReadOnly] cost no more than a refusal. Otherwise clients that look for a
+// leader would use up, and queue for, a budget that nobody is served from, and have to wait for that when there is a
+// leader again.
 func (g *Gate) Unserved(now time.Time, k Kind, n int, v Caller, err error) {
 	if errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrReadOnly) {
 		g.giveBack(now, k, n, v)

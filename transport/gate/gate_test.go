@@ -27,7 +27,8 @@ func TestGateBudgetsAreApart(t *testing.T) {
 			t.Errorf("%d %s at once, want %d", got, k, want)
 		}
 		limit := porttest.RefusedBy(t, g.Admit(now, k, 1, Caller{}))
-		if name := fmt.Sprintf("max_%s_per_second", k); limit.Name != name || limit.Limit != fmt.Sprintf("%d per second", 10*want) {
+		if name := fmt.Sprintf("max_%s_per_second", k); limit.Name != name ||
+			limit.Limit != fmt.Sprintf("%d per second", 10*want) {
 			t.Errorf("refused by %v, want %s", limit, name)
 		}
 	}
@@ -88,7 +89,9 @@ func TestGatePerAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range []Kind{Opens, Resumes} { // they share the budget
-		if limit := porttest.RefusedBy(t, g.Admit(g.base, k, 1, one)); limit.Name != "max_arrivals_per_second_per_address" || limit.Limit != "50 per second" {
+		if limit := porttest.RefusedBy(
+			t, g.Admit(g.base, k, 1, one),
+		); limit.Name != "max_arrivals_per_second_per_address" || limit.Limit != "50 per second" {
 			t.Errorf("refused by %v", limit)
 		}
 	}
@@ -135,7 +138,8 @@ func TestGateGivesBackWhatItRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		if limit := porttest.RefusedBy(t, g.Admit(g.base, Opens, 1, v)); limit.Name != "max_arrivals_per_second_per_principal" {
+		if limit := porttest.RefusedBy(t,
+			g.Admit(g.base, Opens, 1, v)); limit.Name != "max_arrivals_per_second_per_principal" {
 			t.Fatalf("refused by %v", limit)
 		}
 	}
@@ -188,7 +192,12 @@ func TestSharesForgetTheOldest(t *testing.T) {
 }
 
 func TestGateAllocatesNothing(t *testing.T) {
-	g := New(Config{Touches: 1_000_000_000, Resumes: 1_000_000_000, ArrivalsPerAddress: 1_000_000_000, ArrivalsPerPrincipal: 1_000_000_000})
+	g := New(
+		Config{
+			Touches: 1_000_000_000, Resumes: 1_000_000_000, ArrivalsPerAddress: 1_000_000_000,
+			ArrivalsPerPrincipal: 1_000_000_000,
+		},
+	)
 	v := Caller{Address: netip.MustParseAddr("2001:db8::"), Principal: "a"}
 	for _, k := range []Kind{Touches, Resumes} {
 		if n := testing.AllocsPerRun(100, func() { _ = g.Admit(g.base, k, 1, v) }); n != 0 {

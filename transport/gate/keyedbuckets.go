@@ -5,18 +5,19 @@ import "sync"
 // maxShares bounds the addresses, and the principals, that a node keeps a budget of its own for.
 const maxShares = 10_000
 
-// keyedBuckets are budgets of the same size, one for each address or principal that has come lately. There are at most so many: a new one takes
-// the place of the one that has not come for longest, if that one's budget is full again, so that nothing is forgotten. When it is not, the new
-// one shares a single budget with all others that find no place. So a flood of names costs no more memory, and those who
-// were there before keep theirs; it is not kept small itself, for each name that finds a place begins with a full budget. Safe for concurrent use.
+// keyedBuckets are budgets of the same size, one for each address or principal that has come lately. There are at most
+// so many: a new one takes the place of the one that has not come for longest, if that one's budget is full again, so
+// that nothing is forgotten. When it is not, the new one shares a single budget with all others that find no place. So
+// a flood of names costs no more memory, and those who were there before keep theirs; it is not kept small itself, for
+// each name that finds a place begins with a full budget. Safe for concurrent use.
 type keyedBuckets[K comparable] struct {
 	rate, most int
 	rest       bucket
 
 	mu sync.Mutex
 	of map[K]*share[K] // guarded by mu
-	// recent is a ring through all of them and itself, which is none: next is the one that came last, last the one that has not
-	// come for longest. guarded by mu
+	// recent is a ring through all of them and itself, which is none: next is the one that came last, last the one that
+	// has not come for longest. guarded by mu
 	recent share[K]
 }
 

@@ -16,9 +16,10 @@ type Arrival struct {
 	Open session.RequestID
 }
 
-// Reservations are the places that requests of one connection hold in the queues of a gate, from a refusal until they come back or the
-// connection ends: nobody lines up behind those who have gone. A request that the client has given up never comes back: its place is given to
-// another when no other is free and its moment is so long ago that it is worth nothing. Safe for concurrent use.
+// Reservations are the places that requests of one connection hold in the queues of a gate, from a refusal until they
+// come back or the connection ends: nobody lines up behind those who have gone. A request that the client has given up
+// never comes back: its place is given to another when no other is free and its moment is so long ago that it is worth
+// nothing. Safe for concurrent use.
 type Reservations struct {
 	gate   *Gate
 	caller Caller
@@ -37,14 +38,14 @@ type place struct {
 	due int64
 }
 
-// Reservations returns the places of a connection, none yet and at most so many, and one for its touches: what is refused beyond that is served as Admit
-// serves it. The caller calls Leave when the connection ends.
+// Reservations returns the places of a connection, none yet and at most so many, and one for its touches: what is
+// refused beyond that is served as Admit serves it. The caller calls Leave when the connection ends.
 func (g *Gate) Reservations(v Caller, most int) *Reservations {
 	return &Reservations{gate: g, caller: v, most: most}
 }
 
-// Admit takes a request that comes at now out of the budgets it counts in, or refuses it as [Gate.Admit] does, with a place. One that comes
-// before its moment keeps it, or is promised a sooner one when the queue has become shorter.
+// Admit takes a request that comes at now out of the budgets it counts in, or refuses it as [Gate.Admit] does, with a
+// place. One that comes before its moment keeps it, or is promised a sooner one when the queue has become shorter.
 func (p *Reservations) Admit(now time.Time, a Arrival) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,11 +72,12 @@ func (p *Reservations) Admit(now time.Time, a Arrival) error {
 	return p.gate.refused(a.Kind, scope, due-at)
 }
 
-// searchInterval is how often a connection without a free place looks for one: a look costs as much as there are places.
+// searchInterval is how often a connection without a free place looks for one: a look costs as much as there are
+// places.
 const searchInterval = int64(time.Second)
 
-// room reports whether a request may hold a place. Touches always may: sessions live by them, and all of a connection are one request, whose
-// place is not counted. Called with mu held.
+// room reports whether a request may hold a place. Touches always may: sessions live by them, and all of a connection
+// are one request, whose place is not counted. Called with mu held.
 func (p *Reservations) room(at int64, k Kind) bool {
 	most := p.most
 	if _, touches := p.held[Arrival{Kind: Touches}]; touches {

@@ -36,23 +36,49 @@ func TestBadPeerMessagesEndTheStream(t *testing.T) {
 		}{
 			{"message", &peerv1.LearnerMessage{}},
 			{"message", wire.HelloProto("c", session.Hello{Node: 2})},
-			{"answer.vouch_age", &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{VouchAge: porttest.BadDuration()}}}},
-			{"answer.process_age", &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{ProcessAge: porttest.BadDuration()}}}},
-			{"answer.credit", &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{Credit: porttest.BadDuration()}}}},
-			{"answer.digest", &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{DigestIndex: 3, Digest: id[:15]}}}},
-			{"answer.digest", &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{Digest: id}}}},
+			{"answer.vouch_age", &peerv1.LearnerMessage{
+				Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{VouchAge: porttest.BadDuration()}},
+			}},
+			{"answer.process_age", &peerv1.LearnerMessage{
+				Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{ProcessAge: porttest.BadDuration()}},
+			}},
+			{"answer.credit", &peerv1.LearnerMessage{
+				Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{Credit: porttest.BadDuration()}},
+			}},
+			{"answer.digest", &peerv1.LearnerMessage{
+				Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{DigestIndex: 3, Digest: id[:15]}},
+			}},
+			{"answer.digest", &peerv1.LearnerMessage{
+				Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{Digest: id}},
+			}},
 			{"request.body", request(&peerv1.Request{})},
 			{"request.request_id", open(&peerv1.OpenRequest{Timeout: second})},
 			{"request.timeout", open(&peerv1.OpenRequest{RequestId: id})},
-			{"request.labels", open(&peerv1.OpenRequest{RequestId: id, Timeout: second, Labels: []*peerv1.Label{{Key: "b"}, {Key: "a"}}})},
+			{"request.labels", open(
+				&peerv1.OpenRequest{RequestId: id, Timeout: second, Labels: []*peerv1.Label{{Key: "b"}, {Key: "a"}}},
+			)},
 			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{}}})},
-			{"request.instance", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{Token: good}}})},
+			{"request.instance", request(
+				&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{Token: good}}},
+			)},
 			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{}}})},
-			{"request.count", request(&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: 1}}})},
-			{"request.count", request(&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Count: session.MaxClaim + 1}}})},
-			{"request.session_id", request(&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{}}})},
-			{"request.timeout", request(&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{SessionId: 1}}})},
-			{"request.remaining", request(&peerv1.Request{Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: make([]uint64, session.MaxPage+1)}}})},
+			{"request.count", request(
+				&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: 1}}},
+			)},
+			{"request.count", request(
+				&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Count: session.MaxClaim + 1}}},
+			)},
+			{"request.session_id", request(
+				&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{}}},
+			)},
+			{"request.timeout", request(
+				&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{SessionId: 1}}},
+			)},
+			{"request.remaining", request(
+				&peerv1.Request{
+					Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: make([]uint64, session.MaxPage+1)}},
+				},
+			)},
 		} {
 			stream, err := peerv1.NewPeerServiceClient(plainConn(t, network)).Follow(t.Context())
 			if err != nil {
@@ -80,16 +106,22 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: r}}
 	}
 	for field, m := range map[string]*peerv1.LeaderMessage{
-		"message":             {},
-		"welcome.leader":      {Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{Leader: 255}}},
-		"heartbeat.not_taken": {Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{NotTaken: []uint64{0}}}},
-		"reply.remaining_ms":  reply(&peerv1.Reply{RemainingMs: make([]int64, session.MaxPage+1)}),
+		"message":        {},
+		"welcome.leader": {Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{Leader: 255}}},
+		"heartbeat.not_taken": {
+			Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{NotTaken: []uint64{0}}},
+		},
+		"reply.remaining_ms": reply(&peerv1.Reply{RemainingMs: make([]int64, session.MaxPage+1)}),
 	} {
 		_, err := wire.LeaderFrom(m)
 		porttest.WantField(t, err, field)
 	}
 	for _, d := range []time.Duration{-1, 1, session.MinInterval - 1, session.MaxInterval + 1} {
-		_, err := wire.LeaderFrom(&peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{Interval: durationpb.New(d)}}})
+		_, err := wire.LeaderFrom(
+			&peerv1.LeaderMessage{
+				Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{Interval: durationpb.New(d)}},
+			},
+		)
 		porttest.WantField(t, err, "heartbeat.interval")
 	}
 	bad := wire.SessionProto(porttest.Grant(9).Session)
@@ -100,7 +132,9 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 	if err != nil || m.Reply.Remaining[0] < 0 || m.Reply.Remaining[1] != wire.Unknown {
 		t.Errorf("far durations became %+v, %v", m.Reply, err)
 	}
-	clock, err := wire.PeerOpenFrom(&peerv1.OpenRequest{RequestId: make([]byte, 16), Timeout: wire.PromiseProto(1), Ms: -5})
+	clock, err := wire.PeerOpenFrom(
+		&peerv1.OpenRequest{RequestId: make([]byte, 16), Timeout: wire.PromiseProto(1), Ms: -5},
+	)
 	if err != nil || clock.MS != 0 {
 		t.Errorf("a clock before the epoch became %+v, %v, want 0 (O1)", clock, err)
 	}

@@ -86,7 +86,8 @@ func fuzzLeader(t *testing.T, b []byte) {
 		t.Fatalf("%+v is refused by the next: %v", m, err)
 	}
 	if r := m.Reply; r != nil {
-		if (r.Err == nil) != (second.Reply.Err == nil) || r.Err != nil && wire.Code(r.Err) != wire.Code(second.Reply.Err) {
+		if (r.Err == nil) != (second.Reply.Err == nil) ||
+			r.Err != nil && wire.Code(r.Err) != wire.Code(second.Reply.Err) {
 			t.Errorf("error %v became %v", r.Err, second.Reply.Err)
 		}
 		if r.Session.ID != 0 && !r.Session.Owner.Valid() {

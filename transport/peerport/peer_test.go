@@ -42,7 +42,9 @@ func peerPort(t *testing.T, follow followFunc) *peerRig {
 	t.Helper()
 	p := &peerRig{network: porttest.NewPipes(), log: &porttest.LogBuffer{}, served: make(chan error, 1)}
 	p.server = New(PeerConfig{
-		ClusterID: "c", Member: func(n session.Node) bool { return n <= 5 }, Logger: hclog.New(&hclog.LoggerOptions{Output: p.log}),
+		ClusterID: "c", Member: func(n session.Node) bool {
+			return n <= 5
+		}, Logger: hclog.New(&hclog.LoggerOptions{Output: p.log}),
 	}, follow)
 	go func() { p.served <- p.server.Serve(p.network) }()
 	return p
@@ -69,7 +71,8 @@ func peerConfig(network *porttest.Pipes) dial.PeerConfig {
 
 func dialPeer(t *testing.T, network *porttest.Pipes) *dial.PeerLink {
 	t.Helper()
-	link, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4, LogVersion: 6})
+	link, err := dial.Peer(t.Context(), peerConfig(network),
+		session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4, LogVersion: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,23 +100,40 @@ func learnerMessages() []session.LearnerMessage {
 	r, tok := session.RequestID{5}, porttest.Grant(9).Token
 	labels := session.Labels{{Key: "a", Value: "b"}, {Key: "c"}}
 	return []session.LearnerMessage{
-		{Answer: &session.Answer{Round: 1, Term: 2, Attachment: 3, VouchAge: time.Second, ProcessAge: time.Minute, Credit: 3 * time.Second, Touches: []byte{1, 2}, Last: true, Applied: 4, Digest: session.StateDigest{Index: 5, Digest: [16]byte{6}}}},
+		{Answer: &session.Answer{
+			Round: 1, Term: 2, Attachment: 3, VouchAge: time.Second, ProcessAge: time.Minute,
+			Credit: 3 * time.Second, Touches: []byte{1, 2}, Last: true, Applied: 4,
+			Digest: session.StateDigest{Index: 5, Digest: [16]byte{6}},
+		}},
 		{Answer: &session.Answer{Round: 1}},
-		{Request: &session.Request{Seq: 1, Open: &session.OpenRequest{RequestID: r, Timeout: time.Second, Labels: labels, MS: 77}}},
+		{Request: &session.Request{
+			Seq: 1, Open: &session.OpenRequest{RequestID: r, Timeout: time.Second, Labels: labels, MS: 77},
+		}},
 		{Request: &session.Request{Seq: 2, Resume: &session.ResumeRequest{Token: tok, Instance: 1 << 63, Attempt: 2}}},
 		{Request: &session.Request{Seq: 3, Close: &tok}},
 		{Request: &session.Request{Seq: 4, Read: &session.ReadRequest{Remaining: []session.ID{1, 2}}}},
 		{Request: &session.Request{Seq: 5, Read: &session.ReadRequest{}}},
-		{Request: &session.Request{Seq: 7, Upgrade: &session.UpgradeRequest{ID: 1<<56 | 9, Timeout: time.Second, Labels: labels, MS: 77, Instance: 1 << 63, Attempt: 2, Since: 5}}},
+		{Request: &session.Request{
+			Seq: 7, Upgrade: &session.UpgradeRequest{
+				ID: 1<<56 | 9, Timeout: time.Second, Labels: labels, MS: 77,
+				Instance: 1 << 63, Attempt: 2, Since: 5,
+			},
+		}},
 		{Request: &session.Request{Seq: 6, Claim: &session.ClaimRequest{MS: 77, Count: session.MaxClaim}}},
 	}
 }
 
 func leaderMessages() []session.LeaderMessage {
 	return []session.LeaderMessage{
-		{Heartbeat: &session.Heartbeat{Round: 5, Interval: time.Second, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7, VotesFrom: 9, Compare: 8, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6, Digest: [16]byte{5}}, Agreed: true}}},
+		{Heartbeat: &session.Heartbeat{
+			Round: 5, Interval: time.Second, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7,
+			VotesFrom: 9, Compare: 8,
+			Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6, Digest: [16]byte{5}}, Agreed: true},
+		}},
 		{Heartbeat: &session.Heartbeat{Round: 6, VotesFrom: session.NoVote}},
-		{Heartbeat: &session.Heartbeat{Round: 7, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6}}}},
+		{Heartbeat: &session.Heartbeat{
+			Round: 7, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6}},
+		}},
 		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, Session: porttest.Grant(9).Session, Repeated: true}},
 		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, First: 1<<56 | 9}},
 		{Reply: &session.Reply{Seq: 1, Index: 3, Remaining: []time.Duration{wire.Unknown, 0, 5 * time.Second}}},
@@ -183,7 +203,8 @@ func sameLeaderMessage(got, want session.LeaderMessage) bool {
 	if got.Reply == nil || want.Reply == nil || want.Reply.Err == nil {
 		return reflect.DeepEqual(got, want) //nolint:govet // deepequalerrors: there is no error here
 	}
-	return got.Reply.Err != nil && wire.Code(got.Reply.Err) == wire.Code(want.Reply.Err) && got.Reply.Err.Error() == want.Reply.Err.Error() &&
+	return got.Reply.Err != nil && wire.Code(got.Reply.Err) == wire.Code(want.Reply.Err) &&
+		got.Reply.Err.Error() == want.Reply.Err.Error() &&
 		got.Reply.Seq == want.Reply.Seq
 }
 
@@ -200,14 +221,16 @@ func TestPeersOfOthersAreRefused(t *testing.T) {
 		other := peerConfig(network)
 		other.ClusterID = "other"
 		for range 3 {
-			if _, err := dial.Peer(t.Context(), other, session.Hello{Node: 2}); !errors.Is(err, session.ErrWrongCluster) {
+			if _, err := dial.Peer(t.Context(), other, session.Hello{Node: 2}); !errors.Is(err,
+				session.ErrWrongCluster) {
 				t.Errorf("a node of another cluster: %v", err)
 			}
 		}
 		if got := strings.Count(log.String(), "peer refused"); got != 1 {
 			t.Errorf("%d log lines for 3 refusals, want 1: %s", got, log)
 		}
-		if _, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{Node: 6}); !errors.Is(err, session.ErrWrongCluster) {
+		if _, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{Node: 6}); !errors.Is(err,
+			session.ErrWrongCluster) {
 			t.Errorf("no member: %v", err)
 		}
 		if _, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{}); !errors.Is(err, session.ErrInvalid) {

@@ -24,7 +24,8 @@ import (
 const (
 	// flushWait is how long a stream that ends may take to write its last message.
 	flushWait = 500 * time.Millisecond
-	// peerIdle is how long a connection may have no stream: a learner opens one at once, and closes the connection with it.
+	// peerIdle is how long a connection may have no stream: a learner opens one at once, and closes the connection with
+	// it.
 	peerIdle = 10 * time.Second
 	// learnerSilence is how long a learner may say nothing. It answers each heartbeat, and there is one every interval.
 	learnerSilence = time.Minute
@@ -38,8 +39,8 @@ type Follower interface {
 	Follow(ctx context.Context, hello session.Hello, link LeaderLink) error
 }
 
-// LeaderLink is a leader's end of a stream. Send and Recv may each be called by one goroutine at a time; both return when
-// the stream, or its context, ends. A message that is not valid ends the stream.
+// LeaderLink is a leader's end of a stream. Send and Recv may each be called by one goroutine at a time; both return
+// when the stream, or its context, ends. A message that is not valid ends the stream.
 type LeaderLink interface {
 	Send(m session.LeaderMessage) error
 	Recv() (session.LearnerMessage, error)
@@ -56,14 +57,16 @@ type PeerConfig struct {
 	Member func(session.Node) bool
 	// HelloTimeout is how long a stream may wait with its first message; default 5 s.
 	HelloTimeout time.Duration
-	// Silence is how long a stream may be silent after it; default 1 min. It should be well above the interval of heartbeats.
+	// Silence is how long a stream may be silent after it; default 1 min. It should be well above the interval of
+	// heartbeats.
 	Silence time.Duration
 	// MaxMessageBytes is the largest message a peer may send; default 4 MiB.
 	MaxMessageBytes int
 	// MaxConnections is the number of connections; default 256.
 	MaxConnections int
-	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may take:
-	// together, how long a peer that was cut off goes unnoticed. Default 2 s and 2 s; gRPC allows no less than 1 s.
+	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may
+	// take: together, how long a peer that was cut off goes unnoticed. Default 2 s and 2 s; gRPC allows no less than 1
+	// s.
 	KeepaliveTime, KeepaliveTimeout time.Duration
 }
 
@@ -97,8 +100,8 @@ func New(cfg PeerConfig, follower Follower) *Server {
 // Serve accepts connections from listener, which it closes, until [Server.Stop]; the error is nil then.
 func (s *Server) Serve(listener net.Listener) error { return s.port.Serve(listener) }
 
-// Stop ends every stream with STOPPING and, when ctx ends, closes every connection. The error is [port.ErrHandlersLeft] when
-// streams go on even then.
+// Stop ends every stream with STOPPING and, when ctx ends, closes every connection. The error is [port.ErrHandlersLeft]
+// when streams go on even then.
 func (s *Server) Stop(ctx context.Context) error { return s.port.Halt(ctx) }
 
 // peerHandler serves PeerService.
@@ -185,9 +188,9 @@ func (h *peerHandler) refused(node session.Node, err error) {
 	h.refusals.Do(func() { h.port.Logger.Warn("peer refused", "node", node, "error", err) })
 }
 
-// leaderLink is the LeaderLink over one stream. gRPC interrupts its own Recv and Send only when the handler has returned,
-// so each has a goroutine of its own, which outlives the handler for a moment, and what is asked of the link never waits
-// for more than its context.
+// leaderLink is the LeaderLink over one stream. gRPC interrupts its own Recv and Send only when the handler has
+// returned, so each has a goroutine of its own, which outlives the handler for a moment, and what is asked of the link
+// never waits for more than its context.
 type leaderLink struct {
 	ctx    context.Context //nolint:containedctx // the link is the stream, and this is how long it lives
 	cancel context.CancelCauseFunc

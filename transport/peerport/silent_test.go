@@ -16,8 +16,8 @@ import (
 	"holdfast/transport/dial"
 )
 
-// TestALearnerThatSaysNothingIsGivenUp: a stream ends when nothing has come on it for a minute, and says so on both sides. One on which something
-// comes lives on.
+// TestALearnerThatSaysNothingIsGivenUp: a stream ends when nothing has come on it for a minute, and says so on both
+// sides. One on which something comes lives on.
 func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, hears)
@@ -34,7 +34,8 @@ func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
 			}
 		}
 		_, err := link.Recv()
-		if got, want := time.Since(begun), 6*learnerSilence-5*time.Second; status.Code(err) != codes.DeadlineExceeded || got != want {
+		if got, want := time.Since(begun), 6*learnerSilence-5*time.Second; status.Code(err) != codes.DeadlineExceeded ||
+			got != want {
 			t.Errorf("ended with %v after %v, want %v", err, got, want)
 		}
 		if !strings.Contains(p.log.String(), "hearing nothing for 1m0s") {
@@ -43,7 +44,8 @@ func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestAConnectionWithoutAStreamEnds: a connection that says all that HTTP/2 wants and opens no stream gives its place back.
+// TestAConnectionWithoutAStreamEnds: a connection that says all that HTTP/2 wants and opens no stream gives its place
+// back.
 func TestAConnectionWithoutAStreamEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, nil)
@@ -65,8 +67,8 @@ func TestAConnectionWithoutAStreamEnds(t *testing.T) {
 	})
 }
 
-// TestStrangersTakeNoPlaceFromAMember: connections that do not say which member they are make room for those that do, with a stream open or without
-// one, and never take the place of one that did.
+// TestStrangersTakeNoPlaceFromAMember: connections that do not say which member they are make room for those that do,
+// with a stream open or without one, and never take the place of one that did.
 func TestStrangersTakeNoPlaceFromAMember(t *testing.T) {
 	const most = 8
 	follow := func(ctx context.Context, _ session.Hello, l LeaderLink) error {

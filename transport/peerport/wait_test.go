@@ -38,7 +38,9 @@ func TestHelloIsAwaitedFiveSeconds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := stream.Send(&peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{}}}); err != nil {
+		if err := stream.Send(
+			&peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{}}},
+		); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := stream.Recv(); !errors.Is(wire.Domain(err), session.ErrInvalid) {
@@ -57,7 +59,8 @@ func TestASilentLeaderIsGivenUp(t *testing.T) {
 		defer p.stop(t)
 		network := p.network
 		begun := time.Now()
-		if _, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{Node: 2}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{Node: 2}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("a leader without a welcome: %v", err)
 		}
 		if got := time.Since(begun); got != wire.HelloTimeout {
@@ -65,7 +68,8 @@ func TestASilentLeaderIsGivenUp(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := dial.Peer(ctx, peerConfig(network), session.Hello{Node: 2}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := dial.Peer(ctx, peerConfig(network), session.Hello{Node: 2}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("the caller's deadline: %v", err)
 		}
 		if got := time.Since(begun); got != wire.HelloTimeout+time.Second {
@@ -73,7 +77,8 @@ func TestASilentLeaderIsGivenUp(t *testing.T) {
 		}
 		nobody := peerConfig(network)
 		nobody.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("connection refused") }
-		if _, err := dial.Peer(t.Context(), nobody, session.Hello{Node: 2}); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "connection refused") {
+		if _, err := dial.Peer(t.Context(), nobody, session.Hello{Node: 2}); status.Code(err) != codes.Unavailable ||
+			!strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("nobody there: %v", err)
 		}
 	})
@@ -87,7 +92,8 @@ func TestALeaderThatDoesNotWelcome(t *testing.T) {
 		p := peerPort(t, follow)
 		defer p.stop(t)
 		network := p.network
-		if _, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{Node: 2}); !errors.Is(err, session.ErrInvalid) {
+		if _, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{Node: 2}); !errors.Is(err,
+			session.ErrInvalid) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -14,12 +14,13 @@ import (
 const (
 	// FirstMessageWait is how long a call may say nothing.
 	FirstMessageWait = 10 * time.Second
-	// refusedWait is how long a call may say nothing that was refused: a unary one hears of that when its message is there.
+	// refusedWait is how long a call may say nothing that was refused: a unary one hears of that when its message is
+	// there.
 	refusedWait = time.Second
 )
 
-// inbound is a call under way, from its headers to its end. gRPC gives a unary call to its handler with its message only: what takes its time with that
-// is seen here.
+// inbound is a call under way, from its headers to its end. gRPC gives a unary call to its handler with its message
+// only: what takes its time with that is seen here.
 type inbound struct {
 	wire    *Wire
 	refused *session.LimitError // nil for a call that has a place
@@ -65,7 +66,8 @@ func callOf(ctx context.Context) *inbound {
 	return &inbound{wire: WireOf(ctx), spoken: true}
 }
 
-// headerBytes returns how many bytes the headers of a call took on the wire: gRPC's streams tell, their interface does not.
+// headerBytes returns how many bytes the headers of a call took on the wire: gRPC's streams tell, their interface does
+// not.
 func headerBytes(ctx context.Context) int {
 	if s, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ HeaderWireLength() int }); ok {
 		return s.HeaderWireLength()

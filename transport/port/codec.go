@@ -25,12 +25,13 @@ func messageOf(v any) proto.Message {
 	return m
 }
 
-// codec is gRPC's own, which counts parcels. Of each stream gRPC queues 64 KiB and one message, however little the client reads, and
-// goes on keeping them when the handler has ended: only the end of a buffer's use tells that a message has gone.
+// codec is gRPC's own, which counts parcels. Of each stream gRPC queues 64 KiB and one message, however little the
+// client reads, and goes on keeping them when the handler has ended: only the end of a buffer's use tells that a
+// message has gone.
 type codec struct {
 	encoding.CodecV2
-	// mark begins the field in which a message says why it could not be read. It is drawn at random, so that nobody can send
-	// a message that looks as if this process could not read it.
+	// mark begins the field in which a message says why it could not be read. It is drawn at random, so that nobody can
+	// send a message that looks as if this process could not read it.
 	mark string
 }
 

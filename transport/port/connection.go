@@ -11,7 +11,8 @@ import (
 	"holdfast/session"
 )
 
-// Wire is one network connection of a port: its place, and what waits on it. Safe for concurrent use, as a [net.Conn] is.
+// Wire is one network connection of a port: its place, and what waits on it. Safe for concurrent use, as a [net.Conn]
+// is.
 type Wire struct {
 	net.Conn
 	port *Port
@@ -55,8 +56,9 @@ func (w *Wire) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write gives the client a bounded time to take what is written: one that takes nothing loses its connection. gRPC's keepalive alone would not
-// end one that goes on sending, and gRPC leaves it to the reader to notice that writing failed.
+// Write gives the client a bounded time to take what is written: one that takes nothing loses its connection. gRPC's
+// keepalive alone would not end one that goes on sending, and gRPC leaves it to the reader to notice that writing
+// failed.
 func (w *Wire) Write(b []byte) (int, error) {
 	if err := w.SetWriteDeadline(time.Now().Add(w.port.patience)); err != nil {
 		return 0, err

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// shareOfFree is how many times the free places an address may have. So one address gets three quarters of all at most, the next one
-	// three quarters of what is left, and those that have few always find some.
+	// shareOfFree is how many times the free places an address may have. So one address gets three quarters of all at
+	// most, the next one three quarters of what is left, and those that have few always find some.
 	shareOfFree = 3
 	// SparePart is the part of all calls that idle connections may have beyond one each.
 	SparePart = 8
@@ -28,15 +28,17 @@ type CrowdLimits struct {
 	Calls int
 }
 
-// Crowd gives the places of a port to connections, and to calls on them. A connection is engaged while it serves something: a session, or
-// a request under way. When places are short the others make room: the one that has been idle for longest, of the address that holds most.
-// When none is idle, whoever comes is refused. An address that holds much more than is free makes room itself, or is refused, before all places
-// are taken. Connections without an IP address count as one address, and have no such share. Safe for concurrent use.
+// Crowd gives the places of a port to connections, and to calls on them. A connection is engaged while it serves
+// something: a session, or a request under way. When places are short the others make room: the one that has been idle
+// for longest, of the address that holds most. When none is idle, whoever comes is refused. An address that holds much
+// more than is free makes room itself, or is refused, before all places are taken. Connections without an IP address
+// count as one address, and have no such share. Safe for concurrent use.
 type Crowd struct {
 	Limits CrowdLimits
 
 	mu sync.Mutex
-	// connections and calls are how many have a place, spare how many calls idle connections have beyond one each. guarded by mu
+	// connections and calls are how many have a place, spare how many calls idle connections have beyond one each.
+	// guarded by mu
 	connections, calls, Spare int
 
 	Addresses map[netip.Addr]*neighbours // guarded by mu
@@ -92,7 +94,9 @@ func (c *Crowd) Enter(s *Seat, address netip.Addr) (evicted *Seat, refused *sess
 		refused = &session.LimitError{Name: "max_connections", Limit: strconv.Itoa(c.Limits.Connections)}
 		evicted = c.yields(n, func(*Seat) bool { return true })
 	case c.Limits.Connections > 0 && n.hogs(n.Connections, free):
-		refused = &session.LimitError{Name: "max_connections", Limit: shareText(c.Limits.Connections, free, n.Connections)}
+		refused = &session.LimitError{
+			Name: "max_connections", Limit: shareText(c.Limits.Connections, free, n.Connections),
+		}
 		evicted = n.Oldest
 	}
 	if refused != nil && evicted == nil {
@@ -117,10 +121,12 @@ func (c *Crowd) Enter(s *Seat, address netip.Addr) (evicted *Seat, refused *sess
 func (n *neighbours) hogs(held, free int) bool { return n.address.IsValid() && held > shareOfFree*free }
 
 func shareText(most, free, held int) string {
-	return strconv.Itoa(most) + ", of which " + strconv.Itoa(free) + " are free: an address that has " + strconv.Itoa(held) + " gets no more"
+	return strconv.Itoa(most) + ", of which " + strconv.Itoa(free) + " are free: an address that has " +
+		strconv.Itoa(held) + " gets no more"
 }
 
-// yields returns the connection that makes room for n: of whoever holds most, if that is more than n holds, else of n itself. Called with mu held.
+// yields returns the connection that makes room for n: of whoever holds most, if that is more than n holds, else of n
+// itself. Called with mu held.
 func (c *Crowd) yields(n *neighbours, fits func(*Seat) bool) *Seat {
 	if len(c.Idle) > 0 && c.Idle[0].Places() > n.Places() {
 		if s := c.Idle[0].find(fits); s != nil {
@@ -170,8 +176,8 @@ func (c *Crowd) give(s *Seat) {
 	c.moved(n)
 }
 
-// Begin gives a call of a connection a place, or refuses it: it has a place all the same until finish, for it takes one to be refused. The caller
-// ends the connection that made room, if there is one.
+// Begin gives a call of a connection a place, or refuses it: it has a place all the same until finish, for it takes one
+// to be refused. The caller ends the connection that made room, if there is one.
 func (c *Crowd) Begin(s *Seat) (evicted *Seat, refused *session.LimitError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +198,8 @@ func (c *Crowd) Begin(s *Seat) (evicted *Seat, refused *session.LimitError) {
 		evicted = n.find(silent)
 	case s.engaged == 0 && s.calls > 0 && c.Spare >= max(c.Limits.Calls/SparePart, 1):
 		refused = &session.LimitError{
-			Name: "max_streams", Limit: strconv.Itoa(c.Limits.Calls) + ", of which those that serve nothing may have " + strconv.Itoa(c.Spare) + " beside one each",
+			Name: "max_streams", Limit: strconv.Itoa(c.Limits.Calls) + ", of which those that serve nothing may have " +
+				strconv.Itoa(c.Spare) + " beside one each",
 		}
 		evicted = c.yields(n, spares)
 	}

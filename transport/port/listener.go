@@ -13,15 +13,16 @@ import (
 const (
 	// refusalLogInterval keeps a flood of connections from becoming a flood of log lines.
 	refusalLogInterval = time.Second
-	// MaxTold is how many connections above a limit are served at once for as long as it takes to say so. The others are closed
-	// as they come.
+	// MaxTold is how many connections above a limit are served at once for as long as it takes to say so. The others
+	// are closed as they come.
 	MaxTold = 16
 	// ToldWait is how long that may take.
 	ToldWait = 2 * time.Second
 )
 
-// limited is a listener that gives connections their places. Of those that find none, some are served, and each of their calls is told why; the rest
-// is closed at once: a connection that waits in the backlog instead would look to its client like a dead node.
+// limited is a listener that gives connections their places. Of those that find none, some are served, and each of
+// their calls is told why; the rest is closed at once: a connection that waits in the backlog instead would look to its
+// client like a dead node.
 type limited struct {
 	net.Listener
 	port *Port
@@ -77,8 +78,8 @@ func (p *Port) evict(s *Seat) {
 	go s.end()
 }
 
-// LimitConnections returns a listener that keeps at most so many connections of l open: when one more comes, the oldest of the address that has
-// most is closed.
+// LimitConnections returns a listener that keeps at most so many connections of l open: when one more comes, the oldest
+// of the address that has most is closed.
 func LimitConnections(l net.Listener, most int) net.Listener {
 	return &bounded{Listener: l, crowd: Crowd{Limits: CrowdLimits{Connections: most}}}
 }

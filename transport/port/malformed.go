@@ -11,8 +11,8 @@ import (
 	"holdfast/session"
 )
 
-// MalformedField is the number of the field in which a message carries why it could not be read: the highest there is, which
-// no message of ours has.
+// MalformedField is the number of the field in which a message carries why it could not be read: the highest there is,
+// which no message of ours has.
 const MalformedField = protowire.MaxValidNumber
 
 // maxReason bounds what is told of a message that could not be read, in bytes.

@@ -1,5 +1,5 @@
-// Package port is what the client port and the peer port have in common: a gRPC server that bounds connections, calls and
-// waiting bytes, and ends in order.
+// Package port is what the client port and the peer port have in common: a gRPC server that bounds connections, calls
+// and waiting bytes, and ends in order.
 package port
 
 import (
@@ -34,8 +34,8 @@ const (
 	HardStopWait = 2 * time.Second
 	// maxHeaderBytes bounds the headers of a call.
 	maxHeaderBytes = 16 << 10
-	// streamWindowBytes and connectionWindowBytes are how much of what a client sends may be under way. gRPC's own windows grow with the
-	// speed of the link, up to 16 MiB a stream that may wait unread.
+	// streamWindowBytes and connectionWindowBytes are how much of what a client sends may be under way. gRPC's own
+	// windows grow with the speed of the link, up to 16 MiB a stream that may wait unread.
 	streamWindowBytes, connectionWindowBytes = 256 << 10, 1 << 20
 	// ReadPatience is how long a client may take nothing of what is written to it.
 	ReadPatience = 30 * time.Second
@@ -101,9 +101,11 @@ type Config struct {
 // New returns a port that serves nothing yet.
 func New(c Config) *Port {
 	p := &Port{
-		Logger:          c.Logger,
-		Codec:           NewCodec(),
-		Crowd:           Crowd{Limits: CrowdLimits{Connections: c.MaxConnections, PerAddress: c.MaxPerAddress, Calls: c.MaxCalls}},
+		Logger: c.Logger,
+		Codec:  NewCodec(),
+		Crowd: Crowd{
+			Limits: CrowdLimits{Connections: c.MaxConnections, PerAddress: c.MaxPerAddress, Calls: c.MaxCalls},
+		},
 		MaxMessageBytes: c.MaxMessageBytes,
 		patience:        cmp.Or(c.Patience, ReadPatience),
 		State:           c.State,
@@ -128,7 +130,11 @@ func New(c Config) *Port {
 		grpc.StaticStreamWindowSize(streamWindowBytes),
 		grpc.StaticConnWindowSize(connectionWindowBytes),
 		grpc.ForceServerCodecV2(p.Codec),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.KeepaliveTime, Timeout: c.KeepaliveTimeout, MaxConnectionIdle: c.MaxIdle}),
+		grpc.KeepaliveParams(
+			keepalive.ServerParameters{
+				Time: c.KeepaliveTime, Timeout: c.KeepaliveTimeout, MaxConnectionIdle: c.MaxIdle,
+			},
+		),
 		// gRPC's own default closes the connection of a client that pings more often than every 5 minutes.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.Ping, PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),
@@ -151,8 +157,8 @@ func (p *Port) Serve(listener net.Listener) error {
 	return err
 }
 
-// Halt ends streams, lets other requests finish until ctx ends, then closes every connection. It returns when no handler
-// is left, or [ErrHandlersLeft] when some are left a while after that.
+// Halt ends streams, lets other requests finish until ctx ends, then closes every connection. It returns when no
+// handler is left, or [ErrHandlersLeft] when some are left a while after that.
 func (p *Port) Halt(ctx context.Context) error {
 	p.stop.Do(func() { close(p.Stopping) })
 	ended := make(chan struct{})
@@ -178,7 +184,9 @@ func (p *Port) Halt(ctx context.Context) error {
 }
 
 // Unary maps the errors of unary calls, and recovers.
-func (p *Port) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
+func (p *Port) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo,
+	next grpc.UnaryHandler,
+) (answer any, err error) {
 	defer func() {
 		applied := wire.FromApplied(err)
 		if err = p.answer(call.FullMethod, err); err != nil && p.State != nil && wire.TellsState(call.FullMethod) {
@@ -218,7 +226,8 @@ func (p *Port) inspect(m proto.Message, bytes int) error {
 		return err
 	}
 	if bytes > p.MaxMessageBytes {
-		return &session.LimitError{Name: "max_message_bytes", Limit: strconv.Itoa(p.MaxMessageBytes) + " bytes a message"}
+		return &session.LimitError{Name: "max_message_bytes", Limit: strconv.Itoa(p.MaxMessageBytes) +
+			" bytes a message"}
 	}
 	return nil
 }
@@ -256,7 +265,8 @@ func (p *Port) stream(srv any, s grpc.ServerStream, call *grpc.StreamServerInfo,
 	}
 	s = measured{ServerStream: s, port: p, call: c}
 	if wire.Ours(call.FullMethod) {
-		if call.FullMethod != wire.ConnectMethod && call.FullMethod != wire.FollowMethod { // which say themselves when they serve something
+		// which say themselves when they serve something
+		if call.FullMethod != wire.ConnectMethod && call.FullMethod != wire.FollowMethod {
 			p.Crowd.Engage(&c.wire.Seat)
 			defer p.Crowd.Disengage(&c.wire.Seat)
 		}

@@ -15,16 +15,18 @@ import (
 )
 
 const (
-	// MaxConnectionBytes bounds what waits on one connection, beyond what its sessions and as many requests as one stream may have account
-	// for, each twice: requests are refused when half of the bound is used.
+	// MaxConnectionBytes bounds what waits on one connection, beyond what its sessions and as many requests as one
+	// stream may have account for, each twice: requests are refused when half of the bound is used.
 	MaxConnectionBytes = 16 << 20
 	// RequestBytes is about what a request under way costs beside its message: a goroutine, and what it waits for.
 	RequestBytes = 2 << 10
 	// SessionBytes is what one session accounts for: its certificate, and its failure in an answer, both at once.
 	SessionBytes = 192
-	// UnreadSlack is how many received bytes may seem to belong to no complete message before they count: frames and headers never do.
+	// UnreadSlack is how many received bytes may seem to belong to no complete message before they count: frames and
+	// headers never do.
 	UnreadSlack = 256 << 10
-	// unreadDecay is how many of those are forgotten in a second: a connection that is open for years is tested by pings all the time.
+	// unreadDecay is how many of those are forgotten in a second: a connection that is open for years is tested by
+	// pings all the time.
 	unreadDecay = 64
 	// writtenPart is the part of what is written that is forgotten too: a client tells how much it has read.
 	writtenPart = 256
@@ -32,19 +34,19 @@ const (
 	framing = 64
 	// CondemnedWait is how long a client has to read why its connection ends.
 	CondemnedWait = time.Second
-	// unwrittenWait is how long answers may wait of which gRPC can write none: nothing else ends a client that reads no answers of unary calls.
-	// It is long, for on a slow link many large answers end together.
+	// unwrittenWait is how long answers may wait of which gRPC can write none: nothing else ends a client that reads no
+	// answers of unary calls. It is long, for on a slow link many large answers end together.
 	unwrittenWait = 10 * time.Minute
-	// giveBackBytes is how much a connection must leave behind for the memory to be returned to the system, giveBackInterval how often
-	// that is done at most: it costs a collection.
+	// giveBackBytes is how much a connection must leave behind for the memory to be returned to the system,
+	// giveBackInterval how often that is done at most: it costs a collection.
 	giveBackBytes    = 8 << 20
 	giveBackInterval = time.Minute
 )
 
-// ledger counts the bytes that a node holds for its clients: answers and events that they have not read, requests under way, and what has
-// arrived of messages that are not complete. It leaves out what the sessions of a connection account for: the end of a crowd of sessions
-// is not held against the client that held them. Above the limit it ends the connections that hold most, until three quarters of the
-// limit are left. Safe for concurrent use.
+// ledger counts the bytes that a node holds for its clients: answers and events that they have not read, requests under
+// way, and what has arrived of messages that are not complete. It leaves out what the sessions of a connection account
+// for: the end of a crowd of sessions is not held against the client that held them. Above the limit it ends the
+// connections that hold most, until three quarters of the limit are left. Safe for concurrent use.
 type ledger struct {
 	most int64
 	// each is the bound of a connection.
@@ -91,7 +93,8 @@ type Account struct {
 	heard         time.Time
 	// Allowance is what the connection's sessions account for, excess what the ledger counts of bytes. guarded by mu
 	Allowance, excess int
-	// buffers are how many have been got and not put back, late ends the connection when none was put back for too long. guarded by mu
+	// buffers are how many have been got and not put back, late ends the connection when none was put back for too
+	// long. guarded by mu
 	buffers int
 	late    *time.Timer
 	Closed  bool                // guarded by mu
@@ -125,8 +128,9 @@ func (a *Account) Reserve(n int) error {
 		return nil
 	}
 	return &session.LimitError{
-		Name:       "waiting_bytes_per_connection",
-		Limit:      strconv.Itoa(a.ledger.each/2) + " bytes of requests under way and answers that the client has not read",
+		Name: "waiting_bytes_per_connection",
+		Limit: strconv.Itoa(a.ledger.each/2) +
+			" bytes of requests under way and answers that the client has not read",
 		RetryAfter: session.BusyRetryAfter,
 	}
 }
@@ -145,12 +149,14 @@ func (a *Account) Received(now time.Time, n int) {
 	})
 }
 
-// Complete notes that a message of n bytes is complete, which is counted elsewhere from then on, or the headers of a call, which belong to none.
+// Complete notes that a message of n bytes is complete, which is counted elsewhere from then on, or the headers of a
+// call, which belong to none.
 func (a *Account) Complete(n int) {
 	a.arrived(func(unread int) int { return max(unread-n-framing, 0) })
 }
 
-// wrote notes that n bytes were written. Whoever reads them tells so, with up to 26 bytes for each 16 KiB, and TLS adds as many.
+// wrote notes that n bytes were written. Whoever reads them tells so, with up to 26 bytes for each 16 KiB, and TLS adds
+// as many.
 func (a *Account) wrote(n int) {
 	a.arrived(func(unread int) int { return max(unread-n/writtenPart, 0) })
 }
@@ -166,7 +172,8 @@ func (a *Account) arrived(unread func(int) int) {
 	})
 }
 
-// change does one change, has the ledger count it, and ends the connection if it has too much, or those that have most if the node has.
+// change does one change, has the ledger count it, and ends the connection if it has too much, or those that have most
+// if the node has.
 func (a *Account) change(do func()) {
 	a.Mu.Lock()
 	do()
@@ -182,14 +189,16 @@ func (a *Account) change(do func()) {
 	a.excess = excess
 	total := int64(0)
 	if grown != 0 {
-		total = a.ledger.Total.Add(int64(grown)) // with mu held: of an account that relieve finds closed nothing is counted any more
+		// with mu held: of an account that relieve finds closed nothing is counted any more
+		total = a.ledger.Total.Add(int64(grown))
 	}
 	a.Mu.Unlock()
 	switch {
 	case grown <= 0:
 	case excess > a.ledger.each:
 		a.condemn(OfConnection, after, &session.LimitError{
-			Name: "waiting_bytes_per_connection", Limit: strconv.Itoa(a.ledger.each) + " bytes that the client has not read or not completed",
+			Name: "waiting_bytes_per_connection", Limit: strconv.Itoa(a.ledger.each) +
+				" bytes that the client has not read or not completed",
 		})
 	case total > a.ledger.most:
 		a.ledger.relieve()
@@ -263,7 +272,8 @@ func (l *ledger) relieve() {
 			return
 		}
 		h.account.condemn(OfNode, 0, &session.LimitError{
-			Name: "max_waiting_bytes", Limit: strconv.FormatInt(l.most, 10) + " bytes that clients have not read or not completed",
+			Name: "max_waiting_bytes", Limit: strconv.FormatInt(l.most, 10) +
+				" bytes that clients have not read or not completed",
 		})
 	}
 }
@@ -316,7 +326,10 @@ func (a *Account) await() {
 		a.late.Reset(unwrittenWait)
 	default:
 		a.late = time.AfterFunc(unwrittenWait, func() {
-			a.condemn(OfConnection, 0, &session.LimitError{Name: "unwritten_wait", Limit: unwrittenWait.String() + " in which the client has read no answer"})
+			a.condemn(
+				OfConnection, 0, &session.LimitError{Name: "unwritten_wait", Limit: unwrittenWait.String() +
+					" in which the client has read no answer"},
+			)
 		})
 	}
 }

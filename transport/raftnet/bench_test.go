@@ -20,7 +20,9 @@ func (tcpStreams) Dial(address raft.ServerAddress, timeout time.Duration) (net.C
 }
 
 // overTCP returns Raft's transport on loopback.
-func overTCP(b *testing.B, node session.Node, ours bool) *raft.NetworkTransport { //nolint:revive // flag-parameter: it is what is compared
+//
+//nolint:revive // flag-parameter: it is what is compared
+func overTCP(b *testing.B, node session.Node, ours bool) *raft.NetworkTransport {
 	b.Helper()
 	var lc net.ListenConfig
 	listener, err := lc.Listen(b.Context(), "tcp", "127.0.0.1:0")
@@ -32,7 +34,8 @@ func overTCP(b *testing.B, node session.Node, ours bool) *raft.NetworkTransport 
 		return NewTransport(l, 0).NetworkTransport
 	}
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: tcpStreams{listener}, MaxPool: 3, MaxRPCsInFlight: 1, Timeout: defaultTimeout, Logger: hclog.NewNullLogger(),
+		Stream: tcpStreams{listener}, MaxPool: 3, MaxRPCsInFlight: 1, Timeout: defaultTimeout,
+		Logger: hclog.NewNullLogger(),
 	})
 }
 
@@ -49,7 +52,8 @@ func BenchmarkRequest(b *testing.B) {
 				}()
 				request := batch(size)
 				for b.Loop() {
-					if err := from.AppendEntries("2", to.LocalAddr(), request, &raft.AppendEntriesResponse{}); err != nil {
+					if err := from.AppendEntries("2", to.LocalAddr(), request,
+						&raft.AppendEntriesResponse{}); err != nil {
 						b.Fatal(err)
 					}
 				}

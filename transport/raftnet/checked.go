@@ -14,26 +14,29 @@ import (
 const (
 	// TermLeap is how far above the newest term that a node knows of the term in a request may be.
 	//
-	// Raft takes any newer term at once, and has no way back from one: three requests of a stranger with a term of 2^64 - 2 ended a
-	// cluster for good, as there is no next term then. So a request raises a term by this much at most. A node writes each new term to its
-	// disk, so that 2^44 such requests, which it takes to wear the terms out, take centuries.
+	// Raft takes any newer term at once, and has no way back from one: three requests of a stranger with a term of 2^64
+	// - 2 ended a cluster for good, as there is no next term then. So a request raises a term by this much at most. A
+	// node writes each new term to its disk, so that 2^44 such requests, which it takes to wear the terms out, take
+	// centuries.
 	//
-	// An honest request is further above only where a node heard of nobody for a million elections: 12 days of nothing but
-	// elections with the default times, 90 minutes with the smallest. Such a node is not shut out: it learns the term where it dials
-	// itself, which strangers have no part in. Without a leader it stands for election, and the votes' answers tell the term; and while it has no
-	// vote or no leader it meets the others, whose answers tell it too ([Checks.Term]).
+	// An honest request is further above only where a node heard of nobody for a million elections: 12 days of nothing
+	// but elections with the default times, 90 minutes with the smallest. Such a node is not shut out: it learns the
+	// term where it dials itself, which strangers have no part in. Without a leader it stands for election, and the
+	// votes' answers tell the term; and while it has no vote or no leader it meets the others, whose answers tell it
+	// too ([Checks.Term]).
 	//
-	// No bound above what is known could do that alone, whatever it is: of two nodes one may be raised above it by requests
-	// that the other never got, and each would refuse the other for good.
+	// No bound above what is known could do that alone, whatever it is: of two nodes one may be raised above it by
+	// requests that the other never got, and each would refuse the other for good.
 	TermLeap = 1 << 20
-	// FarTerm is the highest term that an answer, or a meeting, may tell of a node that this one dialled. It leaves as many terms above it
-	// as below.
+	// FarTerm is the highest term that an answer, or a meeting, may tell of a node that this one dialled. It leaves as
+	// many terms above it as below.
 	FarTerm = 1 << 62
 	// maxIndex is the highest index of an entry: a million entries a second reach it after 146,000 years.
 	maxIndex = 1 << 62
 )
 
-// Checks are what messages of other nodes are held to. Functions are called from several goroutines, and must not wait for Raft.
+// Checks are what messages of other nodes are held to. Functions are called from several goroutines, and must not wait
+// for Raft.
 type Checks struct {
 	// Term returns the newest term that this node knows of: its own, or one that it was told where it dialled itself.
 	Term func() uint64
@@ -42,8 +45,8 @@ type Checks struct {
 	Logger  hclog.Logger
 }
 
-// Checked is Raft's transport with checks of what others say before Raft acts on it, of what Raft itself believes. A request
-// that is refused is answered with an error; an answer that is refused is an error of the call.
+// Checked is Raft's transport with checks of what others say before Raft acts on it, of what Raft itself believes. A
+// request that is refused is answered with an error; an answer that is refused is an error of the call.
 type Checked struct {
 	*Transport
 	checks Checks
@@ -132,36 +135,45 @@ func (c *Checked) tell(message any, err error) {
 		from = m.GetRPCHeader()
 	}
 	c.told.Do(func() {
-		c.checks.Logger.Warn("raft message refused", "from", string(from.ID), "message", fmt.Sprintf("%T", message), "error", err)
+		c.checks.Logger.Warn("raft message refused", "from", string(from.ID), "message", fmt.Sprintf("%T", message),
+			"error", err)
 	})
 }
 
 // AppendEntries asks a follower to append entries.
-func (c *Checked) AppendEntries(id raft.ServerID, at raft.ServerAddress, r *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) error {
+func (c *Checked) AppendEntries(id raft.ServerID, at raft.ServerAddress, r *raft.AppendEntriesRequest,
+	a *raft.AppendEntriesResponse,
+) error {
 	err := c.Transport.AppendEntries(id, at, r, a)
 	return c.answered(err, a, a.Term)
 }
 
 // RequestVote asks for a vote.
-func (c *Checked) RequestVote(id raft.ServerID, at raft.ServerAddress, r *raft.RequestVoteRequest, a *raft.RequestVoteResponse) error {
+func (c *Checked) RequestVote(id raft.ServerID, at raft.ServerAddress, r *raft.RequestVoteRequest,
+	a *raft.RequestVoteResponse,
+) error {
 	err := c.Transport.RequestVote(id, at, r, a)
 	return c.answered(err, a, a.Term)
 }
 
 // RequestPreVote asks whether a node would vote.
-func (c *Checked) RequestPreVote(id raft.ServerID, at raft.ServerAddress, r *raft.RequestPreVoteRequest, a *raft.RequestPreVoteResponse) error {
+func (c *Checked) RequestPreVote(id raft.ServerID, at raft.ServerAddress, r *raft.RequestPreVoteRequest,
+	a *raft.RequestPreVoteResponse,
+) error {
 	err := c.Transport.RequestPreVote(id, at, r, a)
 	return c.answered(err, a, a.Term)
 }
 
 // InstallSnapshot sends a follower a snapshot.
-func (c *Checked) InstallSnapshot(id raft.ServerID, at raft.ServerAddress, r *raft.InstallSnapshotRequest, a *raft.InstallSnapshotResponse, data io.Reader) error {
+func (c *Checked) InstallSnapshot(id raft.ServerID, at raft.ServerAddress, r *raft.InstallSnapshotRequest,
+	a *raft.InstallSnapshotResponse, data io.Reader,
+) error {
 	err := c.Transport.InstallSnapshot(id, at, r, a, data)
 	return c.answered(err, a, a.Term)
 }
 
-// answered returns what is wrong with an answer. It comes from where this node dials, which is in its own configuration, so
-// that its term may be any that leaves room for more.
+// answered returns what is wrong with an answer. It comes from where this node dials, which is in its own
+// configuration, so that its term may be any that leaves room for more.
 func (c *Checked) answered(err error, answer any, term uint64) error {
 	if err != nil || term <= FarTerm {
 		return err
@@ -191,12 +203,16 @@ func (c *Checked) request(command any) error {
 // leap returns an error for a term that is too far above what this node knows of.
 func (c *Checked) leap(term uint64) error {
 	if known := c.checks.Term(); term > known && term-known > TermLeap {
-		return &malformed{what: fmt.Sprintf("term above the newest that this node knows of, %d,", known), got: term - known, limit: TermLeap}
+		return &malformed{
+			what: fmt.Sprintf("term above the newest that this node knows of, %d,", known),
+			got:  term - known, limit: TermLeap,
+		}
 	}
 	return nil
 }
 
-// candidate returns what is wrong with what a candidate says of its log: the term that it stands for is above all in it.
+// candidate returns what is wrong with what a candidate says of its log: the term that it stands for is above all in
+// it.
 func candidate(term, index, last uint64) error {
 	switch {
 	case last >= term && term > 0:
@@ -207,8 +223,8 @@ func candidate(term, index, last uint64) error {
 	return nil
 }
 
-// entries returns what is wrong with the entries of a request. They follow each other and the one before them: Raft looks for none before the
-// first of a log, and would store what has any index there.
+// entries returns what is wrong with the entries of a request. They follow each other and the one before them: Raft
+// looks for none before the first of a log, and would store what has any index there.
 func (c *Checked) entries(r *raft.AppendEntriesRequest) error {
 	switch {
 	case r.PrevLogTerm > r.Term:
@@ -224,7 +240,10 @@ func (c *Checked) entries(r *raft.AppendEntriesRequest) error {
 			return &malformed{what: fmt.Sprintf("no entry where number %d stands", index+1)}
 		}
 		if e.Index != index+1 || e.Term < term || e.Term > r.Term {
-			return &malformed{what: fmt.Sprintf("entry %d of term %d behind entry %d of term %d, in a request of term %d", e.Index, e.Term, index, term, r.Term)}
+			return &malformed{
+				what: fmt.Sprintf("entry %d of term %d behind entry %d of term %d, in a request of term %d", e.Index,
+					e.Term, index, term, r.Term),
+			}
 		}
 		index, term = e.Index, e.Term
 		if err := c.entry(e); err != nil {
@@ -234,7 +253,8 @@ func (c *Checked) entries(r *raft.AppendEntriesRequest) error {
 	return nil
 }
 
-// entry returns what is wrong with one entry. Raft panics at a type that it does not know, and at a configuration that it cannot read.
+// entry returns what is wrong with one entry. Raft panics at a type that it does not know, and at a configuration that
+// it cannot read.
 func (c *Checked) entry(e *raft.Log) error {
 	switch e.Type {
 	case raft.LogCommand:
@@ -266,8 +286,8 @@ func installs(r *raft.InstallSnapshotRequest) error {
 	return checkConfiguration(r.Configuration)
 }
 
-// checkConfiguration returns what is wrong with a configuration as Raft writes it. It is scanned first, as messages are: it goes
-// through the same decoder.
+// checkConfiguration returns what is wrong with a configuration as Raft writes it. It is scanned first, as messages
+// are: it goes through the same decoder.
 func checkConfiguration(b []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -282,7 +302,8 @@ func checkConfiguration(b []byte) (err error) {
 	ids, addresses := map[raft.ServerID]bool{}, map[raft.ServerAddress]bool{}
 	for _, s := range raft.DecodeConfiguration(b).Servers {
 		if s.ID == "" || s.Address == "" || ids[s.ID] || addresses[s.Address] {
-			return &malformed{what: fmt.Sprintf("a configuration with server %q at %q, without a name or twice", s.ID, s.Address)}
+			return &malformed{what: fmt.Sprintf("a configuration with server %q at %q, without a name or twice", s.ID,
+				s.Address)}
 		}
 		ids[s.ID], addresses[s.Address] = true, true
 		if s.Suffrage == raft.Voter {

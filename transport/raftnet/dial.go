@@ -12,9 +12,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Dial connects to the node at address and shakes hands with it. A node that may be elsewhere is tried there first, for half of the time:
-// the directory that the address names says that it is the same one. The error is a [session.ErrWrongCluster] when either side refused
-// the other; net.ErrClosed after Close. While the layer is suspended it dials nobody.
+// Dial connects to the node at address and shakes hands with it. A node that may be elsewhere is tried there first, for
+// half of the time: the directory that the address names says that it is the same one. The error is a
+// [session.ErrWrongCluster] when either side refused the other; net.ErrClosed after Close. While the layer is suspended
+// it dials nobody.
 //
 // The connection is dialled anew when it is used after a long silence.
 func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
@@ -65,7 +66,8 @@ func (l *Layer) elsewhere(d Directory) string {
 
 // reach connects to the node at host and shakes hands with it, so that Raft can speak to it.
 func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.Conn, greeting, error) {
-	conn, theirs, err := l.introduce(context.Background(), host, codeHello, timeout) //nolint:forbidigo // raft's StreamLayer gives a timeout and no context
+	//nolint:forbidigo // raft's StreamLayer gives a timeout and no context
+	conn, theirs, err := l.introduce(context.Background(), host, codeHello, timeout)
 	if err != nil {
 		return nil, greeting{}, err
 	}
@@ -77,9 +79,11 @@ func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.C
 	return conn, theirs, nil
 }
 
-// introduce connects to the node at host and shakes hands with it: once more in the version before this one's when the node is of a
-// release that speaks no newer one.
-func (l *Layer) introduce(ctx context.Context, host string, code byte, timeout time.Duration) (net.Conn, greeting, error) {
+// introduce connects to the node at host and shakes hands with it: once more in the version before this one's when the
+// node is of a release that speaks no newer one.
+func (l *Layer) introduce(ctx context.Context, host string, code byte,
+	timeout time.Duration,
+) (net.Conn, greeting, error) {
 	end := time.Now().Add(timeout)
 	for v := byte(version); ; v = silentVersion {
 		conn, err := l.dial(ctx, host, time.Until(end))
@@ -118,7 +122,8 @@ func (l *Layer) dial(ctx context.Context, address string, timeout time.Duration)
 	return l.track(raw)
 }
 
-// greetFirst is the handshake of the side that dials, in a version. It returns what the other side said, with an error too.
+// greetFirst is the handshake of the side that dials, in a version. It returns what the other side said, with an error
+// too.
 func (l *Layer) greetFirst(conn net.Conn, v, code byte, timeout time.Duration) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(min(timeout, l.cfg.HandshakeTimeout))); err != nil {
 		return greeting{}, err
@@ -139,7 +144,10 @@ func (l *Layer) greetFirst(conn net.Conn, v, code byte, timeout time.Duration) (
 }
 
 func (l *Layer) greeting(code byte) greeting {
-	return greeting{version: version, code: code, node: l.cfg.Node, text: introduction(l.cfg.ClusterID, l.cfg.Settings), directory: l.cfg.Directory}
+	return greeting{
+		version: version, code: code, node: l.cfg.Node, text: introduction(l.cfg.ClusterID, l.cfg.Settings),
+		directory: l.cfg.Directory,
+	}
 }
 
 // errSuspended says that this node takes no part for now.

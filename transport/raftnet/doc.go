@@ -14,8 +14,9 @@
 //	8 bytes      the identity of the node's data directory, big-endian
 //
 // After both, the connection is Raft's. The dialler first compares the directory with the one that it expects at the
-// address: a node whose directory was lost has forgotten its votes and its log, and must not be taken for the one it was.
-// When the dialler wants to meet, each side then says one frame, 2 bytes of length and so many bytes, and both close.
+// address: a node whose directory was lost has forgotten its votes and its log, and must not be taken for the one it
+// was. When the dialler wants to meet, each side then says one frame, 2 bytes of length and so many bytes, and both
+// close.
 //
 // A request may take as long as its bytes move. Raft has one deadline for all of it, which a batch of entries or a
 // snapshot does not meet over a thin link, however often it is tried. The side that was dialled knows what has come:
@@ -29,14 +30,15 @@
 // much is left on some systems alone, knows nothing of a proxy between, and nothing of a follower that has everything
 // and restores it.
 //
-// The decoder of Raft's library sets the length of a time aside before a byte of it has come. So what a connection brings is
-// scanned first, and ends where a part is longer, or stands deeper, than Raft's do: see [MaxField], [MaxItems] and [MaxMessage].
-// A connection has a place for its handshake, and then one of its node. Strangers who flood the port take each other's places
-// ([lobby], [seats]), so that a node always finds one. A connection that was accepted ends when nothing comes for 10 s after the greeting, or
-// for 10 minutes between two requests. The node that dialled dials anew when it has not used a connection for half as long.
+// The decoder of Raft's library sets the length of a time aside before a byte of it has come. So what a connection
+// brings is scanned first, and ends where a part is longer, or stands deeper, than Raft's do: see [MaxField],
+// [MaxItems] and [MaxMessage]. A connection has a place for its handshake, and then one of its node. Strangers who
+// flood the port take each other's places ([lobby], [seats]), so that a node always finds one. A connection that was
+// accepted ends when nothing comes for 10 s after the greeting, or for 10 minutes between two requests. The node that
+// dialled dials anew when it has not used a connection for half as long.
 //
-// That bounds what bytes cost. What the messages then say is checked before Raft acts on it ([Checked]): terms and indexes that nobody can
-// have come to, entries that do not follow each other or cannot be read, configurations that Raft would panic at. That ends what
-// is absurd, and is no defence against a node that means harm: nodes of a cluster trust each other, and one could win another's
-// vote, or replace what is not committed in its log.
+// That bounds what bytes cost. What the messages then say is checked before Raft acts on it ([Checked]): terms and
+// indexes that nobody can have come to, entries that do not follow each other or cannot be read, configurations that
+// Raft would panic at. That ends what is absurd, and is no defence against a node that means harm: nodes of a cluster
+// trust each other, and one could win another's vote, or replace what is not committed in its log.
 package raftnet

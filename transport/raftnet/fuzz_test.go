@@ -28,11 +28,12 @@ func (s *saying) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s *saying) SetDeadline(time.Time) error { return nil }
 func (s *saying) Close() error                { return nil }
 
-// FuzzGreeting gives a node any first bytes on its Raft port: it takes only a node of its own cluster that is not itself, says
-// in words why it refuses another that speaks the protocol, and never keeps more than a greeting's size.
+// FuzzGreeting gives a node any first bytes on its Raft port: it takes only a node of its own cluster that is not
+// itself, says in words why it refuses another that speaks the protocol, and never keeps more than a greeting's size.
 func FuzzGreeting(f *testing.F) {
 	for _, s := range []string{
-		"HFRT\x03\x00\xfe\x08holdfast12345678", "HFRT\x03\x00\x02\x01c12345678", "HFRT\x03\x00\x01\x01c12345678", "HFRT\x01\x00\x02\xff", "HFRT\x03\x01\x02\x03no!12345678", "HFRT", "GET / HTTP/1.1\r\n\r\n", "",
+		"HFRT\x03\x00\xfe\x08holdfast12345678", "HFRT\x03\x00\x02\x01c12345678", "HFRT\x03\x00\x01\x01c12345678",
+		"HFRT\x01\x00\x02\xff", "HFRT\x03\x01\x02\x03no!12345678", "HFRT", "GET / HTTP/1.1\r\n\r\n", "",
 	} {
 		f.Add([]byte(s))
 	}
@@ -71,17 +72,21 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// FuzzMeet lets a node of the cluster say anything when it meets: it is answered once, or not at all, and keeps nothing.
+// FuzzMeet lets a node of the cluster say anything when it meets: it is answered once, or not at all, and keeps
+// nothing.
 func FuzzMeet(f *testing.F) {
 	f.Add([]byte("\x00\x02{}"))
 	f.Add([]byte("\xff\xff{}"))
 	f.Add([]byte(""))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		asked := 0
-		l := New(Config{ClusterID: "c", Node: 1, Advertise: "a", Listener: pipes{}.listen("a"), Meet: func(session.Node, Directory, []byte) []byte {
-			asked++
-			return []byte("yes")
-		}})
+		l := New(Config{
+			ClusterID: "c", Node: 1, Advertise: "a", Listener: pipes{}.listen("a"),
+			Meet: func(session.Node, Directory, []byte) []byte {
+				asked++
+				return []byte("yes")
+			},
+		})
 		conn := &saying{in: bytes.NewReader(append([]byte("HFRT\x03\x05\x02\x01c12345678"), b...))}
 		var err error
 		bound.Cost{Fixed: 128 << 10}.Hold(t, len(b), func() { _, err = l.answer(conn) })
@@ -92,11 +97,12 @@ func FuzzMeet(f *testing.F) {
 	})
 }
 
-// costOfRaft is what bytes for Raft's transport may take: the longest field that is announced, and a few times what comes.
+// costOfRaft is what bytes for Raft's transport may take: the longest field that is announced, and a few times what
+// comes.
 var costOfRaft = bound.Cost{PerByte: 1 << 10, Fixed: 2 << 20}
 
-// FuzzRaftPort lets a node of the cluster say anything to Raft after a good greeting: no bytes make Raft's transport, which
-// is not ours, panic, hang or take more memory than they are long.
+// FuzzRaftPort lets a node of the cluster say anything to Raft after a good greeting: no bytes make Raft's transport,
+// which is not ours, panic, hang or take more memory than they are long.
 func FuzzRaftPort(f *testing.F) {
 	f.Add([]byte{0, 0xdf, 0xff, 0xff, 0xff, 0xff})           // a map of 2^32 fields
 	f.Add([]byte("\x00\x81\xa7Entries\xdd\x7f\xff\xff\xff")) // a list of 2^31 entries

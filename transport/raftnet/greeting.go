@@ -12,8 +12,9 @@ import (
 
 const (
 	magic = "HFRT"
-	// version is that of the handshake. A node of version 2 does not know the reports of [served]: to a node that greets in that version
-	// none are made, and of one that refuses version 3 none are expected. So the nodes of a cluster can be upgraded one after the other.
+	// version is that of the handshake. A node of version 2 does not know the reports of [served]: to a node that
+	// greets in that version none are made, and of one that refuses version 3 none are expected. So the nodes of a
+	// cluster can be upgraded one after the other.
 	version       = 3
 	silentVersion = 2
 	headBytes     = 8
@@ -36,8 +37,9 @@ var errGarbage = errors.New("not a raft connection of holdfast")
 // errHTTP is an errGarbage of somebody who took this port for one of HTTP: a browser, curl, or gRPC, which is HTTP/2.
 var errHTTP = fmt.Errorf("%w, but HTTP", errGarbage)
 
-// wrongPort is what such a one is answered, in HTTP/1.1: gRPC's clients say then that they saw an HTTP/1.1 header, and the
-// command line turns that into the right port. Otherwise they would see a connection that was reset, as from a busy node.
+// wrongPort is what such a one is answered, in HTTP/1.1: gRPC's clients say then that they saw an HTTP/1.1 header, and
+// the command line turns that into the right port. Otherwise they would see a connection that was reset, as from a busy
+// node.
 const wrongPort = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
 	"This is the port at which nodes speak Raft. Clients use 7400 unless set otherwise.\n"
 
@@ -68,7 +70,8 @@ func (g greeting) write(w io.Writer) error {
 // speaks reports whether this release speaks a version of the handshake.
 func speaks(v byte) bool { return v == version || v == silentVersion }
 
-// readGreeting reads a greeting. Of a version that this release does not speak it reads head and text only, which no version changes.
+// readGreeting reads a greeting. Of a version that this release does not speak it reads head and text only, which no
+// version changes.
 func readGreeting(r io.Reader) (greeting, error) {
 	var head [headBytes]byte
 	if _, err := io.ReadFull(r, head[:len(magic)]); err != nil {
@@ -119,16 +122,34 @@ func (g greeting) check(cfg *Config) error {
 	words := strings.Split(g.text, " ")
 	switch {
 	case !speaks(g.version):
-		return &refusal{codeVers, fmt.Sprintf("node %d speaks version %d of the raft handshake, node %d version %d: run the same release", g.node, g.version, node, version)}
+		return &refusal{
+			codeVers, fmt.Sprintf(
+				"node %d speaks version %d of the raft handshake, node %d version %d: run the same release", g.node,
+				g.version, node, version,
+			),
+		}
 	case g.code != codeHello && g.code != codeMeet:
 		return &refusal{g.code, g.text}
 	case words[0] != cluster:
-		return &refusal{codeOther, fmt.Sprintf("node %d is of cluster %q, node %d of cluster %q: check cluster_id and the addresses of peers", g.node, words[0], node, cluster)}
+		return &refusal{
+			codeOther, fmt.Sprintf(
+				"node %d is of cluster %q, node %d of cluster %q: check cluster_id and the addresses of peers", g.node,
+				words[0], node, cluster,
+			),
+		}
 	case !g.node.Valid() || g.node == node:
-		return &refusal{codeNumber, fmt.Sprintf("node number %d meets node %d: numbers are 1 to %d and each is used once", g.node, node, session.MaxNode)}
+		return &refusal{
+			codeNumber, fmt.Sprintf("node number %d meets node %d: numbers are 1 to %d and each is used once", g.node,
+				node, session.MaxNode),
+		}
 	}
 	if cfg.Member != nil && !cfg.Member(g.node) {
-		return &refusal{codeStranger, fmt.Sprintf("node %d is not among node %d's peers, nor a member: make peers the same on every node, and restart node %d", g.node, node, node)}
+		return &refusal{
+			codeStranger, fmt.Sprintf(
+				"node %d is not among node %d's peers, nor a member: make peers the same on every node, and restart "+
+					"node %d", g.node, node, node,
+			),
+		}
 	}
 	if why := differs(words[1:], g.node, node, cfg.Settings); why != "" {
 		return &refusal{codeSetting, why}

@@ -62,9 +62,9 @@ func (g *guarded) pass(b []byte) (int, error) {
 	return 0, err
 }
 
-// Write refuses the answer to a request whose snapshot has bytes left. Raft 1.7 reads nothing of the snapshot when it refuses
-// a request for its version, and all of it otherwise: bytes that are left would be taken for requests, which nobody has
-// scanned as such.
+// Write refuses the answer to a request whose snapshot has bytes left. Raft 1.7 reads nothing of the snapshot when it
+// refuses a request for its version, and all of it otherwise: bytes that are left would be taken for requests, which
+// nobody has scanned as such.
 func (g *guarded) Write(b []byte) (int, error) {
 	if g.scan.snapshot > 0 {
 		return 0, errUnread // after which Raft closes the connection

@@ -31,9 +31,15 @@ func requests() []any {
 		entries = append(entries, &raft.Log{Index: 1<<40 + 3 + i, Term: 7, Data: make([]byte, i), AppendedAt: at})
 	}
 	return []any{
-		&raft.AppendEntriesRequest{RPCHeader: header, Term: 7, PrevLogEntry: 1, PrevLogTerm: 300, Entries: entries, LeaderCommitIndex: 70_000},
+		&raft.AppendEntriesRequest{
+			RPCHeader: header, Term: 7, PrevLogEntry: 1, PrevLogTerm: 300, Entries: entries,
+			LeaderCommitIndex: 70_000,
+		},
 		&raft.AppendEntriesRequest{RPCHeader: header, Term: 7}, // a heartbeat
-		&raft.RequestVoteRequest{RPCHeader: header, Term: 1<<63 + 1, LastLogIndex: 5_000_000_000, LeadershipTransfer: true},
+		&raft.RequestVoteRequest{
+			RPCHeader: header, Term: 1<<63 + 1, LastLogIndex: 5_000_000_000,
+			LeadershipTransfer: true,
+		},
 		&raft.RequestPreVoteRequest{RPCHeader: header, Term: 8, LastLogIndex: 200},
 		&raft.TimeoutNowRequest{RPCHeader: header},
 	}
@@ -67,7 +73,10 @@ func answerTo(request any) any {
 	header := raft.RPCHeader{ProtocolVersion: 3, ID: []byte("2"), Addr: []byte("b")}
 	switch r := request.(type) {
 	case *raft.AppendEntriesRequest:
-		return &raft.AppendEntriesResponse{RPCHeader: header, Term: r.Term, LastLog: 1 << 41, Success: true, NoRetryBackoff: true}
+		return &raft.AppendEntriesResponse{
+			RPCHeader: header, Term: r.Term, LastLog: 1 << 41, Success: true,
+			NoRetryBackoff: true,
+		}
 	case *raft.RequestVoteRequest:
 		return &raft.RequestVoteResponse{RPCHeader: header, Term: r.Term, Peers: []byte("p"), Granted: true}
 	case *raft.RequestPreVoteRequest:
@@ -80,7 +89,8 @@ func answerTo(request any) any {
 	return nil
 }
 
-// TestGuardChangesNothingThatRaftSays: every request and answer arrives as it was sent, snapshots of any size among them.
+// TestGuardChangesNothingThatRaftSays: every request and answer arrives as it was sent, snapshots of any size among
+// them.
 func TestGuardChangesNothingThatRaftSays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -118,14 +128,17 @@ func TestGuardChangesNothingThatRaftSays(t *testing.T) {
 		for _, size := range sizes {
 			data := bytes.Repeat([]byte{typeInstallSnapshot, 0x81, 0xa4, 'S', 'i', 'z', 'e', 0xc1}, size/8+1)[:size]
 			exchange(&raft.InstallSnapshotRequest{
-				RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("1"), Addr: []byte("a")}, SnapshotVersion: 1, Term: 7,
-				LastLogIndex: 9, LastLogTerm: 6, Configuration: make([]byte, 30_000), ConfigurationIndex: 3, Size: int64(size),
+				RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("1"), Addr: []byte("a")}, SnapshotVersion: 1,
+				Term:         7,
+				LastLogIndex: 9, LastLogTerm: 6, Configuration: make([]byte, 30_000), ConfigurationIndex: 3,
+				Size: int64(size),
 			}, data)
 			for _, request := range requests() {
 				exchange(request, nil)
 			}
 		}
-		if _, err := send(ta, &raft.RequestVoteRequest{}, nil); err == nil || !strings.HasPrefix(err.Error(), "refused, at length: !") {
+		if _, err := send(ta, &raft.RequestVoteRequest{}, nil); err == nil ||
+			!strings.HasPrefix(err.Error(), "refused, at length: !") {
 			t.Errorf("a request that is refused: %.40v", err)
 		}
 		<-over
@@ -146,8 +159,9 @@ func shut(t *testing.T, transports ...*raft.NetworkTransport) {
 	}
 }
 
-// TestASnapshotIsReadOrTheConnectionEnds: Raft answers a snapshot's request of a version that it does not know and reads
-// nothing of the snapshot, whose bytes are not taken for requests then. Behind one that is read the next request comes.
+// TestASnapshotIsReadOrTheConnectionEnds: Raft answers a snapshot's request of a version that it does not know and
+// reads nothing of the snapshot, whose bytes are not taken for requests then. Behind one that is read the next request
+// comes.
 func TestASnapshotIsReadOrTheConnectionEnds(t *testing.T) {
 	const vote = "\x01\x81\xa4Term\x07"
 	for name, tt := range map[string]struct {
@@ -168,7 +182,10 @@ func TestASnapshotIsReadOrTheConnectionEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 				go func() { // all at once: each request is answered before the next is scanned
-					_, _ = conn.Write([]byte(vote + "\x02\x82\xafProtocolVersion\x63\xa4Size\x10" + vote + vote + "\x01\x81\xa4Term\x08"))
+					_, _ = conn.Write(
+						[]byte(vote + "\x02\x82\xafProtocolVersion\x63\xa4Size\x10" + vote + vote +
+							"\x01\x81\xa4Term\x08"),
+					)
 				}()
 				go func() { _, _ = io.Copy(io.Discard, conn) }()
 				first := <-tb.Consumer()
@@ -205,13 +222,15 @@ func TestASnapshotIsReadOrTheConnectionEnds(t *testing.T) {
 	}
 }
 
-// TestGuardReadsUpToTheEndOfEachRequest: however much has come at once and however little is asked for, a read ends where a
-// request or a snapshot does; and what is refused stays refused.
+// TestGuardReadsUpToTheEndOfEachRequest: however much has come at once and however little is asked for, a read ends
+// where a request or a snapshot does; and what is refused stays refused.
 func TestGuardReadsUpToTheEndOfEachRequest(t *testing.T) {
 	said := []string{"\x01\x81\xa4Term\x07", "\x02\x81\xa4Size\x05", "12345", "\x02\x81\xa4Term\x07", "\x01\x80"}
 	for _, rooms := range [][]int{{1}, {3}, {7}, {1000}, {1000, 20, 3}} {
 		reads := 0
-		g := &guarded{Conn: &saying{in: strings.NewReader(strings.Join(said, "") + "\x07\x80")}, scan: scanner{requests: true}}
+		g := &guarded{
+			Conn: &saying{in: strings.NewReader(strings.Join(said, "") + "\x07\x80")}, scan: scanner{requests: true},
+		}
 		for _, want := range said {
 			var got string
 			for len(got) < len(want) {

@@ -32,7 +32,8 @@ func TestStrangersAreRefused(t *testing.T) {
 				b, bLog := network.layer(t, "b", tt.cluster, tt.node)
 				accepted := accepting(a)
 				for range 3 {
-					if _, err := b.Dial("a", time.Second); !errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), tt.words) {
+					if _, err := b.Dial("a", time.Second); !errors.Is(err, session.ErrWrongCluster) ||
+						!strings.Contains(err.Error(), tt.words) {
 						t.Errorf("Dial: %v", err)
 					}
 				}
@@ -41,7 +42,8 @@ func TestStrangersAreRefused(t *testing.T) {
 					t.Error("a stranger was accepted")
 				}
 				for side, log := range map[string]*logBuffer{"the dialled": aLog, "the dialler": bLog} {
-					if got := strings.Count(log.String(), "[WARN]"); got != 1 || !strings.Contains(log.String(), "raft peer refused") {
+					if got := strings.Count(log.String(), "[WARN]"); got != 1 ||
+						!strings.Contains(log.String(), "raft peer refused") {
 						t.Errorf("%s says %d times why it refused 3 times, want once:\n%s", side, got, log)
 					}
 				}
@@ -79,7 +81,8 @@ func TestAnswersAreChecked(t *testing.T) {
 						t.Errorf("answering: %v", err)
 					}
 				}()
-				if _, err := a.Dial("b", time.Second); !errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), tt.words) {
+				if _, err := a.Dial("b", time.Second); !errors.Is(err, session.ErrWrongCluster) ||
+					!strings.Contains(err.Error(), tt.words) {
 					t.Errorf("Dial: %v", err)
 				}
 				closeAll(t, a)
@@ -88,7 +91,8 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// TestAFloodOfStrangersHoldsNobodyUp: connections that say nothing take the places of each other, and a node's are answered at once.
+// TestAFloodOfStrangersHoldsNobodyUp: connections that say nothing take the places of each other, and a node's are
+// answered at once.
 func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -157,7 +161,8 @@ func TestGarbageIsClosed(t *testing.T) {
 		if len(accepted) != 0 || len(b.open) != 0 {
 			t.Error("garbage was accepted, or is remembered")
 		}
-		if got := log.String(); strings.Contains(got, "[WARN]") || strings.Contains(got, "[ERROR]") || strings.Count(got, "[DEBUG]") != 4 {
+		if got := log.String(); strings.Contains(got, "[WARN]") || strings.Contains(got, "[ERROR]") ||
+			strings.Count(got, "[DEBUG]") != 4 {
 			t.Errorf("garbage is logged as\n%s", got)
 		}
 		closeAll(t, b)
@@ -177,7 +182,8 @@ func TestHTTPIsToldThePort(t *testing.T) {
 			}
 			go func() { _, _ = conn.Write([]byte(request)) }() // nobody reads it to its end
 			answer, err := io.ReadAll(conn)
-			if !strings.HasPrefix(string(answer), "HTTP/1.1 400 Bad Request\r\n") || !strings.Contains(string(answer), "Clients use 7400") {
+			if !strings.HasPrefix(string(answer), "HTTP/1.1 400 Bad Request\r\n") ||
+				!strings.Contains(string(answer), "Clients use 7400") {
 				t.Errorf("%.5q was answered %q, %v", request, answer, err)
 			}
 			conn.Close()

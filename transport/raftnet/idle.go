@@ -7,17 +7,20 @@ import (
 )
 
 const (
-	// firstWait is how long a connection that was accepted may be silent after its greeting: Raft dials because it has something to say.
+	// firstWait is how long a connection that was accepted may be silent after its greeting: Raft dials because it has
+	// something to say.
 	firstWait = 10 * time.Second
-	// idleLimit is how long it may be silent between two requests. Raft keeps connections for what it says seldom, such as votes.
+	// idleLimit is how long it may be silent between two requests. Raft keeps connections for what it says seldom, such
+	// as votes.
 	idleLimit = 10 * time.Minute
-	// renewAfter is how long a connection that was dialled may have been idle when a request begins on it. A longer one is dialled anew before: the
-	// node at its other end may have given it up, and Raft would lose a request on it, such as the vote that an election waits for.
+	// renewAfter is how long a connection that was dialled may have been idle when a request begins on it. A longer one
+	// is dialled anew before: the node at its other end may have given it up, and Raft would lose a request on it, such
+	// as the vote that an election waits for.
 	renewAfter = idleLimit / 2
 )
 
-// renewed is a connection that was dialled, and is dialled anew when a request begins after a long silence. Like Raft's own connections it is
-// read and written by one goroutine at a time; any other may close it.
+// renewed is a connection that was dialled, and is dialled anew when a request begins after a long silence. Like Raft's
+// own connections it is read and written by one goroutine at a time; any other may close it.
 type renewed struct {
 	// redial makes another connection to the same node.
 	redial func(timeout time.Duration) (net.Conn, error)
@@ -47,7 +50,8 @@ func (r *renewed) current() net.Conn {
 	return r.conn
 }
 
-// renew dials anew if the connection was idle for long. The former one stays if nobody can be reached: it says why then.
+// renew dials anew if the connection was idle for long. The former one stays if nobody can be reached: it says why
+// then.
 func (r *renewed) renew(timeout time.Duration) {
 	r.mu.Lock()
 	idle := time.Since(r.used)

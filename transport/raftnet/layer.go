@@ -37,11 +37,12 @@ type Config struct {
 	Settings []Setting
 	// Node is this node's number.
 	Node session.Node
-	// Member reports whether a node number is that of another node of the cluster; nil: all are. Greetings of others are
-	// refused, whoever dials. It is called from several goroutines, and must not wait for Raft.
+	// Member reports whether a node number is that of another node of the cluster; nil: all are. Greetings of others
+	// are refused, whoever dials. It is called from several goroutines, and must not wait for Raft.
 	Member func(session.Node) bool
-	// Advertise is what Addr returns: the name by which the other nodes know this one, never what it resolves to, because
-	// addresses change when containers move. A voter tells candidates apart by it: no other server may ever have had it.
+	// Advertise is what Addr returns: the name by which the other nodes know this one, never what it resolves to,
+	// because addresses change when containers move. A voter tells candidates apart by it: no other server may ever
+	// have had it.
 	Advertise string
 	// Listener takes the connections of the others. The layer closes it.
 	Listener net.Listener
@@ -49,8 +50,8 @@ type Config struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Directory is the identity of this node's data directory.
 	Directory Directory
-	// Elsewhere returns where a node on a directory is to be dialled rather than at the address that Raft has of it, "" for nowhere
-	// else; nil knows of no such node. It is called from several goroutines, and must not wait for Raft.
+	// Elsewhere returns where a node on a directory is to be dialled rather than at the address that Raft has of it, ""
+	// for nowhere else; nil knows of no such node. It is called from several goroutines, and must not wait for Raft.
 	Elsewhere func(Directory) string
 	// Waits makes the layer wait: nobody speaks to Raft, nor Raft to anybody, until Admit.
 	Waits bool
@@ -158,8 +159,8 @@ func (l *Layer) closed() bool {
 	}
 }
 
-// Close closes the listener and every connection that was accepted or dialled, and waits for the layer's goroutines. Raft's
-// own transport would leave accepted connections open.
+// Close closes the listener and every connection that was accepted or dialled, and waits for the layer's goroutines.
+// Raft's own transport would leave accepted connections open.
 func (l *Layer) Close() error {
 	err := l.shut()
 	l.loops.Wait()
@@ -184,8 +185,8 @@ func (l *Layer) shut() error {
 	return err
 }
 
-// Suspend closes every connection that was accepted or dialled, and refuses new ones on either side until [Layer.Resume]:
-// to the other nodes this one is cut off. Raft itself is told nothing, so this works while it hangs.
+// Suspend closes every connection that was accepted or dialled, and refuses new ones on either side until
+// [Layer.Resume]: to the other nodes this one is cut off. Raft itself is told nothing, so this works while it hangs.
 func (l *Layer) Suspend() {
 	l.mu.Lock()
 	l.suspended = true
@@ -203,7 +204,8 @@ func (l *Layer) Resume() {
 	l.suspended = l.left
 }
 
-// Leave is Suspend for good: whoever is about to resume because a stall is over may not know yet that the node has left.
+// Leave is Suspend for good: whoever is about to resume because a stall is over may not know yet that the node has
+// left.
 func (l *Layer) Leave() {
 	l.mu.Lock()
 	l.left = true
@@ -246,7 +248,8 @@ func (l *Layer) accept() {
 		g, out := l.lobby.enter(raw)
 		if out != nil {
 			l.full.Do(func() {
-				l.cfg.Logger.Warn("raft connection dropped: too many in their handshake", "limit", l.cfg.MaxHandshakes, "remote", out.conn.RemoteAddr().String())
+				l.cfg.Logger.Warn("raft connection dropped: too many in their handshake", "limit", l.cfg.MaxHandshakes,
+					"remote", out.conn.RemoteAddr().String())
 			})
 			l.drop(out.conn)
 		}
@@ -283,7 +286,8 @@ func (l *Layer) greet(g *guest) {
 	s.left = func() { l.seats.leave(theirs.node, s) }
 	if out := l.seats.take(theirs.node, s); out != nil {
 		l.full.Do(func() {
-			l.cfg.Logger.Warn("raft connection dropped: too many of one node", "limit", maxSeats, "node", theirs.node, "remote", out.RemoteAddr().String())
+			l.cfg.Logger.Warn("raft connection dropped: too many of one node", "limit", maxSeats, "node", theirs.node,
+				"remote", out.RemoteAddr().String())
 		})
 		l.drop(out)
 	}
@@ -294,14 +298,15 @@ func (l *Layer) greet(g *guest) {
 	}
 }
 
-// log says why a connection was not accepted: a refusal at a rate a person can read, the rest, which anyone can cause who
-// reaches the port, at debug.
+// log says why a connection was not accepted: a refusal at a rate a person can read, the rest, which anyone can cause
+// who reaches the port, at debug.
 func (l *Layer) log(conn net.Conn, err error) {
 	if errors.Is(err, errMet) {
 		return
 	}
 	if !errors.Is(err, session.ErrWrongCluster) {
-		l.cfg.Logger.Debug("raft connection closed before its handshake", "remote", conn.RemoteAddr().String(), "error", err)
+		l.cfg.Logger.Debug("raft connection closed before its handshake", "remote", conn.RemoteAddr().String(), "error",
+			err)
 		return
 	}
 	l.refused.Do(func() {
@@ -309,7 +314,8 @@ func (l *Layer) log(conn net.Conn, err error) {
 	})
 }
 
-// answer is the handshake of the side that was dialled, in the version of the side that dials. It returns what that said.
+// answer is the handshake of the side that was dialled, in the version of the side that dials. It returns what that
+// said.
 func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(l.cfg.HandshakeTimeout)); err != nil {
 		return greeting{}, err
@@ -344,8 +350,9 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	return theirs, conn.SetDeadline(time.Time{})
 }
 
-// answerHTTP tells somebody who speaks HTTP that this is another port. The rest of the request is read before the connection
-// is closed, within the deadline of the handshake: closed with bytes unread it would be reset, and the answer lost.
+// answerHTTP tells somebody who speaks HTTP that this is another port. The rest of the request is read before the
+// connection is closed, within the deadline of the handshake: closed with bytes unread it would be reset, and the
+// answer lost.
 func answerHTTP(conn net.Conn) {
 	if _, err := io.WriteString(conn, wrongPort); err != nil {
 		return

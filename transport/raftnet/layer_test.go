@@ -138,13 +138,16 @@ func TestRaftSpeaksOverTheLayer(t *testing.T) {
 		}
 		go func() {
 			rpc := <-tb.Consumer()
-			rpc.Respond(&raft.RequestVoteResponse{Term: rpc.Command.(*raft.RequestVoteRequest).Term + 1, Granted: true}, nil)
+			rpc.Respond(&raft.RequestVoteResponse{Term: rpc.Command.(*raft.RequestVoteRequest).Term + 1, Granted: true},
+				nil)
 		}()
 		var answer raft.RequestVoteResponse
-		if err := ta.RequestVote("2", "n2.peers:7401", &raft.RequestVoteRequest{Term: 7}, &answer); err != nil || answer.Term != 8 || !answer.Granted {
+		if err := ta.RequestVote("2", "n2.peers:7401", &raft.RequestVoteRequest{Term: 7}, &answer); err != nil ||
+			answer.Term != 8 || !answer.Granted {
 			t.Errorf("got %+v, %v", answer, err)
 		}
-		if pipeline, err := ta.AppendEntriesPipeline("2", "n2.peers:7401"); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
+		if pipeline, err := ta.AppendEntriesPipeline("2", "n2.peers:7401"); !errors.Is(err,
+			raft.ErrPipelineReplicationNotSupported) {
 			t.Errorf("pipelining is on (hashicorp/raft#612): %v", err)
 			if err == nil { // left open, it would hide this failure behind the bubble's panic
 				_ = pipeline.Close()

@@ -8,13 +8,14 @@ import (
 	"holdfast/session"
 )
 
-// maxSeats is how many connections that have greeted are kept of one node number: far as many as Raft opens to one node, which are
-// three that it keeps and as many as it uses at once.
+// maxSeats is how many connections that have greeted are kept of one node number: far as many as Raft opens to one
+// node, which are three that it keeps and as many as it uses at once.
 const maxSeats = 6
 
-// lobby gives places to connections that have not said yet whose they are. Nobody can tell a node from a stranger there, and a node says
-// at once what a stranger need never say. So when all places are taken, the one that has waited longest makes room, of the address that has most: a
-// flood of strangers takes the places of strangers, and a node finds one always. Safe for concurrent use.
+// lobby gives places to connections that have not said yet whose they are. Nobody can tell a node from a stranger
+// there, and a node says at once what a stranger need never say. So when all places are taken, the one that has waited
+// longest makes room, of the address that has most: a flood of strangers takes the places of strangers, and a node
+// finds one always. Safe for concurrent use.
 type lobby struct {
 	most int
 
@@ -29,7 +30,8 @@ type guest struct {
 	conn    net.Conn
 }
 
-// enter gives conn a place. It returns the guest that made room for it, whose connection the caller closes; nil if there was room.
+// enter gives conn a place. It returns the guest that made room for it, whose connection the caller closes; nil if
+// there was room.
 func (l *lobby) enter(conn net.Conn) (g, out *guest) {
 	g = &guest{addressOf(conn), conn}
 	l.mu.Lock()
@@ -74,8 +76,8 @@ func addressOf(conn net.Conn) string {
 	return address
 }
 
-// seats are the connections that have greeted, by node. Before TLS anybody may greet in a node's name; the node's own are in use, so that the
-// quietest makes room. Safe for concurrent use.
+// seats are the connections that have greeted, by node. Before TLS anybody may greet in a node's name; the node's own
+// are in use, so that the quietest makes room. Safe for concurrent use.
 type seats struct {
 	mu sync.Mutex
 	by map[session.Node][]*served // guarded by mu
@@ -97,8 +99,8 @@ func (t *seats) take(node session.Node, s *served) (out *served) {
 	return out
 }
 
-// quieter compares two connections: one on which nothing was ever said is the quieter one, however new it is, as a node has something to say
-// at once; else the one that has been silent for longer.
+// quieter compares two connections: one on which nothing was ever said is the quieter one, however new it is, as a node
+// has something to say at once; else the one that has been silent for longer.
 func quieter(a, b *served) int {
 	switch mute, other := a.heard.Load() == 0, b.heard.Load() == 0; {
 	case mute && !other:

@@ -28,7 +28,8 @@ func at(host byte, port uint16) net.Conn {
 	return from{nil, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, host}), port)}
 }
 
-// TestWhoMakesRoom: the oldest of the address that has most makes room; of addresses that have as many, the oldest of all.
+// TestWhoMakesRoom: the oldest of the address that has most makes room; of addresses that have as many, the oldest of
+// all.
 func TestWhoMakesRoom(t *testing.T) {
 	l := lobby{most: maxHandshakes}
 	member, _ := l.enter(at(1, 1))
@@ -122,8 +123,8 @@ func TestSeatsOfOneNode(t *testing.T) {
 	})
 }
 
-// TestStrangersWhoSayNothingTakeNoNodesSeat: of a node that has not spoken for a while, those who greet in its name and say nothing take each
-// other's seats, and none that the node has spoken on.
+// TestStrangersWhoSayNothingTakeNoNodesSeat: of a node that has not spoken for a while, those who greet in its name and
+// say nothing take each other's seats, and none that the node has spoken on.
 func TestStrangersWhoSayNothingTakeNoNodesSeat(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var all seats
@@ -181,8 +182,8 @@ func shutAll(t *testing.T, all ...*Transport) {
 	}
 }
 
-// TestSilenceAfterTheGreeting: a connection on which nothing ever comes ends soon, one between requests after long, and one in the middle of a
-// request in between; Raft takes it for the other side's end.
+// TestSilenceAfterTheGreeting: a connection on which nothing ever comes ends soon, one between requests after long, and
+// one in the middle of a request in between; Raft takes it for the other side's end.
 func TestSilenceAfterTheGreeting(t *testing.T) {
 	for name, tt := range map[string]struct {
 		said string
@@ -220,8 +221,8 @@ func TestSilenceAfterTheGreeting(t *testing.T) {
 	}
 }
 
-// TestNoRequestIsLostToAnIdleConnection: what Raft says seldom arrives, however long its connection was idle, and the node that was dialled
-// keeps none that is idle for good.
+// TestNoRequestIsLostToAnIdleConnection: what Raft says seldom arrives, however long its connection was idle, and the
+// node that was dialled keeps none that is idle for good.
 func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -239,7 +240,8 @@ func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 				}
 			}
 		}()
-		for _, silence := range []time.Duration{0, time.Second, renewAfter - 1, renewAfter, renewAfter + 1, idleLimit - 1, idleLimit, idleLimit + 1, 24 * time.Hour} {
+		for _, silence := range []time.Duration{0, time.Second, renewAfter - 1, renewAfter, renewAfter +
+			1, idleLimit - 1, idleLimit, idleLimit + 1, 24 * time.Hour} {
 			time.Sleep(silence)
 			if err := ta.RequestVote("2", "b", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); err != nil {
 				t.Errorf("a request after %v: %v", silence, err)

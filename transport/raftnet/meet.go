@@ -61,7 +61,10 @@ func Split(address raft.ServerAddress) (string, Directory, error) {
 // expect returns why a node that runs on one directory may not be spoken to at an address that names another.
 func (g greeting) expect(want Directory) error {
 	if want != 0 && g.directory != want {
-		return &refusal{codeDirectory, fmt.Sprintf("node %d runs on another data directory (%v) than the cluster knows of it (%v)", g.node, g.directory, want)}
+		return &refusal{
+			codeDirectory, fmt.Sprintf("node %d runs on another data directory (%v) than the cluster knows of it (%v)",
+				g.node, g.directory, want),
+		}
 	}
 	return nil
 }

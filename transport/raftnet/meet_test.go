@@ -18,7 +18,8 @@ import (
 func (p pipes) meeting(t *testing.T, address string, node session.Node, d Directory, waits bool) *Layer {
 	t.Helper()
 	l := New(Config{
-		ClusterID: "c", Node: node, Advertise: address, Listener: p.listen(address), Dial: p.dial, Directory: d, Waits: waits,
+		ClusterID: "c", Node: node, Advertise: address, Listener: p.listen(address), Dial: p.dial, Directory: d,
+		Waits: waits,
 		Meet: func(from session.Node, on Directory, request []byte) []byte {
 			return fmt.Appendf(nil, "%d on %v says %s", from, on, request)
 		},
@@ -34,17 +35,20 @@ func TestWaiting(t *testing.T) {
 		b := network.meeting(t, "b", 2, 0xb, true)
 		accepted := accepting(b)
 		accepting(a)
-		if _, err := a.Dial("b", time.Second); err == nil || errors.Is(err, session.ErrWrongCluster) || !strings.Contains(err.Error(), "no part yet") {
+		if _, err := a.Dial("b", time.Second); err == nil || errors.Is(err, session.ErrWrongCluster) ||
+			!strings.Contains(err.Error(), "no part yet") {
 			t.Errorf("a layer that waits is dialled: %v", err)
 		}
 		if _, err := b.Dial("a", time.Second); !errors.Is(err, errWaits) {
 			t.Errorf("a layer that waits dials: %v", err)
 		}
 		met, err := b.Meet(t.Context(), "a", []byte("hello"))
-		if err != nil || met.Node != 1 || met.Directory != 0xa || string(met.Answer) != "2 on 000000000000000b says hello" {
+		if err != nil || met.Node != 1 || met.Directory != 0xa ||
+			string(met.Answer) != "2 on 000000000000000b says hello" {
 			t.Errorf("met %+v, %v", met, err)
 		}
-		if met, err = a.Meet(t.Context(), "b", nil); err != nil || met.Node != 2 || met.Directory != 0xb || string(met.Answer) != "1 on 000000000000000a says " {
+		if met, err = a.Meet(t.Context(), "b", nil); err != nil || met.Node != 2 || met.Directory != 0xb ||
+			string(met.Answer) != "1 on 000000000000000a says " {
 			t.Errorf("met %+v, %v", met, err)
 		}
 		synctest.Wait()
@@ -80,7 +84,8 @@ func TestAnotherDirectoryIsRefused(t *testing.T) {
 			accepting(l) // what it accepts is closed with the layer
 		}
 		for address, ok := range map[raft.ServerAddress]bool{
-			"b": true, At("b", 0xb): true, At("b", 0xc): false, "stranger": true, At("stranger", 0xc): true, At("stranger", 0xb): false, "b#zz": false,
+			"b": true, At("b", 0xb): true, At("b", 0xc): false, "stranger": true, At("stranger", 0xc): true,
+			At("stranger", 0xb): false, "b#zz": false,
 		} {
 			conn, err := a.Dial(address, time.Second)
 			if (err == nil) != ok {
@@ -108,14 +113,18 @@ func TestAddressesThatNameADirectory(t *testing.T) {
 	if host, d, err := Split("n3.peers:7401"); host != "n3.peers:7401" || d != 0 || err != nil {
 		t.Errorf("got %s, %v, %v", host, d, err)
 	}
-	for _, bad := range []raft.ServerAddress{"a:1#", "a:1#beef", "a:1#0000000000000000", "a:1#000000000000000g", "a:1#000000000000beef0"} {
+	for _, bad := range []raft.ServerAddress{
+		"a:1#", "a:1#beef", "a:1#0000000000000000", "a:1#000000000000000g",
+		"a:1#000000000000beef0",
+	} {
 		if _, _, err := Split(bad); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
 }
 
-// A node that may be elsewhere is dialled there first. Whoever else is there, or nobody: it is looked for where Raft knows it.
+// A node that may be elsewhere is dialled there first. Whoever else is there, or nobody: it is looked for where Raft
+// knows it.
 func TestANodeThatMayBeElsewhere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -130,7 +139,8 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 		for name, d := range map[string]Directory{"b": 0xb, "moved": 0xb, "stray": 0xc} {
 			l := network.meeting(t, name, 2, d, false)
 			go func() {
-				for conn, err := l.Accept(); err == nil; conn, err = l.Accept() { // what it accepts is closed with the layer
+				// what it accepts is closed with the layer
+				for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
 					go func() {
 						if _, err := conn.Read(make([]byte, 1)); err == nil { // a dialler that refuses says nothing
 							there = name
@@ -174,7 +184,8 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 			}
 		}
 		elsewhere = "stray"
-		if _, err := a.Dial(At("nowhere", 0xb), time.Second); err == nil || !strings.Contains(err.Error(), "stray") || !strings.Contains(err.Error(), "nowhere") {
+		if _, err := a.Dial(At("nowhere", 0xb), time.Second); err == nil || !strings.Contains(err.Error(), "stray") ||
+			!strings.Contains(err.Error(), "nowhere") {
 			t.Errorf("neither here nor there: %v", err)
 		}
 		elsewhere = "nowhere"

@@ -56,9 +56,13 @@ func newThinPair(t *testing.T, bits int) *thinPair {
 
 // batch is an append request of so many bytes.
 func batch(size int) *raft.AppendEntriesRequest {
-	request := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3}, Term: 7, PrevLogEntry: 1, LeaderCommitIndex: 9}
+	request := &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: 3}, Term: 7, PrevLogEntry: 1,
+		LeaderCommitIndex: 9,
+	}
 	for ; size > 0; size -= 100_000 {
-		request.Entries = append(request.Entries, &raft.Log{Index: uint64(2 + len(request.Entries)), Term: 7, Data: make([]byte, min(size, 100_000))})
+		request.Entries = append(request.Entries,
+			&raft.Log{Index: uint64(2 + len(request.Entries)), Term: 7, Data: make([]byte, min(size, 100_000))})
 	}
 	return request
 }
@@ -91,11 +95,15 @@ func TestARequestMayTakeAsLongAsItMoves(t *testing.T) {
 		defer p.close()
 		const worked = 2 * time.Minute
 		p.answering(worked)
-		snapshot := &raft.InstallSnapshotRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3}, SnapshotVersion: 1, Term: 7, Size: 9_000_000}
+		snapshot := &raft.InstallSnapshotRequest{
+			RPCHeader: raft.RPCHeader{ProtocolVersion: 3}, SnapshotVersion: 1,
+			Term: 7, Size: 9_000_000,
+		}
 		for _, request := range []any{batch(9_000_000), snapshot} {
 			begun := time.Now()
 			_, err := send(p.a.NetworkTransport, request, make([]byte, 9_000_000))
-			if took, want := time.Since(begun), 72*time.Second+worked; err != nil || took < want || took > want+10*time.Second {
+			if took, want := time.Since(begun), 72*time.Second+worked; err != nil || took < want ||
+				took > want+10*time.Second {
 				t.Errorf("%T ended after %v: %v; want a good end after %v", request, took, err, want)
 			}
 		}
@@ -119,15 +127,22 @@ func TestADeadPeerIsNoticedAsSoonAsEver(t *testing.T) {
 		"while a batch arrives":    {batch(3_000_000), 20 * time.Second, pause, defaultTimeout},
 		"while a batch is handled": {batch(100_000), 20 * time.Second, pause, defaultTimeout},
 		"unheard of in a batch":    {batch(9_000_000), 20 * time.Second, unheard, defaultTimeout},
-		"while a snapshot is sent": {&raft.InstallSnapshotRequest{SnapshotVersion: 1, Size: 9_000_000}, 20 * time.Second, pause, snapshotPatience},
-		"while it is restored":     {&raft.InstallSnapshotRequest{SnapshotVersion: 1, Size: 100_000}, 20 * time.Second, pause, snapshotPatience},
+		"while a snapshot is sent": {
+			&raft.InstallSnapshotRequest{SnapshotVersion: 1, Size: 9_000_000},
+			20 * time.Second, pause, snapshotPatience,
+		},
+		"while it is restored": {
+			&raft.InstallSnapshotRequest{SnapshotVersion: 1, Size: 100_000}, 20 * time.Second,
+			pause, snapshotPatience,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				p := newThinPair(t, 1_000_000)
 				defer p.close()
 				p.answering(time.Minute)
-				if _, err := p.a.AppendEntriesPipeline("2", "b"); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
+				if _, err := p.a.AppendEntriesPipeline("2", "b"); !errors.Is(err,
+					raft.ErrPipelineReplicationNotSupported) {
 					t.Error("pipelining is on")
 				}
 				var killed time.Time
@@ -156,10 +171,14 @@ func TestAVoteIsNotWaitedFor(t *testing.T) {
 		p := newThinPair(t, 1_000_000)
 		defer p.close()
 		p.answering(time.Minute)
-		for _, request := range []any{&raft.RequestVoteRequest{Term: 7}, &raft.RequestPreVoteRequest{Term: 7}, &raft.TimeoutNowRequest{}} {
+		for _, request := range []any{
+			&raft.RequestVoteRequest{Term: 7}, &raft.RequestPreVoteRequest{Term: 7},
+			&raft.TimeoutNowRequest{},
+		} {
 			begun := time.Now()
 			_, err := send(p.a.NetworkTransport, request, nil)
-			if took := time.Since(begun); err == nil || took > defaultTimeout+10*time.Millisecond || took < defaultTimeout {
+			if took := time.Since(begun); err == nil || took > defaultTimeout+10*time.Millisecond ||
+				took < defaultTimeout {
 				t.Errorf("%T ended after %v: %v, want %v", request, took, err, defaultTimeout)
 			}
 		}
@@ -179,13 +198,15 @@ func TestALeaderThatVanishesInASnapshot(t *testing.T) {
 			vanished.Store(time.Now().UnixNano())
 		})
 		go func() {
-			_, _ = send(p.a.NetworkTransport, &raft.InstallSnapshotRequest{SnapshotVersion: 1, Size: 9_000_000}, make([]byte, 9_000_000))
+			_, _ = send(p.a.NetworkTransport, &raft.InstallSnapshotRequest{SnapshotVersion: 1, Size: 9_000_000},
+				make([]byte, 9_000_000))
 		}()
 		rpc := <-p.b.Consumer()
 		n, err := io.Copy(io.Discard, rpc.Reader)
 		_, again := io.Copy(io.Discard, rpc.Reader) // as Raft does before it answers
 		took := time.Since(time.Unix(0, vanished.Load()))
-		if !errors.Is(err, errStalled) || !errors.Is(again, errStalled) || n == 0 || took > snapshotPatience+time.Second || took < snapshotPatience-time.Second {
+		if !errors.Is(err, errStalled) || !errors.Is(again, errStalled) || n == 0 ||
+			took > snapshotPatience+time.Second || took < snapshotPatience-time.Second {
 			t.Errorf("%d bytes, then after %v: %v; want an end after %v", n, took, err, snapshotPatience)
 		}
 		rpc.Respond(&raft.InstallSnapshotResponse{}, err)
@@ -267,8 +288,10 @@ func TestWhatARequestMayCarry(t *testing.T) {
 			{&raft.AppendEntriesRequest{Entries: []*raft.Log{{Data: make([]byte, MaxField)}, {}}}, 1, 0},
 		} {
 			err := p.a.AppendEntries("2", "b", c.request, &raft.AppendEntriesResponse{})
-			if got := c.request; err != nil || len(got.Entries) != c.entries || got.LeaderCommitIndex != uint64(c.commit) {
-				t.Errorf("%d entries and commit %d went out, %v; want %d and %d", len(got.Entries), got.LeaderCommitIndex, err, c.entries, c.commit)
+			if got := c.request; err != nil || len(got.Entries) != c.entries ||
+				got.LeaderCommitIndex != uint64(c.commit) {
+				t.Errorf("%d entries and commit %d went out, %v; want %d and %d", len(got.Entries),
+					got.LeaderCommitIndex, err, c.entries, c.commit)
 			}
 		}
 		time.Sleep(20 * time.Minute) // who answers ends

@@ -61,8 +61,9 @@ func newServed(conn net.Conn, timeout time.Duration) *served {
 // spoke returns when something came last.
 func (s *served) spoke() time.Time { return s.begun.Add(time.Duration(s.heard.Load())) }
 
-// Read gives what has come of requests. A connection that is silent for too long between two ends. One that stops in its middle ends the connection, and with it the waiting of
-// whoever reads it: Raft reads a snapshot on the goroutine that does everything else.
+// Read gives what has come of requests. A connection that is silent for too long between two ends. One that stops in
+// its middle ends the connection, and with it the waiting of whoever reads it: Raft reads a snapshot on the goroutine
+// that does everything else.
 func (s *served) Read(b []byte) (int, error) {
 	patience, late := idleLimit, io.EOF // which is nothing to complain of
 	switch {

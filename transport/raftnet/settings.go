@@ -11,8 +11,9 @@ import (
 // Setting is one that is the same on every node of a cluster. Neither name nor values hold a space or an equals sign.
 type Setting struct{ Name, Value, Default string }
 
-// introduction is the text of a greeting: the cluster, and each setting that has not its default. A release that knows no
-// settings takes the whole for the name of a cluster, which is another one than its own, and so refuses what it cannot do.
+// introduction is the text of a greeting: the cluster, and each setting that has not its default. A release that knows
+// no settings takes the whole for the name of a cluster, which is another one than its own, and so refuses what it
+// cannot do.
 func introduction(cluster string, settings []Setting) string {
 	words := []string{cluster}
 	for _, s := range settings {
@@ -36,13 +37,15 @@ func differs(words []string, theirs, node session.Node, settings []Setting) stri
 			value = s.Default
 		}
 		if value != s.Value {
-			return fmt.Sprintf("%s is %q on node %d and %q on node %d: make it the same on every node", s.Name, value, theirs, s.Value, node)
+			return fmt.Sprintf("%s is %q on node %d and %q on node %d: make it the same on every node", s.Name, value,
+				theirs, s.Value, node)
 		}
 		delete(told, s.Name)
 	}
 	for name, value := range told {
 		if !slices.ContainsFunc(settings, func(s Setting) bool { return s.Name == name }) {
-			return fmt.Sprintf("%s is %q on node %d, and node %d does not know that setting: run the same release", name, value, theirs, node)
+			return fmt.Sprintf("%s is %q on node %d, and node %d does not know that setting: run the same release",
+				name, value, theirs, node)
 		}
 	}
 	return ""

@@ -18,20 +18,29 @@ func settings(local, upgrade string) []Setting {
 	return []Setting{{"local_sessions", local, "off"}, {"local_session_upgrade", upgrade, "on"}}
 }
 
-// TestL9OneSettingPerCluster holds that nodes whose settings differ do not speak to each other, whoever dials, and that both
-// logs name the setting and both values.
+// TestL9OneSettingPerCluster holds that nodes whose settings differ do not speak to each other, whoever dials, and that
+// both logs name the setting and both values.
 func TestL9OneSettingPerCluster(t *testing.T) {
 	for name, tt := range map[string]struct {
 		one, other []Setting
 		// who is dialled says why: as node 1 puts it, and as node 2 does; empty: they go together
 		ones, others string
 	}{
-		"both off":      {settings("off", "on"), settings("off", "on"), "", ""},
-		"both on":       {settings("on", "off"), settings("on", "off"), "", ""},
-		"none and off":  {nil, settings("off", "on"), "", ""},
-		"off and on":    {settings("off", "on"), settings("on", "on"), `local_sessions is "on" on node 2 and "off" on node 1`, `local_sessions is "off" on node 1 and "on" on node 2`},
-		"upgrades":      {settings("on", "on"), settings("on", "off"), `local_session_upgrade is "off" on node 2 and "on" on node 1`, `local_session_upgrade is "on" on node 1 and "off" on node 2`},
-		"a new setting": {nil, settings("on", "on"), `local_sessions is "on" on node 2, and node 1 does not know that setting`, "local_sessions is \"off\" on node 1 and \"on\" on node 2"},
+		"both off":     {settings("off", "on"), settings("off", "on"), "", ""},
+		"both on":      {settings("on", "off"), settings("on", "off"), "", ""},
+		"none and off": {nil, settings("off", "on"), "", ""},
+		"off and on": {
+			settings("off", "on"), settings("on", "on"), `local_sessions is "on" on node 2 and "off" on node 1`,
+			`local_sessions is "off" on node 1 and "on" on node 2`,
+		},
+		"upgrades": {
+			settings("on", "on"), settings("on", "off"), `local_session_upgrade is "off" on node 2 and "on" on node 1`,
+			`local_session_upgrade is "on" on node 1 and "off" on node 2`,
+		},
+		"a new setting": {
+			nil, settings("on", "on"), `local_sessions is "on" on node 2, and node 1 does not know that setting`,
+			"local_sessions is \"off\" on node 1 and \"on\" on node 2",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -39,7 +48,8 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 				layer := func(address string, node session.Node, settings []Setting) (*Layer, *logBuffer) {
 					log := &logBuffer{}
 					return New(Config{
-						ClusterID: "c", Node: node, Advertise: address, Listener: network.listen(address), Dial: network.dial, Settings: settings,
+						ClusterID: "c", Node: node, Advertise: address, Listener: network.listen(address),
+						Dial: network.dial, Settings: settings,
 						Logger: hclog.New(&hclog.LoggerOptions{Output: log}),
 					}), log
 				}
@@ -81,8 +91,8 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 	}
 }
 
-// TestSettingsInTheGreeting holds what an older release sees: settings that have their defaults are not told, and another one
-// makes the cluster another.
+// TestSettingsInTheGreeting holds what an older release sees: settings that have their defaults are not told, and
+// another one makes the cluster another.
 func TestSettingsInTheGreeting(t *testing.T) {
 	for want, all := range map[string][]Setting{
 		"c":                   settings("off", "on"),

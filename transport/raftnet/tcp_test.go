@@ -26,7 +26,12 @@ func TestOverRealTCP(t *testing.T) {
 			t.Fatal(err)
 		}
 		addresses = append(addresses, listener.Addr().String())
-		l := New(Config{ClusterID: "c", Node: session.Node(i + 1), Advertise: addresses[i], Listener: listener, HandshakeTimeout: timeout})
+		l := New(
+			Config{
+				ClusterID: "c", Node: session.Node(i + 1), Advertise: addresses[i], Listener: listener,
+				HandshakeTimeout: timeout,
+			},
+		)
 		transports = append(transports, NewTransport(l, timeout))
 	}
 	thin := newThinProxy(t, addresses[1], 1<<20)
@@ -41,7 +46,8 @@ func TestOverRealTCP(t *testing.T) {
 	}()
 	for {
 		begun := time.Now()
-		err := transports[0].NetworkTransport.AppendEntries("2", raft.ServerAddress(thin), batch(2_000_000), &raft.AppendEntriesResponse{})
+		err := transports[0].NetworkTransport.AppendEntries("2", raft.ServerAddress(thin), batch(2_000_000),
+			&raft.AppendEntriesResponse{})
 		if err == nil {
 			if took := time.Since(begun); took < timeout {
 				t.Errorf("2 MB over 1 MiB/s took %v: the link is not thin", took)

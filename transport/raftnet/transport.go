@@ -43,7 +43,9 @@ func NewTransport(layer *Layer, timeout time.Duration) *Transport {
 // committed, though nobody has compared it: a leader whose request has no entries, because it was begun before the
 // first of the term, and names a commit that has come since would have a deposed leader apply entries that nobody
 // else has. (Ongaro and Ousterhout, figure 2: "min(leaderCommit, index of last new entry)".)
-func (t *Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, request *raft.AppendEntriesRequest, answer *raft.AppendEntriesResponse) error {
+func (t *Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, request *raft.AppendEntriesRequest,
+	answer *raft.AppendEntriesResponse,
+) error {
 	request.Entries = first(request.Entries)
 	request.LeaderCommitIndex = min(request.LeaderCommitIndex, request.PrevLogEntry+uint64(len(request.Entries)))
 	return t.NetworkTransport.AppendEntries(id, target, request, answer)

@@ -18,8 +18,8 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// former is the stream layer of a release that speaks version 2 of the handshake alone: it refuses any other, and leaves what comes after
-// to Raft.
+// former is the stream layer of a release that speaks version 2 of the handshake alone: it refuses any other, and
+// leaves what comes after to Raft.
 type former struct {
 	net.Listener
 	dial    func(ctx context.Context, address string) (net.Conn, error)
@@ -75,8 +75,9 @@ func (f former) Accept() (net.Conn, error) {
 	}
 }
 
-// TestNodesOfTheReleaseBefore: nodes of two releases speak to each other while a cluster is upgraded, whichever dials. The older one makes
-// no reports and knows none: a request that it is given has Raft's deadline, and one of its own that takes long is answered without.
+// TestNodesOfTheReleaseBefore: nodes of two releases speak to each other while a cluster is upgraded, whichever dials.
+// The older one makes no reports and knows none: a request that it is given has Raft's deadline, and one of its own
+// that takes long is answered without.
 func TestNodesOfTheReleaseBefore(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := simnet.New(func(string, string) time.Duration { return time.Millisecond })
@@ -91,15 +92,18 @@ func TestNodesOfTheReleaseBefore(t *testing.T) {
 		host, l := listen("a")
 		log := &logBuffer{}
 		layer := New(Config{
-			ClusterID: "c", Node: 1, Advertise: "a", Listener: l, Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}),
-			Dial: func(ctx context.Context, address string) (net.Conn, error) { return host.Dial(ctx, address+":1") },
+			ClusterID: "c", Node: 1, Advertise: "a", Listener: l,
+			Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}),
+			Dial:   func(ctx context.Context, address string) (net.Conn, error) { return host.Dial(ctx, address+":1") },
 		})
 		ours := NewTransport(layer, 0)
 		host, l = listen("b")
 		refused := 0
 		old := &Transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			MaxPool: 3, MaxRPCsInFlight: 1, Timeout: defaultTimeout, Logger: hclog.NewNullLogger(),
-			Stream: former{l, func(ctx context.Context, address string) (net.Conn, error) { return host.Dial(ctx, address+":1") }, &refused},
+			Stream: former{l, func(ctx context.Context, address string) (net.Conn, error) {
+				return host.Dial(ctx, address+":1")
+			}, &refused},
 		})}
 		answered := make(chan struct{})
 		answer := func(tr *Transport, after time.Duration) {
@@ -140,7 +144,8 @@ func TestNodesOfTheReleaseBefore(t *testing.T) {
 		const size = 9_000_000
 		go answer(old, 10*time.Second)
 		request := &raft.InstallSnapshotRequest{SnapshotVersion: 1, Term: 7, Size: size}
-		if err := ours.InstallSnapshot("x", "b", request, &raft.InstallSnapshotResponse{}, bytes.NewReader(make([]byte, size))); err != nil {
+		if err := ours.InstallSnapshot("x", "b", request, &raft.InstallSnapshotResponse{},
+			bytes.NewReader(make([]byte, size))); err != nil {
 			t.Errorf("a snapshot for the older node: %v", err)
 		}
 		<-answered

@@ -10,14 +10,15 @@ import (
 const (
 	// MaxField is the length of the longest bytes or text in a message of Raft: above what one log entry carries.
 	MaxField = 1 << 20
-	// MaxMessage is the length of the longest message of Raft, without the snapshot that follows one: above what the entries
-	// of one request take together.
+	// MaxMessage is the length of the longest message of Raft, without the snapshot that follows one: above what the
+	// entries of one request take together.
 	MaxMessage = 512 << 20
 	// MaxItems is the length of the longest list or map in a message of Raft: above the entries of one request.
 	MaxItems = 4096
 	// maxExtension is the length of the longest msgpack extension. A time takes 12 bytes.
 	maxExtension = 16
-	// maxDepth is how deep lists and maps may stand in each other. Raft's are three deep: a request, its entries, an entry.
+	// maxDepth is how deep lists and maps may stand in each other. Raft's are three deep: a request, its entries, an
+	// entry.
 	maxDepth = 8
 )
 
@@ -41,10 +42,11 @@ func (m *malformed) Error() string {
 	return fmt.Sprintf("malformed raft message: %s of %d, want at most %d", m.what, m.got, m.limit)
 }
 
-// scanner follows the messages on one direction of a connection of Raft. The decoder of Raft's library believes any length
-// that is announced for a time, which in a field that nobody knows is extension 0xff, and sets it aside before a byte of it
-// has come: so nothing is given to it that the scanner has not seen to be bounded. It knows msgpack and where one message ends,
-// not what the messages say, and does not look into the fields of bytes, some of which Raft decodes later:
+// scanner follows the messages on one direction of a connection of Raft. The decoder of Raft's library believes any
+// length that is announced for a time, which in a field that nobody knows is extension 0xff, and sets it aside before a
+// byte of it has come: so nothing is given to it that the scanner has not seen to be bounded. It knows msgpack and
+// where one message ends, not what the messages say, and does not look into the fields of bytes, some of which Raft
+// decodes later:
 //
 //	answers   value value ...            of each answer the error and the response
 //	requests  (type value [snapshot])... a type is one byte; a snapshot is as many bytes as the Size of its request says
@@ -58,7 +60,8 @@ type scanner struct {
 	begun bool
 	// message is how long the message under way is so far, with what is announced.
 	message uint64
-	// left are how many values each open list or map still lacks, a map two for each of its pairs; depth is how many are open.
+	// left are how many values each open list or map still lacks, a map two for each of its pairs; depth is how many
+	// are open.
 	left  [maxDepth]uint64
 	depth int
 	// head[:have] is what has come of the head of a value, which has all that is needed to know where the value ends.
@@ -72,8 +75,9 @@ type scanner struct {
 	size, snapshot uint64
 }
 
-// pass returns how many bytes of b may be given to Raft, and a *malformed, after which nothing may. Without an error they
-// are fewer than b has only behind a request or a snapshot, where they end: Raft's buffer never holds what comes after.
+// pass returns how many bytes of b may be given to Raft, and a *malformed, after which nothing may. Without an error
+// they are fewer than b has only behind a request or a snapshot, where they end: Raft's buffer never holds what comes
+// after.
 func (s *scanner) pass(b []byte) (int, error) {
 	for n := 0; n < len(b); {
 		rest := uint64(len(b) - n)
@@ -208,8 +212,8 @@ func (s *scanner) value(head []byte) error {
 	return s.holds("", 0, 0)
 }
 
-// name takes the name of a field of a snapshot's request. The decoder searches one text of all names, in which the names stand
-// between bytes that are no ASCII: without such bytes it finds a name only by itself.
+// name takes the name of a field of a snapshot's request. The decoder searches one text of all names, in which the
+// names stand between bytes that are no ASCII: without such bytes it finds a name only by itself.
 func (s *scanner) name(name []byte) error {
 	for _, c := range name {
 		if c >= utf8.RuneSelf {

@@ -20,42 +20,65 @@ func TestWhatIsMalformed(t *testing.T) {
 		passes   int // of the bytes
 		words    string
 	}{
-		"type":                       {true, "\x04\x80\x05\x80", 2, "request type of 5, want at most 4"},
-		"no type in an answer":       {false, "\x05\x80\x05\x80", 4, ok},
-		"text":                       {false, "\xdb\x00\x10\x00\x00", 5, ok},
-		"text too long":              {false, "\xdb\x00\x10\x00\x01", 4, "text of 1048577, want at most 1048576"},
-		"bytes too long":             {false, "\x80\xc6\xff\xff\xff\xff", 5, "bytes of 4294967295, want at most 1048576"},
-		"a time":                     {false, "\xc7\x0c\xff" + strings.Repeat("t", 12) + "\x80", 16, ok},
-		"largest extensions":         {false, "\xd8\x01" + strings.Repeat("e", 16) + "\xc8\x00\x10\x01" + strings.Repeat("e", 16) + "\x80", 39, ok},
-		"extension of 8 bits":        {false, "\xc7\x11\x01", 1, "extension of 17, want at most 16"},
-		"extension of 16 bits":       {false, "\xc8\x00\x11\x01", 2, "extension of 17, want at most 16"},
-		"extension of 32 bits":       {true, "\x00\x81\xa1x\xc9\x7f\xff\xff\xff\xff", 8, "extension of 2147483647, want at most 16"},
-		"depth":                      {false, nested + "\x07" + nested + "\x07", 18, ok},
-		"too deep":                   {false, nested + "\x91", 8, "depth of 9, want at most 8"},
-		"empty lists are not deep":   {false, nested + "\x90" + nested + "\x80", 18, ok},
-		"list":                       {false, "\xdc\x10\x00", 3, ok},
-		"list too long":              {false, "\xdd\x00\x00\x10\x01", 4, "list of 4097, want at most 4096"},
-		"map":                        {false, "\xdf\x00\x00\x10\x00", 5, ok},
-		"map too long":               {false, "\xde\x10\x01", 2, "map of 4097, want at most 4096"},
-		"no msgpack":                 {false, "\x92\x01\xc1", 2, "no msgpack"},
-		"snapshot that is no map":    {true, "\x02\x91\x01", 1, "a snapshot's request that is no map"},
-		"snapshot that is nil":       {true, "\x02\xc0", 1, "a snapshot's request that is no map"},
-		"long name":                  {true, "\x02\x81\xd9\x04Size\x01", 2, "a field of a snapshot's request without a short name"},
-		"name of bytes":              {true, "\x02\x81\xc4\x04Size\x01", 2, "a field of a snapshot's request without a short name"},
-		"name that spans names":      {true, "\x02\x81\xa5S\xffize\x01", 7, "a field of a snapshot's request whose name is not in ASCII"},
-		"size that is text":          {true, "\x02\x81\xa4Size\xa11", 7, "a snapshot's size that is no number, or negative"},
-		"size that is a list":        {true, "\x02\x81\xa4Size\x91\x01", 7, "a snapshot's size that is no number, or negative"},
-		"size below nothing":         {true, "\x02\x81\xa4Size\xff", 7, "a snapshot's size that is no number, or negative"},
-		"size below nothing, longer": {true, "\x02\x81\xa4Size\xd1\x80\x01", 9, "a snapshot's size that is no number, or negative"},
-		"size above int64":           {true, "\x02\x81\xa4Size\xcf\x80\x00\x00\x00\x00\x00\x00\x00", 15, "snapshot of 9223372036854775808, want at most 9223372036854775807"},
-		"nobody else's size":         {true, "\x01\x81\xa4Size\xa11\x00\x80", 11, ok},
-		"size in a field":            {true, "\x02\x81\xa1x\x81\xa4Size\xa11\x00\x80", 14, ok},
+		"type":                 {true, "\x04\x80\x05\x80", 2, "request type of 5, want at most 4"},
+		"no type in an answer": {false, "\x05\x80\x05\x80", 4, ok},
+		"text":                 {false, "\xdb\x00\x10\x00\x00", 5, ok},
+		"text too long":        {false, "\xdb\x00\x10\x00\x01", 4, "text of 1048577, want at most 1048576"},
+		"bytes too long": {
+			false, "\x80\xc6\xff\xff\xff\xff", 5, "bytes of 4294967295, want at most 1048576",
+		},
+		"a time": {false, "\xc7\x0c\xff" + strings.Repeat("t", 12) + "\x80", 16, ok},
+		"largest extensions": {false, "\xd8\x01" + strings.Repeat("e", 16) + "\xc8\x00\x10\x01" +
+			strings.Repeat("e", 16) + "\x80", 39, ok},
+		"extension of 8 bits":  {false, "\xc7\x11\x01", 1, "extension of 17, want at most 16"},
+		"extension of 16 bits": {false, "\xc8\x00\x11\x01", 2, "extension of 17, want at most 16"},
+		"extension of 32 bits": {
+			true, "\x00\x81\xa1x\xc9\x7f\xff\xff\xff\xff", 8, "extension of 2147483647, want at most 16",
+		},
+		"depth":                    {false, nested + "\x07" + nested + "\x07", 18, ok},
+		"too deep":                 {false, nested + "\x91", 8, "depth of 9, want at most 8"},
+		"empty lists are not deep": {false, nested + "\x90" + nested + "\x80", 18, ok},
+		"list":                     {false, "\xdc\x10\x00", 3, ok},
+		"list too long":            {false, "\xdd\x00\x00\x10\x01", 4, "list of 4097, want at most 4096"},
+		"map":                      {false, "\xdf\x00\x00\x10\x00", 5, ok},
+		"map too long":             {false, "\xde\x10\x01", 2, "map of 4097, want at most 4096"},
+		"no msgpack":               {false, "\x92\x01\xc1", 2, "no msgpack"},
+		"snapshot that is no map":  {true, "\x02\x91\x01", 1, "a snapshot's request that is no map"},
+		"snapshot that is nil":     {true, "\x02\xc0", 1, "a snapshot's request that is no map"},
+		"long name": {
+			true, "\x02\x81\xd9\x04Size\x01", 2, "a field of a snapshot's request without a short name",
+		},
+		"name of bytes": {
+			true, "\x02\x81\xc4\x04Size\x01", 2, "a field of a snapshot's request without a short name",
+		},
+		"name that spans names": {
+			true, "\x02\x81\xa5S\xffize\x01", 7, "a field of a snapshot's request whose name is not in ASCII",
+		},
+		"size that is text": {
+			true, "\x02\x81\xa4Size\xa11", 7, "a snapshot's size that is no number, or negative",
+		},
+		"size that is a list": {
+			true, "\x02\x81\xa4Size\x91\x01", 7, "a snapshot's size that is no number, or negative",
+		},
+		"size below nothing": {
+			true, "\x02\x81\xa4Size\xff", 7, "a snapshot's size that is no number, or negative",
+		},
+		"size below nothing, longer": {
+			true, "\x02\x81\xa4Size\xd1\x80\x01", 9, "a snapshot's size that is no number, or negative",
+		},
+		"size above int64": {
+			true, "\x02\x81\xa4Size\xcf\x80\x00\x00\x00\x00\x00\x00\x00", 15,
+			"snapshot of 9223372036854775808, want at most 9223372036854775807",
+		},
+		"nobody else's size": {true, "\x01\x81\xa4Size\xa11\x00\x80", 11, ok},
+		"size in a field":    {true, "\x02\x81\xa1x\x81\xa4Size\xa11\x00\x80", 14, ok},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, step := range []int{1, 2, 3, len(tt.said)} {
 				s := scanner{requests: tt.requests}
 				n, err := passAll(&s, []byte(tt.said), step)
-				if want := "malformed raft message: " + tt.words; n != tt.passes || (err != nil) != (tt.words != ok) || err != nil && err.Error() != want {
+				if want := "malformed raft message: " + tt.words; n != tt.passes || (err != nil) != (tt.words != ok) ||
+					err != nil && err.Error() != want {
 					t.Errorf("by %d: %d bytes pass, %v; want %d, %s", step, n, err, tt.passes, want)
 				}
 			}
@@ -77,8 +100,10 @@ func passAll(s *scanner, said []byte, step int) (int, error) {
 
 func TestSnapshotSizes(t *testing.T) {
 	for said, want := range map[string]uint64{
-		"\x00": 0, "\x7f": 127, "\xc0": 0, "\xcc\xff": 255, "\xcd\x01\x00": 256, "\xce\x01\x00\x00\x00": 1 << 24, "\xcf\x00\x00\x01\x00\x00\x00\x00\x00": 1 << 40,
-		"\xd0\x7f": 127, "\xd1\x7f\xff": 1<<15 - 1, "\xd2\x7f\xff\xff\xff": 1<<31 - 1, "\xd3\x7f\xff\xff\xff\xff\xff\xff\xff": 1<<63 - 1,
+		"\x00": 0, "\x7f": 127, "\xc0": 0, "\xcc\xff": 255, "\xcd\x01\x00": 256, "\xce\x01\x00\x00\x00": 1 << 24,
+		"\xcf\x00\x00\x01\x00\x00\x00\x00\x00": 1 << 40,
+		"\xd0\x7f":                             127, "\xd1\x7f\xff": 1<<15 - 1, "\xd2\x7f\xff\xff\xff": 1<<31 - 1,
+		"\xd3\x7f\xff\xff\xff\xff\xff\xff\xff": 1<<63 - 1,
 	} {
 		s := scanner{requests: true}
 		request := []byte("\x02\x83\xa1x\x90\xa4Size\x05\xa4Size" + said) // the last one counts, as it does for Raft
@@ -103,7 +128,8 @@ func TestAMessageIsBounded(t *testing.T) {
 			n, err = s.pass(field)
 			passed += n
 		}
-		if !errors.As(err, &refused) || refused.limit != MaxMessage || passed > MaxMessage || passed < MaxMessage-2*MaxField {
+		if !errors.As(err, &refused) || refused.limit != MaxMessage || passed > MaxMessage ||
+			passed < MaxMessage-2*MaxField {
 			t.Errorf("%d bytes pass, then %v", passed, err)
 		}
 	}
@@ -115,7 +141,8 @@ func TestAMessageIsBounded(t *testing.T) {
 	}
 }
 
-// reference returns how long the value is that b begins with, by the definition of msgpack; ok is false for one that is not whole.
+// reference returns how long the value is that b begins with, by the definition of msgpack; ok is false for one that is
+// not whole.
 func reference(b []byte) (n int, ok bool) {
 	if len(b) == 0 {
 		return 0, false
@@ -171,12 +198,14 @@ func reference(b []byte) (n int, ok bool) {
 	return n, true
 }
 
-// FuzzScanner: where the scanner ends a message msgpack does, and Raft's decoder, with the same size of a snapshot; and how the
-// bytes come makes no difference.
+// FuzzScanner: where the scanner ends a message msgpack does, and Raft's decoder, with the same size of a snapshot; and
+// how the bytes come makes no difference.
 func FuzzScanner(f *testing.F) {
 	for _, s := range []string{
-		"\x00\x82\xa4Term\x07\xa7Entries\x91\x81\xa4Data\xc4\x02xx", "\x02\x82\xa4Size\x03\xa4Term\xcd\x01\x00abc\x01\x80", "\x01\xc9\xff\xff\xff\xff\x01", "\xa0\x85",
-		"\xca1234\xcb12345678\xcc1\xcd12\xce1234\xcf12345678\xd01\xd112\xd21234\xd312345678", "\xd4t1\xd5t12\xd6t1234\xd7t12345678\xd8t1234567890123456\xc7\x01t1\xc8\x00\x01t1\xc9\x00\x00\x00\x01t1",
+		"\x00\x82\xa4Term\x07\xa7Entries\x91\x81\xa4Data\xc4\x02xx",
+		"\x02\x82\xa4Size\x03\xa4Term\xcd\x01\x00abc\x01\x80", "\x01\xc9\xff\xff\xff\xff\x01", "\xa0\x85",
+		"\xca1234\xcb12345678\xcc1\xcd12\xce1234\xcf12345678\xd01\xd112\xd21234\xd312345678",
+		"\xd4t1\xd5t12\xd6t1234\xd7t12345678\xd8t1234567890123456\xc7\x01t1\xc8\x00\x01t1\xc9\x00\x00\x00\x01t1",
 		"\xd9\x011\xda\x00\x011\xdb\x00\x00\x00\x011\xc4\x011\xc5\x00\x011\xc6\x00\x00\x00\x011\xdc\x00\x011\xdd\x00\x00\x00\x011\xde\x00\x0112\xdf\x00\x00\x00\x0112\x8212\xc012\xc3",
 		"\x00\x83\xa7Entries\x82\x80\x80\x81\xaaAppendedAt\xc7\x0c\xff123456789012\xc0\xa4Term\xcc\x07\xa6Leader\x93\x01\x02\x03", "\x01\x92\x03\xa1x\x04\xdc\x00\x01\xd1\x00\x07",
 		"\x02\x84\xa4Size\xd1\x00\x02\xa1x\xd7\xff12345678\xa4Size\xc0\xadConfiguration\xd9\x01c\x03\x81\xa2ID\xa12",
@@ -206,7 +235,8 @@ func FuzzScanner(f *testing.F) {
 			}
 			at += k
 			one := scanner{requests: requests}
-			if passed, err := one.pass(b[start:at]); err != nil || passed != at-start || one.begun || one.depth != 0 || one.body != 0 || one.have != 0 {
+			if passed, err := one.pass(b[start:at]); err != nil || passed != at-start || one.begun || one.depth != 0 ||
+				one.body != 0 || one.have != 0 {
 				t.Fatalf("%q: a whole message is under way still: %+v, %v", b[start:at], one, err)
 			}
 			if requests {
@@ -217,7 +247,8 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// decodes holds Raft's decoder to a request that it takes: it ends where the scanner did, with a snapshot of the same size.
+// decodes holds Raft's decoder to a request that it takes: it ends where the scanner did, with a snapshot of the same
+// size.
 func decodes(t *testing.T, said []byte, snapshot uint64) {
 	t.Helper()
 	request := []any{

@@ -1,5 +1,6 @@
-// Package wire puts the vocabulary into protocol buffers and back, validates every field of every message before anything
-// behind it sees the message, and is the one place where domain errors become statuses and statuses become domain errors.
+// Package wire puts the vocabulary into protocol buffers and back, validates every field of every message before
+// anything behind it sees the message, and is the one place where domain errors become statuses and statuses become
+// domain errors.
 package wire
 
 import (
@@ -74,7 +75,10 @@ func SessionFrom(p *holdfastv1.Session) (session.Session, error) {
 
 // TokenProto returns t as it travels.
 func TokenProto(t session.Token) *holdfastv1.Token {
-	return &holdfastv1.Token{SessionId: uint64(t.ID), Credential: t.Credential[:], Attachment: t.Attachment, Local: t.Local}
+	return &holdfastv1.Token{
+		SessionId: uint64(t.ID), Credential: t.Credential[:], Attachment: t.Attachment,
+		Local: t.Local,
+	}
 }
 
 // TokenFrom returns the token that p is. The error is a [session.FieldError] of "token".
@@ -250,8 +254,8 @@ func (l lowest) String() string {
 	return "not negative"
 }
 
-// DurationFrom returns a duration that must be valid and at least l; an absent one is 0. Durations above 292 years become
-// 292 years.
+// DurationFrom returns a duration that must be valid and at least l; an absent one is 0. Durations above 292 years
+// become 292 years.
 func DurationFrom(field string, p *durationpb.Duration, l lowest) (time.Duration, error) {
 	if p != nil && p.CheckValid() != nil {
 		return 0, &session.FieldError{Field: field, Limit: "a valid google.protobuf.Duration"}

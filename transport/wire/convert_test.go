@@ -29,7 +29,11 @@ func TestWordsRoundTrip(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, g) {
 		t.Errorf("bare grant %+v, %v, want %+v", got, err, g)
 	}
-	for _, c := range []session.Certificate{porttest.Certificate(9), {ID: 1, Owner: 254, Cause: session.CauseClosed, LastTouchAge: Unknown}, {ID: 1, Owner: 1}} {
+	for _, c := range []session.Certificate{
+		porttest.Certificate(9),
+		{ID: 1, Owner: 254, Cause: session.CauseClosed, LastTouchAge: Unknown},
+		{ID: 1, Owner: 1},
+	} {
 		if got, err := CertificateFrom(CertificateProto(c)); err != nil || !reflect.DeepEqual(got, c) {
 			t.Errorf("certificate %+v, %v, want %+v", got, err, c)
 		}
@@ -65,8 +69,10 @@ func TestWordsOutOfRange(t *testing.T) {
 		"certificate.session_id":     func(p *holdfastv1.Certificate) { p.SessionId = 0 },
 		"certificate.owner":          func(p *holdfastv1.Certificate) { p.Owner = 0 },
 		"certificate.last_touch_age": func(p *holdfastv1.Certificate) { p.LastTouchAge = badDuration },
-		"certificate.credited":       func(p *holdfastv1.Certificate) { p.Credited = &durationpb.Duration{Seconds: -1} },
-		"certificate.ended_at":       func(p *holdfastv1.Certificate) { p.EndedAt = badTime },
+		"certificate.credited": func(p *holdfastv1.Certificate) {
+			p.Credited = &durationpb.Duration{Seconds: -1}
+		},
+		"certificate.ended_at": func(p *holdfastv1.Certificate) { p.EndedAt = badTime },
 	}
 	for field, spoil := range certificates {
 		p := CertificateProto(porttest.Certificate(7))

@@ -40,7 +40,8 @@ func Mappings() [14]mapping {
 	}
 }
 
-// internalText is all that a client learns of an error that is none of the domain's: what it says may be nobody's business.
+// internalText is all that a client learns of an error that is none of the domain's: what it says may be nobody's
+// business.
 const internalText = "internal error: the node's log says more"
 
 // idsLimit names the limit that ErrIDsUsedUp reaches.
@@ -165,7 +166,8 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 
 // Domain returns the domain error of an error that a gRPC call returned: errors.Is finds session's sentinels and the
 // context's errors, errors.As the typed errors. An error that carries no reason, such as a lost connection, is returned
-// as it is, so that status.Code still tells: UNAVAILABLE then says neither that the call took effect nor that it did not.
+// as it is, so that status.Code still tells: UNAVAILABLE then says neither that the call took effect nor that it did
+// not.
 func Domain(err error) error {
 	st, ok := status.FromError(err)
 	if err == nil || !ok {
@@ -182,14 +184,16 @@ func Domain(err error) error {
 	case codes.Canceled:
 		return &remoteError{message: st.Message(), err: errors.Join(context.Canceled, err)}
 	case codes.ResourceExhausted:
-		return &remoteError{message: st.Message(), err: errors.Join(&session.LimitError{Name: "message", Limit: st.Message()}, err)}
+		return &remoteError{
+			message: st.Message(), err: errors.Join(&session.LimitError{Name: "message", Limit: st.Message()}, err),
+		}
 	default:
 		return err
 	}
 }
 
-// FromDetail returns the domain error that d was made of; message is the text it is shown with, when not empty. A detail
-// that is nil or has a reason this version does not know is an error without a sentinel.
+// FromDetail returns the domain error that d was made of; message is the text it is shown with, when not empty. A
+// detail that is nil or has a reason this version does not know is an error without a sentinel.
 func FromDetail(d *holdfastv1.ErrorDetail, message string) error {
 	err := typed(d)
 	switch {
@@ -206,7 +210,8 @@ func FromDetail(d *holdfastv1.ErrorDetail, message string) error {
 	}
 }
 
-// typed returns the error of d's reason, nil when the reason is not known. A certificate that is out of range is left out.
+// typed returns the error of d's reason, nil when the reason is not known. A certificate that is out of range is left
+// out.
 func typed(d *holdfastv1.ErrorDetail) error {
 	switch reason := d.GetReason(); {
 	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED:
@@ -229,7 +234,9 @@ func typed(d *holdfastv1.ErrorDetail) error {
 	case reason == holdfastv1.Reason_REASON_LIMIT && d.GetField() == idsLimit:
 		return session.ErrIDsUsedUp
 	case reason == holdfastv1.Reason_REASON_LIMIT:
-		return &session.LimitError{Name: d.GetField(), Limit: d.GetLimit(), RetryAfter: max(d.GetRetryAfter().AsDuration(), 0)}
+		return &session.LimitError{
+			Name: d.GetField(), Limit: d.GetLimit(), RetryAfter: max(d.GetRetryAfter().AsDuration(), 0),
+		}
 	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT:
 		return &session.FieldError{Field: d.GetField(), Limit: d.GetLimit()}
 	default:

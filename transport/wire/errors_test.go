@@ -28,31 +28,61 @@ func TestErrorsRoundTrip(t *testing.T) {
 		reason holdfastv1.Reason
 	}{
 		{session.ErrExpired, session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
-		{&session.ExpiredError{ID: 5, Certificate: &c}, session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
+		{
+			&session.ExpiredError{ID: 5, Certificate: &c}, session.ErrExpired, codes.NotFound,
+			holdfastv1.Reason_REASON_SESSION_EXPIRED,
+		},
 		{&session.ExpiredError{ID: 5}, session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
-		{&session.ExpiredError{ID: 5, LocalTo: 7}, session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
-		{session.ErrBadCredential, session.ErrBadCredential, codes.Unauthenticated, holdfastv1.Reason_REASON_BAD_CREDENTIAL},
+		{
+			&session.ExpiredError{ID: 5, LocalTo: 7}, session.ErrExpired, codes.NotFound,
+			holdfastv1.Reason_REASON_SESSION_EXPIRED,
+		},
+		{
+			session.ErrBadCredential, session.ErrBadCredential, codes.Unauthenticated,
+			holdfastv1.Reason_REASON_BAD_CREDENTIAL,
+		},
 		{session.ErrMoved, session.ErrMoved, codes.FailedPrecondition, holdfastv1.Reason_REASON_SESSION_MOVED},
 		{
 			&session.MovedError{Attachment: 7, Instance: 1 << 63}, session.ErrMoved, codes.FailedPrecondition,
 			holdfastv1.Reason_REASON_SESSION_MOVED,
 		},
-		{&session.MovedError{Attachment: 7, Local: true}, session.ErrMoved, codes.FailedPrecondition, holdfastv1.Reason_REASON_SESSION_MOVED},
+		{
+			&session.MovedError{Attachment: 7, Local: true}, session.ErrMoved, codes.FailedPrecondition,
+			holdfastv1.Reason_REASON_SESSION_MOVED,
+		},
 		{session.ErrClosing, session.ErrClosing, codes.Unavailable, holdfastv1.Reason_REASON_CLOSING},
 		{session.ErrLagging, session.ErrLagging, codes.Unavailable, holdfastv1.Reason_REASON_LAGGING},
 		{session.ErrNotLeader, session.ErrNotLeader, codes.FailedPrecondition, holdfastv1.Reason_REASON_NOT_LEADER},
-		{&session.NotLeaderError{Leader: 3, Address: "n3:7400"}, session.ErrNotLeader, codes.FailedPrecondition, holdfastv1.Reason_REASON_NOT_LEADER},
+		{
+			&session.NotLeaderError{Leader: 3, Address: "n3:7400"}, session.ErrNotLeader, codes.FailedPrecondition,
+			holdfastv1.Reason_REASON_NOT_LEADER,
+		},
 		{session.ErrNoLeader, session.ErrNoLeader, codes.Unavailable, holdfastv1.Reason_REASON_NO_LEADER},
 		{session.ErrStopping, session.ErrStopping, codes.Unavailable, holdfastv1.Reason_REASON_STOPPING},
 		{session.ErrReadOnly, session.ErrReadOnly, codes.FailedPrecondition, holdfastv1.Reason_REASON_READ_ONLY},
-		{session.ErrOutcomeUnknown, session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
+		{
+			session.ErrOutcomeUnknown, session.ErrOutcomeUnknown, codes.Unavailable,
+			holdfastv1.Reason_REASON_OUTCOME_UNKNOWN,
+		},
 		{session.ErrLimit, session.ErrLimit, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
-		{&session.LimitError{Name: "n", Limit: "9 of them"}, session.ErrLimit, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
-		{&session.LimitError{Name: "n", Limit: "8 of them", RetryAfter: 70}, session.ErrLimit, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
+		{
+			&session.LimitError{Name: "n", Limit: "9 of them"}, session.ErrLimit, codes.ResourceExhausted,
+			holdfastv1.Reason_REASON_LIMIT,
+		},
+		{
+			&session.LimitError{Name: "n", Limit: "8 of them", RetryAfter: 70}, session.ErrLimit, codes.ResourceExhausted,
+			holdfastv1.Reason_REASON_LIMIT,
+		},
 		{session.ErrIDsUsedUp, session.ErrIDsUsedUp, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
 		{session.ErrInvalid, session.ErrInvalid, codes.InvalidArgument, holdfastv1.Reason_REASON_INVALID_ARGUMENT},
-		{&session.FieldError{Field: "f", Limit: "1 to 2"}, session.ErrInvalid, codes.InvalidArgument, holdfastv1.Reason_REASON_INVALID_ARGUMENT},
-		{session.ErrWrongCluster, session.ErrWrongCluster, codes.FailedPrecondition, holdfastv1.Reason_REASON_WRONG_CLUSTER},
+		{
+			&session.FieldError{Field: "f", Limit: "1 to 2"}, session.ErrInvalid, codes.InvalidArgument,
+			holdfastv1.Reason_REASON_INVALID_ARGUMENT,
+		},
+		{
+			session.ErrWrongCluster, session.ErrWrongCluster, codes.FailedPrecondition,
+			holdfastv1.Reason_REASON_WRONG_CLUSTER,
+		},
 		{context.DeadlineExceeded, context.DeadlineExceeded, codes.DeadlineExceeded, 0},
 		{context.Canceled, context.Canceled, codes.Canceled, 0},
 		{session.ErrClosed, context.Canceled, codes.Canceled, 0},
@@ -174,7 +204,8 @@ func TestDomainOfWhatHasNoReason(t *testing.T) {
 	if got := FailedError(&holdfastv1.Failed{Message: "no code"}); status.Code(got) != codes.Unknown {
 		t.Errorf("a failure without a code became %v", got)
 	}
-	if got := FromDetail(&holdfastv1.ErrorDetail{Reason: holdfastv1.Reason_REASON_SESSION_EXPIRED}, ""); got.Error() != session.ErrExpired.Error() {
+	if got := FromDetail(&holdfastv1.ErrorDetail{Reason: holdfastv1.Reason_REASON_SESSION_EXPIRED},
+		""); got.Error() != session.ErrExpired.Error() {
 		t.Errorf("text %q, want no id that is not known", got)
 	}
 }
@@ -182,7 +213,8 @@ func TestDomainOfWhatHasNoReason(t *testing.T) {
 // Nobody is asked to wait for less than nothing, whatever a server sends.
 func TestHintFromTheWireIsNotNegative(t *testing.T) {
 	for _, d := range []*durationpb.Duration{nil, durationpb.New(-time.Hour), {Seconds: -1 << 62, Nanos: 1 << 30}} {
-		err := FromDetail(&holdfastv1.ErrorDetail{Reason: holdfastv1.Reason_REASON_LIMIT, Field: "n", RetryAfter: d}, "")
+		err := FromDetail(&holdfastv1.ErrorDetail{Reason: holdfastv1.Reason_REASON_LIMIT, Field: "n", RetryAfter: d},
+			"")
 		if limit, ok := errors.AsType[*session.LimitError](err); !ok || limit.RetryAfter != 0 {
 			t.Errorf("%v: got %+v", d, limit)
 		}

@@ -13,7 +13,8 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-// FuzzErrorDetail: what a node says of an error is understood as one, whatever it says, and its state as one of a node or of none.
+// FuzzErrorDetail: what a node says of an error is understood as one, whatever it says, and its state as one of a node
+// or of none.
 func FuzzErrorDetail(f *testing.F) {
 	for _, d := range []*holdfastv1.ErrorDetail{
 		{},

@@ -11,7 +11,9 @@ import (
 
 // Hear returns what has each answer of a unary call, and each refusal, tell heard which state the node is in.
 func Hear(heard func(session.NodeState)) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
 		err := invoke(ctx, method, req, reply, cc, opts...)
 		state := StateOf(err)
 		if answer, has := reply.(interface{ GetState() *holdfastv1.NodeState }); has && err == nil {

@@ -20,7 +20,8 @@ const maxClusterID = 255
 // HelloProto returns the first message of a learner.
 func HelloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
 	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
-		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream, Directory: h.Directory,
+		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream,
+		Directory:  h.Directory,
 		LogVersion: h.LogVersion,
 	}}}
 }
@@ -36,10 +37,12 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 		return "", session.Hello{}, err
 	}
 	if id := h.GetClusterId(); id == "" || len(id) > maxClusterID {
-		return "", session.Hello{}, &session.FieldError{Field: "hello.cluster_id", Limit: fmt.Sprintf("1 to %d bytes", maxClusterID)}
+		return "", session.Hello{},
+			&session.FieldError{Field: "hello.cluster_id", Limit: fmt.Sprintf("1 to %d bytes", maxClusterID)}
 	}
 	return h.GetClusterId(), session.Hello{
-		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(), LogVersion: h.GetLogVersion(),
+		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(),
+		LogVersion: h.GetLogVersion(),
 	}, nil
 }
 
@@ -85,7 +88,8 @@ func LearnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
 		}
 		return session.LearnerMessage{Request: r}, nil
 	default:
-		return session.LearnerMessage{}, &session.FieldError{Field: "message", Limit: "answer or request, after one hello"}
+		return session.LearnerMessage{},
+			&session.FieldError{Field: "message", Limit: "answer or request, after one hello"}
 	}
 }
 
@@ -147,7 +151,9 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 		}
 		p.Body = &peerv1.Request_Read{Read: read}
 	case r.Claim != nil:
-		p.Body = &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: int64(min(r.Claim.MS, math.MaxInt64)), Count: r.Claim.Count}}
+		p.Body = &peerv1.Request_Claim{
+			Claim: &peerv1.ClaimRequest{Ms: int64(min(r.Claim.MS, math.MaxInt64)), Count: r.Claim.Count},
+		}
 	case r.Upgrade != nil:
 		p.Body = &peerv1.Request_Upgrade{Upgrade: upgradeProto(r.Upgrade)}
 	default:
@@ -288,7 +294,9 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 func intervalFrom(field string, p *durationpb.Duration) (time.Duration, error) {
 	d, err := DurationFrom(field, p, NotNegative)
 	if err == nil && d != 0 && (d < session.MinInterval || d > session.MaxInterval) {
-		err = &session.FieldError{Field: field, Limit: fmt.Sprintf("must be %s to %s", session.MinInterval, session.MaxInterval)}
+		err = &session.FieldError{
+			Field: field, Limit: fmt.Sprintf("must be %s to %s", session.MinInterval, session.MaxInterval),
+		}
 	}
 	return d, err
 }
@@ -312,8 +320,8 @@ func ReplyProto(r *session.Reply) *peerv1.Reply {
 	return p
 }
 
-// replyError tells a peer more than [Text] tells a client: both are ours. A context that ended at the leader says nothing
-// about the request, so to the learner its outcome is unknown.
+// replyError tells a peer more than [Text] tells a client: both are ours. A context that ended at the leader says
+// nothing about the request, so to the learner its outcome is unknown.
 func replyError(err error) (*holdfastv1.ErrorDetail, string) {
 	d := Detail(err)
 	if !Known(d.GetReason()) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
@@ -324,7 +332,10 @@ func replyError(err error) (*holdfastv1.ErrorDetail, string) {
 
 // ReplyFrom returns the reply to a request.
 func ReplyFrom(p *peerv1.Reply) (*session.Reply, error) {
-	r := &session.Reply{Seq: p.GetSeq(), Term: p.GetTerm(), Index: p.GetIndex(), Repeated: p.GetRepeated(), First: session.ID(p.GetFirst())}
+	r := &session.Reply{
+		Seq: p.GetSeq(), Term: p.GetTerm(), Index: p.GetIndex(), Repeated: p.GetRepeated(),
+		First: session.ID(p.GetFirst()),
+	}
 	if p.GetSession() != nil {
 		s, err := SessionFrom(p.GetSession())
 		if err != nil {

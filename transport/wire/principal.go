@@ -10,8 +10,8 @@ import (
 // PrincipalKey is the metadata in which a client names its principal.
 const PrincipalKey = "holdfast-principal"
 
-// ValidPrincipal reports whether a client may name itself so: 1 to [session.MaxPrincipal] printable characters of ASCII, no space at
-// either end.
+// ValidPrincipal reports whether a client may name itself so: 1 to [session.MaxPrincipal] printable characters of
+// ASCII, no space at either end.
 func ValidPrincipal(name string) bool {
 	return name != "" && len(name) <= session.MaxPrincipal && strings.TrimSpace(name) == name &&
 		strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) < 0

@@ -59,8 +59,8 @@ func FromApplied(err error) bool {
 	return applied
 }
 
-// WithState adds the state of the node to the detail of a status error; one without a detail, which is none of the domain's, gets
-// one without a reason.
+// WithState adds the state of the node to the detail of a status error; one without a detail, which is none of the
+// domain's, gets one without a reason.
 func WithState(err error, state *holdfastv1.NodeState) error {
 	st, ok := status.FromError(err)
 	if !ok {
@@ -80,8 +80,8 @@ func WithState(err error, state *holdfastv1.NodeState) error {
 	return with.Err()
 }
 
-// StateOf returns the state that a node told with an error of a unary call, the zero value when it told none. It wants the error as
-// gRPC returned it, before [Domain].
+// StateOf returns the state that a node told with an error of a unary call, the zero value when it told none. It wants
+// the error as gRPC returned it, before [Domain].
 func StateOf(err error) session.NodeState {
 	st, ok := status.FromError(err)
 	if err == nil || !ok {

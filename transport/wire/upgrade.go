@@ -11,7 +11,8 @@ import (
 
 func upgradeProto(r *session.UpgradeRequest) *peerv1.UpgradeRequest {
 	return &peerv1.UpgradeRequest{
-		SessionId: uint64(r.ID), Timeout: durationpb.New(r.Timeout), Labels: labelsProto(r.Labels), Ms: int64(min(r.MS, math.MaxInt64)),
+		SessionId: uint64(r.ID), Timeout: durationpb.New(r.Timeout), Labels: labelsProto(r.Labels),
+		Ms:       int64(min(r.MS, math.MaxInt64)),
 		Instance: r.Instance, Attempt: r.Attempt, SinceIndex: r.Since,
 	}
 }

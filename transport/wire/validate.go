@@ -75,7 +75,10 @@ func OpenFrom(o opening, now time.Time) (session.OpenRequest, error) {
 	if err != nil {
 		return session.OpenRequest{}, err
 	}
-	return session.OpenRequest{RequestID: request, Timeout: timeout, Labels: labels, MS: session.MS(now), Local: o.GetLocal()}, nil
+	return session.OpenRequest{
+		RequestID: request, Timeout: timeout, Labels: labels, MS: session.MS(now),
+		Local: o.GetLocal(),
+	}, nil
 }
 
 func requestIDFrom(field string, b []byte) (session.RequestID, error) {
@@ -98,7 +101,8 @@ func resumeFrom(r resuming) (session.ResumeRequest, error) {
 		return session.ResumeRequest{}, err
 	}
 	if r.GetInstance() == 0 {
-		return session.ResumeRequest{}, &session.FieldError{Field: "instance", Limit: "64 random bits that are not all zero"}
+		return session.ResumeRequest{},
+			&session.FieldError{Field: "instance", Limit: "64 random bits that are not all zero"}
 	}
 	if r.GetAttempt() == 0 {
 		return session.ResumeRequest{}, &session.FieldError{Field: "attempt", Limit: "1 or more"}
@@ -106,7 +110,8 @@ func resumeFrom(r resuming) (session.ResumeRequest, error) {
 	return session.ResumeRequest{Token: token, Instance: r.GetInstance(), Attempt: r.GetAttempt()}, nil
 }
 
-// seeing is a resume as a client asks for it. Any index may have been seen: a node waits for one a little, and bounded (N4).
+// seeing is a resume as a client asks for it. Any index may have been seen: a node waits for one a little, and bounded
+// (N4).
 type seeing interface {
 	resuming
 	GetSeenIndex() uint64

@@ -39,8 +39,8 @@ func alone(err error) error {
 	}
 }
 
-// Failure is what stands in the way of a call that goes round the nodes. A node's word outranks that others do not answer: it is
-// unreachable only when no node has answered in a whole round.
+// Failure is what stands in the way of a call that goes round the nodes. A node's word outranks that others do not
+// answer: it is unreachable only when no node has answered in a whole round.
 type Failure struct {
 	before error // of the last whole round
 	round  error // of the one under way
@@ -60,8 +60,8 @@ func (o *Failure) Ended() {
 	}
 }
 
-// Last returns what stood in the way last, nil for nothing. That nobody has answered yet in a round says nothing of the nodes that it
-// has not come to.
+// Last returns what stood in the way last, nil for nothing. That nobody has answered yet in a round says nothing of the
+// nodes that it has not come to.
 func (o *Failure) Last() error {
 	if o.round == nil || Silent(o.round) && o.before != nil && !Silent(o.before) {
 		return o.before

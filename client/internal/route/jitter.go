@@ -30,8 +30,8 @@ func (d *Jitter) Backoff(n int) time.Duration {
 	return time.Duration(d.rand.Int64N(int64(limit)))
 }
 
-// Wait returns the n-th wait in a row after err: a back-off, on top of what a server asks for. So it is never shorter than
-// that, and those who were asked at the same time come back at different ones.
+// Wait returns the n-th wait in a row after err: a back-off, on top of what a server asks for. So it is never shorter
+// than that, and those who were asked at the same time come back at different ones.
 func (d *Jitter) Wait(n int, err error) time.Duration { return Hint(err) + d.Backoff(n) }
 
 // draw returns a number from 0 to below 1.

@@ -49,11 +49,13 @@ func TestTogetherIsUnreachableOnlyWhenNobodyAnswered(t *testing.T) {
 		{[]error{nil, nil}, false, ""},
 		{[]error{dead, nil, other}, true, dead.Error() + "\n" + other.Error()},
 		{[]error{dead, session.ErrStopping, nil}, false, "n1:7400: no answer in time\nnode is stopping"},
-		{[]error{fmt.Errorf("list members: %w", dead), session.ErrMoved}, false, "n1:7400: no answer in time\n" + session.ErrMoved.Error()},
+		{[]error{fmt.Errorf("list members: %w", dead), session.ErrMoved}, false, "n1:7400: no answer in time\n" +
+			session.ErrMoved.Error()},
 		{
 			[]error{errors.Join(context.DeadlineExceeded, dead, fmt.Errorf("ask: %w", other)), session.ErrMoved},
 			false,
-			"context deadline exceeded\nn1:7400: no answer in time\nn2:7400: no answer in time\n" + session.ErrMoved.Error(),
+			"context deadline exceeded\nn1:7400: no answer in time\nn2:7400: no answer in time\n" +
+				session.ErrMoved.Error(),
 		},
 	} {
 		err := Together(tt.errs...)
@@ -62,7 +64,8 @@ func TestTogetherIsUnreachableOnlyWhenNobodyAnswered(t *testing.T) {
 			said = err.Error()
 		}
 		if errors.Is(err, ErrUnreachable) != tt.unreachable || said != tt.says {
-			t.Errorf("%v: got %q, unreachable %v; want %q, %v", tt.errs, said, errors.Is(err, ErrUnreachable), tt.says, tt.unreachable)
+			t.Errorf("%v: got %q, unreachable %v; want %q, %v", tt.errs, said, errors.Is(err, ErrUnreachable), tt.says,
+				tt.unreachable)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package route decides where a client goes next: rounds over servers, back-off with jitter, what a refusal means, and which
-// clients move when the list of servers changes. It does no I/O and starts no goroutine.
+// Package route decides where a client goes next: rounds over servers, back-off with jitter, what a refusal means, and
+// which clients move when the list of servers changes. It does no I/O and starts no goroutine.
 package route
 
 import (
@@ -12,15 +12,15 @@ import (
 const (
 	// maxLearnt bounds the addresses learnt from nodes; the oldest is forgotten.
 	maxLearnt = 16
-	// MaxRacing bounds the attempts to connect, and to resolve a name, that are under way at a time; the next one waits for
-	// one of them to end.
+	// MaxRacing bounds the attempts to connect, and to resolve a name, that are under way at a time; the next one waits
+	// for one of them to end.
 	MaxRacing = 8
 	// MaxAddresses is how many addresses of one name are tried in a round.
 	MaxAddresses = 64
 )
 
-// Target is where an attempt goes: a server as it was configured or learnt, and one of its addresses; empty while its name
-// is not resolved yet.
+// Target is where an attempt goes: a server as it was configured or learnt, and one of its addresses; empty while its
+// name is not resolved yet.
 type Target struct{ Server, Address string }
 
 // Router chooses where to go. It is a part of the loop.
@@ -39,7 +39,8 @@ type Router struct {
 	Round  uint64 // numbers the rounds: names resolved for a former one are of no use
 	Rounds int    // that came to nothing, in a row
 	At     time.Time
-	// NotBefore is when those want to be asked again that refused for now; others is set when a round met a node that did not.
+	// NotBefore is when those want to be asked again that refused for now; others is set when a round met a node that
+	// did not.
 	NotBefore map[Target]time.Time
 	Others    bool
 	// fresh: a node has served something since the last move began, so the next move begins a new row of rounds.
@@ -49,8 +50,8 @@ type Router struct {
 	Lag     lag
 }
 
-// Begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served last,
-// sooner if home says so. Names are resolved again in each round, when their turn comes.
+// Begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served
+// last, sooner if home says so. Names are resolved again in each round, when their turn comes.
 func (m *Router) Begin(d *Jitter, home Home) {
 	servers, learnt := slices.Clone(m.Servers), slices.Clone(m.Learnt)
 	d.Shuffle(servers)

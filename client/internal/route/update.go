@@ -12,9 +12,9 @@ type update struct {
 	toAdded float64
 }
 
-// PlanUpdate decides by the rules of ZooKeeper's reconfiguration (spec section 10.5), S being the number of former servers, o
-// that of known and w that of added ones, N = o + w. Each former server has 1/S of all clients, and each present one is to
-// have 1/N.
+// PlanUpdate decides by the rules of ZooKeeper's reconfiguration (spec section 10.5), S being the number of former
+// servers, o that of known and w that of added ones, N = o + w. Each former server has 1/S of all clients, and each
+// present one is to have 1/N.
 //
 //	N >  S, mine stays   leave with 1 - S/N, to an added one    a known one keeps 1/S x S/N = 1/N
 //	N >  S, mine goes    leave, to an added one                 the known ones give up more than they need already
@@ -46,8 +46,8 @@ func PlanUpdate(former, present []string, mine string) update {
 	return u
 }
 
-// Order returns the servers in the order in which a client that leaves tries them: for each, one of the added is next with
-// the probability toAdded, one of the known otherwise; when either have run out, the others follow.
+// Order returns the servers in the order in which a client that leaves tries them: for each, one of the added is next
+// with the probability toAdded, one of the known otherwise; when either have run out, the others follow.
 func (u update) Order(d *Jitter) []string {
 	known, added := slices.Clone(u.known), slices.Clone(u.added)
 	d.Shuffle(known)

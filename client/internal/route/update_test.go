@@ -27,7 +27,8 @@ func TestPlanUpdate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		u := PlanUpdate(tt.former, tt.present, tt.mine)
-		if math.Abs(u.leave-tt.leave) > 1e-12 || math.Abs(u.toAdded-tt.toAdded) > 1e-12 || len(u.known)+len(u.added) != len(tt.present) {
+		if math.Abs(u.leave-tt.leave) > 1e-12 || math.Abs(u.toAdded-tt.toAdded) > 1e-12 ||
+			len(u.known)+len(u.added) != len(tt.present) {
 			t.Errorf("%v to %v at %s: got %+v, want %v and %v", tt.former, tt.present, tt.mine, u, tt.leave, tt.toAdded)
 		}
 	}
@@ -59,7 +60,8 @@ func TestTenThousandClientsRebalance(t *testing.T) {
 					at = u.Order(d)[0]
 					moved++
 				}
-				if gone := !slices.Contains(tt.present, mine); gone && at == mine || !gone && at != mine && len(tt.present) <= len(tt.former) {
+				if gone := !slices.Contains(tt.present, mine); gone && at == mine ||
+					!gone && at != mine && len(tt.present) <= len(tt.former) {
 					t.Fatalf("a client of %s is at %s", mine, at)
 				}
 				load[at]++

@@ -1,5 +1,5 @@
-// Package arg is how both programs read flags and arguments: what is refused is named, with what is wanted in its place, and
-// without the words of Go's parsers.
+// Package arg is how both programs read flags and arguments: what is refused is named, with what is wanted in its
+// place, and without the words of Go's parsers.
 package arg
 
 import (
@@ -42,8 +42,8 @@ func Some(what string) cobra.PositionalArgs {
 }
 
 // Completion gives a program its command that writes completions for shells, and has it refuse what is no shell. The
-// library's own command prints its help then and exits as if all were well. Call it once all other commands were added and
-// the output was set.
+// library's own command prints its help then and exits as if all were well. Call it once all other commands were added
+// and the output was set.
 func Completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -60,7 +60,8 @@ func Completion(root *cobra.Command) {
 			if len(args) > 0 {
 				given = fmt.Sprintf("not %q", args[0])
 			}
-			return fmt.Errorf("%q takes the name of a shell, %s: %s", cmd.CommandPath(), strings.Join(shells, ", "), given)
+			return fmt.Errorf("%q takes the name of a shell, %s: %s", cmd.CommandPath(), strings.Join(shells, ", "),
+				given)
 		}
 	}
 }
@@ -87,7 +88,8 @@ func Refused(err error) (Refusal, bool) {
 	return Refusal{Flag: "--" + flag.Name, Given: invalid.GetValue(), Want: want}, true
 }
 
-// libraryForms are what those values of package pflag take that both programs use and that can refuse something, by their types.
+// libraryForms are what those values of package pflag take that both programs use and that can refuse something, by
+// their types.
 func libraryForms() map[string]string {
 	return map[string]string{
 		"bool":        "true or false",
@@ -123,7 +125,8 @@ func (w *whole[T]) String() string { return fmt.Sprint(*w.at) }
 // Type is the kind of value, for people.
 func (w *whole[T]) Type() string { return "number" }
 
-// Positive returns the value of a flag that is a duration above 0, which is kept in at; most bounds it, unless that is 0.
+// Positive returns the value of a flag that is a duration above 0, which is kept in at; most bounds it, unless that is
+// 0.
 func Positive(at *time.Duration, byDefault, most time.Duration) pflag.Value {
 	want := "a positive duration with a unit, such as 500ms, 2s or 1m"
 	if most > 0 {
@@ -137,7 +140,8 @@ func Positive(at *time.Duration, byDefault, most time.Duration) pflag.Value {
 func NotNegative(at *time.Duration, byDefault time.Duration) pflag.Value {
 	*at = byDefault
 	return &duration{
-		at: at, want: "a duration that is not negative, with a unit, such as 500ms, 2s or 1m", ok: func(d time.Duration) bool { return d >= 0 },
+		at: at, want: "a duration that is not negative, with a unit, such as 500ms, 2s or 1m",
+		ok: func(d time.Duration) bool { return d >= 0 },
 	}
 }
 

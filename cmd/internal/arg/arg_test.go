@@ -53,13 +53,22 @@ func TestRefusals(t *testing.T) {
 		want Refusal
 	}{
 		{"--count=0", Refusal{"--count", "0", "a whole number, 1 to 18446744073709551615"}},
-		{"--count=18446744073709551616", Refusal{"--count", "18446744073709551616", "a whole number, 1 to 18446744073709551615"}},
+		{
+			"--count=18446744073709551616",
+			Refusal{"--count", "18446744073709551616", "a whole number, 1 to 18446744073709551615"},
+		},
 		{"--owner=300", Refusal{"--owner", "300", "a whole number, 0 to 254"}},
 		{"--owner=-3", Refusal{"--owner", "-3", "a whole number, 0 to 254"}},
 		{"--owner=one", Refusal{"--owner", "one", "a whole number, 0 to 254"}},
-		{"--timeout=5", Refusal{"--timeout", "5", "a positive duration with a unit, such as 500ms, 2s or 1m, at most 24h"}},
-		{"--timeout=0s", Refusal{"--timeout", "0s", "a positive duration with a unit, such as 500ms, 2s or 1m, at most 24h"}},
-		{"--timeout=24h1ns", Refusal{"--timeout", "24h1ns", "a positive duration with a unit, such as 500ms, 2s or 1m, at most 24h"}},
+		{"--timeout=5", Refusal{
+			"--timeout", "5", "a positive duration with a unit, such as 500ms, 2s or 1m, at most 24h",
+		}},
+		{"--timeout=0s", Refusal{
+			"--timeout", "0s", "a positive duration with a unit, such as 500ms, 2s or 1m, at most 24h",
+		}},
+		{"--timeout=24h1ns", Refusal{
+			"--timeout", "24h1ns", "a positive duration with a unit, such as 500ms, 2s or 1m, at most 24h",
+		}},
 		{"--age=-1s", Refusal{"--age", "-1s", "a duration that is not negative, with a unit, such as 500ms, 2s or 1m"}},
 		{"--on=maybe", Refusal{"--on", "maybe", "true or false"}},
 		{"--spares=2,x", Refusal{"--spares", "2,x", "whole numbers with commas between, as in 2,3"}},

@@ -1,6 +1,7 @@
-// Faultd is a disk that a test can break, in a process of its own: a power cut of the disk must not be one of the test. It mounts an
-// empty disk on a directory, listens on a socket for what [faultfs.Control] says, and writes "mounted" to stdout. It
-// unmounts and ends when its stdin ends, which is also when the process that started it dies, or with a signal.
+// Faultd is a disk that a test can break, in a process of its own: a power cut of the disk must not be one of the test.
+// It mounts an empty disk on a directory, listens on a socket for what [faultfs.Control] says, and writes "mounted" to
+// stdout. It unmounts and ends when its stdin ends, which is also when the process that started it dies, or with a
+// signal.
 //
 //	faultd DIRECTORY SOCKET
 package main
@@ -19,7 +20,8 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // this is main
+	//nolint:forbidigo // this is main
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "faultd:", err)

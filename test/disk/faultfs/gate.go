@@ -115,8 +115,8 @@ func (g *gate) burn(op Op) {
 	}
 }
 
-// hold waits while operations of this kind are held; mu is held, but not while it waits. A signal to the program that asks does not
-// end the wait: no disk does that.
+// hold waits while operations of this kind are held; mu is held, but not while it waits. A signal to the program that
+// asks does not end the wait: no disk does that.
 func (g *gate) hold(op Op) syscall.Errno {
 	for first := true; g.power == powerGoing || g.power == powerOn && g.faults.Hang[op]; first = false {
 		if first {

@@ -1,5 +1,5 @@
-// Package faultfs mounts a [simdisk.Disk] with FUSE and lets a test break it: operations fail, crawl or hang, the disk is
-// full, its fsyncs lie, its power goes. It needs /dev/fuse and root, and no fusermount.
+// Package faultfs mounts a [simdisk.Disk] with FUSE and lets a test break it: operations fail, crawl or hang, the disk
+// is full, its fsyncs lie, its power goes. It needs /dev/fuse and root, and no fusermount.
 package faultfs
 
 import (
@@ -62,14 +62,15 @@ type Freezing struct {
 	Bound time.Duration
 }
 
-// Freeze is the moment of a power cut, and returns when it has come: from then on no operation takes effect, and all are
-// held. Kill the programs that use the disk next, then call [FS.Drop].
+// Freeze is the moment of a power cut, and returns when it has come: from then on no operation takes effect, and all
+// are held. Kill the programs that use the disk next, then call [FS.Drop].
 func (f *FS) Freeze(when Freezing, _ *struct{}) error {
 	f.on.gate.freeze(when.After, when.Bound)
 	return nil
 }
 
-// Drop answers what is held, and all that follows, with EIO. A killed program ends only then: call [FS.Cut] when it has.
+// Drop answers what is held, and all that follows, with EIO. A killed program ends only then: call [FS.Cut] when it
+// has.
 func (f *FS) Drop(struct{}, *struct{}) error {
 	if !f.on.gate.is(powerGoing) {
 		return errors.New("drop: the disk is not frozen")

@@ -19,8 +19,8 @@ type mounted struct {
 	gate *gate
 }
 
-// node puts one of the disk's nodes into the kernel's hands. There is no file handle: reads and writes name the node. After a power
-// cut every name leads to a new node, so the kernel's cache of the old one is never asked again.
+// node puts one of the disk's nodes into the kernel's hands. There is no file handle: reads and writes name the node.
+// After a power cut every name leads to a new node, so the kernel's cache of the old one is never asked again.
 type node struct {
 	fs.Inode
 	on *mounted
@@ -124,7 +124,10 @@ func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, o
 
 // Statfs says that there is room: what is full is refused when it is used.
 func (n *node) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
-	*out = fuse.StatfsOut{Blocks: 1 << 18, Bfree: 1 << 17, Bavail: 1 << 17, Files: 1 << 16, Ffree: 1 << 15, Bsize: blockSize, Frsize: blockSize, NameLen: 255}
+	*out = fuse.StatfsOut{
+		Blocks: 1 << 18, Bfree: 1 << 17, Bavail: 1 << 17, Files: 1 << 16, Ffree: 1 << 15,
+		Bsize: blockSize, Frsize: blockSize, NameLen: 255,
+	}
 	return 0
 }
 
@@ -145,7 +148,9 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 // Create makes a file and opens it.
 //
 //nolint:revive // function-result-limit: fs.NodeCreater is so
-func (n *node) Create(ctx context.Context, name string, _, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+func (n *node) Create(ctx context.Context, name string, _, mode uint32,
+	out *fuse.EntryOut,
+) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	child, errno := n.make(ctx, out, func() (*simdisk.Node, error) { return n.on.disk.Create(n.platter(), name, mode) })
 	return child, nil, 0, errno
 }
@@ -155,7 +160,9 @@ func (n *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.En
 	return n.make(ctx, out, func() (*simdisk.Node, error) { return n.on.disk.Mkdir(n.platter(), name, mode) })
 }
 
-func (n *node) make(ctx context.Context, out *fuse.EntryOut, create func() (*simdisk.Node, error)) (*fs.Inode, syscall.Errno) {
+func (n *node) make(ctx context.Context, out *fuse.EntryOut,
+	create func() (*simdisk.Node, error),
+) (*fs.Inode, syscall.Errno) {
 	if errno := n.on.gate.enter(Name); errno != 0 {
 		return nil, errno
 	}

@@ -19,8 +19,8 @@ const (
 	TearPrefix
 	// TearSubset keeps any sectors, as a disk does that orders them as it likes.
 	TearSubset
-	// TearHalf loses the second half of the sectors, and each of the first with odds of one half. For controls: what was written
-	// last is certainly lost. TearAny never draws it.
+	// TearHalf loses the second half of the sectors, and each of the first with odds of one half. For controls: what
+	// was written last is certainly lost. TearAny never draws it.
 	TearHalf
 )
 
@@ -45,8 +45,8 @@ func (l *Loss) Add(other Loss) {
 	l.NamesLost += other.NamesLost
 }
 
-// Cut is a power cut: what programs see afterwards is what was durable, and what dice and tear keep of the rest. All nodes
-// are new ones: what holds an old one reads what is no longer there.
+// Cut is a power cut: what programs see afterwards is what was durable, and what dice and tear keep of the rest. All
+// nodes are new ones: what holds an old one reads what is no longer there.
 func (d *Disk) Cut(dice *rand.Rand, tear Tear) Loss {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -4,11 +4,13 @@
 // What a power cut leaves is modelled so:
 //
 //   - Data that was not fsynced is lost sector by sector: see [Tear]. Also a truncation and a growth may be lost.
-//   - Names change in an ordered journal, over all directories. An fsync of a directory makes its changes durable, an fsync of
-//     a file the changes that gave it its names, each with what they rest on. Of the others a random prefix survives. This is what ext4, XFS
-//     and btrfs keep to; POSIX promises less about the name of a file that was fsynced and whose directory was not.
+//   - Names change in an ordered journal, over all directories. An fsync of a directory makes its changes durable, an
+//     fsync of a file the changes that gave it its names, each with what they rest on. Of the others a random prefix
+//     survives. This is what ext4, XFS and btrfs keep to; POSIX promises less about the name of a file that was fsynced
+//     and whose directory was not.
 //   - A rename is atomic.
-//   - An fsync that failed has made nothing durable, and a later one that succeeds makes up for it. (Kernels differ here.)
+//   - An fsync that failed has made nothing durable, and a later one that succeeds makes up for it. (Kernels differ
+//     here.)
 package simdisk
 
 import (
@@ -84,8 +86,8 @@ func (d *Disk) Root() *Node {
 	return d.root
 }
 
-// SetFull says whether writes, growth and new names that need space are refused with ENOSPC. What overwrites a file's own
-// bytes needs none.
+// SetFull says whether writes, growth and new names that need space are refused with ENOSPC. What overwrites a file's
+// own bytes needs none.
 func (d *Disk) SetFull(full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,8 +195,8 @@ func set(in map[string]*Node, e entry) {
 	in[e.name] = e.node
 }
 
-// commit makes those changes of names durable that wanted picks, with the earlier ones of the same directories, which they
-// rest on: what is in a directory never comes back in an order that was not; mu is held.
+// commit makes those changes of names durable that wanted picks, with the earlier ones of the same directories, which
+// they rest on: what is in a directory never comes back in an order that was not; mu is held.
 func (d *Disk) commit(wanted func(entry) bool) {
 	dirs := map[*Node]bool{}
 	picked := make([]bool, len(d.journal))

@@ -110,8 +110,8 @@ func TestSyncedOutlivesEveryCut(t *testing.T) {
 	}
 }
 
-// TestCutTearsSectors holds the cut against its definition: every sector of a file has its durable content or that of one of the
-// writes since, and each of those outcomes happens.
+// TestCutTearsSectors holds the cut against its definition: every sector of a file has its durable content or that of
+// one of the writes since, and each of those outcomes happens.
 func TestCutTearsSectors(t *testing.T) {
 	var total Loss
 	rapid.Check(t, func(t *rapid.T) {
@@ -249,8 +249,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestSnapshotDirectory goes through what Raft's snapshots do: a directory under a temporary name, files that are fsynced, a rename,
-// an fsync of the parent. Whatever survives under the final name is complete.
+// TestSnapshotDirectory goes through what Raft's snapshots do: a directory under a temporary name, files that are
+// fsynced, a rename, an fsync of the parent. Whatever survives under the final name is complete.
 func TestSnapshotDirectory(t *testing.T) {
 	final := 0
 	for seed := range uint64(100) {

@@ -6,9 +6,8 @@
 //	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut counter
 //	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut heal
 //
-// Counter prints for each rule the direction, the address and how many packets were dropped so far: the proof that the fault
-// hit something. IPv4 only. Or it mounts the
-// node's volume, while the node has stopped or beside it:
+// Counter prints for each rule the direction, the address and how many packets were dropped so far: the proof that the
+// fault hit something. IPv4 only. Or it mounts the node's volume, while the node has stopped or beside it:
 //
 //	docker run --rm -v VOLUME:/data holdfast-cut fill /data        (until nothing fits in)
 //	docker run --rm -v VOLUME:/data holdfast-cut free /data
@@ -37,7 +36,8 @@ import (
 const timeout = 30 * time.Second
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) //nolint:forbidigo // this is main
+	//nolint:forbidigo // this is main
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "cut:", err)
@@ -45,7 +45,8 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: cut [--direction=both|in|out] [--port=PORT] [--loss=PERCENT] NAME-OR-IP...; counter; heal; " +
+var errUsage = errors.New("usage: cut [--direction=both|in|out] [--port=PORT] [--loss=PERCENT] NAME-OR-IP...; " +
+	"counter; heal; " +
 	"fill DIR; free DIR; tear [--garble=BYTES] [--cut=BYTES] FILE; empty DIR; hold")
 
 func run(ctx context.Context, args []string, out io.Writer) error {

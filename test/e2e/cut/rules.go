@@ -44,7 +44,8 @@ func directions(name string) ([]way, error) {
 // everything is the loss of a link that is cut.
 const everything = 100
 
-// fault says which packets are dropped: those from or to ips, of one port only unless it is 0, and of those a percentage.
+// fault says which packets are dropped: those from or to ips, of one port only unless it is 0, and of those a
+// percentage.
 type fault struct {
 	ways []way
 	ips  []net.IP
@@ -67,7 +68,8 @@ func cut(conn *nftables.Conn, f fault) error {
 	table := conn.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName})
 	for _, w := range f.ways {
 		chain := conn.AddChain(&nftables.Chain{
-			Name: w.name, Table: table, Type: nftables.ChainTypeFilter, Hooknum: w.hook, Priority: nftables.ChainPriorityFilter,
+			Name: w.name, Table: table, Type: nftables.ChainTypeFilter, Hooknum: w.hook,
+			Priority: nftables.ChainPriorityFilter,
 		})
 		for _, ip := range f.ips {
 			for _, match := range f.ports() {

@@ -26,7 +26,8 @@ func TestHoldMeasuresAllocations(t *testing.T) {
 		r := &recorder{TB: t}
 		Cost{PerByte: 2, Fixed: 16 << 10}.Hold(r, test.size, func() { kept = make([]byte, test.allocate) })
 		if r.failed != test.fails {
-			t.Errorf("%d bytes allocated for an input of %d: failed %v, want %v", len(kept), test.size, r.failed, test.fails)
+			t.Errorf("%d bytes allocated for an input of %d: failed %v, want %v", len(kept), test.size, r.failed,
+				test.fails)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// BenchmarkCheck checks a history as long as that of one run of the simulation: 200 sessions, 5 minutes, 200 touches each.
+// BenchmarkCheck checks a history as long as that of one run of the simulation: 200 sessions, 5 minutes, 200 touches
+// each.
 func BenchmarkCheck(b *testing.B) {
 	var h []history.Event
 	for i := range 100 {

@@ -1,5 +1,5 @@
-// Package check holds a run's history against the invariants of the session protocol. It looks from outside: at what clients
-// were told, and at what nodes applied.
+// Package check holds a run's history against the invariants of the session protocol. It looks from outside: at what
+// clients were told, and at what nodes applied.
 package check
 
 import (
@@ -16,9 +16,11 @@ import (
 type Bounds struct {
 	// ExpiryInterval is the cluster's.
 	ExpiryInterval time.Duration
-	// Commit bounds a round and a commit while all that they need is well, and Calm when for long nothing was amiss anywhere.
+	// Commit bounds a round and a commit while all that they need is well, and Calm when for long nothing was amiss
+	// anywhere.
 	Commit, Calm time.Duration
-	// Settle is how long after a fault a cluster counts as calm: elections, Raft's back-off, clients that find their way.
+	// Settle is how long after a fault a cluster counts as calm: elections, Raft's back-off, clients that find their
+	// way.
 	Settle time.Duration
 	// Interval is that of heartbeats, Quorum the number of voters that make a round good.
 	Interval time.Duration
@@ -48,7 +50,8 @@ func (v Violation) String() string {
 // Result is what Check found.
 type Result struct {
 	Violations []Violation
-	// Checked counts by invariant how often it was really put to the test: a history in which nobody dies proves nothing.
+	// Checked counts by invariant how often it was really put to the test: a history in which nobody dies proves
+	// nothing.
 	Checked map[string]int
 }
 
@@ -63,15 +66,18 @@ func (r Result) Marks(id session.ID) []history.Mark {
 	return marks
 }
 
-// Check holds events, in the order of time, against I1 to I8, N1 to N5, liveness after the last fault, and linearizability.
+// Check holds events, in the order of time, against I1 to I8, N1 to N5, liveness after the last fault, and
+// linearizability.
 func Check(events []history.Event, b Bounds) Result {
 	c := &checker{
 		bounds: b, lives: make(map[session.ID]*life), result: Result{Checked: make(map[string]int)},
 		terms: make(map[uint64]*term), began: make(map[processTerm]time.Duration),
-		names: make(map[session.Node]string), started: make(map[string][]time.Duration), resets: make(map[link][]time.Duration),
+		names: make(map[session.Node]string), started: make(map[string][]time.Duration),
+		resets:   make(map[link][]time.Duration),
 		trackers: make(map[uint64][]time.Duration),
 		stalls:   make(map[string][]span),
-		locals:   make(map[session.ID]*local), stopped: make(map[string][]time.Duration), worldly: make(map[string]bool),
+		locals:   make(map[session.ID]*local), stopped: make(map[string][]time.Duration),
+		worldly: make(map[string]bool),
 		mayRead: make(map[string]bool), takeOvers: make(map[session.ID][]history.Event),
 	}
 	for _, e := range events {
@@ -109,7 +115,8 @@ type life struct {
 	asked                             []history.Event // of its close
 	// attempts are the closes that were sent, voices what proves a client alive to the owner that answered.
 	attempts, voices []history.Event
-	// applied are the opens and moves that nodes applied, ends the ends, decided the decisions of leaders that it expires.
+	// applied are the opens and moves that nodes applied, ends the ends, decided the decisions of leaders that it
+	// expires.
 	applied, ends, decided []history.Event
 	// silent is when it went silent for good, 0: never. A later grant is a new voice.
 	silent time.Duration
@@ -136,7 +143,8 @@ type checker struct {
 	trackers map[uint64][]time.Duration
 	// locals are the sessions that one node alone knew, at first at least.
 	locals map[session.ID]*local
-	// stopped are when the processes of nodes ended; elections the first trackers of terms; good all moments at which a round may have become good.
+	// stopped are when the processes of nodes ended; elections the first trackers of terms; good all moments at which a
+	// round may have become good.
 	stopped   map[string][]time.Duration
 	elections []history.Event
 	good      []time.Duration
@@ -144,7 +152,8 @@ type checker struct {
 	openings []span
 	// worldly are clients that held a session that is no local one.
 	worldly map[string]bool
-	// states are the answers with which nodes said how they are, shown those of reads. mayRead are nodes whose read_only is on.
+	// states are the answers with which nodes said how they are, shown those of reads. mayRead are nodes whose
+	// read_only is on.
 	states, shown []history.Event
 	mayRead       map[string]bool
 	// takeOvers are the calls that took a session over on purpose, by session.
@@ -282,7 +291,8 @@ func (c *checker) hear(e history.Event) {
 		c.local(e.ID).life.hear(e)
 		c.life(e.ID).hear(e)
 	default:
-		c.worldly[e.Who] = c.worldly[e.Who] || e.Kind == history.Opened || e.Kind == history.Resumed || e.Kind == history.Upgraded
+		c.worldly[e.Who] = c.worldly[e.Who] || e.Kind == history.Opened || e.Kind == history.Resumed ||
+			e.Kind == history.Upgraded
 		c.life(e.ID).hear(e)
 	}
 }
@@ -358,8 +368,8 @@ func (l *life) expired() (time.Duration, bool) {
 	return l.end.At, true
 }
 
-// calm reports whether no fault was there from from, less the time that faults work on, till till. A cluster that starts
-// is not calm either.
+// calm reports whether no fault was there from from, less the time that faults work on, till till. A cluster that
+// starts is not calm either.
 func (c *checker) calm(from, till time.Duration) bool {
 	from -= c.bounds.Settle
 	return from >= 0 && !slices.ContainsFunc(c.disturbed, func(s span) bool {

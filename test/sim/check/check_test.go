@@ -20,7 +20,8 @@ const (
 
 func bounds() Bounds {
 	return Bounds{
-		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond, Settle: 10 * time.Second,
+		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond,
+		Settle:   10 * time.Second,
 		Interval: 500 * time.Millisecond, Quorum: 2, Serve: 15 * time.Second, ReadOnlyAfter: 5500 * time.Millisecond,
 	}
 }
@@ -41,36 +42,70 @@ func good() []history.Event {
 		{At: second, Kind: history.NodeStarted, Who: "n2", Node: 2},
 		{At: second, Kind: history.NodeStarted, Who: "n3", Node: 3},
 		{At: 20 * second, Kind: history.AppliedTerm, Who: "n1", Index: 4, Term: 2},
-		{At: 30 * second, Kind: history.AppliedOpen, Who: "n1", Node: 1, ID: id, Attachment: 1, Instance: 11, Index: 5, Term: 2, Timeout: timeout},
-		{At: 30 * second, Kind: history.AppliedOpen, Who: "n2", Node: 1, ID: id, Attachment: 1, Instance: 11, Index: 5, Term: 2, Timeout: timeout},
+		{
+			At: 30 * second, Kind: history.AppliedOpen, Who: "n1", Node: 1, ID: id, Attachment: 1, Instance: 11, Index: 5,
+			Term: 2, Timeout: timeout,
+		},
+		{
+			At: 30 * second, Kind: history.AppliedOpen, Who: "n2", Node: 1, ID: id, Attachment: 1, Instance: 11, Index: 5,
+			Term: 2, Timeout: timeout,
+		},
 		{At: 30 * second, Kind: history.Digest, Who: "n1", Index: 5, Text: "aa"},
 		{At: 30 * second, Kind: history.Digest, Who: "n2", Index: 5, Text: "aa"},
 		{At: at(30.01), Kind: history.Opened, Who: "c1", ID: id, Attachment: 1, Asked: at(29.99), Until: 33 * second},
-		{At: at(32.002), Kind: history.Touched, Who: "c1", Node: 1, ID: id, Attachment: 1, Asked: 32 * second, Until: 35 * second},
-		{At: 34 * second, Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id, Attachment: 2, Instance: 12, Index: 6, Term: 2, Timeout: timeout},
-		{At: at(34.002), Kind: history.AppliedMove, Who: "n2", Node: 2, ID: id, Attachment: 2, Instance: 12, Index: 6, Term: 2, Timeout: timeout},
+		{
+			At: at(32.002), Kind: history.Touched, Who: "c1", Node: 1, ID: id, Attachment: 1, Asked: 32 * second,
+			Until: 35 * second,
+		},
+		{
+			At: 34 * second, Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id, Attachment: 2, Instance: 12, Index: 6,
+			Term: 2, Timeout: timeout,
+		},
+		{
+			At: at(34.002), Kind: history.AppliedMove, Who: "n2", Node: 2, ID: id, Attachment: 2, Instance: 12, Index: 6,
+			Term: 2, Timeout: timeout,
+		},
 		{At: at(34.01), Kind: history.TookOver, Who: "c2", ID: id, Instance: 12, Asked: at(33.99)},
-		{At: at(34.01), Kind: history.Resumed, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: at(33.99), Until: 37 * second},
+		{
+			At: at(34.01), Kind: history.Resumed, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: at(33.99),
+			Until: 37 * second,
+		},
 		{At: at(34.01), Kind: history.ToldMoved, Who: "c1", ID: id, Attachment: 1},
-		{At: at(36.002), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: 36 * second, Until: 39 * second},
+		{
+			At: at(36.002), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: 36 * second,
+			Until: 39 * second,
+		},
 		{At: at(36.01), Kind: history.Silent, Who: "c2", ID: id, Attachment: 2},
 		{At: at(36.01), Kind: history.Silent, Who: "c1", ID: id, Attachment: 1},
 		{At: 39 * second, Kind: history.ContextEnded, Who: "c2", ID: id},
 		decided(40.252),
 		ended(at(40.26), "n1"),
 		ended(at(40.27), "n2"),
-		{At: 41 * second, Kind: history.ToldGone, Who: "c2", ID: id, Attachment: 2, Certificate: &session.Certificate{Cause: session.CauseExpired}},
-		{At: 44 * second, Kind: history.AppliedOpen, Who: "n1", Node: 1, ID: id2, Attachment: 3, Index: 8, Term: 2, Timeout: timeout},
+		{
+			At: 41 * second, Kind: history.ToldGone, Who: "c2", ID: id, Attachment: 2,
+			Certificate: &session.Certificate{Cause: session.CauseExpired},
+		},
+		{
+			At: 44 * second, Kind: history.AppliedOpen, Who: "n1", Node: 1, ID: id2, Attachment: 3, Index: 8, Term: 2,
+			Timeout: timeout,
+		},
 		{At: at(44.01), Kind: history.Opened, Who: "c3", ID: id2, Attachment: 3, Asked: at(43.99), Until: 47 * second},
 		{
-			At: 46 * second, Kind: history.AppliedEnd, Who: "n1", Node: 1, ID: id2, Attachment: 3, Index: 9, Term: 2, Timeout: timeout,
-			Cause: session.CauseClosed,
+			At: 46 * second, Kind: history.AppliedEnd, Who: "n1", Node: 1, ID: id2, Attachment: 3, Index: 9, Term: 2,
+			Timeout: timeout,
+			Cause:   session.CauseClosed,
 		},
 		{At: at(46.01), Kind: history.Closed, Who: "c3", Node: 1, ID: id2, Attachment: 3, Asked: at(45.99)},
 		{At: 50 * second, Kind: history.Healed},
 		{At: 50 * second, Kind: history.Wants, Who: "c4"},
-		{At: 55 * second, Kind: history.AppliedOpen, Who: "n1", Node: 3, ID: 3 << 56, Attachment: 4, Index: 10, Term: 2, Timeout: timeout},
-		{At: 55 * second, Kind: history.Opened, Who: "c4", ID: 3 << 56, Attachment: 4, Asked: 54 * second, Until: 58 * second},
+		{
+			At: 55 * second, Kind: history.AppliedOpen, Who: "n1", Node: 3, ID: 3 << 56, Attachment: 4, Index: 10, Term: 2,
+			Timeout: timeout,
+		},
+		{
+			At: 55 * second, Kind: history.Opened, Who: "c4", ID: 3 << 56, Attachment: 4, Asked: 54 * second,
+			Until: 58 * second,
+		},
 		{At: 2 * minute, Kind: history.Finished},
 	}
 	h = append(h, beat("n1", 2, 40.25, 1, 2, 3)...)
@@ -83,7 +118,8 @@ func decided(seconds float64) history.Event {
 
 func ended(at time.Duration, who string) history.Event {
 	return history.Event{
-		At: at, Kind: history.AppliedEnd, Who: who, Node: 2, ID: id, Attachment: 2, Index: 7, Term: 2, Timeout: timeout, Cause: session.CauseExpired,
+		At: at, Kind: history.AppliedEnd, Who: who, Node: 2, ID: id, Attachment: 2, Index: 7, Term: 2, Timeout: timeout,
+		Cause:       session.CauseExpired,
 		Certificate: &session.Certificate{Term: 2, LastTouchAge: 4250 * time.Millisecond},
 	}
 }
@@ -100,7 +136,12 @@ func beats(leader string, term uint64, from, till float64, nodes ...session.Node
 func beat(leader string, term uint64, sent float64, nodes ...session.Node) []history.Event {
 	var h []history.Event
 	for _, n := range nodes {
-		h = append(h, history.Event{At: at(sent + 0.002), Kind: history.Heard, Who: leader, Node: n, Term: term, Asked: at(sent)})
+		h = append(
+			h, history.Event{
+				At: at(sent + 0.002), Kind: history.Heard, Who: leader, Node: n, Term: term,
+				Asked: at(sent),
+			},
+		)
 	}
 	return h
 }
@@ -199,7 +240,8 @@ func TestGoodHistoryHoldsAndIsChecked(t *testing.T) {
 		t.Error(v)
 	}
 	for _, name := range []string{
-		"I1", "I1 certificate", "I1 term", "I1 process", "I1 move", "I1 touch", "I1 word", "I2", "I2 silent", "I2 commit", "I3", "E3", "I4", "M1", "M3", "T2",
+		"I1", "I1 certificate", "I1 term", "I1 process", "I1 move", "I1 touch", "I1 word", "I2", "I2 silent",
+		"I2 commit", "I3", "E3", "I4", "M1", "M3", "T2",
 		"closes", "E5", "I5", "I6", "I6 changes", "I7", "I7 order", "context", "told moved", "linear", "liveness",
 	} {
 		if r.Checked[name] == 0 {
@@ -217,38 +259,51 @@ func TestLegalHistoryHolds(t *testing.T) {
 		{"a client that closes needs no promise", "served", add(
 			history.Event{At: 90 * second, Kind: history.CloseAsked, Who: "c3", ID: id + 1, Attachment: 9},
 			history.Event{At: 90 * second, Kind: history.Alive, Who: "c3", ID: id + 1, Attachment: 9},
-			history.Event{At: 90 * second, Kind: history.Alive, Who: "c3", ID: id + 2, Attachment: 8, Until: 91 * second},
+			history.Event{At: 90 * second, Kind: history.Alive, Who: "c3", ID: id +
+				2, Attachment: 8, Until: 91 * second},
 		)},
 		{"a lost owner's session, a full timeout after it was heard last", "I2 owner lost", all(
 			fault("isolate n2", "n2", 36.6, 49), unheard(36.6, 49, 2), expires(41.252))},
 		{"time without a quorum is added", "I8", all(storm(36.6, 39), unheard(36.6, 39, 2, 3), expires(41.752))},
 		{"the owner's answer with a touch comes at the moment of the decision, and after it", "I1 word", all(
 			storm(37, 49), expires(40.3), add(
-				history.Event{At: at(40.256), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: at(40.254)},
+				history.Event{
+					At: at(40.256), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2,
+					Asked: at(40.254),
+				},
 				history.Event{At: at(40.3), Kind: history.Heard, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
 			))},
 		{"a slow round is waited for", "I2 silent", all(storm(37, 49), slowed(37, 49, 0.2, 2, 3), expires(41.4))},
 		{"the clock of another tracker runs from its start", "I8", all(
-			storm(31, 49), unheard(31, 38.9, 2, 3), add(history.Event{At: at(38.4), Kind: history.Leads, Who: "n1", Term: 2}), expires(42.65))},
+			storm(31, 49), unheard(31, 38.9, 2, 3),
+			add(history.Event{At: at(38.4), Kind: history.Leads, Who: "n1", Term: 2}), expires(42.65))},
 		{"an owner that was restarted holds its sessions for a timeout", "I2 owner restarted", all(
 			fault("kill n2", "n2", 37, 38), unheard(37, 38, 2), restarted("n2", 2, 38), expires(42.252))},
 		{"a leader that stalls and begins another tracker gives a full timeout", "I2 fail-over", all(
-			storm(37, 49), add(history.Event{At: 38 * second, Kind: history.Leads, Who: "n1", Term: 2}), expires(42.252))},
+			storm(37, 49), add(history.Event{At: 38 * second, Kind: history.Leads, Who: "n1", Term: 2}),
+			expires(42.252))},
 		{"an owner whose connections were reset was lost for a moment", "I2 owner lost", all(
-			storm(37, 49), add(history.Event{At: 38 * second, Kind: history.Reset, Who: "n2", Text: "n1"}), expires(42.252))},
+			storm(37, 49), add(history.Event{At: 38 * second, Kind: history.Reset, Who: "n2", Text: "n1"}),
+			expires(42.252))},
 		{"a new leader gives a full timeout", "I2 fail-over", all(failOver, expires(42.252))},
 		{"a restarted node that has not come as far again takes a touch", "T2", all(storm(33, 49), add(
 			history.Event{At: 35 * second, Kind: history.NodeStarted, Who: "n1", Node: 1},
-			history.Event{At: at(36.002), Kind: history.Touched, Who: "c1", Node: 1, ID: id, Attachment: 1, Asked: 36 * second},
+			history.Event{
+				At: at(36.002), Kind: history.Touched, Who: "c1", Node: 1, ID: id, Attachment: 1,
+				Asked: 36 * second,
+			},
 		))},
-		{"a library closes through the attachment that it resumed meanwhile", "closes", func(h []history.Event) []history.Event {
-			for i := range h {
-				if h[i].Kind == history.Closed {
-					h[i].Node, h[i].Attachment = 0, 1
+		{
+			"a library closes through the attachment that it resumed meanwhile", "closes",
+			func(h []history.Event) []history.Event {
+				for i := range h {
+					if h[i].Kind == history.Closed {
+						h[i].Node, h[i].Attachment = 0, 1
+					}
 				}
-			}
-			return h
-		}},
+				return h
+			},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -317,7 +372,10 @@ func mustFind(t *testing.T, h []history.Event, invariant, words string) {
 	t.Helper()
 	h = sorted(h)
 	r := Check(h, bounds())
-	if !slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Invariant == invariant && strings.Contains(v.Text, words) }) {
-		t.Errorf("got %v, want a violation of %s that says %q in:\n%s", r.Violations, invariant, words, history.Story(h, id, r.Marks(id)...))
+	if !slices.ContainsFunc(r.Violations, func(v Violation) bool {
+		return v.Invariant == invariant && strings.Contains(v.Text, words)
+	}) {
+		t.Errorf("got %v, want a violation of %s that says %q in:\n%s", r.Violations, invariant, words,
+			history.Story(h, id, r.Marks(id)...))
 	}
 }

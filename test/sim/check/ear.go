@@ -17,13 +17,13 @@ type hearing struct{ sent, at time.Duration }
 type term struct {
 	number uint64
 	leader string
-	// The tracker's clock began after began, when its node applied an entry of the term (R5; 0 when that is not known), and not after
-	// first, when the first heartbeat was sent.
+	// The tracker's clock began after began, when its node applied an entry of the term (R5; 0 when that is not known),
+	// and not after first, when the first heartbeat was sent.
 	began, first time.Duration
 	// heard are the answers of each node, in the order of time.
 	heard map[session.Node][]hearing
-	// turns are the moments at which a newer round may have become good: of the newest answers of all nodes, the one that completes a
-	// quorum became newer. Not each turn is a good round, but each good round is a turn (R3).
+	// turns are the moments at which a newer round may have become good: of the newest answers of all nodes, the one
+	// that completes a quorum became newer. Not each turn is a good round, but each good round is a turn (R3).
 	turns []time.Duration
 	// took is for each turn how long before the newest heartbeat was sent that a quorum has answered.
 	took []time.Duration
@@ -77,8 +77,9 @@ func (t *term) complete(quorum int) time.Duration {
 	return newest[quorum-1]
 }
 
-// settle finds out when the clock stood: it runs for two intervals from its start, also from that of a later tracker of the term,
-// and from each good round (A1). A turn that was none, and a start before the first heartbeat, only make it stand for longer.
+// settle finds out when the clock stood: it runs for two intervals from its start, also from that of a later tracker of
+// the term, and from each good round (A1). A turn that was none, and a start before the first heartbeat, only make it
+// stand for longer.
 func (t *term) settle(interval time.Duration, starts []time.Duration) {
 	from := t.first
 	for _, turn := range slices.Sorted(slices.Values(slices.Concat(t.turns, starts))) {

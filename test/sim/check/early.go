@@ -9,26 +9,31 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// I1 and I8, in any weather. What is judged is each decision of a tracker that a session expires (history.Decided), not the entry that may
-// be applied much later, or never: at that moment its sessions are due by what the tracker knows. Let Y lead term t, and decide at d
-// about a session of timeout T whose owner is X under attachment a. All that follows holds on Y's clock, which never runs faster
-// than time and stands while no round is good (A1); so each "full timeout" is T plus the time the clock stood in it. That second part is I8.
-// A decision needs due = max(deadline, V(X)+T) <= clock, and V and the deadline give these grounds for a session to live on:
+// I1 and I8, in any weather. What is judged is each decision of a tracker that a session expires (history.Decided), not
+// the entry that may be applied much later, or never: at that moment its sessions are due by what the tracker knows.
+// Let Y lead term t, and decide at d about a session of timeout T whose owner is X under attachment a. All that follows
+// holds on Y's clock, which never runs faster than time and stands while no round is good (A1); so each "full timeout"
+// is T plus the time the clock stood in it. That second part is I8. A decision needs due = max(deadline, V(X)+T) <=
+// clock, and V and the deadline give these grounds for a session to live on:
 //
 //   - term: Y's tracker began after it had applied an entry of its term (R5, E1): d >= that + T.
 //   - move: if a was made in term t, Y's tracker took it as a touch when Y applied it (S2): d >= that + T.
-//   - process: if X answered a heartbeat that was sent after its process began, Y knew since when it can vouch (E1): d >= start + T.
-//   - touch: a touch that the client sent at k and X answered as taken at k' was in X's table by k'. If Y, before d, took in a whole answer of X to a
-//     heartbeat that was sent at or after k', the touch was in that answer or an earlier one of the stream (T1), or of a former stream, and
-//     then in the complete first answer of this one (T3); Y takes it, for the session is owned by X, and X, which serves a, has applied it
-//     (T5). Its age is the one it has (T4): d >= k + T. If X has lost it by a restart in between, the answer says so: V >= start > k (E1).
-//     A touch that only a former leader heard needs no ground of its own: the term is later.
-//   - word (E2): if X was not lost at d, the good round that lets the session expire began at or after due, and X has answered it. So what
-//     was known before the last heartbeat that X has answered was due when that was sent, and what came with that very answer when it
-//     was taken in. X can be lost only if V is the moment of its silence, which is after Y last heard of it: d >= that + T (E1). So before
-//     that moment X's word is needed, and this catches an expiry that did not ask for it, and one that takes a lost owner's for silent before.
+//   - process: if X answered a heartbeat that was sent after its process began, Y knew since when it can vouch (E1): d
+//     >= start + T.
+//   - touch: a touch that the client sent at k and X answered as taken at k' was in X's table by k'. If Y, before d,
+//     took in a whole answer of X to a heartbeat that was sent at or after k', the touch was in that answer or an
+//     earlier one of the stream (T1), or of a former stream, and then in the complete first answer of this one (T3); Y
+//     takes it, for the session is owned by X, and X, which serves a, has applied it (T5). Its age is the one it has
+//     (T4): d >= k + T. If X has lost it by a restart in between, the answer says so: V >= start > k (E1). A touch that
+//     only a former leader heard needs no ground of its own: the term is later.
+//   - word (E2): if X was not lost at d, the good round that lets the session expire began at or after due, and X has
+//     answered it. So what was known before the last heartbeat that X has answered was due when that was sent, and what
+//     came with that very answer when it was taken in. X can be lost only if V is the moment of its silence, which is
+//     after Y last heard of it: d >= that + T (E1). So before that moment X's word is needed, and this catches an
+//     expiry that did not ask for it, and one that takes a lost owner's for silent before.
 //
-// Y knows at d what it took in strictly before; of what comes at the same instant nobody can tell, so it counts where it excuses.
+// Y knows at d what it took in strictly before; of what comes at the same instant nobody can tell, so it counts where
+// it excuses.
 func (c *checker) early(l *life) {
 	c.calmly(l)
 	c.certified(l)
@@ -44,7 +49,8 @@ func (c *checker) early(l *life) {
 	}
 }
 
-// calmly checks without a word of the leader's what it comes to in a calm cluster: a touch that was taken keeps the session for a full timeout.
+// calmly checks without a word of the leader's what it comes to in a calm cluster: a touch that was taken keeps the
+// session for a full timeout.
 func (c *checker) calmly(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -56,12 +62,14 @@ func (c *checker) calmly(l *life) {
 		}
 		c.checked("I1")
 		if end < t.Asked+l.timeout {
-			c.fail("I1", l, end, "expired %v after a touch that was taken, below its timeout %v: %s", end-t.Asked, l.timeout, t)
+			c.fail("I1", l, end, "expired %v after a touch that was taken, below its timeout %v: %s", end-t.Asked,
+				l.timeout, t)
 		}
 	}
 }
 
-// certified checks that an expiry rests on a decision of its own term about the attachment that it ended (E3), and what its certificate says.
+// certified checks that an expiry rests on a decision of its own term about the attachment that it ended (E3), and what
+// its certificate says.
 func (c *checker) certified(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -74,7 +82,8 @@ func (c *checker) certified(l *life) {
 	if cert.LastTouchAge >= 0 {
 		c.checked("I1 certificate")
 		if cert.LastTouchAge < l.timeout {
-			c.fail("I1", l, end, "its certificate says it was touched %v before, which is below its timeout %v", cert.LastTouchAge, l.timeout)
+			c.fail("I1", l, end, "its certificate says it was touched %v before, which is below its timeout %v",
+				cert.LastTouchAge, l.timeout)
 		}
 	}
 	if c.decisions == 0 {
@@ -89,7 +98,8 @@ func (c *checker) certified(l *life) {
 			return
 		}
 	}
-	c.fail("I1", l, end, "expired with attachment %d, about which nobody had decided so in term %d", l.end.Attachment, cert.Term)
+	c.fail("I1", l, end, "expired with attachment %d, about which nobody had decided so in term %d", l.end.Attachment,
+		cert.Term)
 }
 
 // ruling is the judgement of one decision.
@@ -101,7 +111,8 @@ type ruling struct {
 	owner session.Node
 }
 
-// ground is why a session has a full timeout from a moment; since is from when the clock that counted it is the tracker's.
+// ground is why a session has a full timeout from a moment; since is from when the clock that counted it is the
+// tracker's.
 type ground struct {
 	name        string
 	from, since time.Duration
@@ -222,7 +233,8 @@ type counted struct {
 	moment time.Duration
 }
 
-// words are the grounds for which the newest of the answers that were heard of the owner must say that the session was due.
+// words are the grounds for which the newest of the answers that were heard of the owner must say that the session was
+// due.
 func (r *ruling) words(heard []hearing) (all []counted) {
 	last := heard[len(heard)-1]
 	add := func(moment time.Duration, find func([]hearing) (ground, bool), known []hearing) {

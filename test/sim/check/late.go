@@ -22,9 +22,11 @@ func (c *checker) late(l *life) {
 	if by <= c.finished {
 		c.checked("I2")
 		if l.end == nil {
-			c.fail("I2", l, c.finished, "silent since %.4fs, it should have expired by %.4fs, and never did", l.silent.Seconds(), by.Seconds())
+			c.fail("I2", l, c.finished, "silent since %.4fs, it should have expired by %.4fs, and never did",
+				l.silent.Seconds(), by.Seconds())
 		} else if l.end.At > by {
-			c.fail("I2", l, l.end.At, "silent since %.4fs, it should have expired by %.4fs", l.silent.Seconds(), by.Seconds())
+			c.fail("I2", l, l.end.At, "silent since %.4fs, it should have expired by %.4fs", l.silent.Seconds(),
+				by.Seconds())
 		}
 	}
 	c.lateInTerm(l)
@@ -33,19 +35,21 @@ func (c *checker) late(l *life) {
 // extension is by how much a touch moves the deadline (T5).
 func (l *life) extension() time.Duration { return l.timeout + l.timeout/200 }
 
-// lateInTerm checks I2 by what the leader that ended a session heard, whatever happened before: it decides within the extended timeout, an
-// expiry interval, a round, for as long as the slowest of them took (E2 waits for one), and a commit of the latest of these moments:
+// lateInTerm checks I2 by what the leader that ended a session heard, whatever happened before: it decides within the
+// extended timeout, an expiry interval, a round, for as long as the slowest of them took (E2 waits for one), and a
+// commit of the latest of these moments:
 //
 //   - the silence began;
 //   - the term, or a later tracker of it, began ("fail-over"; and the end is applied within timeout + 2 s of it);
 //   - the owner's process began ("owner restarted", E1);
 //   - and later by what the stalls of its owner's process since are credited with ("owner stalled", see credit);
-//   - an interval after the leader last heard of an owner that it does not hear of any more ("owner lost": the heartbeat that it did not
-//     answer was sent by then, E1), or the last reset of the connections between the two ("owner lost" too: its stream has ended).
+//   - an interval after the leader last heard of an owner that it does not hear of any more ("owner lost": the
+//     heartbeat that it did not answer was sent by then, E1), or the last reset of the connections between the two
+//     ("owner lost" too: its stream has ended).
 //
-// It asks for rounds in time meanwhile, a quorum's and, if it is not lost, the owner's: else the clock stands (A1), or the owner's word is
-// missing (E2). And an end is applied within a commit of its decision when for long no fault has concerned a node but one that does
-// not lead.
+// It asks for rounds in time meanwhile, a quorum's and, if it is not lost, the owner's: else the clock stands (A1), or
+// the owner's word is missing (E2). And an end is applied within a commit of its decision when for long no fault has
+// concerned a node but one that does not lead.
 func (c *checker) lateInTerm(l *life) {
 	if _, ok := l.expired(); !ok || l.end.Certificate == nil {
 		return
@@ -60,15 +64,19 @@ func (c *checker) lateInTerm(l *life) {
 		return
 	}
 	from, name, lost := c.situation(t, made.Node, voice, first.At, l.timeout)
-	by := from + l.extension() + c.credit(made.Node, from, first.At) + c.bounds.ExpiryInterval + t.slowest(made.Node, from, first.At) + c.bounds.Commit
+	by := from + l.extension() + c.credit(made.Node, from, first.At) + c.bounds.ExpiryInterval +
+		t.slowest(made.Node, from, first.At) + c.bounds.Commit
 	if c.heardInTime(t, made.Node, lost, from, max(by, first.At)) {
 		c.checked("I2 " + name)
 		if first.At > by {
-			c.fail("I2", l, first.At, "silent since %.4fs (%s since %.4fs), it was found expired only now, should have been by %.4fs",
+			c.fail("I2", l, first.At,
+				"silent since %.4fs (%s since %.4fs), it was found expired only now, should have been by %.4fs",
 				voice.Seconds(), name, from.Seconds(), by.Seconds())
 		}
-		if two := from + l.timeout + 2*time.Second; name == "fail-over" && c.single(from, l.end.At, t.leader) && l.end.At > two {
-			c.fail("I2", l, l.end.At, "term %d began at %.4fs, and it should have expired by %.4fs", t.number, from.Seconds(), two.Seconds())
+		if two := from + l.timeout + 2*time.Second; name == "fail-over" && c.single(from, l.end.At, t.leader) &&
+			l.end.At > two {
+			c.fail("I2", l, l.end.At, "term %d began at %.4fs, and it should have expired by %.4fs", t.number,
+				from.Seconds(), two.Seconds())
 		}
 	}
 	if c.single(last.At, l.end.At, t.leader) {
@@ -93,8 +101,8 @@ func (l *life) decision(term, attachment uint64) (first, last history.Event, ok 
 	return first, last, ok
 }
 
-// lastVoice returns from when on no node can have taken a touch of a silent session any more: what its clients had sent before may
-// have been held back by a fault. False: nobody knows.
+// lastVoice returns from when on no node can have taken a touch of a silent session any more: what its clients had sent
+// before may have been held back by a fault. False: nobody knows.
 func (c *checker) lastVoice(l *life) (time.Duration, bool) {
 	const underWay = 3 * time.Second
 	voice := l.silent
@@ -148,7 +156,9 @@ func (c *checker) situation(
 }
 
 // heardInTime reports whether rounds went on as they should between two moments.
-func (c *checker) heardInTime(t *term, owner session.Node, lost bool, from, till time.Duration) bool { //nolint:revive // flag-parameter: whose answers are awaited
+//
+//nolint:revive // flag-parameter: whose answers are awaited
+func (c *checker) heardInTime(t *term, owner session.Node, lost bool, from, till time.Duration) bool {
 	gap := c.bounds.Interval * 3 / 2
 	if !steady(t.turns, from, till, gap) {
 		return false

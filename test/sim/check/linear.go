@@ -13,7 +13,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// state is a session as a client may see it: absent, open with the newest attachment, or ended with the last one it had.
+// state is a session as a client may see it: absent, open with the newest attachment, or ended with the last one it
+// had.
 type state struct {
 	phase      phase
 	attachment uint64
@@ -61,9 +62,9 @@ func (d deed) String() string {
 	return text
 }
 
-// step is the model: what a deed makes of a session, and whether it can be. Attachments rise. All moves have to find their place in the
-// order, so that none may overtake an older one: to say so in so many words spares the search the orders in which one never finds its place,
-// whose number doubles with each move.
+// step is the model: what a deed makes of a session, and whether it can be. Attachments rise. All moves have to find
+// their place in the order, so that none may overtake an older one: to say so in so many words spares the search the
+// orders in which one never finds its place, whose number doubles with each move.
 func step(s state, d deed) (bool, state) {
 	switch d.kind {
 	case doOpen:
@@ -88,10 +89,11 @@ const (
 	maxTime  = 5 * time.Second
 )
 
-// linear checks that there is one order of all that was done to a session, in which each open, resume and close takes effect between its
-// call and its answer, and which explains each answer. The log tells which of the calls without an answer took effect: what a node applied and
-// no answer accounts for is an operation whose call may be as old as the history, and which had taken effect when the first node applied
-// it. Calls without answer or effect constrain nothing; an expiry is such an operation without a call of anybody's.
+// linear checks that there is one order of all that was done to a session, in which each open, resume and close takes
+// effect between its call and its answer, and which explains each answer. The log tells which of the calls without an
+// answer took effect: what a node applied and no answer accounts for is an operation whose call may be as old as the
+// history, and which had taken effect when the first node applied it. Calls without answer or effect constrain nothing;
+// an expiry is such an operation without a call of anybody's.
 func (c *checker) linear(l *life) {
 	ops := l.operations()
 	if len(ops) == 0 {
@@ -100,7 +102,8 @@ func (c *checker) linear(l *life) {
 	c.checked("linear")
 	for _, o := range ops {
 		if o.Return < o.Call {
-			c.fail("linear", l, time.Duration(o.Return), "took effect before it was asked for at %.4fs: %s", time.Duration(o.Call).Seconds(), o.Input)
+			c.fail("linear", l, time.Duration(o.Return), "took effect before it was asked for at %.4fs: %s",
+				time.Duration(o.Call).Seconds(), o.Input)
 			return
 		}
 	}
@@ -116,7 +119,8 @@ func (c *checker) linear(l *life) {
 	}
 	switch r := porcupine.CheckOperationsTimeout(model, ops, maxTime); {
 	case steps > maxSteps || r == porcupine.Unknown:
-		c.fail("linear", l, l.lastAt(), "whether there is an order of its %d operations was not found out in %d steps", len(ops), steps)
+		c.fail("linear", l, l.lastAt(), "whether there is an order of its %d operations was not found out in %d steps",
+			len(ops), steps)
 	case r == porcupine.Illegal:
 		c.fail("linear", l, l.lastAt(), "no order of what was done explains what clients were told:%s", list(ops))
 	}
@@ -125,7 +129,8 @@ func (c *checker) linear(l *life) {
 func list(ops []porcupine.Operation) string {
 	var text strings.Builder
 	for _, o := range ops {
-		fmt.Fprintf(&text, "\n  %11.4fs to %.4fs %s", time.Duration(o.Call).Seconds(), time.Duration(o.Return).Seconds(), o.Input)
+		fmt.Fprintf(&text, "\n  %11.4fs to %.4fs %s", time.Duration(o.Call).Seconds(),
+			time.Duration(o.Return).Seconds(), o.Input)
 	}
 	return text.String()
 }
@@ -191,10 +196,13 @@ func rank(ops []porcupine.Operation) {
 	}
 }
 
-func attachment(o porcupine.Operation) uint64 { return o.Input.(deed).attachment } //nolint:errcheck // operations made it
+func attachment(o porcupine.Operation) uint64 {
+	return o.Input.(deed).attachment //nolint:errcheck // operations made it
+}
 
-// endings adds the end, and what was told of it and of moves. That a session was moved on, or has ended, is true for ever once it is, so that
-// what somebody was told fits when he was told it if it fits at all since he asked: the search need not look for a place.
+// endings adds the end, and what was told of it and of moves. That a session was moved on, or has ended, is true for
+// ever once it is, so that what somebody was told fits when he was told it if it fits at all since he asked: the search
+// need not look for a place.
 func (l *life) endings(add func(d deed, call, answer time.Duration)) {
 	if e := l.end; e != nil {
 		// Nobody asks for an expiry. A close was asked for by one of those who asked.

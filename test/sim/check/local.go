@@ -10,8 +10,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// local is what is known of a local session (L1). The life is that which its one node gave it, by its node's attachments; what the log has made
-// of it since an upgrade is another life, of the same id.
+// local is what is known of a local session (L1). The life is that which its one node gave it, by its node's
+// attachments; what the log has made of it since an upgrade is another life, of the same id.
 type local struct {
 	*life
 	// asks are the upgrades that were sent, unsure those whose outcome a client did not learn.
@@ -66,8 +66,8 @@ func (l *local) apply(e history.Event) {
 	l.ended = l.end
 }
 
-// localSessions holds local sessions against the same invariants. One node alone decides about each, on a clock that does not stand in a
-// simulation: so nearly all of it holds in any weather, to the moment, and whatever leaders do.
+// localSessions holds local sessions against the same invariants. One node alone decides about each, on a clock that
+// does not stand in a simulation: so nearly all of it holds in any weather, to the moment, and whatever leaders do.
 func (c *checker) localSessions() {
 	all := slices.SortedFunc(maps.Values(c.locals), func(a, b *local) int { return cmp.Compare(a.id, b.id) })
 	for _, t := range c.terms {
@@ -103,8 +103,8 @@ func (c *checker) localSessions() {
 	}
 }
 
-// localIDs checks I7: an id of a local session is opened once, by the node whose it is, and before the log knew of it; those that one
-// node gives out rise.
+// localIDs checks I7: an id of a local session is opened once, by the node whose it is, and before the log knew of it;
+// those that one node gives out rise.
 func (c *checker) localIDs(all []*local) {
 	var opened []history.Event
 	for _, l := range all {
@@ -136,13 +136,16 @@ func (c *checker) openedOnce(l *local, first history.Event) {
 
 // risingLocally checks that the ids that each node gave out rise.
 func (c *checker) risingLocally(opened []history.Event) {
-	slices.SortFunc(opened, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(opened, func(a, b history.Event) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
+	})
 	newest := make(map[session.Node]history.Event)
 	for _, e := range opened {
 		if before, ok := newest[e.Node]; ok {
 			c.checked("I7 local order")
 			if e.ID <= before.ID {
-				c.fail("I7", &life{id: e.ID}, e.At, "opened locally after a session of the same node with the same or a higher id: %s", before)
+				c.fail("I7", &life{id: e.ID}, e.At,
+					"opened locally after a session of the same node with the same or a higher id: %s", before)
 			}
 		}
 		newest[e.Node] = e
@@ -175,8 +178,9 @@ func (c *checker) placed(l *local) {
 	}
 	if l.end == nil && l.global == nil && l.stopped < c.finished {
 		l.end = &history.Event{
-			At: l.stopped, Kind: history.AppliedEnd, Who: first.Who, Node: first.Node, ID: l.id, Local: true, Attachment: l.applied[len(l.applied)-1].Attachment,
-			Text: "with the process of its node",
+			At: l.stopped, Kind: history.AppliedEnd, Who: first.Who, Node: first.Node, ID: l.id, Local: true,
+			Attachment: l.applied[len(l.applied)-1].Attachment,
+			Text:       "with the process of its node",
 		}
 	}
 }
@@ -193,18 +197,21 @@ func (c *checker) localEarly(l *local) {
 		}
 		c.checked("I1 local")
 		if end < v.Asked+l.timeout {
-			c.fail("I1", l.life, end, "its node ended it %v after a touch that was taken, below its timeout %v: %s", end-v.Asked, l.timeout, v)
+			c.fail("I1", l.life, end, "its node ended it %v after a touch that was taken, below its timeout %v: %s",
+				end-v.Asked, l.timeout, v)
 		}
 	}
 	if age := l.end.Certificate.LastTouchAge; age < l.timeout {
-		c.fail("I1", l.life, end, "its certificate says it was touched %v before, which is below its timeout %v", age, l.timeout)
+		c.fail("I1", l.life, end, "its certificate says it was touched %v before, which is below its timeout %v", age,
+			l.timeout)
 	}
 }
 
 // travel is how long what a client has sent may be under way when nothing is wrong.
 const travel = 100 * time.Millisecond
 
-// leaving is how long a process may take to end that cannot go on: it waits for entries that nobody answers (5 s), and serves nobody meanwhile.
+// leaving is how long a process may take to end that cannot go on: it waits for entries that nobody answers (5 s), and
+// serves nobody meanwhile.
 const leaving = 7 * time.Second
 
 // localLate checks I2: a local session ends within an expiry interval and a quarter of a heartbeat interval of its
@@ -220,7 +227,8 @@ func (c *checker) localLate(l *local) {
 			c.checked("I2 local stalled")
 		}
 		if age > wait+credit+time.Millisecond {
-			c.fail("I2", l.life, end, "its node ended it %v after it had heard of it last; its timeout is %v", age, l.timeout)
+			c.fail("I2", l.life, end, "its node ended it %v after it had heard of it last; its timeout is %v", age,
+				l.timeout)
 		}
 	}
 	first, ok := l.opening()
@@ -242,10 +250,12 @@ func (c *checker) localLate(l *local) {
 	c.checked("I2 local silent")
 	switch {
 	case l.end == nil:
-		c.fail("I2", l.life, c.finished, "silent since %.4fs, its node should have ended it by %.4fs, and never did", silent.Seconds(), by.Seconds())
+		c.fail("I2", l.life, c.finished, "silent since %.4fs, its node should have ended it by %.4fs, and never did",
+			silent.Seconds(), by.Seconds())
 	case l.ended == nil && l.end.At <= by+leaving: // its process was ending, and took it along
 	case l.end.At > by:
-		c.fail("I2", l.life, l.end.At, "silent since %.4fs, its node should have ended it by %.4fs", silent.Seconds(), by.Seconds())
+		c.fail("I2", l.life, l.end.At, "silent since %.4fs, its node should have ended it by %.4fs", silent.Seconds(),
+			by.Seconds())
 	}
 }
 

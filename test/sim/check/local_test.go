@@ -9,8 +9,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// Local sessions of n2: one is resumed there, falls silent and expires; one is closed; one becomes global, is moved, falls silent and expires. And
-// one of n3, whose process ends.
+// Local sessions of n2: one is resumed there, falls silent and expires; one is closed; one becomes global, is moved,
+// falls silent and expires. And one of n3, whose process ends.
 const (
 	expires2 = session.ID(0x0200000000010000) + iota
 	closed2
@@ -20,8 +20,13 @@ const (
 
 // goodLocal is a run with local sessions in which nothing is wrong.
 func goodLocal() []history.Event {
-	from := func(k history.Kind, seconds float64, id session.ID, attachment uint64, asked, until float64) history.Event {
-		e := history.Event{At: at(seconds), Kind: k, Who: "k1", Node: id.Node(), ID: id, Attachment: attachment, Local: true, Timeout: timeout}
+	from := func(k history.Kind, seconds float64, id session.ID, attachment uint64, asked,
+		until float64,
+	) history.Event {
+		e := history.Event{
+			At: at(seconds), Kind: k, Who: "k1", Node: id.Node(), ID: id, Attachment: attachment,
+			Local: true, Timeout: timeout,
+		}
 		if asked != 0 {
 			e.Asked, e.Timeout = at(asked), 0
 		}
@@ -36,7 +41,9 @@ func goodLocal() []history.Event {
 		}
 		return e
 	}
-	done := func(k history.Kind, seconds float64, id session.ID, attachment uint64, cause session.Cause, age float64) history.Event {
+	done := func(k history.Kind, seconds float64, id session.ID, attachment uint64, cause session.Cause,
+		age float64,
+	) history.Event {
 		e := node(k, seconds, id, attachment)
 		e.Cause, e.Certificate = cause, &session.Certificate{Cause: cause, LastTouchAge: at(age)}
 		return e
@@ -106,7 +113,8 @@ func goodLocal() []history.Event {
 		from(history.ToldGone, 83, left3, 1, 82.9, 0),
 	}
 	for i := range h {
-		if h[i].Kind == history.Silent || h[i].Kind == history.UpgradeAsked || h[i].Kind == history.Promised || h[i].Kind == history.ToldGone {
+		if h[i].Kind == history.Silent || h[i].Kind == history.UpgradeAsked || h[i].Kind == history.Promised ||
+			h[i].Kind == history.ToldGone {
 			h[i].Timeout, h[i].Node = 0, 0
 		}
 	}
@@ -120,8 +128,10 @@ func TestGoodHistoryOfLocalSessionsHoldsAndIsChecked(t *testing.T) {
 		t.Errorf("%s in:\n%s", v, history.Story(h, v.ID, r.Marks(v.ID)...))
 	}
 	for _, name := range []string{
-		"I1 local", "I2 local", "I2 local silent", "I3 local", "I3 upgraded", "I4 local", "M3 local", "T2 local", "closes local", "I4 local token", "E5 local",
-		"told moved local", "I7 local", "I7 local order", "context local", "linear local", "L1 leader change", "L1 process", "L7", "L7 at once", "L8",
+		"I1 local", "I2 local", "I2 local silent", "I3 local", "I3 upgraded", "I4 local", "M3 local", "T2 local",
+		"closes local", "I4 local token", "E5 local",
+		"told moved local", "I7 local", "I7 local order", "context local", "linear local", "L1 leader change",
+		"L1 process", "L7", "L7 at once", "L8",
 	} {
 		if r.Checked[name] == 0 {
 			t.Errorf("%s was not put to the test", name)
@@ -131,7 +141,8 @@ func TestGoodHistoryOfLocalSessionsHoldsAndIsChecked(t *testing.T) {
 
 func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 	unsure := history.Event{
-		At: at(71.3), Kind: history.Refused, Op: history.Upgrade, Unknown: true, Who: "k3", ID: lifted2, Attachment: 1, Local: true, Asked: at(71.1),
+		At: at(71.3), Kind: history.Refused, Op: history.Upgrade, Unknown: true, Who: "k3", ID: lifted2, Attachment: 1,
+		Local: true, Asked: at(71.1),
 	}
 	tests := []struct {
 		name, counts string
@@ -139,15 +150,22 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 	}{
 		{"a promise while no round is good", "L1 no leader", unheard(61, 67, 1, 2, 3)},
 		{"an upgrade whose outcome one who asked does not learn", "L7 unknown", add(unsure)},
-		{"an upgrade across a change of leader", "L7 fail-over", add(history.Event{At: at(71.2), Kind: history.Leads, Who: "n3", Term: 4})},
-		{"an end that is told with a local token", "E5 local token", add(history.Event{At: at(90), Kind: history.ToldGone, Who: "k1", ID: lifted2, Attachment: 1, Local: true})},
+		{
+			"an upgrade across a change of leader", "L7 fail-over",
+			add(history.Event{At: at(71.2), Kind: history.Leads, Who: "n3", Term: 4}),
+		},
+		{
+			"an end that is told with a local token", "E5 local token",
+			add(history.Event{At: at(90), Kind: history.ToldGone, Who: "k1", ID: lifted2, Attachment: 1, Local: true}),
+		},
 		{"held without a promise while it is closed with a local token", "liveness", add(
 			history.Event{At: at(76.1), Kind: history.CloseAsked, Who: "k3", ID: lifted2, Attachment: 1, Local: true},
 			history.Event{At: at(76.15), Kind: history.Alive, Who: "k3", ID: lifted2, Attachment: 6})},
 		{"given up when the promise is over", "L6", add(elsewhere("k1", 65.95))},
 		{"given up within the promise for an open", "L6", add(elsewhere("k1", 65),
 			history.Event{At: at(65.1), Kind: history.Refused, Op: history.Open, Who: "k1", Asked: at(64.5)})},
-		{"a lapse while the node itself is cut off", "context local", all(fault("isolate n2", "n2", 62, 66), drop(history.Silent), lapse(65))},
+		{"a lapse while the node itself is cut off", "context local", all(fault("isolate n2", "n2", 62, 66),
+			drop(history.Silent), lapse(65))},
 		{"a lapse when another client took it", "context local", all(drop(history.Silent), lapse(63.1))},
 	}
 	for _, tt := range tests {
@@ -166,7 +184,10 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 
 // elsewhere has a client give up the session that expires on n2.
 func elsewhere(who string, seconds float64) history.Event {
-	return history.Event{At: at(seconds), Kind: history.ToldElsewhere, Who: who, ID: expires2, Attachment: 2, Local: true}
+	return history.Event{
+		At: at(seconds), Kind: history.ToldElsewhere, Who: who, ID: expires2, Attachment: 2,
+		Local: true,
+	}
 }
 
 // lapse has the context of the session that expires end for a client that has only local ones.
@@ -177,7 +198,10 @@ func lapse(seconds float64) plant {
 // TestWrongLocalSessionsAreFound plants what may not be, in a storm where that excuses nothing.
 func TestWrongLocalSessionsAreFound(t *testing.T) {
 	touch := func(id session.ID, attachment uint64, asked float64) history.Event {
-		return history.Event{At: at(asked + 0.002), Kind: history.Touched, Who: "k1", Node: id.Node(), ID: id, Attachment: attachment, Local: true, Asked: at(asked)}
+		return history.Event{
+			At: at(asked + 0.002), Kind: history.Touched, Who: "k1", Node: id.Node(), ID: id,
+			Attachment: attachment, Local: true, Asked: at(asked),
+		}
 	}
 	closing := func(id session.ID, attachment uint64, asked float64) history.Event {
 		e := touch(id, attachment, asked)
@@ -186,7 +210,8 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 	}
 	opens := func(seconds float64, who string, id session.ID) history.Event {
 		return history.Event{
-			At: at(seconds), Kind: history.LocalOpened, Who: who, Node: session.Node(who[1] - '0'), ID: id, Attachment: 1, Local: true, Timeout: timeout,
+			At: at(seconds), Kind: history.LocalOpened, Who: who, Node: session.Node(who[1] - '0'), ID: id,
+			Attachment: 1, Local: true, Timeout: timeout,
 		}
 	}
 	gone := func(id session.ID, seconds float64) history.Event {
@@ -195,65 +220,125 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 	weather := storm(30, 100)
 	tests := []wrong{
 		// I1 to I3, and L8.
-		{"ended within a timeout of a touch (L3)", "I1", "its node ended it", all(weather, of(expires2, history.LocalEnded, func(e *history.Event) { e.At = at(67.99) }))},
-		{"a certificate of a touch within the timeout", "I1", "its certificate says", of(expires2, history.LocalEnded, func(e *history.Event) {
-			e.Certificate.LastTouchAge = 3999 * time.Millisecond
+		{
+			"ended within a timeout of a touch (L3)", "I1", "its node ended it",
+			all(weather, of(expires2, history.LocalEnded, func(e *history.Event) { e.At = at(67.99) })),
+		},
+		{"a certificate of a touch within the timeout", "I1", "its certificate says", of(expires2, history.LocalEnded,
+			func(e *history.Event) {
+				e.Certificate.LastTouchAge = 3999 * time.Millisecond
+			})},
+		{
+			"ended late by what its node heard (L3)", "I2", "after it had heard of it last",
+			all(weather, of(expires2, history.LocalEnded, func(e *history.Event) {
+				e.Certificate.LastTouchAge = 4500 * time.Millisecond
+			})),
+		},
+		{"ended late", "I2", "should have ended it by", of(expires2, history.LocalEnded, func(e *history.Event) {
+			e.At = at(68.7)
 		})},
-		{"ended late by what its node heard (L3)", "I2", "after it had heard of it last", all(weather, of(expires2, history.LocalEnded, func(e *history.Event) {
-			e.Certificate.LastTouchAge = 4500 * time.Millisecond
-		}))},
-		{"ended late", "I2", "should have ended it by", of(expires2, history.LocalEnded, func(e *history.Event) { e.At = at(68.7) })},
 		{"never ended", "I2", "and never did", all(drop(history.LocalEnded), drop(history.ToldGone))},
-		{"ended with its process alone, much later", "I2", "should have ended it by", all(drop(history.LocalEnded), drop(history.ToldGone),
+		{"ended with its process alone, much later", "I2", "should have ended it by", all(drop(history.LocalEnded),
+			drop(history.ToldGone),
 			add(history.Event{At: at(90), Kind: history.NodeStopped, Who: "n2", Node: 2}))},
 		{"opened for nobody, and never ended", "I2", "and never did", add(opens(85, "n2", lifted2+1))},
-		{"ended within a promise (L4)", "I3", "before the end of a promise", all(weather, of(expires2, history.Promised, func(e *history.Event) { e.Until = at(68.3) }))},
-		{"ended by a leader within a promise of its node's alone (L8)", "I3", "while its node alone decided", all(weather, of(lifted2, history.Touched, func(e *history.Event) {
-			if e.Asked == at(71.2) {
-				e.Until = at(80.6)
-			}
-		}))},
-		{"ended by a leader within a timeout of a touch that was handed over (L8)", "I1", "that it had been told of", all(
-			weather, drop(history.AppliedMove), unless(func(e history.Event) bool { return e.Kind == history.Resumed && e.ID == lifted2 }),
-			of(lifted2, history.Decided, func(e *history.Event) { e.Attachment, e.At = 5, at(76.9) }),
-			of(lifted2, history.AppliedEnd, func(e *history.Event) { e.Attachment, e.Node, e.At = 5, 2, at(76.95) }))},
+		{
+			"ended within a promise (L4)", "I3", "before the end of a promise",
+			all(weather, of(expires2, history.Promised, func(e *history.Event) { e.Until = at(68.3) })),
+		},
+		{
+			"ended by a leader within a promise of its node's alone (L8)", "I3", "while its node alone decided",
+			all(weather, of(lifted2, history.Touched, func(e *history.Event) {
+				if e.Asked == at(71.2) {
+					e.Until = at(80.6)
+				}
+			})),
+		},
+		{
+			"ended by a leader within a timeout of a touch that was handed over (L8)", "I1", "that it had been told of",
+			all(
+				weather, drop(history.AppliedMove), unless(func(e history.Event) bool {
+					return e.Kind == history.Resumed && e.ID == lifted2
+				}),
+				of(lifted2, history.Decided, func(e *history.Event) { e.Attachment, e.At = 5, at(76.9) }),
+				of(lifted2, history.AppliedEnd, func(e *history.Event) {
+					e.Attachment, e.Node, e.At = 5, 2, at(76.95)
+				})),
+		},
 		{"given up within a promise (L6)", "I3", "gave it up within its promise", add(elsewhere("k3", 65),
-			history.Event{At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true, Until: at(67.9)})},
+			history.Event{
+				At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true,
+				Until: at(67.9),
+			})},
 
 		// I4.
-		{"a touch through an older attachment (L5)", "I4", "yet took a touch through an older one", all(weather, add(touch(expires2, 1, 63.2)))},
+		{
+			"a touch through an older attachment (L5)", "I4", "yet took a touch through an older one",
+			all(weather, add(touch(expires2, 1, 63.2))),
+		},
 		{"a touch after the end", "I4", "had applied the session's end", all(weather, add(touch(expires2, 2, 68.3)))},
-		{"a grant of an attachment that its node had not made", "I4", "was granted attachment 2", drop(history.LocalMoved)},
+		{
+			"a grant of an attachment that its node had not made", "I4", "was granted attachment 2",
+			drop(history.LocalMoved),
+		},
 		{"a close through an older attachment (L5)", "I4", "no node had applied one", add(closing(expires2, 1, 63.2))},
-		{"a close that ends another attachment", "I4", "ended the session with attachment 1", of(closed2, history.Closed, func(e *history.Event) { e.Attachment = 2 })},
-		{"a close that nobody asked for", "I4", "nobody had asked for that", unless(func(e history.Event) bool { return e.ID == closed2 && e.Kind == history.Closed })},
+		{
+			"a close that ends another attachment", "I4", "ended the session with attachment 1",
+			of(closed2, history.Closed, func(e *history.Event) { e.Attachment = 2 }),
+		},
+		{"a close that nobody asked for", "I4", "nobody had asked for that", unless(func(e history.Event) bool {
+			return e.ID == closed2 && e.Kind == history.Closed
+		})},
 		{"told of a move that was none", "I4", "told of a move", drop(history.LocalMoved)},
-		{"a touch with a local token of a session that was moved since (L5)", "I4", "yet took a touch with a local token", all(weather, add(touch(lifted2, 1, 76.3)))},
-		{"a close with a local token of a session that was moved since (L5)", "I4", "a close with a local token ended", all(
-			of(lifted2, history.AppliedEnd, func(e *history.Event) { e.Cause = session.CauseClosed }), add(closing(lifted2, 1, 80.6)))},
-		{"a close with a local token that is not done", "I4", "no node had applied one", add(closing(lifted2, 1, 73.2))},
+		{
+			"a touch with a local token of a session that was moved since (L5)", "I4",
+			"yet took a touch with a local token", all(weather, add(touch(lifted2, 1, 76.3))),
+		},
+		{
+			"a close with a local token of a session that was moved since (L5)", "I4", "a close with a local token ended",
+			all(
+				of(lifted2, history.AppliedEnd, func(e *history.Event) { e.Cause = session.CauseClosed }),
+				add(closing(lifted2, 1, 80.6))),
+		},
+		{
+			"a close with a local token that is not done", "I4", "no node had applied one",
+			add(closing(lifted2, 1, 73.2)),
+		},
 		{"told of a move with a local token before there was one", "I4", "told of a move", add(
 			history.Event{At: at(74), Kind: history.ToldMoved, Who: "k1", ID: lifted2, Attachment: 1, Local: true})},
 
 		// E5, I5 and I7.
 		{"told of its end before it", "E5", "told of an end", add(gone(expires2, 68.2))},
-		{"told of its end though it is global, and lives", "E5", "with a local token, of an end", add(gone(lifted2, 73))},
-		{"taken by a later process of its node (L1)", "I5", "its local token was good later", all(weather, add(touch(left3, 1, 82.5)))},
+		{
+			"told of its end though it is global, and lives", "E5", "with a local token, of an end",
+			add(gone(lifted2, 73)),
+		},
+		{
+			"taken by a later process of its node (L1)", "I5", "its local token was good later",
+			all(weather, add(touch(left3, 1, 82.5))),
+		},
 		{"upgraded for nobody (L7)", "I5", "nobody had asked", drop(history.UpgradeAsked)},
-		{"upgraded after the process of its node (L7)", "I5", "the first upgrade was sent when", add(history.Event{At: at(70.5), Kind: history.NodeStopped, Who: "n2"})},
+		{
+			"upgraded after the process of its node (L7)", "I5", "the first upgrade was sent when",
+			add(history.Event{At: at(70.5), Kind: history.NodeStopped, Who: "n2"}),
+		},
 		{"upgraded after its end (L7)", "I5", "was brought back", all(
-			of(closed2, history.Closed, func(e *history.Event) { e.ID = lifted2 }), of(closed2, history.LocalEnded, func(e *history.Event) { e.ID, e.At = lifted2, at(70.8) }))},
+			of(closed2, history.Closed, func(e *history.Event) { e.ID = lifted2 }), of(closed2, history.LocalEnded,
+				func(e *history.Event) { e.ID, e.At = lifted2, at(70.8) }))},
 		{"upgraded twice (L7)", "I7", "twice, or not alike", add(history.Event{
-			At: at(90), Kind: history.AppliedOpen, Who: "n1", Node: 2, ID: lifted2, Attachment: 9, Index: 40, Term: 2, Timeout: timeout,
+			At: at(90), Kind: history.AppliedOpen, Who: "n1", Node: 2, ID: lifted2, Attachment: 9, Index: 40, Term: 2,
+			Timeout: timeout,
 		})},
-		{"upgraded with another timeout (L7)", "I6", "another session than it was", of(lifted2, history.AppliedOpen, func(e *history.Event) { e.Timeout = 5 * second })},
+		{"upgraded with another timeout (L7)", "I6", "another session than it was", of(lifted2, history.AppliedOpen,
+			func(e *history.Event) { e.Timeout = 5 * second })},
 		{"an id opened by two processes", "I7", "by two processes", add(opens(83, "n3", left3))},
 		{"an id that the log had", "I7", "the log had its id", add(opens(60, "n1", id))},
 		{"an id of another node", "I7", "opened locally by node 1", add(opens(90, "n1", lifted2+7))},
 		{"an id below an earlier one of the node", "I7", "the same or a higher id", add(opens(90, "n2", expires2-1))},
 
 		// L1.
-		{"a lapse while faults concern other nodes alone", "L1", "lost its promise", all(fault("kill n1", "n1", 62, 66), drop(history.Silent), lapse(65),
+		{"a lapse while faults concern other nodes alone", "L1", "lost its promise", all(fault("kill n1", "n1", 62, 66),
+			drop(history.Silent), lapse(65),
 			unless(func(e history.Event) bool { return e.ID == expires2 && e.Kind == history.Resumed }))},
 	}
 	for _, tt := range tests {
@@ -264,9 +349,12 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 // TestUpgradedIDsAreNotOutOfOrder: an id that was claimed early becomes global late.
 func TestUpgradedIDsAreNotOutOfOrder(t *testing.T) {
 	h := sorted(append(goodLocal(), history.Event{
-		At: at(65), Kind: history.AppliedOpen, Who: "n1", Node: 2, ID: lifted2 + 1<<20, Attachment: 4, Index: 20, Term: 2, Timeout: timeout,
+		At: at(65), Kind: history.AppliedOpen, Who: "n1", Node: 2, ID: lifted2 + 1<<20, Attachment: 4, Index: 20,
+		Term: 2, Timeout: timeout,
 	}))
-	if r := Check(h, bounds()); slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Invariant == "I7" }) {
+	if r := Check(h, bounds()); slices.ContainsFunc(r.Violations, func(v Violation) bool {
+		return v.Invariant == "I7"
+	}) {
 		t.Errorf("got %v", r.Violations)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// ofItsProcess checks that a local session ends with its node's process (L1): no later one of the node takes a request with a token of it.
+// ofItsProcess checks that a local session ends with its node's process (L1): no later one of the node takes a request
+// with a token of it.
 func (c *checker) ofItsProcess(l *local) {
 	if l.stopped == forever {
 		return
@@ -16,13 +17,17 @@ func (c *checker) ofItsProcess(l *local) {
 	c.checked("L1 process")
 	for _, v := range l.voices {
 		if v.Asked > l.stopped {
-			c.fail("I5", l.life, v.At, "the process that had opened it ended at %.4fs, yet its local token was good later: %s", l.stopped.Seconds(), v)
+			c.fail(
+				"I5", l.life, v.At, "the process that had opened it ended at %.4fs, yet its local token was good "+
+					"later: %s", l.stopped.Seconds(), v,
+			)
 		}
 	}
 }
 
-// leaderless checks that no change of leader ends a local session, nor the lack of one (L1, K-07). That its end needs a reason is checked for
-// all; here its client must not even lose its promise, in a time in which faults concerned other nodes alone.
+// leaderless checks that no change of leader ends a local session, nor the lack of one (L1, K-07). That its end needs a
+// reason is checked for all; here its client must not even lose its promise, in a time in which faults concerned other
+// nodes alone.
 func (c *checker) leaderless(l *local) {
 	first, ok := l.opening()
 	if !ok {
@@ -36,24 +41,29 @@ func (c *checker) leaderless(l *local) {
 		}
 		before := func(p history.Event) bool { return p.At < e.At }
 		after := func(p history.Event) bool { return p.At > e.At+c.bounds.Interval }
-		if e.Who != first.Who && former != first.Who && e.At < l.stopped && slices.ContainsFunc(proofs, before) && slices.ContainsFunc(proofs, after) {
+		if e.Who != first.Who && former != first.Who && e.At < l.stopped && slices.ContainsFunc(proofs, before) &&
+			slices.ContainsFunc(proofs, after) {
 			c.checked("L1 leader change")
 		}
 	}
 	for _, p := range proofs {
-		if at := sort.Search(len(c.good), func(i int) bool { return c.good[i] > p.At }); at > 0 && p.At > c.good[at-1]+3*c.bounds.Interval {
+		if at := sort.Search(len(c.good), func(i int) bool { return c.good[i] > p.At }); at > 0 &&
+			p.At > c.good[at-1]+3*c.bounds.Interval {
 			c.checked("L1 no leader")
 		}
 	}
 	for _, x := range l.contexts {
-		if c.worldly[x.Who] || x.At >= c.finished || l.over(x) || !c.elsewhere(x.At-l.timeout-c.bounds.Settle/2, x.At, first.Who) {
+		if c.worldly[x.Who] || x.At >= c.finished || l.over(x) ||
+			!c.elsewhere(x.At-l.timeout-c.bounds.Settle/2, x.At, first.Who) {
 			continue
 		}
-		c.fail("L1", l.life, x.At, "%s lost its promise while faults concerned other nodes than %s alone", x.Who, first.Who)
+		c.fail("L1", l.life, x.At, "%s lost its promise while faults concerned other nodes than %s alone", x.Who,
+			first.Who)
 	}
 }
 
-// over reports whether a context had a reason to end: the session's end, its client's silence or wish, or somebody else's resume.
+// over reports whether a context had a reason to end: the session's end, its client's silence or wish, or somebody
+// else's resume.
 func (l *local) over(x history.Event) bool {
 	resumed := func(g history.Event) bool { return g.Kind == history.Resumed && g.Who != x.Who && g.At <= x.At }
 	return l.end != nil && l.end.At <= x.At || l.stopped <= x.At || l.silent != 0 && l.silent <= x.At || l.closing(x) ||
@@ -68,7 +78,8 @@ func (c *checker) elsewhere(from, till time.Duration, name string) bool {
 	})
 }
 
-// givenUp checks that a client that holds nothing but local sessions, and opens none, gives none up while it is promised (L6).
+// givenUp checks that a client that holds nothing but local sessions, and opens none, gives none up while it is
+// promised (L6).
 func (c *checker) givenUp(l *local) {
 	for _, g := range l.elsewhere {
 		c.checked("L6")
@@ -81,7 +92,10 @@ func (c *checker) givenUp(l *local) {
 		}
 		for _, p := range l.promises {
 			if p.Who == g.Who && p.Until > g.At {
-				c.fail("I3", l.life, g.At, "%s was told that another node alone can know of it, and gave it up within its promise: %s", g.Who, p)
+				c.fail(
+					"I3", l.life, g.At, "%s was told that another node alone can know of it, and gave it up within "+
+						"its promise: %s", g.Who, p,
+				)
 				break
 			}
 		}
@@ -99,9 +113,9 @@ func (l *local) lost(g history.Event) time.Duration {
 	return at
 }
 
-// lifted checks an upgrade (L7): somebody asked for it while the session lived, it changes neither owner nor timeout, it brings back nothing that
-// had ended (I5), and every promise that rests on the local session holds against the leader that decides since (I3, L8).
-// That it is done once is checked for every open.
+// lifted checks an upgrade (L7): somebody asked for it while the session lived, it changes neither owner nor timeout,
+// it brings back nothing that had ended (I5), and every promise that rests on the local session holds against the
+// leader that decides since (I3, L8). That it is done once is checked for every open.
 func (c *checker) lifted(l *local) {
 	made := l.global.applied[0]
 	c.checked("L7")
@@ -113,11 +127,13 @@ func (c *checker) lifted(l *local) {
 	case asked > made.At:
 		c.fail("I5", l.life, made.At, "it became global, and nobody had asked for that: %s", made)
 	case asked > l.stopped:
-		c.fail("I5", l.life, made.At, "it became global, and the first upgrade was sent when the process of its node had ended, at %.4fs: %s",
+		c.fail("I5", l.life, made.At,
+			"it became global, and the first upgrade was sent when the process of its node had ended, at %.4fs: %s",
 			l.stopped.Seconds(), made)
 	}
 	if l.ended != nil {
-		c.fail("I5", l.life, max(made.At, l.ended.At), "it is ended twice, or was brought back: %s; and %s", l.ended, made)
+		c.fail("I5", l.life, max(made.At, l.ended.At), "it is ended twice, or was brought back: %s; and %s", l.ended,
+			made)
 	}
 	if made.Node != l.id.Node() || made.Timeout != l.timeout {
 		c.fail("I6", l.life, made.At, "it became another session than it was, with timeout %v: %s", l.timeout, made)
@@ -133,7 +149,9 @@ func (c *checker) lifted(l *local) {
 			c.checked("L8")
 		}
 		if end < p.Until {
-			c.fail("I3", l.life, end, "expired %v before the end of a promise that %s had while its node alone decided, or as far as that knew: %s",
+			c.fail("I3", l.life, end,
+				"expired %v before the end of a promise that %s had while its node alone decided, or as far as that "+
+					"knew: %s",
 				p.Until-end, p.Who, p)
 		}
 	}
@@ -160,8 +178,8 @@ func (c *checker) ways(l *local, asked time.Duration, made history.Event) {
 	}
 }
 
-// tokens checks what is done and told with local tokens of a session that has become global (L5): they speak for the attachment that the
-// upgrade made, at its owner, for as long as the session has no newer one, and nowhere else.
+// tokens checks what is done and told with local tokens of a session that has become global (L5): they speak for the
+// attachment that the upgrade made, at its owner, for as long as the session has no newer one, and nowhere else.
 func (c *checker) tokens(l *local) {
 	made := l.global.applied[0]
 	newest := l.applied[len(l.applied)-1].Attachment
@@ -171,7 +189,8 @@ func (c *checker) tokens(l *local) {
 		}
 		c.checked("I4 local token")
 		if i := slices.IndexFunc(l.global.applied, passed); i >= 0 {
-			c.fail("I4", l.life, t.At, "%s had applied attachment %d, yet took a touch with a local token: %s", c.names[made.Node], l.global.applied[i].Attachment, t)
+			c.fail("I4", l.life, t.At, "%s had applied attachment %d, yet took a touch with a local token: %s",
+				c.names[made.Node], l.global.applied[i].Attachment, t)
 		}
 	}
 	c.closedByToken(l, made, newest)
@@ -189,7 +208,8 @@ func (c *checker) tokens(l *local) {
 	}
 }
 
-// closedByToken checks that a close with a local token ended the attachment that the upgrade made, and that only the newest token did.
+// closedByToken checks that a close with a local token ended the attachment that the upgrade made, and that only the
+// newest token did.
 func (c *checker) closedByToken(l *local, made history.Event, newest uint64) {
 	for _, x := range l.closes {
 		e := l.global.end
@@ -197,13 +217,15 @@ func (c *checker) closedByToken(l *local, made history.Event, newest uint64) {
 		case e == nil || e.At > x.At || e.Cause.String() != "closed":
 			c.fail("I4", l.life, x.At, "a close was answered as done, and no node had applied one: %s", x)
 		case x.Node != 0 && (e.Attachment != made.Attachment || x.Attachment != newest):
-			c.fail("I4", l.life, x.At, "a close with a local token ended the session with attachment %d: %s", e.Attachment, x)
+			c.fail("I4", l.life, x.At, "a close with a local token ended the session with attachment %d: %s",
+				e.Attachment, x)
 		}
 	}
 }
 
-// join tells the global life what is known of the session from the time before it: touches, which are handed over where the entry is applied
-// and count from then on (L8); requests to close; and the silence of a client that has not heard of the upgrade.
+// join tells the global life what is known of the session from the time before it: touches, which are handed over where
+// the entry is applied and count from then on (L8); requests to close; and the silence of a client that has not heard
+// of the upgrade.
 func (l *local) join() {
 	g := l.global
 	made := g.applied[0]

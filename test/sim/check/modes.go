@@ -12,14 +12,14 @@ import (
 // jeopardyIntervals is for how many intervals after a good round a node is read-write (N1).
 const jeopardyIntervals = 3
 
-// modes checks what nodes say they can do, by each process of a node alone. Let it say a mode in an answer to what was sent at k, which came at k': it
-// was so at some moment between.
+// modes checks what nodes say they can do, by each process of a node alone. Let it say a mode in an answer to what was
+// sent at k, which came at k': it was so at some moment between.
 //
-//   - N1: only a node whose read_only is on is READ_ONLY; no process is before it ran for as long as it takes without a good round; none is in a calm
-//     cluster. Who was READ_WRITE at or after k had learnt of a good round within 3 intervals before, and is not READ_ONLY until that
-//     round is as old as it takes ("N1 again").
-//   - N2: for the same reason who was READ_ONLY twice, in less time than it takes to become so anew, was so all the time between. Nothing is
-//     granted there that was asked for, and answered, in that time.
+//   - N1: only a node whose read_only is on is READ_ONLY; no process is before it ran for as long as it takes without a
+//     good round; none is in a calm cluster. Who was READ_WRITE at or after k had learnt of a good round within 3
+//     intervals before, and is not READ_ONLY until that round is as old as it takes ("N1 again").
+//   - N2: for the same reason who was READ_ONLY twice, in less time than it takes to become so anew, was so all the
+//     time between. Nothing is granted there that was asked for, and answered, in that time.
 func (c *checker) modes() {
 	slices.SortStableFunc(c.states, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	of := make(map[process][]history.Event)
@@ -54,7 +54,8 @@ func (c *checker) answered(e history.Event) {
 		c.shown = append(c.shown, e)
 	case e.Kind == history.Refused && e.Op == history.Show && e.Lagging:
 		c.checked("N4 lagging")
-	case e.Kind == history.Refused && e.Node != 0 && (e.Op == history.Open || e.Op == history.Resume || e.Op == history.Close):
+	case e.Kind == history.Refused && e.Node != 0 &&
+		(e.Op == history.Open || e.Op == history.Resume || e.Op == history.Close):
 		c.writes = append(c.writes, e)
 	}
 }
@@ -127,8 +128,8 @@ func (c *checker) begins(p process, told []history.Event) {
 	}
 }
 
-// reading returns the spans in which a process was read-only for sure: each from the coming of an answer that says so. They end with
-// an answer that says so too, whose span is asked for what it grants itself.
+// reading returns the spans in which a process was read-only for sure: each from the coming of an answer that says so.
+// They end with an answer that says so too, whose span is asked for what it grants itself.
 func (c *checker) reading(told []history.Event) []span {
 	var spans []span
 	for i, from := range told {
@@ -147,8 +148,8 @@ func (c *checker) reading(told []history.Event) []span {
 	return spans
 }
 
-// within reports whether what an answer grants was asked for and done in one of spans. An answer that says itself that the node is
-// read-only needs one that was so before it was sent.
+// within reports whether what an answer grants was asked for and done in one of spans. An answer that says itself that
+// the node is read-only needs one that was so before it was sent.
 func within(spans []span, e history.Event) bool {
 	return slices.ContainsFunc(spans, func(s span) bool {
 		return s.from <= e.Asked && (e.At <= s.till || e.State.Mode == session.ModeReadOnly && e.Asked == s.till)
@@ -164,8 +165,8 @@ func (c *checker) readOnlyGrants(l *life, reading map[process][]span) {
 	}
 }
 
-// again checks N5: a session that was CONNECTED_READ_ONLY, and that its client holds to be alive long after the last fault, is
-// CONNECTED.
+// again checks N5: a session that was CONNECTED_READ_ONLY, and that its client holds to be alive long after the last
+// fault, is CONNECTED.
 func (c *checker) again(l *life) {
 	for _, a := range l.alive {
 		had := slices.ContainsFunc(l.onlyReads, func(o history.Event) bool { return o.Who == a.Who && o.At < a.At })
@@ -174,7 +175,8 @@ func (c *checker) again(l *life) {
 		}
 		c.checked("N5")
 		if a.Text != connected {
-			c.fail("N5", l, a.At, "%s was connected read-only, and is %s %v after the last fault", a.Who, a.Text, a.At-c.healed)
+			c.fail("N5", l, a.At, "%s was connected read-only, and is %s %v after the last fault", a.Who, a.Text,
+				a.At-c.healed)
 		}
 	}
 }

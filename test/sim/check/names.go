@@ -7,7 +7,8 @@ func Names() []string {
 		"I2", "I2 silent", "I2 fail-over", "I2 commit",
 		"I3", "E3", "I4", "M1", "M3", "T2", "closes", "E5", "I5", "I6", "I6 changes", "I7", "I7 order", "I8",
 		"context", "told moved", "served", "liveness", "linear",
-		"I1 local", "I2 local", "I2 local silent", "I3 local", "I3 upgraded", "I4 local", "M3 local", "T2 local", "closes local", "I4 local token",
+		"I1 local", "I2 local", "I2 local silent", "I3 local", "I3 upgraded", "I4 local", "M3 local", "T2 local",
+		"closes local", "I4 local token",
 		"E5 local", "told moved local", "I7 local", "I7 local order", "context local", "served local", "linear local",
 		"L1 leader change", "L1 no leader", "L1 process", "L6", "L7", "L7 at once", "L7 unknown",
 		"N1", "N1 again", "N1 calm", "N2", "N3", "N4", "N4 elsewhere", "N4 lagging", "R4", "reads served",
@@ -16,5 +17,8 @@ func Names() []string {
 
 // RareNames returns what only a long soak can be held to have put to the test.
 func RareNames() []string {
-	return []string{"I2 owner lost", "I2 owner restarted", "I2 owner stalled", "I2 local stalled", "E5 local token", "L7 fail-over", "L8", "M1 local", "N5"}
+	return []string{
+		"I2 owner lost", "I2 owner restarted", "I2 owner stalled", "I2 local stalled", "E5 local token",
+		"L7 fail-over", "L8", "M1 local", "N5",
+	}
 }

@@ -11,14 +11,16 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// reads checks what clients were shown. A session is known at each index by what nodes applied there (I6 compares them). An answer that
-// tells index t to a client that had seen s shows each session as it was at one index from s to t:
+// reads checks what clients were shown. A session is known at each index by what nodes applied there (I6 compares
+// them). An answer that tells index t to a client that had seen s shows each session as it was at one index from s to
+// t:
 //
 //   - N3: it was so at some index up to t: what is shown is a prefix of the log, and no more of it than is told.
-//   - N4: t >= s, and it was so at s or later. s is the highest index that the client was told by answers before it asked; a library must
-//     know that too.
-//   - R4, of a read that only a leader's word may answer, or that a read-write node answered: of all indexes that anybody had been told before it
-//     was sent, and of all opens, resumes and ends that were answered by then, none is above t, and it was so at the newest of them or later.
+//   - N4: t >= s, and it was so at s or later. s is the highest index that the client was told by answers before it
+//     asked; a library must know that too.
+//   - R4, of a read that only a leader's word may answer, or that a read-write node answered: of all indexes that
+//     anybody had been told before it was sent, and of all opens, resumes and ends that were answered by then, none is
+//     above t, and it was so at the newest of them or later.
 //
 // Local sessions are their node's to show, and are left out.
 func (c *checker) reads() {
@@ -183,7 +185,8 @@ func (p *past) shows(e history.Event, id session.ID, rule string, low uint64) {
 	case fits(0, told) && rule == "N3":
 		p.c.misled(e, "N4", "what it shows was so before index %d only, which its client had seen", low)
 	case fits(0, told):
-		p.c.misled(e, rule, "what it shows was so before index %d only, which was acknowledged before the read began", low)
+		p.c.misled(e, rule, "what it shows was so before index %d only, which was acknowledged before the read began",
+			low)
 	case fits(0, math.MaxUint64):
 		p.c.misled(e, "N4", "what it shows was not so by the index it tells")
 	default:
@@ -220,12 +223,14 @@ type shown struct {
 	page        bool
 }
 
-// fits reports whether the session is so after a change, or before the first, for which the zero value stands. Lists show the living.
+// fits reports whether the session is so after a change, or before the first, for which the zero value stands. Lists
+// show the living.
 func (s shown) fits(x history.Event) bool {
 	ended, absent := x.Kind == history.AppliedEnd, x.Kind == 0
 	switch {
 	case s.session != nil:
-		return !ended && !absent && s.session.Attachment == x.Attachment && s.session.Owner == x.Node && s.session.Timeout == x.Timeout
+		return !ended && !absent && s.session.Attachment == x.Attachment && s.session.Owner == x.Node &&
+			s.session.Timeout == x.Timeout
 	case s.certificate != nil:
 		return ended && x.Certificate != nil && certifies(s.certificate, x.Certificate)
 	default:
@@ -233,8 +238,8 @@ func (s shown) fits(x history.Event) bool {
 	}
 }
 
-// certifies reports whether a client was shown the certificate that nodes issued. How old the last touch was may not be known, for which any
-// negative age stands.
+// certifies reports whether a client was shown the certificate that nodes issued. How old the last touch was may not be
+// known, for which any negative age stands.
 func certifies(shown, issued *session.Certificate) bool {
 	a, b := *shown, *issued
 	a.LastTouchAge, b.LastTouchAge = max(a.LastTouchAge, -1), max(b.LastTouchAge, -1)

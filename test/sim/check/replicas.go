@@ -12,11 +12,13 @@ import (
 
 // replicas checks what nodes applied.
 //
-//   - I5: the end of a session is one entry on every node: same index, term, cause, owner, attachment and certificate. (Ephemerals, whose removal
-//     belongs to that entry, do not exist yet; what nodes changed at one index, whatever it is, is compared as a whole for I6.)
-//   - I6: at one index all nodes have one digest, and have made the same changes in the same order; also a node that made none.
-//   - I7: an id is opened by one entry, and is given to one client; ids of one node rise in the order of the log, whatever
-//     restarts, snapshots and clocks do.
+//   - I5: the end of a session is one entry on every node: same index, term, cause, owner, attachment and certificate.
+//     (Ephemerals, whose removal belongs to that entry, do not exist yet; what nodes changed at one index, whatever it
+//     is, is compared as a whole for I6.)
+//   - I6: at one index all nodes have one digest, and have made the same changes in the same order; also a node that
+//     made none.
+//   - I7: an id is opened by one entry, and is given to one client; ids of one node rise in the order of the log,
+//     whatever restarts, snapshots and clocks do.
 func (c *checker) replicas(events []history.Event) {
 	digests := make(map[uint64]history.Event)
 	opened, ended := make(map[session.ID]history.Event), make(map[session.ID]history.Event)
@@ -102,7 +104,8 @@ func unlisted(opened map[session.ID]history.Event, locals map[session.ID]*local)
 	return others
 }
 
-// rising checks that the ids of each node rise in the order of the log, within an entry in the order of attachments, which is that of its commands.
+// rising checks that the ids of each node rise in the order of the log, within an entry in the order of attachments,
+// which is that of its commands.
 func (c *checker) rising(opened map[session.ID]history.Event) {
 	all := make([]history.Event, 0, len(opened))
 	for _, e := range opened {
@@ -117,7 +120,8 @@ func (c *checker) rising(opened map[session.ID]history.Event) {
 		if before, ok := newest[n]; ok {
 			c.checked("I7 order")
 			if e.ID <= before.ID {
-				c.fail("I7", &life{id: e.ID}, e.At, "opened after a session of the same node with the same or a higher id: %s", before)
+				c.fail("I7", &life{id: e.ID}, e.At,
+					"opened after a session of the same node with the same or a higher id: %s", before)
 			}
 		}
 		newest[n] = e
@@ -189,7 +193,8 @@ func (l *log) done(who string) {
 	}
 	l.c.checked("I6 changes")
 	if !slices.EqualFunc(f.changes, e.changes, alike) {
-		l.c.fail("I6", &life{id: e.changes[0].ID}, e.changes[0].At, "at index %d %s made\n%s\nand %s\n%s", index, f.who, f.lines(), who, e.lines())
+		l.c.fail("I6", &life{id: e.changes[0].ID}, e.changes[0].At, "at index %d %s made\n%s\nand %s\n%s", index, f.who,
+			f.lines(), who, e.lines())
 	}
 }
 
@@ -200,7 +205,8 @@ func (l *log) idle(e history.Event) {
 		return
 	}
 	l.made[e.Index] = append(l.made[e.Index], e.Who)
-	l.c.fail("I6", &life{id: f.changes[0].ID}, e.At, "%s changed nothing at index %d, where %s made\n%s", e.Who, e.Index, f.who, f.lines())
+	l.c.fail("I6", &life{id: f.changes[0].ID}, e.At, "%s changed nothing at index %d, where %s made\n%s", e.Who,
+		e.Index, f.who, f.lines())
 }
 
 func (e *entry) lines() string {

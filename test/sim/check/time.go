@@ -6,8 +6,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// promises checks I3: no session expires before a promise for it ends, whoever gave it in answer to what; and what the SDK makes of it:
-// the session's context ends before the session can have expired.
+// promises checks I3: no session expires before a promise for it ends, whoever gave it in answer to what; and what the
+// SDK makes of it: the session's context ends before the session can have expired.
 func (c *checker) promises(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -27,7 +27,8 @@ func (c *checker) promises(l *life) {
 	}
 }
 
-// closing reports whether the client of an event had asked for the session's close by then: it holds no promise any more.
+// closing reports whether the client of an event had asked for the session's close by then: it holds no promise any
+// more.
 func (l *life) closing(e history.Event) bool {
 	return slices.ContainsFunc(l.asked, func(a history.Event) bool { return a.Who == e.Who && a.At <= e.At })
 }
@@ -40,7 +41,8 @@ func (c *checker) served(l *life) {
 		}
 		c.checked("served")
 		if a.Until <= a.At {
-			c.fail("liveness", l, a.At, "%s holds it to be alive, and is promised nothing %v after the last fault", a.Who, a.At-c.healed)
+			c.fail("liveness", l, a.At, "%s holds it to be alive, and is promised nothing %v after the last fault",
+				a.Who, a.At-c.healed)
 		}
 		if l.end != nil && l.end.At < a.At-c.bounds.Commit {
 			c.fail("E5", l, a.At, "%s holds it to be alive %v after its end", a.Who, a.At-l.end.At)
@@ -48,8 +50,8 @@ func (c *checker) served(l *life) {
 	}
 }
 
-// wanting checks liveness: after the last fault every client that wants to be served is, in time: it holds a promise, or could
-// open or resume a session.
+// wanting checks liveness: after the last fault every client that wants to be served is, in time: it holds a promise,
+// or could open or resume a session.
 func (c *checker) wanting(events []history.Event) {
 	for i, w := range events {
 		by := w.At + c.bounds.Serve
@@ -61,7 +63,8 @@ func (c *checker) wanting(events []history.Event) {
 			return e.At <= by && e.Who == w.Who && (e.Kind == history.Opened || e.Kind == history.Resumed ||
 				(e.Kind == history.Touched || e.Kind == history.Promised) && e.Until > e.At)
 		}) {
-			c.fail("liveness", &life{}, by, "%s wanted to be served at %.4fs, and was not within %v", w.Who, w.At.Seconds(), c.bounds.Serve)
+			c.fail("liveness", &life{}, by, "%s wanted to be served at %.4fs, and was not within %v", w.Who,
+				w.At.Seconds(), c.bounds.Serve)
 		}
 	}
 }

@@ -163,7 +163,9 @@ func beginInside(f Fault, c Cluster, one string) *broken {
 	switch f.Kind { //nolint:exhaustive // begin has sorted the rest out
 	case SlowDisk:
 		delay := time.Millisecond + time.Duration(f.Size*f.Size*float64(1500*time.Millisecond))
-		return &broken{one, fmt.Sprintf("make the disk of %s take %v for a write", one, delay), c.Break(one, Slow, delay)}
+		return &broken{
+			one, fmt.Sprintf("make the disk of %s take %v for a write", one, delay), c.Break(one, Slow, delay),
+		}
 	case FullDisk:
 		return &broken{one, "fill the disk of " + one, c.Break(one, Full, 0)}
 	case FailDisk:

@@ -29,8 +29,9 @@ type cluster struct {
 
 func newCluster() *cluster {
 	return &cluster{
-		cuts: make(map[way]int), slow: make(map[way]slowness), paused: make(map[string]int), broken: make(map[string]int),
-		dead: make(map[string]bool), ever: make(map[way]bool), began: make(map[Kind]int), ended: make(map[Kind]int),
+		cuts: make(map[way]int), slow: make(map[way]slowness), paused: make(map[string]int),
+		broken: make(map[string]int),
+		dead:   make(map[string]bool), ever: make(map[way]bool), began: make(map[Kind]int), ended: make(map[Kind]int),
 		hit: make(map[Kind]int), did: make(map[string]int),
 	}
 }
@@ -157,7 +158,8 @@ func TestPlanFollowsTheSeed(t *testing.T) {
 	}
 }
 
-// TestEveryKindIsDealt: plans of following numbers have every kind, however few faults each has, and not in one order only.
+// TestEveryKindIsDealt: plans of following numbers have every kind, however few faults each has, and not in one order
+// only.
 func TestEveryKindIsDealt(t *testing.T) {
 	kinds := len(planned())
 	const count = 6
@@ -209,7 +211,8 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if pairs := len(links()) * (len(links()) - 1); some < 300 || all < 300 || len(met) != pairs {
-		t.Errorf("of 1800 faults %d are of some nodes and %d of all, and %d of %d pairs met: want plenty of each", some, all, len(met), pairs)
+		t.Errorf("of 1800 faults %d are of some nodes and %d of all, and %d of %d pairs met: want plenty of each", some,
+			all, len(met), pairs)
 	}
 }
 
@@ -218,7 +221,9 @@ func TestRunNumbersThroughAllPlans(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newCluster()
 		Run(t.Context(), c, c, []Fault{{Kind: MuteClient}, {Kind: DeafClient}}, nil, []Fault{{Kind: LagToClient}})
-		for _, want := range []string{"1: make c1 mute to ", "2: make c1 deaf to ", "3: delay what c1 hears of  by 0s"} {
+		for _, want := range []string{
+			"1: make c1 mute to ", "2: make c1 deaf to ", "3: delay what c1 hears of  by 0s",
+		} {
 			if !slices.Contains(c.texts, want) {
 				t.Errorf("no %q among %q", want, c.texts)
 			}
@@ -226,14 +231,16 @@ func TestRunNumbersThroughAllPlans(t *testing.T) {
 	})
 }
 
-// TestRunHealsAll runs long plans: every kind happens, and in the end nothing is broken, also when the run is cut short.
+// TestRunHealsAll runs long plans: every kind happens, and in the end nothing is broken, also when the run is cut
+// short.
 func TestRunHealsAll(t *testing.T) {
 	for _, limit := range []time.Duration{24 * time.Hour, 3 * time.Minute} {
 		bubble.Test(t, func(t *testing.T) {
 			c := newCluster()
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5), Stutter(rand.New(rand.NewPCG(7, 7)), 5))
+			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5),
+				Stutter(rand.New(rand.NewPCG(7, 7)), 5))
 			for what, left := range map[string]bool{
 				"cuts": positive(c.cuts), "pauses": positive(c.paused), "broken disks or clocks": positive(c.broken),
 			} {
@@ -279,7 +286,8 @@ func (c *cluster) complete(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty", "clock back", "clock forward", "flood", "double", "stand",
+		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty",
+		"clock back", "clock forward", "flood", "double", "stand",
 	} {
 		if c.did[what] == 0 {
 			t.Errorf("the cluster was never told: %s", what)
@@ -325,7 +333,8 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestBeginLinks shows which links of whom each kind makes worse, by how much, and that the other direction is as it was.
+// TestBeginLinks shows which links of whom each kind makes worse, by how much, and that the other direction is as it
+// was.
 func TestBeginLinks(t *testing.T) {
 	there, back := []way{{"r1", "n2"}, {"r1", "n5"}}, []way{{"n2", "r1"}, {"n5", "r1"}}
 	tests := []struct {
@@ -346,7 +355,8 @@ func TestBeginLinks(t *testing.T) {
 		b := begin(t.Context(), Fault{Kind: tt.kind, Nodes: []int{1, 4}, Size: 0.5, Caller: 0.9}, c)
 		for _, w := range tt.ways {
 			if c.cuts[w] != tt.cut || c.slow[w] != tt.slow {
-				t.Errorf("%s: %v has %d cuts and is slow by %v, want %d and %v", tt.kind, w, c.cuts[w], c.slow[w], tt.cut, tt.slow)
+				t.Errorf("%s: %v has %d cuts and is slow by %v, want %d and %v", tt.kind, w, c.cuts[w], c.slow[w],
+					tt.cut, tt.slow)
 			}
 		}
 		if len(c.ever) != len(tt.ways) || b.who != "r1" {

@@ -18,8 +18,8 @@ const (
 	Mute
 	// OneWay cuts one direction between two nodes.
 	OneWay
-	// NoRounds cuts what goes over the peer port of the node that leads, or of all: no round is good any more, while Raft goes on. The leader hands
-	// over after a while, in vain in the second case (I8).
+	// NoRounds cuts what goes over the peer port of the node that leads, or of all: no round is good any more, while
+	// Raft goes on. The leader hands over after a while, in vain in the second case (I8).
 	NoRounds
 	// Lag makes the links between a node and its peers slow.
 	Lag
@@ -49,7 +49,8 @@ const (
 	// HandOver has the node that leads hand leadership to another.
 	HandOver
 
-	// Pause holds all traffic of a node back and delivers it later. PauseSome pauses several nodes, PauseAll all of them.
+	// Pause holds all traffic of a node back and delivers it later. PauseSome pauses several nodes, PauseAll all of
+	// them.
 	Pause
 	PauseSome
 	PauseAll
@@ -67,17 +68,20 @@ const (
 	Flood
 	// Duplicate has a client send its requests twice, through one node or through two.
 	Duplicate
-	// PauseClient holds all traffic of a client back; StickClient has one read nothing, so that servers write to nobody.
+	// PauseClient holds all traffic of a client back; StickClient has one read nothing, so that servers write to
+	// nobody.
 	PauseClient
 	StickClient
 
-	// LagFromClient delays what a client sends to nodes, LagToClient what they send to it: a request is old when it comes, or its answer is.
+	// LagFromClient delays what a client sends to nodes, LagToClient what they send to it: a request is old when it
+	// comes, or its answer is.
 	LagFromClient
 	LagToClient
 	// ReorderFromClient and ReorderToClient scatter it: what goes over different connections comes in any order.
 	ReorderFromClient
 	ReorderToClient
-	// MuteClient cuts what a client sends to nodes, DeafClient what they send to it: what it asks for is done, and it is not told.
+	// MuteClient cuts what a client sends to nodes, DeafClient what they send to it: what it asks for is done, and it
+	// is not told.
 	MuteClient
 	DeafClient
 
@@ -104,11 +108,14 @@ func kindsFrom(first, last Kind) []Kind {
 // String returns the kind in words.
 func (k Kind) String() string {
 	names := [...]string{
-		"?", "isolate", "split", "partial partition", "cut leader off peers", "deaf", "mute", "one-way cut", "no rounds", "delay spike", "reorder", "drop",
-		"kill", "kill leader", "kill all", "long kill", "crash loop", "torn write", "older snapshot", "empty disk", "restart", "hand over",
+		"?", "isolate", "split", "partial partition", "cut leader off peers", "deaf", "mute", "one-way cut",
+		"no rounds", "delay spike", "reorder", "drop",
+		"kill", "kill leader", "kill all", "long kill", "crash loop", "torn write", "older snapshot", "empty disk",
+		"restart", "hand over",
 		"pause", "pause some", "pause all", "slow disk", "full disk", "failing disk", "hung disk", "clock jump",
 		"client flood", "duplicate", "pause client", "stuck client",
-		"delay from client", "delay to client", "reorder from client", "reorder to client", "mute client", "deaf client",
+		"delay from client", "delay to client", "reorder from client", "reorder to client", "mute client",
+		"deaf client",
 		"hiccups",
 	}
 	if int(k) >= len(names) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// mostDelay is the most that LagFromClient and LagToClient delay. With what reordering adds it stays below the 3 s for which the checker
-// lets what a client has sent be under way when a fault ends.
+// mostDelay is the most that LagFromClient and LagToClient delay. With what reordering adds it stays below the 3 s for
+// which the checker lets what a client has sent be under way when a fault ends.
 const mostDelay = 2 * time.Second
 
 // beginLinks makes links between one caller and nodes worse, in one direction. The other direction is as it was.
@@ -22,9 +22,11 @@ func beginLinks(f Fault, c Cluster, nodes []string) *broken {
 	case LagToClient:
 		return slow(c, one, fmt.Sprintf("delay what %s hears of %s by %v", one, all, late.more), late, back)
 	case ReorderFromClient:
-		return slow(c, one, fmt.Sprintf("scatter what %s sends to %s by up to %v", one, all, f.scatter().scatter), f.scatter(), there)
+		return slow(c, one, fmt.Sprintf("scatter what %s sends to %s by up to %v", one, all, f.scatter().scatter),
+			f.scatter(), there)
 	case ReorderToClient:
-		return slow(c, one, fmt.Sprintf("scatter what %s hears of %s by up to %v", one, all, f.scatter().scatter), f.scatter(), back)
+		return slow(c, one, fmt.Sprintf("scatter what %s hears of %s by up to %v", one, all, f.scatter().scatter),
+			f.scatter(), back)
 	case MuteClient:
 		return cut(c, one, "make "+one+" mute to "+all, there)
 	default:

@@ -124,17 +124,18 @@ func hiccups(lasting context.Context, f Fault, c Cluster, one string) *broken {
 	const interval = 500 * time.Millisecond
 	stands := interval + time.Duration((0.02+0.98*f.Size)*float64(interval)).Truncate(time.Millisecond)
 	every := stands + time.Second + time.Duration(f.Caller*float64(2*time.Second)).Truncate(time.Millisecond)
-	return meanwhileAt(one, fmt.Sprintf("have the process of %s stand for %v every %v", one, stands, every), func() int {
-		stood := 0
-		for sleep(lasting, every-stands) {
-			run := c.Stand(one)
-			sleep(context.WithoutCancel(lasting), stands)
-			if run() {
-				stood++
+	return meanwhileAt(one, fmt.Sprintf("have the process of %s stand for %v every %v", one, stands, every),
+		func() int {
+			stood := 0
+			for sleep(lasting, every-stands) {
+				run := c.Stand(one)
+				sleep(context.WithoutCancel(lasting), stands)
+				if run() {
+					stood++
+				}
 			}
-		}
-		return stood
-	})
+			return stood
+		})
 }
 
 // kill kills those of nodes that live, at once.
@@ -166,8 +167,8 @@ func kill(c Cluster, nodes ...string) *broken {
 	}}
 }
 
-// crashLoop kills one of nodes after the other, and starts it again within moments: while an election goes on a node may have
-// voted, died and come back.
+// crashLoop kills one of nodes after the other, and starts it again within moments: while an election goes on a node
+// may have voted, died and come back.
 func crashLoop(lasting context.Context, f Fault, c Cluster, nodes []string) *broken {
 	every := 50*time.Millisecond + time.Duration(f.Size*float64(time.Second))
 	b := meanwhile("kill "+strings.Join(nodes, " ")+" again and again, every "+every.String(), func() int {

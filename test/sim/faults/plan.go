@@ -47,8 +47,8 @@ type Shape struct {
 	Nodes, Count int
 	// Calm is how long the calm spells between some faults are, for what only a calm cluster shows; 0: there are none.
 	Calm time.Duration
-	// Deal is a number that differs from plan to plan; plans with following numbers have every kind in turn, however few
-	// faults each has.
+	// Deal is a number that differs from plan to plan; plans with following numbers have every kind in turn, however
+	// few faults each has.
 	Deal uint64
 }
 
@@ -97,9 +97,10 @@ func Plan(r *rand.Rand, s Shape) []Fault {
 	return plan
 }
 
-// Links draws faults of the links between callers and nodes, of each kind one. It is a plan of its own, to be run beside another: what Plan
-// draws stays as it is without. They come in pairs on the links of one caller, the second while the first lasts if that lasts long enough: a
-// link that is slow one way and cut the other shows what neither does alone.
+// Links draws faults of the links between callers and nodes, of each kind one. It is a plan of its own, to be run
+// beside another: what Plan draws stays as it is without. They come in pairs on the links of one caller, the second
+// while the first lasts if that lasts long enough: a link that is slow one way and cut the other shows what neither
+// does alone.
 func Links(r *rand.Rand, nodes int) []Fault {
 	kinds := links()
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -140,7 +141,8 @@ func Stutter(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
-// deal returns the kinds of a plan: its share of an endless deal, in which every kind comes once before one comes again.
+// deal returns the kinds of a plan: its share of an endless deal, in which every kind comes once before one comes
+// again.
 func deal(deck []Kind, s Shape) []Kind {
 	var dealt []Kind
 	size := uint64(len(deck))

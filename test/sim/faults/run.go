@@ -34,8 +34,8 @@ type Weather interface {
 type Processes interface {
 	// Leader returns the node that leads now, "" when none is known.
 	Leader() string
-	// Kill reports whether the node lived; so does Stop, which returns when its ordered stop is over. Start starts a node that
-	// does not live, on what its disk holds, and does nothing to one that does.
+	// Kill reports whether the node lived; so does Stop, which returns when its ordered stop is over. Start starts a
+	// node that does not live, on what its disk holds, and does nothing to one that does.
 	Kill(node string) bool
 	Stop(node string) bool
 	Start(node string)
@@ -56,8 +56,8 @@ const (
 	Hung
 )
 
-// Disks are the nodes' disks. Methods that return undo or similar are undone by calling it, which reports whether anything
-// was hit.
+// Disks are the nodes' disks. Methods that return undo or similar are undone by calling it, which reports whether
+// anything was hit.
 type Disks interface {
 	// Break damages a disk; delay is what a write to a slow one takes.
 	Break(node string, d Damage, delay time.Duration) (undo func() bool)
@@ -89,7 +89,8 @@ type Cluster interface {
 	Hosts
 }
 
-// Hosts are names; a client's is never a node's. Callers are the clients, and those besides whose links only may be bad.
+// Hosts are names; a client's is never a node's. Callers are the clients, and those besides whose links only may be
+// bad.
 type Hosts interface {
 	Nodes() []string
 	Clients() []string
@@ -103,8 +104,8 @@ type Log interface {
 	Ended(k Kind, who, text string, hit bool)
 }
 
-// Run injects plans into c, side by side, and returns when every fault has ended; when ctx ends, it ends them at once. Faults are numbered
-// through all plans.
+// Run injects plans into c, side by side, and returns when every fault has ended; when ctx ends, it ends them at once.
+// Faults are numbered through all plans.
 func Run(ctx context.Context, c Cluster, log Log, plans ...[]Fault) {
 	var running sync.WaitGroup
 	defer running.Wait()

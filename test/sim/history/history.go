@@ -1,5 +1,5 @@
-// Package history records what happened in a simulated run: what clients asked and were told, what nodes applied, and which
-// faults were injected. A checker reads it afterwards; a person reads the story of one session.
+// Package history records what happened in a simulated run: what clients asked and were told, what nodes applied, and
+// which faults were injected. A checker reads it afterwards; a person reads the story of one session.
 package history
 
 import (
@@ -26,8 +26,8 @@ const (
 	Touched
 	// Promised: an SDK session's SafeUntil has changed to Until.
 	Promised
-	// Refused: the request Op was refused, or its call ended without an answer; then Unknown is set unless it certainly had no
-	// effect. Text says why. Asked is when it was sent.
+	// Refused: the request Op was refused, or its call ended without an answer; then Unknown is set unless it certainly
+	// had no effect. Text says why. Asked is when it was sent.
 	Refused
 	// CloseAsked: a client has sent a close, or has given the session back.
 	CloseAsked
@@ -45,14 +45,16 @@ const (
 	Alive
 	// UpgradeAsked: a client has sent the upgrade of a local session.
 	UpgradeAsked
-	// Upgraded: a client was told that its local session is global, with its Attachment; Asked is when it asked, 0 if it did not.
+	// Upgraded: a client was told that its local session is global, with its Attachment; Asked is when it asked, 0 if
+	// it did not.
 	Upgraded
 	// ToldElsewhere: a client was told that only the session's own node can know of it (L6), and has given it up.
 	ToldElsewhere
 	// Wants: the client begins to try to be served and goes on until it is: until the next Opened, Resumed, Touched or
 	// Promised of Who with an Until ahead. Recorded when the last fault has ended, by every client that is not silent.
 	Wants
-	// Shown: a read was answered, with what Read says, or Certificate; Asked is when it was sent. One that was refused is Refused.
+	// Shown: a read was answered, with what Read says, or Certificate; Asked is when it was sent. One that was refused
+	// is Refused.
 	Shown
 	// OnlyReads: an SDK session has become CONNECTED_READ_ONLY.
 	OnlyReads
@@ -64,27 +66,29 @@ const (
 	AppliedOpen
 	AppliedMove
 	AppliedEnd
-	// LocalOpened, LocalMoved and LocalEnded: a node has opened a local session, given it a new attachment, or ended it; of a
-	// request that is repeated once more. Recorded from node.Options.Local.
+	// LocalOpened, LocalMoved and LocalEnded: a node has opened a local session, given it a new attachment, or ended
+	// it; of a request that is repeated once more. Recorded from node.Options.Local.
 	LocalOpened
 	LocalMoved
 	LocalEnded
 	// Digest: a node's state at Index has the digest Text.
 	Digest
-	// AppliedTerm: a process of node Who has applied its first entry of Term, at Index; recorded from node.Options.Applied,
-	// also for entries without changes, before the entry's changes.
+	// AppliedTerm: a process of node Who has applied its first entry of Term, at Index; recorded from
+	// node.Options.Applied, also for entries without changes, before the entry's changes.
 	AppliedTerm
 	// NodeStarted: a process of node Who, whose number is Node, begins; recorded right before node.New.
 	NodeStarted
-	// NodeStopped: the process of node Who has ended or was killed; recorded once nothing it does reaches anybody any more.
+	// NodeStopped: the process of node Who has ended or was killed; recorded once nothing it does reaches anybody any
+	// more.
 	NodeStopped
-	// Heard: the leader Who of Term has taken in the whole answer of Node to the heartbeat that it sent at Asked; recorded
-	// from node.Options.Heard.
+	// Heard: the leader Who of Term has taken in the whole answer of Node to the heartbeat that it sent at Asked;
+	// recorded from node.Options.Heard.
 	Heard
-	// Decided: the leader Who of Term decides that the session ID expires with Attachment: pop and mark of E3, before it
-	// is proposed; recorded from node.Options.Expires.
+	// Decided: the leader Who of Term decides that the session ID expires with Attachment: pop and mark of E3, before
+	// it is proposed; recorded from node.Options.Expires.
 	Decided
-	// Leads: the leader Who of Term begins a tracker, not always the first of the term; recorded from node.Options.Leads.
+	// Leads: the leader Who of Term begins a tracker, not always the first of the term; recorded from
+	// node.Options.Leads.
 	Leads
 	// Reset: all connections between Who and the host Text were reset; what was under way is lost.
 	Reset
@@ -103,10 +107,13 @@ const (
 // String returns the kind in words.
 func (k Kind) String() string {
 	names := [...]string{
-		"?", "opened", "resumed", "touched", "promised", "refused", "asks to close", "closed", "told: moved", "told: gone",
+		"?", "opened", "resumed", "touched", "promised", "refused", "asks to close", "closed", "told: moved",
+		"told: gone",
 		"context ended", "goes silent", "alive", "asks to upgrade", "upgraded", "told: elsewhere", "wants to be served",
-		"was shown", "connected read-only", "has asked to take over", "applied open", "applied move", "applied end", "opened locally", "resumed locally", "ended locally", "digest",
-		"applied its first entry of", "starts", "stopped", "heard", "decides to end", "begins a tracker of", "connections reset", "has stood",
+		"was shown", "connected read-only", "has asked to take over", "applied open", "applied move", "applied end",
+		"opened locally", "resumed locally", "ended locally", "digest",
+		"applied its first entry of", "starts", "stopped", "heard", "decides to end", "begins a tracker of",
+		"connections reset", "has stood",
 		"fault begins", "fault ends", "healed", "finished",
 	}
 	if int(k) >= len(names) {
@@ -143,12 +150,12 @@ type Event struct {
 	Kind Kind
 	// Who is the client or the node; of a fault the only node that it concerns, empty when it concerns several.
 	Who string
-	// Node is the owner that an open or a move made on AppliedOpen and AppliedMove, and the owner at the end on AppliedEnd; who
-	// was heard on Heard; the number of Who on NodeStarted; and on what a client was told the node that answered, 0 when the
-	// client does not know.
+	// Node is the owner that an open or a move made on AppliedOpen and AppliedMove, and the owner at the end on
+	// AppliedEnd; who was heard on Heard; the number of Who on NodeStarted; and on what a client was told the node that
+	// answered, 0 when the client does not know.
 	Node session.Node
-	// Op is the request that Refused, ToldMoved or ToldGone answers; 0: none, the client was told unasked. Unknown says of Refused
-	// that the request may have taken effect, or may do so yet.
+	// Op is the request that Refused, ToldMoved or ToldGone answers; 0: none, the client was told unasked. Unknown says
+	// of Refused that the request may have taken effect, or may do so yet.
 	Op         Op
 	Unknown    bool
 	ID         session.ID
@@ -166,8 +173,8 @@ type Event struct {
 	Cause       session.Cause
 	// Certificate is set on AppliedEnd, and on ToldGone when the client was given one.
 	Certificate *session.Certificate
-	// State is what the node that answered said of itself with the answer, zero where that is not known. On NodeStarted its Mode is
-	// read-only when the node may become so.
+	// State is what the node that answered said of itself with the answer, zero where that is not known. On NodeStarted
+	// its Mode is read-only when the node may become so.
 	State session.NodeState
 	// Read is set on Shown. Lagging says of Refused that the node had not come as far as the client.
 	Read    *Read
@@ -220,7 +227,8 @@ func (e Event) String() string {
 	}
 	b.WriteString(e.told())
 	if c := e.Certificate; c != nil {
-		fmt.Fprintf(&b, " (owner %d, term %d, last touch %v before, credited %v)", c.Owner, c.Term, c.LastTouchAge, c.Credited)
+		fmt.Fprintf(&b, " (owner %d, term %d, last touch %v before, credited %v)", c.Owner, c.Term, c.LastTouchAge,
+			c.Credited)
 	}
 	if e.Text != "" {
 		fmt.Fprintf(&b, ": %s", e.Text)

@@ -13,7 +13,8 @@ type Read struct {
 	Allows bool
 	// Seen is the highest index that the client had been told by then.
 	Seen uint64
-	// Page says that sessions were listed: all those above After up to Through, 0 for all others, by their ids. Else the one of the event was wanted.
+	// Page says that sessions were listed: all those above After up to Through, 0 for all others, by their ids. Else
+	// the one of the event was wanted.
 	Page           bool
 	After, Through session.ID
 	// Sessions are those shown. A read of one shows it, or a certificate, or says that it is not known.

@@ -17,9 +17,10 @@ type Mark struct {
 	Text string
 }
 
-// Story returns the lines that explain the life of session id: its own events, and the faults, the ends and starts of nodes, the
-// changes of leader, and the silences of its owner that overlap its life. What replicas did with one entry is one line, and of a row of touches and promises the first and
-// the last are shown. Marks stand where they belong. Id 0: all that is no session's.
+// Story returns the lines that explain the life of session id: its own events, and the faults, the ends and starts of
+// nodes, the changes of leader, and the silences of its owner that overlap its life. What replicas did with one entry
+// is one line, and of a row of touches and promises the first and the last are shown. Marks stand where they belong. Id
+// 0: all that is no session's.
 func Story(events []Event, id session.ID, marks ...Mark) string {
 	t := teller{
 		id: id, from: -1, applied: make(map[deed]int), terms: make(map[uint64]bool), rows: make(map[string][]Event),
@@ -78,7 +79,8 @@ type teller struct {
 // silent is how long a leader does not hear of an owner before the story tells: three heartbeat intervals.
 const silent = 1500 * time.Millisecond
 
-// span finds when the life of the session began and ended. What nodes apply once more after a restart is not part of it.
+// span finds when the life of the session began and ended. What nodes apply once more after a restart is not part of
+// it.
 func (t *teller) span(events []Event, marks []Mark) {
 	if t.id == 0 {
 		return
@@ -117,7 +119,8 @@ func (t *teller) tell(e Event) {
 	case t.from >= 0 && e.At < t.from:
 		t.before(e)
 	case t.from >= 0 && e.At > t.till:
-	case e.Kind == Digest || e.Kind == AppliedTerm || e.Kind == Leads || e.Kind == Wants || e.Kind == Refused || e.Kind == Shown:
+	case e.Kind == Digest || e.Kind == AppliedTerm || e.Kind == Leads || e.Kind == Wants || e.Kind == Refused ||
+		e.Kind == Shown:
 	default:
 		t.overture()
 		t.add(e)
@@ -165,7 +168,12 @@ func (t *teller) lead(e Event) {
 func (t *teller) silence(till time.Duration) {
 	from, ok := t.heard[t.owner]
 	if from = max(from, t.from); ok && t.owner != 0 && till-from > silent {
-		t.lines = append(t.lines, line{at: from, text: fmt.Sprintf("%11.4fs      no leader hears of node %d until %.4fs", from.Seconds(), t.owner, till.Seconds())})
+		t.lines = append(
+			t.lines, line{
+				at: from, text: fmt.Sprintf("%11.4fs      no leader hears of node %d until %.4fs", from.Seconds(),
+					t.owner, till.Seconds()),
+			},
+		)
 	}
 }
 
@@ -214,7 +222,8 @@ func (t *teller) fold() {
 			case i == 0 || i == len(row)-1:
 				t.add(e)
 			case i == 1:
-				t.lines = append(t.lines, line{at: e.At, text: fmt.Sprintf("%12s %-4s (%d more of the kind)", "...", e.Who, len(row)-2)})
+				t.lines = append(t.lines,
+					line{at: e.At, text: fmt.Sprintf("%12s %-4s (%d more of the kind)", "...", e.Who, len(row)-2)})
 			}
 		}
 	}

@@ -55,8 +55,8 @@ func (h *Host) trip(to string) time.Duration {
 	return h.net.takes(link{h.name, to}) + h.net.takes(link{to, h.name})
 }
 
-// Dial connects to host:port. It takes a round trip. It hangs until ctx ends while a cut or a pause is in the way of either
-// direction, and is refused when nothing listens there, as on a killed host.
+// Dial connects to host:port. It takes a round trip. It hangs until ctx ends while a cut or a pause is in the way of
+// either direction, and is refused when nothing listens there, as on a killed host.
 func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 	to, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -87,7 +87,8 @@ func (n *Network) Cut(from, to string) {
 // Heal undoes one Cut; after the last one what hung is delivered.
 func (n *Network) Heal(from, to string) { n.free(func() { n.cut[link{from, to}]-- }) }
 
-// Choke stops both directions of all connections to one port of a host, until Unchoke; what goes to its other ports passes.
+// Choke stops both directions of all connections to one port of a host, until Unchoke; what goes to its other ports
+// passes.
 func (n *Network) Choke(address string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -107,8 +108,8 @@ func (n *Network) Pause(host string) {
 // Resume undoes one Pause.
 func (n *Network) Resume(host string) { n.free(func() { n.paused[host]-- }) }
 
-// Stick makes a host read nothing any more, and take little before who writes to it waits, until Unstick. What it sends goes
-// out.
+// Stick makes a host read nothing any more, and take little before who writes to it waits, until Unstick. What it sends
+// goes out.
 func (n *Network) Stick(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,8 +145,8 @@ func (n *Network) Thin(from, to string, bits, buffer int) {
 	n.thin[link{from, to}] = thinness{bits, buffer}
 }
 
-// Reset resets all connections between two hosts: both ends hear of it at once, and what was under way is lost. It returns
-// how many there were.
+// Reset resets all connections between two hosts: both ends hear of it at once, and what was under way is lost. It
+// returns how many there were.
 func (n *Network) Reset(one, other string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -233,8 +234,8 @@ func (n *Network) blocked(l link) bool {
 	return n.cut[l] > 0 || n.paused[l.from] > 0 || n.paused[l.to] > 0
 }
 
-// hold counts a write or a dial on a link, for a port, that is blocked, choked, slow, or leads to a host that is stuck. The caller
-// holds mu.
+// hold counts a write or a dial on a link, for a port, that is blocked, choked, slow, or leads to a host that is stuck.
+// The caller holds mu.
 func (n *Network) hold(l link, port string) bool {
 	if !n.blocked(l) && n.choked[port] == 0 && n.stuck[l.to] == 0 && n.slow[l] == (slowness{}) {
 		return false

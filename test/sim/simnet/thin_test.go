@@ -43,7 +43,8 @@ func TestThin(t *testing.T) {
 				if _, err := out.Write(make([]byte, size)); err != nil {
 					t.Error(err)
 				}
-				if left := time.Duration(buffer) * time.Second * 8 / bits; i == 0 && time.Since(begun) > 2*(size*8/bits)*time.Second-left/2 {
+				if left := time.Duration(buffer) * time.Second * 8 / bits; i == 0 &&
+					time.Since(begun) > 2*(size*8/bits)*time.Second-left/2 {
 					t.Errorf("a write ended after %v: not before its bytes had arrived", time.Since(begun))
 				}
 				if err := errors.Join(out.Close(), in.SetDeadline(time.Time{})); err != nil {

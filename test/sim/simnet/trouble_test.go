@@ -138,7 +138,8 @@ func TestAStuckHostReadsNothingAndTakesLittle(t *testing.T) {
 		if err := a.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		if sent, err := a.Write(make([]byte, 4*stuckWindow)); sent > stuckWindow || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if sent, err := a.Write(make([]byte, 4*stuckWindow)); sent > stuckWindow ||
+			!errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("wrote %d bytes, %v; want at most %d until the deadline", sent, err, stuckWindow)
 		}
 		if err := a.SetWriteDeadline(time.Time{}); err != nil {

@@ -25,8 +25,8 @@ type outcome struct {
 	cpu time.Duration
 }
 
-// grace bounds how much longer than its seeds' patience a process may live: the test binary ends itself before, with the stacks
-// of what hangs.
+// grace bounds how much longer than its seeds' patience a process may live: the test binary ends itself before, with
+// the stacks of what hangs.
 const grace = 30 * time.Second
 
 // parallel is one in how many processes has all processors.
@@ -44,13 +44,15 @@ func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	bound, cancel := context.WithTimeout(ctx, patience+min(grace, patience))
 	defer cancel()
 	reports := filepath.Join(tmp, "reports")
-	cmd := exec.CommandContext(bound, s.o.binary, "-test.run", "^TestSim$", "-test.parallel", "1", "-test.timeout", patience.String(),
+	cmd := exec.CommandContext(bound, s.o.binary, "-test.run", "^TestSim$", "-test.parallel", "1", "-test.timeout",
+		patience.String(),
 		"-test.artifacts", "-test.outputdir", kept)
 	cmd.Dir = tmp
 	cmd.Env = append(os.Environ(),
 		fmt.Sprintf("FROM=%d", from), fmt.Sprintf("SEEDS=%d", to-from), "SEED=", "SIM_REPORT="+reports, "TMPDIR="+tmp,
 		"GOGC=400", "GOMEMLIMIT=2GiB")
-	// With all workers busy, a processor each costs the least. Now and then one has all, for goroutines that really run at the same time.
+	// With all workers busy, a processor each costs the least. Now and then one has all, for goroutines that really run
+	// at the same time.
 	if from/s.o.batch%parallel != 0 {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
 	}
@@ -96,7 +98,9 @@ func (o *outcome) blame(reports, kept string, why error) error {
 	}
 	died := begun[len(begun)-1]
 	r := stats.New(died, 0)
-	r.Failures = []string{fmt.Sprintf("the process crashed or hung: %v: %s", why, reason(filepath.Join(kept, "output.txt")))}
+	r.Failures = []string{
+		fmt.Sprintf("the process crashed or hung: %v: %s", why, reason(filepath.Join(kept, "output.txt"))),
+	}
 	r.Artifacts = kept
 	o.reports = append(o.reports, *r)
 	o.next = died + 1

@@ -1,11 +1,11 @@
-// Soak runs many seeds of the simulation, in processes of a few dozen seeds each, one process per core, and says what they
-// did together:
+// Soak runs many seeds of the simulation, in processes of a few dozen seeds each, one process per core, and says what
+// they did together:
 //
 //	go run ./test/sim/soak -seeds 20000 -from 1 -json bin/soak.json
 //
-// A process that crashes or hangs costs the seed it was at: that seed is a failure, and the rest of its batch runs again. It
-// exits with 1 when a seed failed, or when over many seeds a kind of fault never hit or an invariant was never put to the
-// test. Histories of seeds that failed are kept in the directory of -artifacts.
+// A process that crashes or hangs costs the seed it was at: that seed is a failure, and the rest of its batch runs
+// again. It exits with 1 when a seed failed, or when over many seeds a kind of fault never hit or an invariant was
+// never put to the test. Histories of seeds that failed are kept in the directory of -artifacts.
 package main
 
 import (
@@ -24,7 +24,8 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) //nolint:forbidigo // this is main
+	//nolint:forbidigo // this is main
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)

@@ -69,7 +69,8 @@ func (l *lines) follow(finished <-chan struct{}, look func() state) {
 
 // line says how far it is, and how long it still takes.
 func (s state) line(seeds uint64) string {
-	text := fmt.Sprintf("soak: %d of %d seeds, %d failed, %.1f virtual hours in %v", s.seeds, seeds, s.failures, s.virtual.Hours(),
+	text := fmt.Sprintf("soak: %d of %d seeds, %d failed, %.1f virtual hours in %v", s.seeds, seeds, s.failures,
+		s.virtual.Hours(),
 		s.wall.Round(time.Second))
 	if left := seeds - uint64(s.seeds); s.seeds > 0 && left > 0 {
 		each := s.wall / time.Duration(s.seeds)

@@ -162,7 +162,8 @@ func (s *soak) verdict(ctx context.Context) error {
 	}
 	for _, mode := range []session.Mode{session.ModeReadWrite, session.ModeReadOnly} {
 		if s.sum.Counts[stats.Reads(mode)] == 0 {
-			return fmt.Errorf("over %d seeds no read was answered by a node that is %s: %w", s.sum.Seeds, mode, errFailed)
+			return fmt.Errorf("over %d seeds no read was answered by a node that is %s: %w", s.sum.Seeds, mode,
+				errFailed)
 		}
 	}
 	for _, name := range append(check.Names(), check.RareNames()...) {

@@ -19,8 +19,8 @@ import (
 	"holdfast/test/sim/stats"
 )
 
-// pretends is set in processes of this test's own binary that pretend to be the simulation's: its value is a JSON object of
-// seeds and what they do.
+// pretends is set in processes of this test's own binary that pretend to be the simulation's: its value is a JSON
+// object of seeds and what they do.
 const pretends = "SOAK_PRETENDS"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pretend runs seeds as the simulation's binary does: "fail", "crash", "hang", "die" without a word, anything else passes.
+// pretend runs seeds as the simulation's binary does: "fail", "crash", "hang", "die" without a word, anything else
+// passes.
 func pretend(plan string) int {
 	var does map[string]string
 	if err := json.Unmarshal([]byte(plan), &does); err != nil {
@@ -77,7 +78,12 @@ func soaked(t *testing.T, does map[string]string, args ...string) (string, recor
 	dir := t.TempDir()
 	file := filepath.Join(dir, "soak.json")
 	var stdout, stderr bytes.Buffer
-	args = append([]string{"-binary", os.Args[0], "-workers", "2", "-batch", "4", "-json", file, "-artifacts", filepath.Join(dir, "kept")}, args...)
+	args = append(
+		[]string{
+			"-binary", os.Args[0], "-workers", "2", "-batch", "4", "-json", file, "-artifacts",
+			filepath.Join(dir, "kept"),
+		}, args...,
+	)
 	ran := run(t.Context(), args, &stdout, &stderr)
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -98,7 +104,8 @@ func TestSoakRunsAllSeeds(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if r.Seeds != 10 || r.From != 5 || r.Next != 15 || r.Virtual != 10*time.Minute || r.Faults["kill"] != 10 || r.Checked["I1"] != 10 {
+	if r.Seeds != 10 || r.From != 5 || r.Next != 15 || r.Virtual != 10*time.Minute || r.Faults["kill"] != 10 ||
+		r.Checked["I1"] != 10 {
 		t.Errorf("got %+v %+v", r, r.Sum)
 	}
 	for _, want := range []string{"seeds", "virtual hours", "kill", "I1"} {
@@ -108,17 +115,22 @@ func TestSoakRunsAllSeeds(t *testing.T) {
 	}
 }
 
-// TestSoakSurvivesItsProcesses: a seed that fails, crashes, hangs or ends without a word is one failure, and the others of its
-// process run all the same.
+// TestSoakSurvivesItsProcesses: a seed that fails, crashes, hangs or ends without a word is one failure, and the others
+// of its process run all the same.
 func TestSoakSurvivesItsProcesses(t *testing.T) {
-	text, r, err := soaked(t, map[string]string{"2": "fail", "3": "crash", "6": "hang", "11": "die"}, "-seeds", "12", "-batch", "2", "-patience", "3s")
+	text, r, err := soaked(t, map[string]string{"2": "fail", "3": "crash", "6": "hang", "11": "die"}, "-seeds", "12",
+		"-batch", "2", "-patience", "3s")
 	if !errors.Is(err, errFailed) {
 		t.Errorf("got %v, want a failure", err)
 	}
 	if r.Seeds != 12 || r.Next != 13 || len(r.Failures) != 4 {
-		t.Errorf("%d seeds ran, next is %d, %d failed: want all 12, and 4 failures:\n%s", r.Seeds, r.Next, len(r.Failures), text)
+		t.Errorf("%d seeds ran, next is %d, %d failed: want all 12, and 4 failures:\n%s", r.Seeds, r.Next,
+			len(r.Failures), text)
 	}
-	for _, want := range []string{"seed 2: I3 violated", "seed 3: the process crashed", "panic: as planned", "seed 6: the process crashed or hung", "seed 11: "} {
+	for _, want := range []string{
+		"seed 2: I3 violated", "seed 3: the process crashed", "panic: as planned",
+		"seed 6: the process crashed or hung", "seed 11: ",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the summary:\n%s", want, text)
 		}
@@ -140,8 +152,9 @@ func TestSoakDemandsThatEverythingIsPutToTheTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, counts := range map[string]map[string]int{
-		faults.Kill.String(): s.sum.Hit, "I8": s.sum.Checked, "I2 owner lost": s.sum.Checked, stats.Installed: s.sum.Counts,
-		reads: s.sum.Counts,
+		faults.Kill.String(): s.sum.Hit, "I8": s.sum.Checked, "I2 owner lost": s.sum.Checked,
+		stats.Installed: s.sum.Counts,
+		reads:           s.sum.Counts,
 	} {
 		delete(counts, what)
 		words := strings.TrimPrefix(strings.TrimPrefix(what, "snapshots "), "reads: ")

@@ -38,7 +38,8 @@ type Report struct {
 func New(seed uint64, nodes int) *Report {
 	return &Report{
 		Seed: seed, Nodes: nodes,
-		Faults: make(map[string]int), Hit: make(map[string]int), Counts: make(map[string]int), Checked: make(map[string]int),
+		Faults: make(map[string]int), Hit: make(map[string]int), Counts: make(map[string]int),
+		Checked: make(map[string]int),
 	}
 }
 
@@ -56,8 +57,8 @@ func (r *Report) Append(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Read returns the reports of a file, and of the seeds that have begun and not ended: whoever wrote it may have died in the
-// middle of a line.
+// Read returns the reports of a file, and of the seeds that have begun and not ended: whoever wrote it may have died in
+// the middle of a line.
 func Read(r io.Reader) (ended []Report, begun []uint64, err error) {
 	open := make(map[uint64]bool)
 	var order []uint64
@@ -121,7 +122,8 @@ type Sum struct {
 func NewSum() *Sum {
 	return &Sum{
 		ByNodes: make(map[int]int), Failures: []Failure{},
-		Faults: make(map[string]int), Hit: make(map[string]int), Counts: make(map[string]int), Checked: make(map[string]int),
+		Faults: make(map[string]int), Hit: make(map[string]int), Counts: make(map[string]int),
+		Checked: make(map[string]int),
 	}
 }
 
