@@ -272,18 +272,6 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// formatDuration writes 1m for 1m0s.
-func formatDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
 const clusterIDLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 // span is a range, both ends included.
@@ -291,10 +279,10 @@ type span[T cmp.Ordered] struct{ lo, hi T }
 
 func duration(name, def string, in span[time.Duration], at func(c *Config) *time.Duration) setting {
 	return setting{
-		name: name, def: def, kind: "duration", limit: formatDuration(in.lo) + " to " + formatDuration(in.hi),
+		name: name, def: def, kind: "duration", limit: session.FormatDuration(in.lo) + " to " + session.FormatDuration(in.hi),
 		ok: func(c *Config) bool { return in.contains(*at(c)) },
 		value: func(c *Config) pflag.Value {
-			return &text[time.Duration]{at: at(c), kind: "duration", parse: parseDuration, format: formatDuration}
+			return &text[time.Duration]{at: at(c), kind: "duration", parse: parseDuration, format: session.FormatDuration}
 		},
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"holdfast/session"
 )
 
 // None is for commands that take no arguments.
@@ -130,7 +132,7 @@ func (w *whole[T]) Type() string { return "number" }
 func Positive(at *time.Duration, byDefault, most time.Duration) pflag.Value {
 	want := "a positive duration with a unit, such as 500ms, 2s or 1m"
 	if most > 0 {
-		want += ", at most " + short(most)
+		want += ", at most " + session.FormatDuration(most)
 	}
 	*at = byDefault
 	return &duration{at: at, want: want, ok: func(d time.Duration) bool { return d > 0 && (most == 0 || d <= most) }}
@@ -166,20 +168,8 @@ func (d *duration) String() string {
 	if *d.at == 0 {
 		return "0"
 	}
-	return short(*d.at)
+	return session.FormatDuration(*d.at)
 }
 
 // Type is the kind of value, for people.
 func (d *duration) Type() string { return "duration" }
-
-// short is a duration without the minutes and seconds that are 0.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
