@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"holdfast/session"
@@ -82,6 +81,18 @@ func checkClose(c session.CloseSessions) error {
 	return nil
 }
 
+func checkUpgrade(c session.UpgradeSession) error {
+	switch {
+	case !c.ID.Node().Valid():
+		return outOfRange("session_id", "an id of a node, 1 to 254")
+	case c.MS > session.MaxMS:
+		return outOfRange("ms", msLimit)
+	case c.Timeout <= 0 || c.Timeout > session.MaxTimeout || c.Timeout%time.Millisecond != 0:
+		return outOfRange("timeout", timeoutLimit)
+	}
+	return c.Labels.Check()
+}
+
 func checkClaim(c session.ClaimIDs) error {
 	switch {
 	case !c.Node.Valid():
@@ -104,23 +115,3 @@ func checkCapacity(c session.Capacity) error {
 }
 
 func outOfRange(field, limit string) error { return &session.FieldError{Field: field, Limit: limit} }
-
-// packAge is the form of an age in the log and in snapshots: milliseconds plus 1, 0 for a negative age, which is
-// unknown. Ages are for people; one above 49 days is shown as that.
-func packAge(age time.Duration) uint32 {
-	if age < 0 {
-		return 0
-	}
-	return uint32(min(age.Milliseconds(), math.MaxUint32-1)) + 1
-}
-
-func unpackAge(packed uint32) time.Duration {
-	return (time.Duration(packed) - 1) * time.Millisecond
-}
-
-// packCredited and unpackCredited carry a duration that is not negative in whole milliseconds.
-func packCredited(d time.Duration) uint64 { return uint64(max(d.Milliseconds(), 0)) }
-
-func unpackCredited(ms uint64) time.Duration {
-	return time.Duration(min(ms, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
-}

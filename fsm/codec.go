@@ -1,10 +1,8 @@
 package fsm
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -14,128 +12,8 @@ import (
 	"holdfast/session"
 )
 
-// The frame of a log entry: a version, and the checksum of the message that follows.
-//
-//	byte 0       0x01
-//	bytes 1-4    CRC-32C of the rest, little-endian
-//	bytes 5-     holdfast.log.v1.Entry
-const (
-	entryVersion = 0x01
-	frameSize    = 5
-)
-
-// commandsField is the number of Entry.commands.
-const commandsField = 1
-
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
-
-// EncodeEntry returns the payload of the Raft entry that carries commands. The same commands give the same bytes. A
-// command that is out of range is refused with a [session.FieldError]. Safe for concurrent use.
-func EncodeEntry(commands []session.Command) ([]byte, error) {
-	if len(commands) == 0 {
-		return nil, errEmpty
-	}
-	encoded := make([][]byte, len(commands))
-	for i, c := range commands {
-		var err error
-		if encoded[i], err = encodeCommand(c); err != nil {
-			return nil, fmt.Errorf("command %d: %w", i, err)
-		}
-	}
-	return frame(encoded), nil
-}
-
-// encodeCommand returns c as it stands in an entry, with its tag and length.
-func encodeCommand(c session.Command) ([]byte, error) {
-	if err := check(c); err != nil {
-		return nil, err
-	}
-	message, err := proto.MarshalOptions{Deterministic: true}.Marshal(commandProto(c))
-	if err != nil {
-		return nil, fmt.Errorf("encoding %T: %w", c, err)
-	}
-	b := make([]byte, 0, len(message)+binary.MaxVarintLen32+1)
-	b = protowire.AppendTag(b, commandsField, protowire.BytesType)
-	return protowire.AppendBytes(b, message), nil
-}
-
-// frame makes one entry of encoded commands. Entry has no other field, so its message is their concatenation.
-func frame(encoded [][]byte) []byte {
-	size := frameSize
-	for _, c := range encoded {
-		size += len(c)
-	}
-	b := make([]byte, frameSize, size)
-	for _, c := range encoded {
-		b = append(b, c...)
-	}
-	b[0] = entryVersion
-	binary.LittleEndian.PutUint32(b[1:], checksum(b[frameSize:]))
-	return b
-}
-
-var (
-	errEmpty   = errors.New("entry has no commands")
-	errUnknown = errors.New("unknown to this version")
-)
-
-// CheckEntry returns what is wrong with the frame of an entry, nil for one of another version: what is in that, the
-// release that knows it can tell. Safe for concurrent use.
-func CheckEntry(data []byte) error {
-	switch {
-	case len(data) > 0 && data[0] != entryVersion:
-		return nil
-	case len(data) < frameSize:
-		return damaged("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
-	}
-	return checkSum(data)
-}
-
-// checkSum returns an error for the payload of an entry whose checksum is not that of its message.
-func checkSum(data []byte) error {
-	if got, want := checksum(data[frameSize:]), binary.LittleEndian.Uint32(data[1:]); got != want {
-		return damaged("entry checksum is %08x, its frame says %08x", got, want)
-	}
-	return nil
-}
-
-// DecodeEntry returns the commands of a Raft entry's payload. It is strict: the error says which command and which
-// field it cannot understand, and nothing is left out or corrected on the way, because replicas that read one entry
-// differently part for ever. Safe for concurrent use; the commands share no memory with data.
-func DecodeEntry(data []byte) ([]session.Command, error) {
-	switch {
-	case len(data) < frameSize:
-		return nil, damaged("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
-	case data[0] == 0: // there never was such a version, and a page that was never written is full of them
-		return nil, damaged("entry version 0: there is no such version")
-	case data[0] != entryVersion:
-		return nil, fmt.Errorf("entry version %d: %w", data[0], errUnknown)
-	}
-	if err := checkSum(data); err != nil {
-		return nil, err
-	}
-	var entry logv1.Entry
-	if err := proto.Unmarshal(data[frameSize:], &entry); err != nil {
-		return nil, fmt.Errorf("entry message: %w", err)
-	}
-	if err := known(&entry); err != nil {
-		return nil, fmt.Errorf("entry: %w", err)
-	}
-	if len(entry.GetCommands()) == 0 {
-		return nil, errEmpty
-	}
-	commands := make([]session.Command, len(entry.GetCommands()))
-	for i, m := range entry.GetCommands() {
-		var err error
-		if commands[i], err = commandFrom(m); err != nil {
-			return nil, fmt.Errorf("command %d of %d: %w", i, len(commands), err)
-		}
-	}
-	return commands, nil
-}
-
-// known refuses fields that a newer version put into m: to drop them would be to drop their meaning.
-func known(m proto.Message) error {
+// noUnknownFields refuses fields that a newer version put into m: to drop them would be to drop their meaning.
+func noUnknownFields(m proto.Message) error {
 	unknown := m.ProtoReflect().GetUnknown()
 	if len(unknown) == 0 {
 		return nil
@@ -197,6 +75,13 @@ func closeProto(c session.CloseSessions) *logv1.CloseSessions {
 	return m
 }
 
+func upgradeProto(c session.UpgradeSession) *logv1.UpgradeSession {
+	return &logv1.UpgradeSession{
+		Id: uint64(c.ID), TimeoutMs: uint32(c.Timeout.Milliseconds()), Labels: labelsProto(c.Labels), Ms: c.MS,
+		Instance: c.Instance, Attempt: c.Attempt, SinceIndex: c.Since,
+	}
+}
+
 func labelsProto(labels session.Labels) []*logv1.Label {
 	if len(labels) == 0 {
 		return nil
@@ -228,7 +113,7 @@ func keyFrom(b []byte) (session.Key, error) {
 }
 
 func commandFrom(m *logv1.Command) (session.Command, error) {
-	if err := known(m); err != nil {
+	if err := noUnknownFields(m); err != nil {
 		return nil, err
 	}
 	var (
@@ -248,7 +133,7 @@ func commandFrom(m *logv1.Command) (session.Command, error) {
 		c, err = closeFrom(m.CloseSessions)
 	case *logv1.Command_ForgetRequests:
 		name = "forget_requests"
-		c, err = session.ForgetRequests{UpToIndex: m.ForgetRequests.GetUpToIndex()}, known(m.ForgetRequests)
+		c, err = session.ForgetRequests{UpToIndex: m.ForgetRequests.GetUpToIndex()}, noUnknownFields(m.ForgetRequests)
 	case *logv1.Command_Configure:
 		name = "configure"
 		c, err = configureFrom(m.Configure)
@@ -259,7 +144,7 @@ func commandFrom(m *logv1.Command) (session.Command, error) {
 		name = "set_capacity"
 		c, err = session.SetCapacity{Capacity: session.Capacity{
 			MaxSessions: m.SetCapacity.GetMaxSessions(), MaxBytes: m.SetCapacity.GetMaxStateBytes(),
-		}}, known(m.SetCapacity)
+		}}, noUnknownFields(m.SetCapacity)
 	case *logv1.Command_UpgradeSession:
 		name = "upgrade_session"
 		c, err = upgradeFrom(m.UpgradeSession)
@@ -276,7 +161,7 @@ func commandFrom(m *logv1.Command) (session.Command, error) {
 }
 
 func openFrom(m *logv1.OpenSession) (session.Command, error) {
-	if err := known(m); err != nil {
+	if err := noUnknownFields(m); err != nil {
 		return nil, err
 	}
 	node, err := nodeFrom("node", m.GetNode())
@@ -297,7 +182,7 @@ func openFrom(m *logv1.OpenSession) (session.Command, error) {
 }
 
 func moveFrom(m *logv1.MoveSession) (session.Command, error) {
-	if err := known(m); err != nil {
+	if err := noUnknownFields(m); err != nil {
 		return nil, err
 	}
 	owner, err := nodeFrom("owner", m.GetOwner())
@@ -311,7 +196,7 @@ func moveFrom(m *logv1.MoveSession) (session.Command, error) {
 }
 
 func closeFrom(m *logv1.CloseSessions) (session.Command, error) {
-	if err := known(m); err != nil {
+	if err := noUnknownFields(m); err != nil {
 		return nil, err
 	}
 	cause, err := causeFrom(m.GetCause())
@@ -323,7 +208,7 @@ func closeFrom(m *logv1.CloseSessions) (session.Command, error) {
 		Sessions: make([]session.Closing, len(m.GetSessions())),
 	}
 	for i, s := range m.GetSessions() {
-		if err := known(s); err != nil {
+		if err := noUnknownFields(s); err != nil {
 			return nil, fmt.Errorf("session %d: %w", i, err)
 		}
 		c.Sessions[i] = session.Closing{
@@ -335,7 +220,7 @@ func closeFrom(m *logv1.CloseSessions) (session.Command, error) {
 }
 
 func configureFrom(m *logv1.Configure) (session.Command, error) {
-	if err := known(m); err != nil {
+	if err := noUnknownFields(m); err != nil {
 		return nil, err
 	}
 	key, err := keyFrom(m.GetClusterKey())
@@ -345,8 +230,22 @@ func configureFrom(m *logv1.Configure) (session.Command, error) {
 	return session.Configure{Key: key, Nonce: m.GetNonce()}, nil
 }
 
+func upgradeFrom(m *logv1.UpgradeSession) (session.Command, error) {
+	if err := noUnknownFields(m); err != nil {
+		return nil, err
+	}
+	labels, err := labelsFrom(m.GetLabels())
+	if err != nil {
+		return nil, err
+	}
+	return session.UpgradeSession{
+		ID: session.ID(m.GetId()), Timeout: unpackTimeout(m.GetTimeoutMs()), Labels: labels, MS: m.GetMs(),
+		Instance: m.GetInstance(), Attempt: m.GetAttempt(), Since: m.GetSinceIndex(),
+	}, nil
+}
+
 func claimFrom(m *logv1.ClaimIDs) (session.Command, error) {
-	if err := known(m); err != nil {
+	if err := noUnknownFields(m); err != nil {
 		return nil, err
 	}
 	node, err := nodeFrom("node", m.GetNode())
@@ -376,7 +275,7 @@ func labelsFrom(m []*logv1.Label) (session.Labels, error) {
 	}
 	labels := make(session.Labels, len(m))
 	for i, l := range m {
-		if err := known(l); err != nil {
+		if err := noUnknownFields(l); err != nil {
 			return nil, fmt.Errorf("label %d: %w", i, err)
 		}
 		labels[i] = session.Label{Key: l.GetKey(), Value: l.GetValue()}

@@ -45,11 +45,11 @@ func (s *step) apply(c session.Command) session.Result {
 // open assigns an id (O1) and an attachment. A request id that is remembered answers with what it made, and moves
 // nothing (O2), also when there is no room for more (O4).
 func (s *step) open(c session.OpenSession) (session.Session, error) {
-	if known, ok := s.requests.find(&request{id: c.RequestID}); ok {
-		if r, ok := s.session(known.session); ok {
+	if earlier, ok := s.requests.find(&request{id: c.RequestID}); ok {
+		if r, ok := s.session(earlier.session); ok {
 			return r.session(), nil
 		}
-		return session.Session{}, s.expired(known.session)
+		return session.Session{}, s.expired(earlier.session)
 	}
 	if err := s.room(c); err != nil {
 		return session.Session{}, err
@@ -59,7 +59,7 @@ func (s *step) open(c session.OpenSession) (session.Session, error) {
 		return session.Session{}, err
 	}
 	s.attachment++
-	r := &record{
+	r := &storedSession{
 		id: id, attachment: s.attachment, owner: c.Node, timeoutMS: uint32(c.Timeout.Milliseconds()),
 		openedIndex: s.index, openedMS: c.MS,
 	}
@@ -129,6 +129,34 @@ func (s *step) close(c session.CloseSessions) []bool {
 	return closed
 }
 
+// upgrade makes a local session global (L7). Who repeats it, because he does not know what became of it, gets the
+// session that is there, or learns that it has ended: never a second one.
+func (s *step) upgrade(c session.UpgradeSession) (session.Session, error) {
+	if r, ok := s.session(c.ID); ok {
+		return r.session(), nil
+	}
+	if _, ended := s.certificate(c.ID); ended || s.forgot(c.Since) {
+		return session.Session{}, s.expired(c.ID)
+	}
+	if mark := s.marks[c.ID.Node()]; c.ID > mark {
+		return session.Session{},
+			outOfRange("session_id", fmt.Sprintf("an id that its node has claimed, at most %v", mark))
+	}
+	if err := s.room(c); err != nil {
+		return session.Session{}, err
+	}
+	s.attachment++
+	r := &storedSession{
+		id: c.ID, attachment: s.attachment, owner: c.ID.Node(), timeoutMS: uint32(c.Timeout.Milliseconds()),
+		instance: c.Instance, attempt: c.Attempt, openedIndex: s.index, openedMS: c.MS,
+	}
+	if labels := c.Labels; len(labels) > 0 {
+		r.labels = &labels
+	}
+	s.putSession(r)
+	return s.changed(session.Opened, r), nil
+}
+
 // configure takes the cluster key if there is none: replacing it would make every credential that clients hold
 // worthless.
 func (s *step) configure(c session.Configure) {
@@ -147,7 +175,7 @@ func (s *step) claim(c session.ClaimIDs) (session.ID, error) {
 	return first, nil
 }
 
-func (s *step) changed(kind session.ChangeKind, r *record) session.Session {
+func (s *step) changed(kind session.ChangeKind, r *storedSession) session.Session {
 	now := r.session()
 	s.changes = append(s.changes, session.Change{Kind: kind, Session: now})
 	return now

@@ -45,7 +45,7 @@ const (
 	certificateThing = 'C'
 )
 
-func (r *record) canonical(b []byte) []byte {
+func (r *storedSession) canonical(b []byte) []byte {
 	b = append(b[:0], sessionThing)
 	b = be64(b, uint64(r.id), r.attachment, r.instance, r.attempt, r.openedIndex, r.openedMS)
 	b = binary.BigEndian.AppendUint32(b, r.timeoutMS)

@@ -140,9 +140,9 @@ func (l landing) results(commands int) ([]session.Result, error) {
 		}
 	case error:
 		// The log has the entry, and this node cannot apply it: the others may.
-		return nil, unknown(response.Error())
+		return nil, outcomeUnknown(response.Error())
 	}
-	return nil, unknown(fmt.Sprintf("the state machine answered %T to %d commands", l.response, commands))
+	return nil, outcomeUnknown(fmt.Sprintf("the state machine answered %T to %d commands", l.response, commands))
 }
 
 // translate is the only translation of Raft's errors. Those that it gives before it appends are known not to have taken
@@ -154,12 +154,12 @@ func translate(err error) error {
 	case errors.Is(err, raft.ErrLeadershipTransferInProgress), errors.Is(err, raft.ErrEnqueueTimeout):
 		return fmt.Errorf("proposing: %w: %s", session.ErrNoLeader, err.Error())
 	default:
-		return unknown(err.Error())
+		return outcomeUnknown(err.Error())
 	}
 }
 
-// unknown hides the cause's identity: a caller must see no more than that the outcome is unknown.
-func unknown(cause string) error {
+// outcomeUnknown hides the cause's identity: a caller must see no more than that the outcome is unknown.
+func outcomeUnknown(cause string) error {
 	return fmt.Errorf("proposing: %w: %s", session.ErrOutcomeUnknown, cause)
 }
 

@@ -90,7 +90,7 @@ func FuzzDecodeEntry(f *testing.F) {
 func FuzzApply(f *testing.F) {
 	base := furnished(f)
 	var first session.Session
-	base.tables.sessions.Scan(func(_ session.ID, r *record) bool { first = r.session(); return false })
+	base.tables.sessions.Scan(func(_ session.ID, r *storedSession) bool { first = r.session(); return false })
 	move := session.MoveSession{ID: first.ID, NewOwner: 9, Instance: 1, Attempt: 1}
 	f.Add(
 		joined(entryMessage(f, opening(7), opening(7)), entryMessage(f, move, move),
@@ -217,7 +217,7 @@ func FuzzRestoreState(f *testing.F) {
 			var all []*logv1.Record
 			for _, message := range parts(b) {
 				m := &logv1.Record{}
-				if proto.Unmarshal(message, m) != nil || known(m) != nil || m.GetTrailer() != nil || r.take(m) != nil {
+				if proto.Unmarshal(message, m) != nil || noUnknownFields(m) != nil || m.GetTrailer() != nil || r.take(m) != nil {
 					return
 				}
 				all = append(all, m)

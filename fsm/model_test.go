@@ -316,7 +316,7 @@ func rebuild(to, from *tables) {
 			to.setMark(mark)
 		}
 	}
-	from.sessions.Reverse(func(_ session.ID, r *record) bool { to.putSession(r); return true })
+	from.sessions.Reverse(func(_ session.ID, r *storedSession) bool { to.putSession(r); return true })
 	for _, c := range from.certificates.items {
 		to.addCertificate(c)
 	}

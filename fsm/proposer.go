@@ -180,7 +180,7 @@ func (p *Proposer) abandon(ctx context.Context, q *proposal) answer {
 	}
 	q.abandoned = true
 	p.stats.Unknown++
-	return answer{err: unknown(ctx.Err().Error() + " while the entry was on its way")}
+	return answer{err: outcomeUnknown(ctx.Err().Error() + " while the entry was on its way")}
 }
 
 // Stats returns the counters.

@@ -135,7 +135,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 	set := func(i int, change func(*logv1.Record)) func([]*logv1.Record) {
 		return func(all []*logv1.Record) { change(all[i]) }
 	}
-	unknown := func(i int, in func(*logv1.Record) proto.Message) func([]*logv1.Record) {
+	withUnknown := func(i int, in func(*logv1.Record) proto.Message) func([]*logv1.Record) {
 		return func(all []*logv1.Record) { in(all[i]).ProtoReflect().SetUnknown(unknownField()) }
 	}
 	tests := map[string]struct {
@@ -240,35 +240,35 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		"another digest": {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest[15]++ }), "digest"},
 		"no digest":      {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest = nil }), "digest"},
 		"unknown in record": {
-			unknown(mark, func(m *logv1.Record) proto.Message { return m }),
+			withUnknown(mark, func(m *logv1.Record) proto.Message { return m }),
 			"record 1: field 99",
 		},
 		"unknown in header": {
-			unknown(header, func(m *logv1.Record) proto.Message { return m.GetHeader() }),
+			withUnknown(header, func(m *logv1.Record) proto.Message { return m.GetHeader() }),
 			"header: field 99",
 		},
 		"unknown in mark": {
-			unknown(mark, func(m *logv1.Record) proto.Message { return m.GetMark() }),
+			withUnknown(mark, func(m *logv1.Record) proto.Message { return m.GetMark() }),
 			"mark: field 99",
 		},
 		"unknown in session": {
-			unknown(first, func(m *logv1.Record) proto.Message { return m.GetSession() }),
+			withUnknown(first, func(m *logv1.Record) proto.Message { return m.GetSession() }),
 			"session: field 99",
 		},
 		"unknown in label": {
-			unknown(labelled, func(m *logv1.Record) proto.Message { return m.GetSession().Labels[0] }),
+			withUnknown(labelled, func(m *logv1.Record) proto.Message { return m.GetSession().Labels[0] }),
 			"label 0: field 99",
 		},
 		"unknown in cert": {
-			unknown(certificate, func(m *logv1.Record) proto.Message { return m.GetCertificate() }),
+			withUnknown(certificate, func(m *logv1.Record) proto.Message { return m.GetCertificate() }),
 			"certificate: field 99",
 		},
 		"unknown in request": {
-			unknown(request, func(m *logv1.Record) proto.Message { return m.GetOpenRequest() }),
+			withUnknown(request, func(m *logv1.Record) proto.Message { return m.GetOpenRequest() }),
 			"open_request: field 99",
 		},
 		"unknown in trailer": {
-			unknown(trailer, func(m *logv1.Record) proto.Message { return m.GetTrailer() }),
+			withUnknown(trailer, func(m *logv1.Record) proto.Message { return m.GetTrailer() }),
 			"trailer: field 99",
 		},
 	}

@@ -323,7 +323,7 @@ func TestI6DigestCoversEverything(t *testing.T) {
 		r.do(t, closing(1, r.open(t, opening(2))))
 		return r
 	}
-	change := func(change func(*record)) func(*replica) {
+	change := func(change func(*storedSession)) func(*replica) {
 		return func(r *replica) {
 			old, _ := r.tables.session(1<<56 | 1000<<16)
 			changed := *old
@@ -333,15 +333,15 @@ func TestI6DigestCoversEverything(t *testing.T) {
 	}
 	changes := map[string]func(*replica){
 		"nothing":      func(*replica) {},
-		"attachment":   change(func(s *record) { s.attachment++ }),
-		"owner":        change(func(s *record) { s.owner++ }),
-		"timeout":      change(func(s *record) { s.timeoutMS++ }),
-		"instance":     change(func(s *record) { s.instance++ }),
-		"attempt":      change(func(s *record) { s.attempt++ }),
-		"opened index": change(func(s *record) { s.openedIndex++ }),
-		"opened ms":    change(func(s *record) { s.openedMS++ }),
-		"label":        change(func(s *record) { s.labels = &session.Labels{{Key: "k", Value: "ab"}} }),
-		"label's edge": change(func(s *record) { s.labels = &session.Labels{{Key: "ka", Value: "b"}} }),
+		"attachment":   change(func(s *storedSession) { s.attachment++ }),
+		"owner":        change(func(s *storedSession) { s.owner++ }),
+		"timeout":      change(func(s *storedSession) { s.timeoutMS++ }),
+		"instance":     change(func(s *storedSession) { s.instance++ }),
+		"attempt":      change(func(s *storedSession) { s.attempt++ }),
+		"opened index": change(func(s *storedSession) { s.openedIndex++ }),
+		"opened ms":    change(func(s *storedSession) { s.openedMS++ }),
+		"label":        change(func(s *storedSession) { s.labels = &session.Labels{{Key: "k", Value: "ab"}} }),
+		"label's edge": change(func(s *storedSession) { s.labels = &session.Labels{{Key: "ka", Value: "b"}} }),
 		"mark":         func(r *replica) { r.tables.setMark(1<<56 | 2000<<16) },
 		"counter":      func(r *replica) { r.tables.attachment++ },
 		"key":          func(r *replica) { r.tables.key[31] = 1 },

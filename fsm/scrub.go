@@ -86,7 +86,7 @@ func (t *tables) recount(pace func() error) (tally, error) {
 			return all, err
 		}
 	}
-	t.sessions.Scan(func(_ session.ID, r *record) bool { return add(r.canonical(scratch), r.cost()) })
+	t.sessions.Scan(func(_ session.ID, r *storedSession) bool { return add(r.canonical(scratch), r.cost()) })
 	for _, c := range t.certificates.items {
 		if err != nil || !add(c.canonical(scratch), session.CertificateBytes) {
 			return all, err

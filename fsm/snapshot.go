@@ -2,14 +2,10 @@ package fsm
 
 import (
 	"bufio"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
@@ -90,7 +86,7 @@ func writeSnapshot(w io.Writer, v *View) error {
 			)
 		}
 	}
-	rw.sessions(t)
+	writeSessions(rw, t)
 	for _, c := range t.certificates.items {
 		rw.record(&logv1.Record{Record: &logv1.Record_Certificate{Certificate: certificateProto(c)}})
 	}
@@ -109,19 +105,10 @@ func writeSnapshot(w io.Writer, v *View) error {
 	return rw.w.Flush()
 }
 
-// recordWriter writes records until the first error, which it keeps.
-type recordWriter struct {
-	w       *bufio.Writer
-	prefix  []byte // scratch
-	scratch []byte
-	count   uint64
-	err     error
-}
-
-func (w *recordWriter) sessions(t *tables) {
+func writeSessions(w *recordWriter, t *tables) {
 	m := &logv1.Session{}
 	r := &logv1.Record{Record: &logv1.Record_Session{Session: m}}
-	t.sessions.Scan(func(_ session.ID, s *record) bool {
+	t.sessions.Scan(func(_ session.ID, s *storedSession) bool {
 		m.Id, m.Attachment, m.Owner, m.TimeoutMs = uint64(s.id), s.attachment, uint32(s.owner), s.timeoutMS
 		m.Instance, m.Attempt, m.OpenedIndex, m.OpenedMs = s.instance, s.attempt, s.openedIndex, s.openedMS
 		m.Labels = nil
@@ -131,33 +118,6 @@ func (w *recordWriter) sessions(t *tables) {
 		w.record(r)
 		return w.err == nil
 	})
-}
-
-func (w *recordWriter) record(r *logv1.Record) {
-	if w.err != nil {
-		return
-	}
-	message, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(w.scratch[:0], r)
-	if err != nil {
-		w.err = fmt.Errorf("encoding record %d: %w", w.count, err)
-		return
-	}
-	w.scratch = message
-	length := protowire.AppendVarint(w.prefix[:0], uint64(len(message)))
-	w.prefix = binary.LittleEndian.AppendUint32(length, recordChecksum(length, message))
-	w.bytes(w.prefix)
-	w.bytes(message)
-	w.count++
-}
-
-func (w *recordWriter) bytes(b []byte) {
-	if w.err == nil {
-		_, w.err = w.w.Write(b)
-	}
-}
-
-func recordChecksum(length, message []byte) uint32 {
-	return crc32.Update(checksum(length), crc32.MakeTable(crc32.Castagnoli), message)
 }
 
 func certificateProto(c *certificate) *logv1.Certificate {

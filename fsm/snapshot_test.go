@@ -52,9 +52,9 @@ func same(t fataler, got, want *replica) {
 
 // contents are the tables in a form that can be compared and printed.
 func contents(r *replica) map[string]any {
-	var sessions []record
+	var sessions []storedSession
 	var labels []session.Labels
-	r.tables.sessions.Scan(func(_ session.ID, s *record) bool {
+	r.tables.sessions.Scan(func(_ session.ID, s *storedSession) bool {
 		copied := *s
 		copied.labels = nil
 		sessions = append(sessions, copied)

@@ -51,7 +51,7 @@ func observe(r *replica) *recorder {
 }
 
 func TestRecordIsSmall(t *testing.T) {
-	if got := unsafe.Sizeof(record{}); got > 64 {
+	if got := unsafe.Sizeof(storedSession{}); got > 64 {
 		t.Errorf("a record takes %d bytes, want at most 64: the next size class of the allocator is 80", got)
 	}
 }
@@ -248,7 +248,7 @@ func TestADamagedEntryIsNamed(t *testing.T) {
 		s := New(Config{Logger: hclog.NewNullLogger(), Fatal: func(error) {}, LogFile: "/data/raft.db"})
 		err, ok := s.Apply(&raft.Log{Index: 812, Term: 7, Data: data}).(error)
 		named := &UnreadableError{}
-		if !ok || !errors.As(err, &named) || !named.Damaged() ||
+		if !ok || !errors.As(err, &named) || !named.Corrupt() ||
 			!strings.HasPrefix(err.Error(), "log entry 812 of term 7 in /data/raft.db is damaged: ") ||
 			strings.Contains(err.Error(), "release") ||
 			!strings.Contains(err.Error(), "empty this node's data directory") {

@@ -12,7 +12,7 @@ const certificateLimit = 100_000
 
 // tables are the replicated state itself, without locks: what a log leads to is here, and nothing else is.
 type tables struct {
-	sessions *btree.Map[session.ID, *record]
+	sessions *btree.Map[session.ID, *storedSession]
 	// marks are the highest ids ever used, by node number (I7).
 	marks [session.MaxNode + 1]session.ID
 	// attachment is the counter of opens and moves (M1).
@@ -35,7 +35,7 @@ type tables struct {
 
 func newTables() *tables {
 	return &tables{
-		sessions:     new(btree.Map[session.ID, *record]),
+		sessions:     new(btree.Map[session.ID, *storedSession]),
 		requests:     newJournal(byRequestID),
 		certificates: newJournal(byCertificateID),
 	}
@@ -50,7 +50,7 @@ func (t *tables) freeze() tables {
 	return frozen
 }
 
-func (t *tables) session(id session.ID) (*record, bool) {
+func (t *tables) session(id session.ID) (*storedSession, bool) {
 	return t.sessions.Get(id)
 }
 
@@ -66,6 +66,12 @@ func (t *tables) expired(id session.ID) error {
 		e.Certificate = &told
 	}
 	return e
+}
+
+// forgot reports whether a certificate of an entry after an index may have been dropped.
+func (t *tables) forgot(since uint64) bool {
+	kept := t.certificates.items
+	return t.issued > uint64(len(kept)) && (len(kept) == 0 || kept[0].index > since)
 }
 
 func (t *tables) usage() session.Usage {
@@ -92,17 +98,9 @@ func (t *tables) room(c session.Command) error {
 	}
 }
 
-// cost is what a session takes of the capacity.
-func (r *record) cost() uint64 {
-	if r.labels == nil {
-		return session.SessionBytes
-	}
-	return session.SessionBytes + r.labels.Bytes()
-}
-
 // The methods below are the only ones that change the tables; each keeps the sum and the bytes up to date.
 
-func (t *tables) putSession(r *record) {
+func (t *tables) putSession(r *storedSession) {
 	old, replaced := t.sessions.Set(r.id, r)
 	if replaced {
 		t.remove(old.canonical(t.scratch))
@@ -112,7 +110,7 @@ func (t *tables) putSession(r *record) {
 	t.bytes += r.cost()
 }
 
-func (t *tables) dropSession(r *record) {
+func (t *tables) dropSession(r *storedSession) {
 	t.sessions.Delete(r.id)
 	t.remove(r.canonical(t.scratch))
 	t.bytes -= r.cost()

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// damageError says that bytes have changed since they were written: no release has written them so.
-type damageError struct{ text string }
+// corruptError says that bytes have changed since they were written: no release has written them so.
+type corruptError struct{ text string }
 
-func (e *damageError) Error() string { return e.text }
+func (e *corruptError) Error() string { return e.text }
 
-func damaged(format string, args ...any) error { return &damageError{fmt.Sprintf(format, args...)} }
+func corrupt(format string, args ...any) error { return &corruptError{fmt.Sprintf(format, args...)} }
 
 // UnreadableError says that a log entry or a snapshot cannot be understood, whose fault that is, and what to do.
 type UnreadableError struct {
@@ -22,7 +22,7 @@ type UnreadableError struct {
 func (e *UnreadableError) Error() string {
 	const empty = "empty this node's data directory while the others run and have a leader, and let it fetch a copy; " +
 		"if none reads it, see docs/operations.md"
-	if e.Damaged() {
+	if e.Corrupt() {
 		return fmt.Sprintf("%s is damaged: %v: %s", e.What, e.Err, empty)
 	}
 	return fmt.Sprintf(
@@ -33,8 +33,8 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// Damaged reports whether the bytes have changed since they were written: no release can read them.
-func (e *UnreadableError) Damaged() bool {
-	var d *damageError
+// Corrupt reports whether the bytes have changed since they were written: no release can read them.
+func (e *UnreadableError) Corrupt() bool {
+	var d *corruptError
 	return errors.As(e.Err, &d)
 }

@@ -32,5 +32,5 @@ func (v *View) Ascend(after session.ID, yield func(session.Session) bool) {
 	if after == ^session.ID(0) {
 		return
 	}
-	v.tables.sessions.Ascend(after+1, func(_ session.ID, r *record) bool { return yield(r.session()) })
+	v.tables.sessions.Ascend(after+1, func(_ session.ID, r *storedSession) bool { return yield(r.session()) })
 }

@@ -3,7 +3,6 @@ package fsm
 import (
 	"bytes"
 	"cmp"
-	"time"
 
 	"github.com/tidwall/btree"
 
@@ -12,7 +11,7 @@ import (
 
 // record is a session as it is kept: 64 bytes, a size class of Go's allocator, of which a cluster may hold a million.
 // It is never changed once it is in the tree, so that views may share it; a move puts another in its place.
-type record struct {
+type storedSession struct {
 	id session.ID
 	// attachment, instance and attempt are those of the newest move; instance and attempt are 0 before the first (M1).
 	attachment uint64
@@ -27,7 +26,7 @@ type record struct {
 	owner     session.Node
 }
 
-func (r *record) session() session.Session {
+func (r *storedSession) session() session.Session {
 	s := session.Session{
 		ID:          r.id,
 		Timeout:     unpackTimeout(r.timeoutMS),
@@ -43,7 +42,13 @@ func (r *record) session() session.Session {
 	return s
 }
 
-func unpackTimeout(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
+// cost is what a session takes of the capacity.
+func (r *storedSession) cost() uint64 {
+	if r.labels == nil {
+		return session.SessionBytes
+	}
+	return session.SessionBytes + r.labels.Bytes()
+}
 
 // certificate is a session's end as it is kept. It is never changed.
 type certificate struct {

@@ -1,0 +1,110 @@
+package fsm
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	logv1 "holdfast/proto/holdfast/log/v1"
+)
+
+// recordReader reads records one by one.
+type recordReader struct {
+	r       *bufio.Reader
+	scratch []byte
+	count   uint64
+}
+
+func (r *recordReader) magic() error {
+	b := make([]byte, len(snapshotMagic))
+	if _, err := io.ReadFull(r.r, b); err != nil {
+		return fmt.Errorf("beginning: %w", cutShort(err))
+	}
+	if string(b) != snapshotMagic {
+		return corrupt("not a snapshot: bad magic %q", b)
+	}
+	return nil
+}
+
+func (r *recordReader) next() (*logv1.Record, error) {
+	length, err := binary.ReadUvarint(r.r)
+	if err != nil {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, corrupt("length: %v", err)
+		}
+		return nil, fmt.Errorf("length: %w", cutShort(err))
+	}
+	if length > maxRecordSize {
+		return nil, corrupt("length %d is above %d", length, maxRecordSize)
+	}
+	var sum [4]byte
+	if _, err := io.ReadFull(r.r, sum[:]); err != nil {
+		return nil, fmt.Errorf("checksum: %w", cutShort(err))
+	}
+	if uint64(cap(r.scratch)) < length {
+		r.scratch = make([]byte, maxRecordSize)
+	}
+	message := r.scratch[:length]
+	if _, err := io.ReadFull(r.r, message); err != nil {
+		return nil, fmt.Errorf("message: %w", cutShort(err))
+	}
+	want := binary.LittleEndian.Uint32(sum[:])
+	if got := recordChecksum(protowire.AppendVarint(nil, length), message); got != want {
+		return nil, corrupt("checksum is %08x, the file says %08x", got, want)
+	}
+	m := &logv1.Record{}
+	if err := proto.Unmarshal(message, m); err != nil {
+		return nil, fmt.Errorf("message: %w", err)
+	}
+	r.count++
+	return m, noUnknownFields(m)
+}
+
+func cutShort(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return corrupt("the file is cut short")
+	}
+	return err
+}
+
+// recordWriter writes records until the first error, which it keeps.
+type recordWriter struct {
+	w       *bufio.Writer
+	prefix  []byte // scratch
+	scratch []byte
+	count   uint64
+	err     error
+}
+
+func (w *recordWriter) record(r *logv1.Record) {
+	if w.err != nil {
+		return
+	}
+	message, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(w.scratch[:0], r)
+	if err != nil {
+		w.err = fmt.Errorf("encoding record %d: %w", w.count, err)
+		return
+	}
+	w.scratch = message
+	length := protowire.AppendVarint(w.prefix[:0], uint64(len(message)))
+	w.prefix = binary.LittleEndian.AppendUint32(length, recordChecksum(length, message))
+	w.bytes(w.prefix)
+	w.bytes(message)
+	w.count++
+}
+
+func (w *recordWriter) bytes(b []byte) {
+	if w.err == nil {
+		_, w.err = w.w.Write(b)
+	}
+}
+
+func recordChecksum(length, message []byte) uint32 {
+	return crc32.Update(checksum(length), crc32.MakeTable(crc32.Castagnoli), message)
+}

@@ -1,0 +1,252 @@
+package fsm
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+
+	logv1 "holdfast/proto/holdfast/log/v1"
+	"holdfast/session"
+)
+
+// readSnapshot returns what writeSnapshot wrote. The view's tables are complete: they can be written to.
+func readSnapshot(from io.Reader) (*View, error) {
+	r := &restorer{recordReader: recordReader{r: bufio.NewReaderSize(from, snapshotBuffer)}, tables: newTables()}
+	if err := r.magic(); err != nil {
+		return nil, err
+	}
+	for r.at != atEnd {
+		number := r.count
+		m, err := r.next()
+		if err != nil {
+			return nil, fmt.Errorf("record %d: %w", number, err)
+		}
+		if err := r.take(m); err != nil {
+			return nil, fmt.Errorf("record %d: %w", number, err)
+		}
+	}
+	if _, err := r.r.ReadByte(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("record %d: more after the trailer", r.count)
+	}
+	return &View{index: r.header.GetIndex(), term: r.header.GetTerm(), tables: *r.tables}, nil
+}
+
+// part of a snapshot file, in the order they come.
+type part int
+
+const (
+	atStart part = iota
+	inMarks
+	inSessions
+	inCertificates
+	inRequests
+	atEnd
+)
+
+// restorer builds tables from records.
+type restorer struct {
+	recordReader
+	at     part
+	header *logv1.Header
+	tables *tables
+	last   uint64 // key of the former record of the same part
+}
+
+func (r *restorer) take(m *logv1.Record) error {
+	switch m := m.GetRecord().(type) {
+	case *logv1.Record_Header:
+		return named("header", r.takeHeader(m.Header))
+	case *logv1.Record_Mark:
+		return named("mark", r.takeMark(m.Mark))
+	case *logv1.Record_Session:
+		return named("session", r.takeSession(m.Session))
+	case *logv1.Record_Certificate:
+		return named("certificate", r.takeCertificate(m.Certificate))
+	case *logv1.Record_OpenRequest:
+		return named("open_request", r.takeRequest(m.OpenRequest))
+	case *logv1.Record_Trailer:
+		return named("trailer", r.takeTrailer(m.Trailer))
+	default:
+		return errors.New("empty")
+	}
+}
+
+func named(record string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", record, err)
+	}
+	return nil
+}
+
+// enter checks that a record of part may come now, that it has nothing unknown, and that its key is above the one
+// before.
+func (r *restorer) enter(next part, m proto.Message, key uint64) error {
+	switch {
+	case r.header == nil:
+		return errors.New("before the header")
+	case next < r.at:
+		return errors.New("out of order")
+	case next == r.at && key <= r.last:
+		return fmt.Errorf("%d comes after %d", key, r.last)
+	}
+	r.at, r.last = next, key
+	return noUnknownFields(m)
+}
+
+func (r *restorer) takeHeader(m *logv1.Header) error {
+	if r.header != nil {
+		return errors.New("a second one")
+	}
+	if err := noUnknownFields(m); err != nil {
+		return err
+	}
+	capacity, err := capacityFrom(m)
+	if err != nil {
+		return err
+	}
+	key, err := keyFrom(m.GetClusterKey())
+	if err != nil {
+		return err
+	}
+	r.header, r.tables.key, r.tables.attachment, r.tables.capacity = m, key, m.GetAttachment(), capacity
+	return nil
+}
+
+// capacityFrom returns what a header of its version says of the capacity.
+func capacityFrom(m *logv1.Header) (session.Capacity, error) {
+	c := session.Capacity{MaxSessions: m.GetMaxSessions(), MaxBytes: m.GetMaxStateBytes()}
+	switch m.GetVersion() {
+	case snapshotBounded:
+		return c, checkCapacity(c)
+	case snapshotPlain:
+		if c != (session.Capacity{}) {
+			return c, errors.New("a capacity, which version 1 does not have")
+		}
+		return c, nil
+	default:
+		return c, fmt.Errorf("snapshot version %d: %w", m.GetVersion(), errUnknown)
+	}
+}
+
+func (r *restorer) takeMark(m *logv1.Mark) error {
+	if err := r.enter(inMarks, m, uint64(m.GetNode())); err != nil {
+		return err
+	}
+	node, err := nodeFrom("node", m.GetNode())
+	if err != nil {
+		return err
+	}
+	mark := session.ID(m.GetId())
+	if mark.Node() != node {
+		return fmt.Errorf("%v is no id of node %d", mark, node)
+	}
+	r.tables.setMark(mark)
+	return nil
+}
+
+func (r *restorer) takeSession(m *logv1.Session) error {
+	if err := r.enter(inSessions, m, m.GetId()); err != nil {
+		return err
+	}
+	id := session.ID(m.GetId())
+	owner, err := nodeFrom("owner", m.GetOwner())
+	if err != nil {
+		return err
+	}
+	labels, err := labelsFrom(m.GetLabels())
+	if err != nil {
+		return err
+	}
+	switch {
+	case !id.Node().Valid() || id > r.tables.marks[id.Node()]:
+		return fmt.Errorf("%v is above its node's mark", id)
+	case m.GetTimeoutMs() == 0 || unpackTimeout(m.GetTimeoutMs()) > session.MaxTimeout:
+		return outOfRange("timeout_ms", "1 ms to "+session.MaxTimeout.String())
+	case m.GetAttachment() == 0 || m.GetAttachment() > r.tables.attachment:
+		return outOfRange("attachment", fmt.Sprintf("1 to the header's %d", r.tables.attachment))
+	}
+	s := &storedSession{
+		id: id, attachment: m.GetAttachment(), owner: owner, timeoutMS: m.GetTimeoutMs(),
+		instance: m.GetInstance(), attempt: m.GetAttempt(), openedIndex: m.GetOpenedIndex(), openedMS: m.GetOpenedMs(),
+	}
+	if len(labels) > 0 {
+		s.labels = &labels
+	}
+	r.tables.putSession(s)
+	return nil
+}
+
+func (r *restorer) takeCertificate(m *logv1.Certificate) error {
+	first := r.at != inCertificates
+	// Numbers begin at 0.
+	if err := r.enter(inCertificates, m, m.GetNumber()+1); err != nil {
+		return err
+	}
+	owner, err := nodeFrom("owner", m.GetOwner())
+	if err != nil {
+		return err
+	}
+	cause, err := causeFrom(m.GetCause())
+	if err != nil {
+		return err
+	}
+	if first {
+		r.tables.issued = m.GetNumber()
+	}
+	if m.GetNumber() != r.tables.issued {
+		return fmt.Errorf("number %d where %d comes next", m.GetNumber(), r.tables.issued)
+	}
+	c := &certificate{
+		id: session.ID(m.GetId()), number: m.GetNumber(), term: m.GetTerm(), index: m.GetIndex(),
+		credited: m.GetCreditedMs(), ms: m.GetMs(), age: m.GetLastTouchAgeMsPlus_1(), owner: owner, cause: cause,
+	}
+	if _, ok := r.tables.certificate(c.id); ok || c.id == 0 {
+		return fmt.Errorf("a second one for session %v", c.id)
+	}
+	r.tables.addCertificate(c)
+	return nil
+}
+
+func (r *restorer) takeRequest(m *logv1.OpenRequest) error {
+	if r.at == inRequests && m.GetIndex() == r.last {
+		r.last-- // opens of one entry share its index
+	}
+	if err := r.enter(inRequests, m, m.GetIndex()); err != nil {
+		return err
+	}
+	id, err := requestIDFrom(m.GetRequestId())
+	if err != nil {
+		return err
+	}
+	q := &request{id: id, session: session.ID(m.GetSessionId()), index: m.GetIndex()}
+	if _, ok := r.tables.requests.find(q); ok {
+		return errors.New("a second one with this request_id")
+	}
+	r.tables.addRequest(q)
+	return nil
+}
+
+func (r *restorer) takeTrailer(m *logv1.Trailer) error {
+	if err := r.enter(atEnd, m, 0); err != nil {
+		return err
+	}
+	t := r.tables
+	certificates := uint64(len(t.certificates.items))
+	if len(t.certificates.items) == 0 {
+		t.issued = r.header.GetCertificates()
+	}
+	if t.issued != r.header.GetCertificates() || certificates != min(t.issued, certificateLimit) {
+		return fmt.Errorf("%d certificates up to number %d, the header says %d", certificates, t.issued,
+			r.header.GetCertificates())
+	}
+	if got := r.count - 1; m.GetRecords() != got {
+		return fmt.Errorf("%d records, the trailer says %d", got, m.GetRecords())
+	}
+	if got := t.digest(); string(m.GetDigest()) != string(got[:]) {
+		return fmt.Errorf("the state's digest is %x, the trailer says %x", got, m.GetDigest())
+	}
+	return nil
+}
