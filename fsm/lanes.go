@@ -2,52 +2,8 @@ package fsm
 
 import (
 	"container/list"
-	"fmt"
 	"time"
-
-	"holdfast/session"
 )
-
-// kind is what a command is to the queue. Each kind has a bound of its own: whoever floods the queue with one has no
-// command of another kind refused.
-type kind uint8
-
-const (
-	// begins is the first command of a leader's term (R5). Nothing bounds it: the role loop proposes one at a time.
-	begins kind = iota
-	// leaders are what a leader proposes for itself in its term: expiries, a few at a time, and what it forgets, one at
-	// a time.
-	leaders
-	// endings are closes that clients ask for.
-	endings
-	moves
-	// arrivals add to the state: opens, upgrades of local sessions, claims of ids.
-	arrivals
-	kinds
-)
-
-func kindOf(c session.Command) kind {
-	switch c := c.(type) {
-	case session.Configure:
-		return begins
-	case session.CloseSessions:
-		if c.Cause == session.CauseExpired {
-			return leaders
-		}
-		return endings
-	case session.MoveSession:
-		return moves
-	case session.OpenSession, session.UpgradeSession, session.ClaimIDs:
-		return arrivals
-	default:
-		return leaders
-	}
-}
-
-// limit names what a kind is bounded by; begins is not.
-func (k kind) limit() string {
-	return [kinds]string{"", "leader_commands_in_flight", "closes_in_flight", "moves_in_flight", "opens_in_flight"}[k]
-}
 
 // arrivalShare is which part of the bytes that are sent is for arrivals while other commands wait too: one in so many.
 const arrivalShare = 8
@@ -148,10 +104,4 @@ func front(l *list.List) *proposal {
 		panic("fsm: the queue holds something that is no proposal")
 	}
 	return q
-}
-
-// refuse refuses all that waits: none of it was appended or ever will be (E4). The caller holds mu.
-func (p *Proposer) refuse(err error) {
-	a := answer{err: fmt.Errorf("proposing: %w", err)}
-	p.queue.each(func(*proposal) bool { return true }, func(q *proposal) { p.answer(q, a) })
 }

@@ -8,76 +8,78 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// progress is how far the state has come, as the rest of the node may know it: it moves after the observers have been
-// told. Reading it takes no lock.
+// progress is what the rest of the node may know of how far the state has come. It moves only after the observers have
+// been told, and reading it takes no lock.
 type progress struct {
 	index      atomic.Uint64
 	attachment atomic.Uint64
 
-	mu    sync.Mutex
-	gates btree.Map[uint64, *gate] // by the index they wait for; guarded by mu
+	mu      sync.Mutex
+	waiting btree.Map[uint64, *waiters] // by the index that they wait for; guarded by mu
 }
 
-// gate is where those who wait for one index wait.
-type gate struct {
-	opened  chan struct{}
-	waiting int // guarded by progress.mu
+// waiters are the calls that wait for one index.
+type waiters struct {
+	reached chan struct{}
+	count   int // guarded by progress.mu
 }
 
+// publish shows index and attachment, and wakes the calls that wait for index or less.
 func (p *progress) publish(index, attachment uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// The attachment first: who waited for the index must find it.
+	// The attachment goes first: a call that waited for the index must find the attachment.
 	p.attachment.Store(attachment)
 	p.index.Store(index)
 	for {
-		at, g, ok := p.gates.Min()
+		at, w, ok := p.waiting.Min()
 		if !ok || at > index {
 			return
 		}
-		p.gates.Delete(at)
-		close(g.opened)
+		p.waiting.Delete(at)
+		close(w.reached)
 	}
 }
 
+// wait returns once index is reached, or with ctx's error.
 func (p *progress) wait(ctx context.Context, index uint64) error {
 	if p.index.Load() >= index {
 		return nil
 	}
-	g := p.enter(index)
-	if g == nil {
+	w := p.join(index)
+	if w == nil {
 		return nil
 	}
 	select {
-	case <-g.opened:
+	case <-w.reached:
 		return nil
 	case <-ctx.Done():
-		p.leave(index, g)
+		p.leave(index, w)
 		return ctx.Err()
 	}
 }
 
-// enter returns the gate to wait at, nil when index has been reached.
-func (p *progress) enter(index uint64) *gate {
+// join counts the caller among the waiters of index; nil when index has been reached.
+func (p *progress) join(index uint64) *waiters {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.index.Load() >= index {
 		return nil
 	}
-	g, ok := p.gates.Get(index)
+	w, ok := p.waiting.Get(index)
 	if !ok {
-		g = &gate{opened: make(chan struct{})}
-		p.gates.Set(index, g)
+		w = &waiters{reached: make(chan struct{})}
+		p.waiting.Set(index, w)
 	}
-	g.waiting++
-	return g
+	w.count++
+	return w
 }
 
-func (p *progress) leave(index uint64, g *gate) {
+func (p *progress) leave(index uint64, w *waiters) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g.waiting--
-	if now, ok := p.gates.Get(index); ok && now == g && g.waiting == 0 {
-		p.gates.Delete(index)
+	w.count--
+	if now, ok := p.waiting.Get(index); ok && now == w && w.count == 0 {
+		p.waiting.Delete(index)
 	}
 }

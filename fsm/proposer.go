@@ -1,8 +1,8 @@
 package fsm
 
 import (
-	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -71,25 +71,6 @@ type ProposerStats struct {
 	Pending int
 }
 
-// proposal is one command and the caller who waits for it.
-type proposal struct {
-	encoded []byte
-	kind    kind
-	// deadline is when a proposal that still waits in the queue is refused.
-	deadline time.Time
-	// place is where it stands in the queue, nil once it has left. Guarded by Proposer.mu.
-	place *list.Element
-	// abandoned says that the caller has gone. Guarded by Proposer.mu.
-	abandoned bool
-	// answer has room for the one answer.
-	answer chan answer
-}
-
-type answer struct {
-	result session.Result
-	err    error
-}
-
 // NewProposer returns a Proposer that appends through r. It starts nothing: commands wait until [Proposer.Run].
 func NewProposer(cfg ProposerConfig, r Raft) *Proposer {
 	cfg.Timeout = orDefault(cfg.Timeout, DefaultProposeTimeout)
@@ -141,7 +122,7 @@ func (p *Proposer) enqueue(q *proposal) error {
 	switch {
 	case p.stopped:
 		return session.ErrStopping
-	case q.kind == begins:
+	case q.kind == termStarts:
 		p.refuse(fmt.Errorf("%w: another term begins", session.ErrNoLeader))
 	case p.pending[q.kind] >= p.cfg.MaxProposals:
 		return &session.LimitError{
@@ -194,33 +175,17 @@ func (p *Proposer) Stats() ProposerStats {
 	return s
 }
 
-// Run sends the commands, until ctx ends. It then refuses what waits with [session.ErrStopping], gives the entry on its
-// way the rest of its time to be answered, and returns nil: no caller is left waiting. When Raft has not answered even
-// then, a goroutine of Run stays behind until it does, which it does when it shuts down; so stop Run first, then Raft.
-func (p *Proposer) Run(ctx context.Context) error {
-	timer := time.NewTimer(p.cfg.Timeout)
-	defer timer.Stop()
-	var f *flight
-	for {
-		if f == nil && ctx.Err() == nil {
-			f = p.depart()
-		}
-		if at := p.nextDeadline(f); at.IsZero() {
-			timer.Stop()
-		} else {
-			timer.Reset(time.Until(at))
-		}
-		select {
-		case <-ctx.Done():
-			p.stop()
-			p.finish(f, timer)
-			return nil
-		case <-p.wake:
-		case a := <-f.landing():
-			p.deliver(f, a)
-			f = nil
-		case <-timer.C:
-			p.expire(f)
-		}
+// refuse refuses all that waits: none of it was appended or ever will be (E4). The caller holds mu.
+func (p *Proposer) refuse(err error) {
+	a := answer{err: fmt.Errorf("proposing: %w", err)}
+	p.queue.each(func(*proposal) bool { return true }, func(q *proposal) { p.answer(q, a) })
+}
+
+// answer tells the caller of q. The caller holds mu.
+func (p *Proposer) answer(q *proposal, a answer) {
+	p.pending[q.kind]--
+	if !q.abandoned && errors.Is(a.err, session.ErrOutcomeUnknown) {
+		p.stats.Unknown++
 	}
+	q.answer <- a
 }

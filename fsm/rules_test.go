@@ -130,6 +130,22 @@ func TestO2RepeatAfterTheEnd(t *testing.T) {
 	}
 }
 
+// S2: a repeat of an open or a move says that it is one. It moves no deadline, so it confirms no touch.
+func TestS2RepeatSaysSo(t *testing.T) {
+	r := newReplica()
+	results := r.apply(t, 1, opening(1), opening(1), opening(2))
+	move := session.MoveSession{ID: results[0].Session.ID, NewOwner: 2, Instance: 5, Attempt: 1}
+	results = append(results, r.apply(t, 1, move, move)...)
+	again := move
+	again.NewOwner = 3
+	results = append(results, r.apply(t, 1, again)...)
+	for i, want := range []bool{false, true, false, false, true, false} {
+		if results[i].Err != nil || results[i].Repeated != want {
+			t.Errorf("result %d: repeated %v, %v; want %v", i, results[i].Repeated, results[i].Err, want)
+		}
+	}
+}
+
 func TestO2ForgetRequests(t *testing.T) {
 	r := newReplica()
 	first := r.open(t, opening(1))  // index 1

@@ -169,8 +169,8 @@ func TestWaitApplied(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if got := r.progress.gates.Len(); got != 3 {
-			t.Errorf("%d gates are left for 3 indices", got)
+		if got := r.progress.waiting.Len(); got != 3 {
+			t.Errorf("calls wait for %d indices, want 3", got)
 		}
 		for index := uint64(2); index <= 4; index++ {
 			r.apply(t, 1, session.Configure{})
@@ -184,8 +184,8 @@ func TestWaitApplied(t *testing.T) {
 				}
 			}
 		}
-		if got := r.progress.gates.Len(); got != 0 {
-			t.Errorf("%d gates are left when nobody waits", got)
+		if got := r.progress.waiting.Len(); got != 0 {
+			t.Errorf("calls wait for %d indices, want none", got)
 		}
 	})
 }

@@ -1,0 +1,69 @@
+package fsm
+
+import (
+	"container/list"
+	"time"
+
+	"holdfast/session"
+)
+
+// proposal is one command and the caller that waits for it.
+type proposal struct {
+	encoded []byte
+	kind    kind
+	// deadline is when the proposal is refused if it still waits in the queue.
+	deadline time.Time
+	// place is the proposal's element in its lane; nil once it has left the queue. Guarded by Proposer.mu.
+	place *list.Element
+	// abandoned says that the caller has gone. Guarded by Proposer.mu.
+	abandoned bool
+	// answer has room for the one answer.
+	answer chan answer
+}
+
+// answer is what a caller of Propose gets.
+type answer struct {
+	result session.Result
+	err    error
+}
+
+// kind sorts commands by what bounds them. Each kind has its own bound in the queue, so a flood of one kind makes the
+// Proposer refuse no command of another kind.
+type kind uint8
+
+const (
+	// termStarts are the first commands of leaders' terms (R5). They need no bound: the role loop proposes one at a
+	// time.
+	termStarts kind = iota
+	// leaderCommands are those that a leader proposes for itself: a few expiries at a time, and one ForgetRequests.
+	leaderCommands
+	// endings are closes that clients ask for.
+	endings
+	moves
+	// arrivals add to the state: opens, upgrades of local sessions, claims of ids.
+	arrivals
+	kinds
+)
+
+func kindOf(c session.Command) kind {
+	switch c := c.(type) {
+	case session.Configure:
+		return termStarts
+	case session.CloseSessions:
+		if c.Cause == session.CauseExpired {
+			return leaderCommands
+		}
+		return endings
+	case session.MoveSession:
+		return moves
+	case session.OpenSession, session.UpgradeSession, session.ClaimIDs:
+		return arrivals
+	default:
+		return leaderCommands
+	}
+}
+
+// limit is the name of the kind's bound in a [session.LimitError]. Nothing bounds termStarts.
+func (k kind) limit() string {
+	return [kinds]string{"", "leader_commands_in_flight", "closes_in_flight", "moves_in_flight", "opens_in_flight"}[k]
+}

@@ -1,0 +1,137 @@
+package fsm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/session"
+)
+
+// Run sends commands until ctx ends. It then refuses the commands in the queue with [session.ErrStopping], gives the
+// entry on its way the rest of its time to be answered, and returns nil: no caller is left waiting. When Raft has not
+// answered by then, one goroutine of Run stays until Raft does, at the latest when Raft shuts down. So stop Run first,
+// then Raft.
+func (p *Proposer) Run(ctx context.Context) error {
+	timer := time.NewTimer(p.cfg.Timeout)
+	defer timer.Stop()
+	var f *inFlight
+	for {
+		if f == nil && ctx.Err() == nil {
+			f = p.send()
+		}
+		if at := p.nextDeadline(f); at.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(at))
+		}
+		select {
+		case <-ctx.Done():
+			p.stop()
+			p.finish(f, timer)
+			return nil
+		case <-p.wake:
+		case r := <-f.response():
+			p.deliver(f, r)
+			f = nil
+		case <-timer.C:
+			p.timeOut(f)
+		}
+	}
+}
+
+// send gives the next commands of the queue to Raft in one entry; nil when the queue is empty.
+func (p *Proposer) send() *inFlight {
+	proposals, data := p.nextEntry()
+	if len(proposals) == 0 {
+		return nil
+	}
+	return appendEntry(p.raft, data, proposals, p.cfg.Timeout)
+}
+
+// nextEntry takes from the queue what fits into one entry, and returns it with the entry's payload.
+func (p *Proposer) nextEntry() (proposals []*proposal, data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := frameSize
+	var commands [][]byte
+	for q := p.queue.next(); q != nil && len(proposals) < p.cfg.MaxCommands; q = p.queue.next() {
+		if len(proposals) > 0 && size+len(q.encoded) > p.cfg.MaxBytes {
+			break
+		}
+		p.queue.take(q)
+		size += len(q.encoded)
+		proposals, commands = append(proposals, q), append(commands, q.encoded)
+	}
+	if len(proposals) == 0 {
+		return nil, nil
+	}
+	data = frame(commands)
+	p.stats.Entries++
+	p.stats.Commands += uint64(len(proposals))
+	p.stats.Bytes += uint64(len(data))
+	return proposals, data
+}
+
+// nextDeadline returns the earliest deadline of the queue and of f; zero when no caller waits.
+func (p *Proposer) nextDeadline(f *inFlight) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := p.queue.deadline()
+	if f.awaited() && (next.IsZero() || f.deadline.Before(next)) {
+		next = f.deadline
+	}
+	return next
+}
+
+// timeOut answers the callers whose deadline has passed. The entry of f stays on its way: Run sends no other before
+// Raft has answered this one.
+func (p *Proposer) timeOut(f *inFlight) {
+	now := time.Now()
+	if f.awaited() && !now.Before(f.deadline) {
+		p.cfg.Logger.Warn("entry is unanswered", "commands", len(f.proposals), "after", p.cfg.Timeout)
+		p.deliver(f, response{err: fmt.Errorf("no answer from raft for %v", p.cfg.Timeout)})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue.each(func(q *proposal) bool { return !now.Before(q.deadline) },
+		func(q *proposal) { p.answer(q, answer{err: tooLate(p.cfg.Timeout)}) })
+}
+
+// deliver answers the callers that wait for f.
+func (p *Proposer) deliver(f *inFlight, r response) {
+	proposals := f.proposals
+	f.proposals = nil
+	results, err := r.results(len(proposals))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, q := range proposals {
+		a := answer{err: err}
+		if err == nil {
+			a.result = results[i]
+		}
+		p.answer(q, a)
+	}
+}
+
+// stop refuses the commands in the queue, and all that come later.
+func (p *Proposer) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	p.refuse(session.ErrStopping)
+}
+
+// finish gives the entry on its way the rest of its time.
+func (p *Proposer) finish(f *inFlight, timer *time.Timer) {
+	if !f.awaited() {
+		return
+	}
+	timer.Reset(time.Until(f.deadline))
+	select {
+	case r := <-f.answered:
+		p.deliver(f, r)
+	case <-timer.C:
+		p.timeOut(f)
+	}
+}
