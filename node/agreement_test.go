@@ -21,7 +21,7 @@ func TestSettingsThatDifferAreTold(t *testing.T) {
 		n := c.nodes[1]
 		c.change = func(cfg *config.Config) {
 			if strings.HasSuffix(cfg.DataDir, other) {
-				cfg.HeartbeatInterval = 600 * time.Millisecond
+				cfg.Sessions.HeartbeatInterval = 600 * time.Millisecond
 			}
 		}
 		c.restart(n)

@@ -17,7 +17,7 @@ import (
 // one that is well, or its opens would be refused although they are done.
 func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.LaggingWait = shortestLaggingWait(t) })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Clients.LaggingWait = shortestLaggingWait(t) })
 		defer c.stop()
 		follower := c.others(c.leader(within))[0]
 		for range 20 {
@@ -30,9 +30,9 @@ func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
 func shortestLaggingWait(t *testing.T) time.Duration {
 	t.Helper()
 	c := oneOfThree(t)
-	for c.LaggingWait = 0; c.LaggingWait <= time.Second; c.LaggingWait += time.Millisecond {
+	for c.Clients.LaggingWait = 0; c.Clients.LaggingWait <= time.Second; c.Clients.LaggingWait += time.Millisecond {
 		if _, err := c.Complete(); err == nil {
-			return c.LaggingWait
+			return c.Clients.LaggingWait
 		}
 	}
 	t.Fatal("no lagging_wait is allowed")
@@ -65,9 +65,9 @@ func TestTheSmallestMessageLimitTakesTheLargestTouches(t *testing.T) {
 	}
 	for _, m := range []proto.Message{touch, unary} {
 		c := oneOfThree(t)
-		c.MaxMessageBytes = proto.Size(m) - 1
+		c.Clients.MaxMessageBytes = proto.Size(m) - 1
 		if _, err := c.Complete(); err == nil {
-			t.Errorf("%d bytes are enough for the settings, and not for the largest %s", c.MaxMessageBytes,
+			t.Errorf("%d bytes are enough for the settings, and not for the largest %s", c.Clients.MaxMessageBytes,
 				m.ProtoReflect().Descriptor().Name())
 		}
 	}

@@ -15,9 +15,9 @@ import (
 // session.LogVersion 1 do not read: the first of a cluster waits until every member is known to read it, and later ones
 // need not, as all members have read one.
 func (n *Node) setCapacity(ctx context.Context, tracker *leader.Tracker) {
-	ticker := time.NewTicker(n.cfg.HeartbeatInterval)
+	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval)
 	defer ticker.Stop()
-	want := n.cfg.Capacity()
+	want := n.cfg.Sessions.Capacity()
 	for {
 		if introduces(n.state.Usage().Capacity, want, tracker.LogVersion()) {
 			if _, err := n.proposer.Propose(ctx, session.SetCapacity{Capacity: want}); err != nil {

@@ -31,10 +31,10 @@ func (c *testCluster) capacities(want session.Capacity) {
 func TestO4TheClusterIsFull(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		most := map[session.Node]uint64{1: 3, 2: 3, 3: 3}
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.MaxSessions = most[cfg.Node] })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Sessions.MaxSessions = most[cfg.Node] })
 		defer c.stop()
 		leads := c.leader(within)
-		want := leads.cfg.Capacity()
+		want := leads.cfg.Sessions.Capacity()
 		c.capacities(want)
 		var all []session.Grant
 		for _, n := range c.nodes {

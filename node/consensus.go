@@ -14,7 +14,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
-	"holdfast/node/config"
 	"holdfast/transport/raftnet"
 )
 
@@ -26,6 +25,8 @@ const (
 	maxAppendEntries = 64
 	// raftTimeout bounds one request between nodes, and the handshake before the first.
 	raftTimeout = 1500 * time.Millisecond
+	// pollInterval is the time between two looks at a value of Raft that Raft does not report by itself.
+	pollInterval = 10 * time.Millisecond
 )
 
 // consensus is Raft with what it stands on.
@@ -137,9 +138,9 @@ func (c *consensus) abandon() error {
 }
 
 func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config {
-	c := n.cfg.Raft()
+	c := n.cfg.Raft.Config()
 	c.LocalID = serverID(n.cfg.Node, n.admission.mine)
-	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, config.CommitTimeout)
+	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, c.CommitTimeout)
 	c.MaxAppendEntries = maxAppendEntries
 	c.BatchApplyCh = false // the proposer has one entry in flight: there is nothing to batch
 	c.NotifyCh = notify

@@ -56,7 +56,7 @@ func descriptorLimit() (int, error) {
 
 // share decides how many connections each port may have.
 func (n *Node) share() (parts, error) {
-	p := defaultParts(n.cfg.MaxConnections)
+	p := defaultParts(n.cfg.Clients.MaxConnections)
 	if n.options.Network != nil { // whose connections may be no files
 		return p, nil
 	}
@@ -65,10 +65,10 @@ func (n *Node) share() (parts, error) {
 		return parts{}, err
 	}
 	p, err = p.within(limit, len(n.cfg.Peers)-1)
-	if err == nil && p.clients < n.cfg.MaxConnections {
+	if err == nil && p.clients < n.cfg.Clients.MaxConnections {
 		n.logger.Warn("too few file descriptors for max_connections: clients get what is left beside Raft, the disk "+
 			"and HTTP",
-			"max_connections", n.cfg.MaxConnections, "descriptors", limit, "clients", p.clients)
+			"max_connections", n.cfg.Clients.MaxConnections, "descriptors", limit, "clients", p.clients)
 	}
 	return p, err
 }

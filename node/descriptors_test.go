@@ -158,7 +158,7 @@ func nodeOfFewDescriptors(t *testing.T, limit string) {
 	}
 	c := alone(t)
 	n := start(t, c)
-	fmt.Println("serves", c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen)
+	fmt.Println("serves", c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		fmt.Println("snapshot", n.consensus.raft.Snapshot().Error())
 	}

@@ -9,7 +9,7 @@ import (
 
 // Each setting is the budget that it names.
 func TestSettingsOfTheGate(t *testing.T) {
-	c := config.Config{
+	c := config.Gate{
 		MaxOpensPerSecond: 1, MaxResumesPerSecond: 2, MaxTouchesPerSecond: 3,
 		MaxArrivalsPerSecondPerAddress: 4, MaxArrivalsPerSecondPerPrincipal: 5, MaxConnectionsPerAddress: 6,
 	}
@@ -17,7 +17,7 @@ func TestSettingsOfTheGate(t *testing.T) {
 		Opens: 1, Resumes: 2, Touches: 3, ArrivalsPerAddress: 4, ArrivalsPerPrincipal: 5,
 		ConnectionsPerAddress: 6,
 	}
-	if got := gateConfig(&c); got != want {
+	if got := gateConfig(c); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

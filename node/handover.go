@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/leader"
-	"holdfast/node/config"
 	"holdfast/session"
 )
 
@@ -26,7 +25,7 @@ func (n *Node) HandOver(ctx context.Context) error {
 	if r.State() != raft.Leader {
 		return &session.NotLeaderError{}
 	}
-	if waits := n.watchdog.Waits(); waits > n.cfg.HeartbeatInterval {
+	if waits := n.watchdog.Waits(); waits > n.cfg.Sessions.HeartbeatInterval {
 		return fmt.Errorf("a write or an entry has taken %v, and Raft waits for it", waits)
 	}
 	if n.votesAlone() {
@@ -35,9 +34,9 @@ func (n *Node) HandOver(ctx context.Context) error {
 	// Nobody waits for the future: Raft never answers it when it ends, or hangs, before it has come to it.
 	_ = r.LeadershipTransfer()
 	// Raft gives a transfer an election timeout.
-	timeout := time.NewTimer(n.cfg.RaftElectionTimeout + config.CommitTimeout)
+	timeout := time.NewTimer(n.cfg.Raft.ElectionTimeout + pollInterval)
 	defer timeout.Stop()
-	ticker := time.NewTicker(config.CommitTimeout)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for r.State() == raft.Leader {
 		select {
@@ -59,7 +58,7 @@ const fruitless = 3
 // leads, no touch counts and nobody is ready. A next leader that fares no better hands over too. Time in which this
 // process did not run is not counted.
 func (n *Node) yieldUnanswered(ctx context.Context, tracker *leader.Tracker) {
-	interval := n.cfg.HeartbeatInterval
+	interval := n.cfg.Sessions.HeartbeatInterval
 	limit := max(n.watchdog.Limit, fruitless*interval)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -48,7 +48,7 @@ func (l *listener) MovedLocally(id session.ID, attachment, by uint64) { l.Moved(
 func (l *listener) Jeopardy(time.Time, []string) {}
 func (l *listener) JeopardyEnded()               {}
 
-func localSessions(c *config.Config) { c.LocalSessions = config.On }
+func localSessions(c *config.Config) { c.Sessions.Local = true }
 
 // A local session lives through the end of every leader but its own node, is known nowhere else, and ends with its
 // node; its id is never given out again (I7, K-07).
@@ -137,7 +137,7 @@ func TestL9OfAnotherMind(t *testing.T) {
 		leads := c.leader(20 * time.Second)
 		odd := c.others(leads)[0]
 		_ = c.end(odd)
-		c.change = func(cfg *config.Config) { cfg.LocalSessions = config.Off }
+		c.change = func(cfg *config.Config) { cfg.Sessions.Local = false }
 		c.start(odd)
 		time.Sleep(time.Minute)
 		if odd.server.Ready() == nil || odd.serves() == nil {

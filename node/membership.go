@@ -106,7 +106,7 @@ func (n *Node) meet(ctx context.Context) error {
 
 // meetOne meets one other node at intervals, and at once when there is news.
 func (n *Node) meetOne(ctx context.Context, p config.Peer) {
-	ticker := time.NewTicker(n.cfg.HeartbeatInterval)
+	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval)
 	defer ticker.Stop()
 	for {
 		news := n.admission.news()
@@ -153,7 +153,7 @@ func (n *Node) settle(ctx context.Context, founders directories) {
 
 // awaitLog waits until Raft's log has an entry, or ctx ends.
 func (n *Node) awaitLog(ctx context.Context) {
-	ticker := time.NewTicker(config.CommitTimeout)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for n.consensus.raft.LastIndex() == 0 {
 		select {
@@ -177,7 +177,7 @@ type membership struct {
 // takeIn takes in nodes on new directories until ctx ends.
 func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
 	m := membership{n, tracker, map[session.Node]int{}, map[session.Node]uint64{}}
-	ticker := time.NewTicker(n.cfg.HeartbeatInterval)
+	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -185,7 +185,7 @@ func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
 		case <-ctx.Done():
 			return
 		}
-		asks := n.admission.asks(time.Now().Add(-recent * n.cfg.HeartbeatInterval))
+		asks := n.admission.asks(time.Now().Add(-recent * n.cfg.Sessions.HeartbeatInterval))
 		for _, p := range n.cfg.Peers {
 			asked, ok := asks[p.Node]
 			if !ok || p.Node == n.cfg.Node {
@@ -204,7 +204,7 @@ func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
 
 // next returns the next step towards a configuration in which who asked votes, nil when there is none to take now.
 func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func() {
-	r, timeout := m.node.consensus.raft, m.node.cfg.HeartbeatInterval
+	r, timeout := m.node.consensus.raft, m.node.cfg.Sessions.HeartbeatInterval
 	id, address := serverID(p.Node, asked.directory), raftnet.At(p.Raft, asked.directory)
 	server, named, found := m.node.directoryOf(p.Node)
 	switch {

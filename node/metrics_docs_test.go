@@ -45,7 +45,7 @@ func TestMetricsInDocuments(t *testing.T) {
 func TestMetricReferenceIsWhatANodeExposes(t *testing.T) {
 	c := alone(t)
 	start(t, c)
-	code, body := get(t, "http://"+c.HTTPListen+"/metrics")
+	code, body := get(t, "http://"+c.Listen.HTTP+"/metrics")
 	if code != http.StatusOK {
 		t.Fatalf("metrics: %d", code)
 	}

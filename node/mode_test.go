@@ -14,7 +14,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-func readOnlyOn(c *config.Config) { c.ReadOnly = config.On }
+func readOnlyOn(c *config.Config) { c.ReadOnly = true }
 
 // anyRead is a read that allows old state, and no older than what was seen.
 func anyRead(seen uint64) session.ReadOptions {
@@ -167,7 +167,7 @@ func TestReadOnlyBehindAfterARestart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
 			readOnlyOn(cfg)
-			cfg.SnapshotThreshold, cfg.SnapshotInterval = 1, 50*time.Millisecond
+			cfg.Raft.SnapshotThreshold, cfg.Raft.SnapshotInterval = 1, 50*time.Millisecond
 		})
 		defer c.stop()
 		leads := c.leader(within)
@@ -214,7 +214,7 @@ func TestReadOnlyIsEachNodesOwn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
 			if cfg.Node != 3 {
-				cfg.ReadOnly = config.On
+				cfg.ReadOnly = true
 			}
 		})
 		defer c.stop()

@@ -27,7 +27,7 @@ func movable(t *testing.T, size int) (c *testCluster, ports map[session.Node]str
 			}
 		}
 		if port := ports[cfg.Node]; port != "" {
-			cfg.RaftListen = port
+			cfg.Listen.Raft = port
 		}
 	}), ports
 }

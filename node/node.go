@@ -136,7 +136,7 @@ func New(cfg config.Config, o Options) (*Node, error) {
 	if o.monotonic == nil {
 		o.monotonic = time.Now
 	}
-	n.watchdog = watchdog.NewWatchdog(cfg.StallLimit, o.monotonic)
+	n.watchdog = watchdog.NewWatchdog(cfg.Raft.StallLimit, o.monotonic)
 	n.replica = &replica{complaints: rate.Sometimes{Interval: complaintInterval}}
 	if n.options.Clock == nil {
 		n.options.Clock = time.Now
@@ -175,19 +175,19 @@ func (n *Node) open() (err error) {
 	n.view = &view{State: n.state}
 	n.server = learner.NewServer(learner.Config{
 		Node:           n.cfg.Node,
-		Interval:       n.cfg.HeartbeatInterval,
-		ExpiryInterval: n.cfg.ExpiryInterval,
-		Limits:         n.cfg.Limits(),
-		Local:          n.cfg.Local(),
-		Capacity:       n.cfg.Capacity(),
-		Upgrade:        n.cfg.LocalSessionUpgrade == config.On,
-		ReadOnly:       n.cfg.ReadOnly == config.On,
+		Interval:       n.cfg.Sessions.HeartbeatInterval,
+		ExpiryInterval: n.cfg.Sessions.ExpiryInterval,
+		Limits:         n.cfg.Sessions.Limits(),
+		Local:          n.cfg.Sessions.Local,
+		Capacity:       n.cfg.Sessions.Capacity(),
+		Upgrade:        n.cfg.Sessions.LocalUpgrade,
+		ReadOnly:       n.cfg.ReadOnly,
 		ReadOnlyAfter:  n.cfg.ReadOnlyAfter(),
 		Admitted:       n.belongs,
 		LocalChanged:   n.options.Local,
 		Runs:           n.options.Runs,
 		Clock:          n.options.Clock,
-		LaggingWait:    n.cfg.LaggingWait,
+		LaggingWait:    n.cfg.Clients.LaggingWait,
 		Try:            n.others,
 		Judge:          n.judge,
 		Logger:         n.logger.Named("learner"),
@@ -202,7 +202,7 @@ func (n *Node) open() (err error) {
 	n.view.raft = n.consensus.raft
 	n.proposer = fsm.NewProposer(fsm.ProposerConfig{
 		Logger:  n.logger,
-		Timeout: n.cfg.RaftApplyTimeout,
+		Timeout: n.cfg.Raft.ApplyTimeout,
 	}, n.consensus.raft)
 	n.client = n.newClientServer()
 	n.peers = n.newPeerServer()
@@ -332,7 +332,7 @@ func (n *Node) otherNodes() []session.Node {
 
 // watchReady tells the health service whether the node serves, and looks whether it is a member still.
 func (n *Node) watchReady(ctx context.Context) error {
-	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
+	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
 	first := true
 	gauges := []fullness{{of: "cluster", read: n.state.Usage}, {of: "node's local sessions", read: n.server.LocalUsage}}

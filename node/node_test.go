@@ -45,9 +45,9 @@ func alone(tb testing.TB) config.Config {
 	c := config.Default()
 	c.Node, c.DataDir = 1, filepath.Join(tb.TempDir(), "data")
 	c.Peers = []config.Peer{{Node: 1, Client: at(0), Raft: at(1), Peer: at(2)}}
-	c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen = at(0), at(1), at(2), at(3)
-	c.HeartbeatInterval = 20 * time.Millisecond
-	c.RaftHeartbeatTimeout, c.RaftElectionTimeout, c.RaftLeaseTimeout = 50*time.Millisecond, 50*time.Millisecond,
+	c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = at(0), at(1), at(2), at(3)
+	c.Sessions.HeartbeatInterval = 20 * time.Millisecond
+	c.Raft.HeartbeatTimeout, c.Raft.ElectionTimeout, c.Raft.LeaseTimeout = 50*time.Millisecond, 50*time.Millisecond,
 		50*time.Millisecond
 	return c
 }
@@ -108,7 +108,7 @@ func get(t *testing.T, url string) (int, string) {
 func TestServesAndKeepsItsState(t *testing.T) {
 	c := alone(t)
 	n := start(t, c)
-	if code, body := get(t, "http://"+c.HTTPListen+"/healthz"); code != http.StatusOK || body != "ok\n" {
+	if code, body := get(t, "http://"+c.Listen.HTTP+"/healthz"); code != http.StatusOK || body != "ok\n" {
 		t.Errorf("healthz: %d %q, want 200 ok", code, body)
 	}
 	conn, err := n.server.Connect(nil)
@@ -121,7 +121,7 @@ func TestServesAndKeepsItsState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, body := get(t, "http://"+c.HTTPListen+"/metrics")
+	code, body := get(t, "http://"+c.Listen.HTTP+"/metrics")
 	for _, want := range []string{
 		"\nholdfast_leads 1\n", "\nholdfast_sessions 1\n", "\nholdfast_sessions_attached 1\n",
 		"\nholdfast_ready 1\n",
@@ -132,7 +132,7 @@ func TestServesAndKeepsItsState(t *testing.T) {
 	}
 	status, err := n.Status(t.Context())
 	if err != nil || !status.Ready || status.Leader != 1 || status.SessionsGlobal != 1 ||
-		status.LeaderAddress != c.ClientListen {
+		status.LeaderAddress != c.Listen.Client {
 		t.Errorf("status: %+v, %v", status, err)
 	}
 	first := n.dir.Incarnation
@@ -218,7 +218,7 @@ func TestSnapshotsCarryTheStateOverARestart(t *testing.T) {
 func TestGarbageOnEveryPort(t *testing.T) {
 	c := alone(t)
 	n := start(t, c)
-	for _, address := range []string{c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen} {
+	for _, address := range []string{c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP} {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -255,7 +255,7 @@ func TestStopDespiteAClientThatStays(t *testing.T) {
 	c := alone(t)
 	c.ShutdownTimeout = 2 * time.Second
 	n := start(t, c)
-	conn, err := dial.Client(c.ClientListen, dial.Options{})
+	conn, err := dial.Client(c.Listen.Client, dial.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,9 +22,9 @@ const (
 func uneven(t *testing.T) (c *testCluster, slow *testNode) {
 	t.Helper()
 	c = newTestCluster(t, 3, func(cfg *config.Config) {
-		cfg.MinTimeout, cfg.HeartbeatInterval, cfg.LaggingWait = quickTimeout, quickTimeout/5, quickTimeout
+		cfg.Sessions.MinTimeout, cfg.Sessions.HeartbeatInterval, cfg.Clients.LaggingWait = quickTimeout, quickTimeout/5, quickTimeout
 		if strings.HasSuffix(cfg.DataDir, "n2") {
-			cfg.MinTimeout, cfg.HeartbeatInterval = 4*slowInterval, slowInterval
+			cfg.Sessions.MinTimeout, cfg.Sessions.HeartbeatInterval = 4*slowInterval, slowInterval
 		}
 	})
 	slow = c.nodes[1]

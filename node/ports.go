@@ -18,15 +18,15 @@ import (
 func (n *Node) newClientServer() *clientport.Server {
 	return clientport.New(clientport.Config{
 		Logger:          n.logger.Named("client-port"),
-		MaxMessageBytes: n.cfg.MaxMessageBytes,
-		MaxStreams:      n.cfg.MaxStreamsPerConnection,
+		MaxMessageBytes: n.cfg.Clients.MaxMessageBytes,
+		MaxStreams:      n.cfg.Clients.MaxStreamsPerConnection,
 		MaxConnections:  n.listeners.parts.clients,
-		MaxCalls:        n.cfg.MaxStreams,
-		MaxSessions:     n.cfg.MaxSessionsPerConnection,
-		MaxRequests:     n.cfg.MaxRequestsPerConnection,
-		MaxWaiting:      n.cfg.MaxWaitingBytes,
-		Gate:            gateConfig(&n.cfg),
-		TouchWait:       n.cfg.LaggingWait,
+		MaxCalls:        n.cfg.Clients.MaxStreams,
+		MaxSessions:     n.cfg.Clients.MaxSessionsPerConnection,
+		MaxRequests:     n.cfg.Clients.MaxRequestsPerConnection,
+		MaxWaiting:      n.cfg.Clients.MaxWaitingBytes,
+		Gate:            gateConfig(n.cfg.Gate),
+		TouchWait:       n.cfg.Clients.LaggingWait,
 		Clock:           n.options.Clock,
 	}, n.server, n)
 }
@@ -37,7 +37,7 @@ func (n *Node) newPeerServer() *peerport.Server {
 		ClusterID:      n.cfg.ClusterID,
 		Member:         n.mayFollow,
 		MaxConnections: n.listeners.parts.peers,
-		Silence:        max(time.Minute, 4*n.cfg.HeartbeatInterval),
+		Silence:        max(time.Minute, 4*n.cfg.Sessions.HeartbeatInterval),
 	}, n)
 }
 
@@ -61,10 +61,10 @@ func (n *Node) listen() (listeners, error) {
 		setting, address string
 		to               *net.Listener
 	}{
-		{"client_listen", n.cfg.ClientListen, &l.client},
-		{"raft_listen", n.cfg.RaftListen, &l.raft},
-		{"peer_listen", n.cfg.PeerListen, &l.peer},
-		{"http_listen", n.cfg.HTTPListen, &l.http},
+		{"client_listen", n.cfg.Listen.Client, &l.client},
+		{"raft_listen", n.cfg.Listen.Raft, &l.raft},
+		{"peer_listen", n.cfg.Listen.Peer, &l.peer},
+		{"http_listen", n.cfg.Listen.HTTP, &l.http},
 	} {
 		bound, err := n.network.Listen(bind.address)
 		if err != nil {
@@ -102,8 +102,8 @@ func (l *listeners) close() {
 	}
 }
 
-// gate returns the budgets of the client port.
-func gateConfig(c *config.Config) gate.Config {
+// gateConfig returns the budgets of the client port.
+func gateConfig(c config.Gate) gate.Config {
 	return gate.Config{
 		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: c.MaxTouchesPerSecond,
 		ArrivalsPerAddress: c.MaxArrivalsPerSecondPerAddress, ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,

@@ -70,7 +70,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 				if err := how.do(dir); err != nil {
 					t.Fatal(err)
 				}
-				c.eventually("stepping out", old.cfg.StallLimit, func() bool { return old.watchdog.Check() != nil })
+				c.eventually("stepping out", old.cfg.Raft.StallLimit, func() bool { return old.watchdog.Check() != nil })
 				next := c.leader(within, old)
 				c.mustOpen(next, time.Second)
 				c.says(old, "directory", "while the node runs")
@@ -119,7 +119,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 func TestADirectoryThatIsLeftAlone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
-			cfg.SnapshotInterval, cfg.SnapshotThreshold, cfg.TrailingLogs = time.Second, 2, 1
+			cfg.Raft.SnapshotInterval, cfg.Raft.SnapshotThreshold, cfg.Raft.TrailingLogs = time.Second, 2, 1
 		})
 		leads := c.leader(within)
 		for range 20 {

@@ -20,14 +20,14 @@ import (
 
 func TestPortInUse(t *testing.T) {
 	c := alone(t)
-	taken, err := net.Listen("tcp", c.PeerListen)
+	taken, err := net.Listen("tcp", c.Listen.Peer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
 	_, err = New(c, quiet())
 	if want := "end what uses the port, or give peer_listen another"; err == nil ||
-		!strings.HasSuffix(err.Error(), want) || !strings.Contains(err.Error(), c.PeerListen) {
+		!strings.HasSuffix(err.Error(), want) || !strings.Contains(err.Error(), c.Listen.Peer) {
 		t.Fatalf("got %v, want the address and %q", err, want)
 	}
 	// What was bound and locked before is free again.
@@ -40,7 +40,7 @@ func TestPortInUse(t *testing.T) {
 // Nothing uses the port of an address that this machine does not have: the advice is by the cause.
 func TestListenAdviceIsByTheCause(t *testing.T) {
 	c := alone(t)
-	c.ClientListen = "192.0.2.1:7400" // of a network for documentation: nobody's
+	c.Listen.Client = "192.0.2.1:7400" // of a network for documentation: nobody's
 	if _, err := New(c, quiet()); err == nil ||
 		!strings.HasSuffix(err.Error(), "give client_listen an address of this machine, or :PORT for all that it has") {
 		t.Errorf("got %v, want advice for an address that the machine does not have", err)
@@ -126,7 +126,7 @@ func TestCorruptSnapshot(t *testing.T) {
 // Snapshots that are gone leave a log that begins in the middle.
 func TestLostSnapshots(t *testing.T) {
 	c := alone(t)
-	c.TrailingLogs = 1
+	c.Raft.TrailingLogs = 1
 	n := start(t, c)
 	conn, err := n.server.Connect(nil)
 	if err != nil {
@@ -184,7 +184,7 @@ func TestUnknownLogEntryStopsTheNode(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- n.Run(t.Context()) }()
 	<-n.Ready()
-	for n.state.Usage().Capacity != c.Capacity() { // the leader's own last entry while nobody asks for anything
+	for n.state.Usage().Capacity != c.Sessions.Capacity() { // the leader's own last entry while nobody asks for anything
 		time.Sleep(time.Millisecond)
 	}
 	before := n.state.AppliedIndex()

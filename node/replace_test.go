@@ -65,7 +65,7 @@ func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 // nobody: the third takes no candidate that has no vote as far as it knows, and its own log is too short to win.
 func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.HeartbeatInterval = 100 * time.Millisecond })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Sessions.HeartbeatInterval = 100 * time.Millisecond })
 		defer c.stop()
 		leads := c.leader(within)
 		n, lags := c.others(leads)[0], c.others(leads)[1]
@@ -93,7 +93,7 @@ func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 		c.eventually("the vote is committed", 2*time.Second, func() bool {
 			return n.votes() && n.state.AppliedIndex() == leads.consensus.raft.LastIndex()
 		})
-		time.Sleep(2 * n.cfg.HeartbeatInterval) // the leader says what it knows with the next heartbeat
+		time.Sleep(2 * n.cfg.Sessions.HeartbeatInterval) // the leader says what it knows with the next heartbeat
 		if s, _, _ := lags.directoryOf(n.cfg.Node); s.Suffrage == raft.Voter {
 			t.Errorf("%s knows of the vote: it does not lag", lags.name)
 		}

@@ -44,7 +44,7 @@ func (n *testNode) forge(t *testing.T, opens int) {
 func (c *testCluster) steppedOut(n *testNode) {
 	c.t.Helper()
 	var differs *differsError
-	c.eventually(n.name+" steps out", 4*n.cfg.HeartbeatInterval, func() bool { return errors.As(n.serves(), &differs) })
+	c.eventually(n.name+" steps out", 4*n.cfg.Sessions.HeartbeatInterval, func() bool { return errors.As(n.serves(), &differs) })
 	if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable ||
 		!strings.Contains(body, "this node's state is not that of the others") ||
 		!strings.Contains(body, "empty the directory") {
@@ -68,7 +68,7 @@ func (c *testCluster) steppedOut(n *testNode) {
 		session.ErrStopping) {
 		c.t.Errorf("a read of %s: %v", n.name, err)
 	}
-	c.eventually(n.name+" does not lead", n.cfg.HeartbeatInterval, func() bool { return !n.Leads() })
+	c.eventually(n.name+" does not lead", n.cfg.Sessions.HeartbeatInterval, func() bool { return !n.Leads() })
 }
 
 // stream opens a client's stream to a node; ended returns what it ends with, or why it has not within a moment.

@@ -52,7 +52,7 @@ func (n *Node) complain(err error) {
 
 // pause waits a little, less when leadership has changed.
 func (n *Node) pause(ctx context.Context) {
-	timer := time.NewTimer(n.cfg.HeartbeatInterval / retryFraction)
+	timer := time.NewTimer(n.cfg.Sessions.HeartbeatInterval / retryFraction)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -74,9 +74,9 @@ func (n *Node) lead(ctx context.Context) error {
 		Node:           n.cfg.Node,
 		Term:           begun.Term,
 		After:          n.rounds.after(begun.Term),
-		Interval:       n.cfg.HeartbeatInterval,
-		ExpiryInterval: n.cfg.ExpiryInterval,
-		Limits:         n.cfg.Limits(),
+		Interval:       n.cfg.Sessions.HeartbeatInterval,
+		ExpiryInterval: n.cfg.Sessions.ExpiryInterval,
+		Limits:         n.cfg.Sessions.Limits(),
 		Room:           n.state.Room,
 		Written:        n.written,
 		Logger:         n.logger,
@@ -154,7 +154,7 @@ func (n *Node) beginTerm(ctx context.Context) (session.Result, error) {
 // watchLeadership returns when this node leads no more, or stalls. A tracker finds out by its own rounds too (R3), when
 // leadership is lost and regained between two looks.
 func (n *Node) watchLeadership(ctx context.Context) {
-	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
+	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
 	for n.consensus.raft.State() == raft.Leader && n.watchdog.Check() == nil {
 		select {
@@ -213,7 +213,7 @@ func (n *Node) follow(ctx context.Context) (err error) {
 
 // watchLeader returns when Raft names another leader, or this node stalls.
 func (n *Node) watchLeader(ctx context.Context, id raft.ServerID) {
-	ticker := time.NewTicker(n.cfg.HeartbeatInterval / retryFraction)
+	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval / retryFraction)
 	defer ticker.Stop()
 	for {
 		if _, now := n.consensus.raft.LeaderWithID(); now != id || n.watchdog.Check() != nil {

@@ -154,7 +154,7 @@ func TestAFollowerWhoseDiskHangs(t *testing.T) {
 		victim, third := c.others(leads)[0], c.others(leads)[1]
 		victim.disk.hang()
 		c.mustOpen(leads, time.Second)
-		c.eventually("stepping out", 2*victim.cfg.StallLimit, func() bool { return victim.watchdog.Check() != nil })
+		c.eventually("stepping out", 2*victim.cfg.Raft.StallLimit, func() bool { return victim.watchdog.Check() != nil })
 		time.Sleep(time.Second)
 		c.says(victim, "disk", "writing the Raft log")
 		streams := victim.streams.Load()
@@ -202,7 +202,7 @@ func TestASlowDiskIsNoStall(t *testing.T) {
 		defer c.stop()
 		leads := c.leader(within)
 		for _, n := range c.nodes {
-			n.disk.set(func(d *faultyDisk) { d.delay = n.cfg.StallLimit / 3 })
+			n.disk.set(func(d *faultyDisk) { d.delay = n.cfg.Raft.StallLimit / 3 })
 		}
 		for range 5 {
 			c.mustOpen(leads, 10*time.Second)

@@ -85,7 +85,7 @@ func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 				if got := old.view.Term(); got != term {
 					t.Fatalf("term %d, was %d: the stall was too long for this test", got, term)
 				}
-				time.Sleep(10 * old.cfg.HeartbeatInterval) // what the former tracker said is old by now
+				time.Sleep(10 * old.cfg.Sessions.HeartbeatInterval) // what the former tracker said is old by now
 				for _, n := range append(c.others(old), old) {
 					c.eventually(n.name+" serves", 5*time.Second, func() bool { return n.serves() == nil })
 				}

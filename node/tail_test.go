@@ -44,7 +44,7 @@ func newTailCluster(t *testing.T, size, entries int, trailing uint64, laggard bo
 	t.Helper()
 	c := &tailCluster{terms: map[*testNode]map[uint64]uint64{}}
 	c.testCluster = newTestCluster(t, 0, func(cfg *config.Config) {
-		cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 1<<20, time.Hour, trailing // only when asked
+		cfg.Raft.SnapshotThreshold, cfg.Raft.SnapshotInterval, cfg.Raft.TrailingLogs = 1<<20, time.Hour, trailing // only when asked
 	})
 	c.add(size)
 	for _, n := range c.nodes {

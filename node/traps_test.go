@@ -62,7 +62,7 @@ func TestAnOrderedStopHandsOver(t *testing.T) {
 		begun := time.Now()
 		former.cancel()
 		next := c.leader(time.Minute, former)
-		if took := time.Since(begun); took >= former.cfg.RaftHeartbeatTimeout/2 {
+		if took := time.Since(begun); took >= former.cfg.Raft.HeartbeatTimeout/2 {
 			t.Errorf("%s led after %v: nobody handed over to it", next.name, took)
 		}
 		<-former.ended
@@ -85,7 +85,7 @@ func TestAnOrderedStopHandsOver(t *testing.T) {
 // stop of a leader does not wait for it.
 func TestAStopDoesNotWaitForALaggard(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.StallLimit = time.Hour })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Raft.StallLimit = time.Hour })
 		defer c.stop()
 		former := c.leader(10 * time.Second)
 		behind := c.others(former)[0]

@@ -27,7 +27,7 @@ func (c *testCluster) openMany(number, count int, through ...*testNode) []sessio
 		var request session.RequestID
 		binary.BigEndian.PutUint32(request[:], uint32(number+i)+1)
 		granted, err := conn.Open(c.t.Context(),
-			session.OpenRequest{RequestID: request, Timeout: n.cfg.MaxTimeout, MS: session.MS(time.Now())})
+			session.OpenRequest{RequestID: request, Timeout: n.cfg.Sessions.MaxTimeout, MS: session.MS(time.Now())})
 		if err != nil {
 			c.t.Fatalf("open %d through %s: %v", i, n.name, err)
 		}
@@ -52,7 +52,7 @@ func lost(n *testNode, ids []session.ID) int {
 // of the sessions.
 func TestAVanishedLogIsNotANewOne(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.MaxTimeout = time.Hour })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Sessions.MaxTimeout = time.Hour })
 		defer c.stop()
 		c.leader(within)
 		n1, n2, n3 := c.nodes[0], c.nodes[1], c.nodes[2]

@@ -85,7 +85,7 @@ func runCommand(environ []string) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("the configuration cannot work:\n%w", err)
 			}
-			return runNode(cmd.Context(), cfg, newLogger(cmd.ErrOrStderr(), cfg.LogLevel, cfg.LogFormat))
+			return runNode(cmd.Context(), cfg, newLogger(cmd.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format))
 		},
 	}
 	config.RegisterFlags(cmd.Flags())

@@ -137,20 +137,20 @@ func TestDevConfigs(t *testing.T) {
 
 // Local sessions are on at all nodes or at none: others refuse each other (L9).
 func TestDevSwitchesLocalSessionsOn(t *testing.T) {
-	for want, on := range map[string]bool{"off": false, "on": true} {
-		for _, c := range (dev{dir: t.TempDir(), nodes: 3, portBase: 7400, localSessions: on}).configs() {
-			if got, err := c.Complete(); err != nil || got.LocalSessions != want {
-				t.Errorf("node %d: local_sessions is %q, want %q: %v", c.Node, got.LocalSessions, want, err)
+	for _, want := range []bool{false, true} {
+		for _, c := range (dev{dir: t.TempDir(), nodes: 3, portBase: 7400, localSessions: want}).configs() {
+			if got, err := c.Complete(); err != nil || got.Sessions.Local != want {
+				t.Errorf("node %d: local_sessions is %v, want %v: %v", c.Node, got.Sessions.Local, want, err)
 			}
 		}
 	}
 }
 
 func TestDevSwitchesReadOnlyOn(t *testing.T) {
-	for want, on := range map[string]bool{"off": false, "on": true} {
-		for _, c := range (dev{dir: t.TempDir(), nodes: 3, portBase: 7400, readOnly: on}).configs() {
+	for _, want := range []bool{false, true} {
+		for _, c := range (dev{dir: t.TempDir(), nodes: 3, portBase: 7400, readOnly: want}).configs() {
 			if got, err := c.Complete(); err != nil || got.ReadOnly != want {
-				t.Errorf("node %d: read_only is %q, want %q: %v", c.Node, got.ReadOnly, want, err)
+				t.Errorf("node %d: read_only is %v, want %v: %v", c.Node, got.ReadOnly, want, err)
 			}
 		}
 	}

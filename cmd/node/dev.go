@@ -182,13 +182,8 @@ func (d dev) configs() []config.Config {
 		c := config.Default()
 		c.Node, c.Peers = p.Node, peers
 		c.DataDir = filepath.Join(d.dir, fmt.Sprintf("n%d", p.Node))
-		c.ClientListen, c.RaftListen, c.PeerListen, c.HTTPListen = p.Client, p.Raft, p.Peer, d.address(i, 3)
-		if d.localSessions {
-			c.LocalSessions = "on"
-		}
-		if d.readOnly {
-			c.ReadOnly = "on"
-		}
+		c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = p.Client, p.Raft, p.Peer, d.address(i, 3)
+		c.Sessions.Local, c.ReadOnly = d.localSessions, d.readOnly
 		configs = append(configs, c)
 	}
 	return configs

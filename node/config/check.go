@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"holdfast/session"
 )
@@ -129,45 +128,5 @@ func (k *checker) listeners() {
 				k.clash("must not be the port of "+k.other(b.name), a.name, b.name)
 			}
 		}
-	}
-}
-
-func (k *checker) sessions() {
-	c := k.c
-	// A relay is lost, and clients are in jeopardy, after 3 intervals (E1, S4): a session that can end before that
-	// would end for its node's silence, not for its own.
-	if 3*c.HeartbeatInterval >= c.MinTimeout {
-		k.clash("must be above 3 times "+k.other("heartbeat_interval"), "min_timeout", "heartbeat_interval")
-	}
-	if c.MinTimeout > c.MaxTimeout {
-		k.clash("must be at most "+k.other("max_timeout"), "min_timeout", "max_timeout")
-	}
-	// Timeouts are cut to whole milliseconds after they are clamped: a bound between two would be undercut.
-	if c.MinTimeout%time.Millisecond != 0 {
-		k.clash("must be whole milliseconds", "min_timeout")
-	}
-	if c.MaxTimeout%time.Millisecond != 0 {
-		k.clash("must be whole milliseconds", "max_timeout")
-	}
-	if c.ExpiryInterval > c.MinTimeout {
-		k.clash("must be at most "+k.other("min_timeout"), "expiry_interval", "min_timeout")
-	}
-	if c.LaggingWait > c.MinTimeout {
-		k.clash("must be at most "+k.other("min_timeout"), "lagging_wait", "min_timeout")
-	}
-}
-
-// raft holds the rules that Raft has for its own times, so that they are named with all the others.
-func (k *checker) raft() {
-	const heartbeat = "raft_heartbeat_timeout"
-	if k.c.RaftLeaseTimeout > k.c.RaftHeartbeatTimeout {
-		k.clash("must be at most "+k.other(heartbeat), "raft_lease_timeout", heartbeat)
-	}
-	if k.c.RaftElectionTimeout < k.c.RaftHeartbeatTimeout {
-		k.clash("must be at least "+k.other(heartbeat), "raft_election_timeout", heartbeat)
-	}
-	// What Raft itself would not call silence is no stall.
-	if k.c.StallLimit < k.c.RaftHeartbeatTimeout {
-		k.clash("must be at least "+k.other(heartbeat), "stall_limit", heartbeat)
 	}
 }

@@ -1,11 +1,14 @@
 package config
 
-import "slices"
+import (
+	"slices"
 
-// comparedSettings are the names of settings that should be the same on every node, though nodes whose values differ
-// speak to each other: the node that leads uses its own, so that a setting can be changed with one restart after the
-// other. docs/configuration.md says what each costs meanwhile. Those that nodes refuse each other for are in
-// clusterSettings.
+	"holdfast/transport/raftnet"
+)
+
+// comparedSettings are the names of the settings that should be the same on every node, though nodes with different
+// values speak to each other. The leader uses its own values, so that an operator can change a setting by restarting
+// one node after the other. docs/configuration.md says what a difference costs meanwhile.
 func comparedSettings() []string {
 	return []string{
 		"tick", "heartbeat_interval", "min_timeout", "max_timeout", "expiry_interval",
@@ -13,7 +16,7 @@ func comparedSettings() []string {
 	}
 }
 
-// Compared are this node's values of comparedSettings.
+// Compared returns this node's values of the settings that nodes compare and warn about, by name.
 func (c Config) Compared() map[string]string {
 	values := map[string]string{}
 	for _, s := range settings() {
@@ -22,4 +25,14 @@ func (c Config) Compared() map[string]string {
 		}
 	}
 	return values
+}
+
+// ClusterSettings returns the settings that must be the same on every node: nodes with different values refuse each
+// other.
+func (c Config) ClusterSettings() []raftnet.Setting {
+	var all []raftnet.Setting
+	for _, s := range localSettings() {
+		all = append(all, raftnet.Setting{Name: s.name, Value: s.value(&c).String(), Default: s.def})
+	}
+	return all
 }

@@ -1,4 +1,4 @@
-// Package config holds the settings of a node: their table, where they come from, and what they must be.
+// Package config holds the settings of a node: the table of settings, the sources of their values, and the checks.
 package config
 
 import (
@@ -7,79 +7,43 @@ import (
 	"holdfast/session"
 )
 
-// Config is what a node is told at its start. The zero value of a setting that is derived from the tick means "derive
-// it". Config is a value: nothing in this package changes one that it was given. Settings, defaults and ranges are in
-// the table of [Reference].
+// Config is the configuration of one node. Settings, defaults and ranges are in the table of [Reference]; the structs
+// follow the groups of that table. Config is a value: nothing in this package changes a Config that it was given.
 type Config struct {
-	// Node is this node's number, 1 to 254, one of Peers.
+	// Node is this node's number, 1 to 254, and one of Peers.
 	Node session.Node
 	// ClusterID keeps nodes of different clusters apart.
 	ClusterID string
-	// DataDir belongs to this node alone.
+	// DataDir is the directory of this node alone.
 	DataDir string
-	// Peers are all nodes of the cluster, this one included, and the same on every node.
+	// Peers are all nodes of the cluster, this node included. Peers are the same on every node.
 	Peers []Peer
+	// Listen are the addresses of the four ports.
+	Listen Listen
 
-	// ClientListen, RaftListen, PeerListen and HTTPListen are HOST:PORT; an empty host is every interface.
-	ClientListen, RaftListen, PeerListen, HTTPListen string
+	Sessions Sessions
+	// ReadOnly lets this node serve reads of its applied state while it hears of no quorum (N1). Nodes may differ.
+	ReadOnly bool
+	Raft     Raft
+	Clients  Clients
+	Gate     Gate
 
-	// Tick is the unit that limits of timeouts are counted in.
-	Tick time.Duration
-	// HeartbeatInterval is the time between two rounds (R1).
-	HeartbeatInterval time.Duration
-	// MinTimeout and MaxTimeout clamp the timeouts of sessions.
-	MinTimeout, MaxTimeout time.Duration
-	// ExpiryInterval is the width of a bucket of the expiry queue.
-	ExpiryInterval time.Duration
-
-	// MaxSessions and MaxStateBytes bound what the cluster keeps (O4): the values of the node that leads. Sessions of
-	// this node alone are bounded by its own.
-	MaxSessions, MaxStateBytes uint64
-
-	// LocalSessions and LocalSessionUpgrade are on or off, the same on every node: whether clients may open sessions
-	// that one node alone knows, and whether those may be made global (L1, L7).
-	LocalSessions, LocalSessionUpgrade string
-
-	// ReadOnly is on or off, and each node's own: whether this one serves reads of the state it has applied while it
-	// hears of no quorum (N1).
-	ReadOnly string
-
-	// RaftHeartbeatTimeout, RaftElectionTimeout and RaftLeaseTimeout are Raft's own.
-	RaftHeartbeatTimeout, RaftElectionTimeout, RaftLeaseTimeout time.Duration
-	// RaftApplyTimeout bounds the wait for one log entry.
-	RaftApplyTimeout time.Duration
-	// StallLimit is how long a write, or the applying of an entry, may take before the node steps out.
-	StallLimit time.Duration
-	// SnapshotInterval is how often the need for a snapshot is looked at.
-	SnapshotInterval time.Duration
-	// SnapshotThreshold and TrailingLogs are numbers of log entries.
-	SnapshotThreshold, TrailingLogs uint64
-
-	// MaxMessageBytes bounds one message of a client.
-	MaxMessageBytes int
-	// MaxStreamsPerConnection, MaxConnections, MaxSessionsPerConnection and MaxRequestsPerConnection bound what clients
-	// can hold of this node.
-	MaxStreamsPerConnection, MaxConnections, MaxSessionsPerConnection, MaxRequestsPerConnection int
-	// MaxStreams bounds the calls under way on all connections.
-	MaxStreams int
-	// MaxWaitingBytes bounds what waits for clients on this node, in all.
-	MaxWaitingBytes int
-	// MaxOpensPerSecond, MaxResumesPerSecond and MaxTouchesPerSecond are budgets of this node,
-	// MaxArrivalsPerSecondPerAddress and MaxArrivalsPerSecondPerPrincipal those of opens and resumes together of one
-	// address or client, and MaxConnectionsPerAddress is how many connections one address may have. 0 is no limit.
-	MaxOpensPerSecond, MaxResumesPerSecond, MaxTouchesPerSecond      int
-	MaxArrivalsPerSecondPerAddress, MaxArrivalsPerSecondPerPrincipal int
-	MaxConnectionsPerAddress                                         int
-	// LaggingWait is how long a request waits for this node to catch up with its token (M5).
-	LaggingWait time.Duration
 	// ShutdownTimeout bounds an orderly stop.
 	ShutdownTimeout time.Duration
-
-	// LogLevel is trace, debug, info, warn, error or off; LogFormat is text or json.
-	LogLevel, LogFormat string
+	Log             Log
 }
 
-// Default returns the defaults. Node, DataDir and Peers have none.
+// Listen are the addresses that a node listens on, each HOST:PORT. An empty host means every interface.
+type Listen struct{ Client, Raft, Peer, HTTP string }
+
+// Log says which log lines are written, and in which form.
+type Log struct {
+	// Level is trace, debug, info, warn, error or off; Format is text or json.
+	Level, Format string
+}
+
+// Default returns the defaults. Node, DataDir and Peers have none. The settings that are derived from the tick are 0
+// until [Config.Complete].
 func Default() Config {
 	var c Config
 	for _, s := range settings() {
@@ -87,39 +51,25 @@ func Default() Config {
 			continue
 		}
 		if err := s.value(&c).Set(s.def); err != nil {
-			panic("node: default of " + s.name + ": " + err.Error())
+			panic("node/config: default of " + s.name + ": " + err.Error())
 		}
 	}
 	return c
 }
 
-// Complete returns c with the settings filled in that are derived from the tick, or all that is wrong with it at once:
-// the error joins one [SettingError] for each problem.
+// Complete returns c with the settings that are derived from the tick filled in where they are 0. Its error names all
+// problems of c at once: it joins one [SettingError] for each problem.
 func (c Config) Complete() (Config, error) { return c.complete(provenance{}) }
 
 func (c Config) complete(from provenance) (Config, error) {
-	c = c.derive()
+	c.Sessions = c.Sessions.derive()
 	if err := check(c, from); err != nil {
 		return Config{}, err
 	}
 	return c, nil
 }
 
-func (c Config) derive() Config {
-	if c.HeartbeatInterval == 0 {
-		c.HeartbeatInterval = c.Tick / 4
-	}
-	limits := session.DefaultLimits(c.Tick)
-	if c.MinTimeout == 0 {
-		c.MinTimeout = limits.Min
-	}
-	if c.MaxTimeout == 0 {
-		c.MaxTimeout = limits.Max
-	}
-	return c
-}
-
-// Self returns this node's own entry of Peers, false when there is none: a complete Config has one.
+// Self returns this node's own entry of Peers, false when there is none. A complete Config has one.
 func (c Config) Self() (Peer, bool) {
 	for _, p := range c.Peers {
 		if p.Node == c.Node {
@@ -129,30 +79,22 @@ func (c Config) Self() (Peer, bool) {
 	return Peer{}, false
 }
 
-// Local reports whether local sessions are on.
-func (c Config) Local() bool { return c.LocalSessions == On }
-
-// leastForAnElection is what nodes that have noticed the loss of their leader have for electing another, at least (N1).
+// leastForAnElection is the least time that nodes get to elect another leader, once they noticed the loss (N1).
 const leastForAnElection = 2 * time.Second
 
-// ReadOnlyAfter is for how long no good round is learnt of before a node may be read-only (N1): longer than an election
-// of nodes that reach each other takes, as a rule. The newest good round may be an interval old when the leader ends,
-// the first follower notices that after one to two heartbeat timeouts of Raft's as a rule, three at most, and the new
-// leader's first good round is told with its second. It is no bound: votes may split, and each time costs an election
-// timeout.
+// ReadOnlyAfter returns how long a node must have learnt of no good round before it may be read-only (N1). The time is
+// longer than an election usually takes among nodes that reach each other:
+//
+//   - the newest good round may be one interval old when the leader ends;
+//   - the first follower usually notices that after one to two of Raft's heartbeat timeouts, three at most;
+//   - the new leader announces its first good round with its second round.
+//
+// It is no upper bound: votes may split, and each split costs an election timeout.
 func (c Config) ReadOnlyAfter() time.Duration {
-	return 3*c.HeartbeatInterval + 2*c.RaftHeartbeatTimeout + max(c.Tick, leastForAnElection)
+	return 3*c.Sessions.HeartbeatInterval + 2*c.Raft.HeartbeatTimeout + max(c.Sessions.Tick, leastForAnElection)
 }
 
-// Capacity returns the bounds of what the cluster keeps.
-func (c Config) Capacity() session.Capacity {
-	return session.Capacity{MaxSessions: c.MaxSessions, MaxBytes: c.MaxStateBytes}
-}
-
-// Limits returns the bounds of timeouts of sessions.
-func (c Config) Limits() session.Limits { return session.Limits{Min: c.MinTimeout, Max: c.MaxTimeout} }
-
-// Warnings says what is allowed and probably not wanted, one sentence each.
+// Warnings returns a sentence for each setting that is allowed but probably a mistake.
 func (c Config) Warnings() []string {
 	switch n := len(c.Peers); {
 	case n == 1:

@@ -50,17 +50,17 @@ func load(t *testing.T, file string, environ []string, args ...string) (Config, 
 
 func TestCompleteDerivesFromTheTick(t *testing.T) {
 	c := validConfig(t)
-	c.Tick = 4 * time.Second
+	c.Sessions.Tick = 4 * time.Second
 	got, err := c.Complete()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := c
-	want.HeartbeatInterval, want.MinTimeout, want.MaxTimeout = time.Second, 8*time.Second, 80*time.Second
+	want.Sessions.HeartbeatInterval, want.Sessions.MinTimeout, want.Sessions.MaxTimeout = time.Second, 8*time.Second, 80*time.Second
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	if got, want := got.Limits(), (session.Limits{Min: 8 * time.Second, Max: 80 * time.Second}); got != want {
+	if got, want := got.Sessions.Limits(), (session.Limits{Min: 8 * time.Second, Max: 80 * time.Second}); got != want {
 		t.Errorf("limits: got %v, want %v", got, want)
 	}
 }
@@ -74,9 +74,9 @@ func TestLoadPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.ClusterID != "flag" || got.DataDir != "env" || got.Tick != 3*time.Second || got.LogLevel != "info" {
+	if got.ClusterID != "flag" || got.DataDir != "env" || got.Sessions.Tick != 3*time.Second || got.Log.Level != "info" {
 		t.Errorf("got %q from flag, %q from environment, %s from file, %q from defaults", got.ClusterID, got.DataDir,
-			got.Tick, got.LogLevel)
+			got.Sessions.Tick, got.Log.Level)
 	}
 }
 
@@ -162,88 +162,88 @@ func TestCompleteRefuses(t *testing.T) {
 			c.Peers[1].Client = "0.0.0.0:7400"
 		}, `peers: client address of node 2 is "0.0.0.0:7400", and must be HOST:PORT that others can reach, port 1 to 65535`},
 		{"listen", func(c *Config) {
-			c.HTTPListen = "7403"
+			c.Listen.HTTP = "7403"
 		}, "http_listen 7403: must be HOST:PORT or :PORT, port 1 to 65535"},
 		{"listen host", func(c *Config) {
-			c.HTTPListen = "a b:7403"
+			c.Listen.HTTP = "a b:7403"
 		}, "http_listen a b:7403: must be HOST:PORT or :PORT, port 1 to 65535"},
 		{"listen port 0", func(c *Config) {
-			c.RaftListen = ":0"
+			c.Listen.Raft = ":0"
 		}, "raft_listen :0: must be HOST:PORT or :PORT, port 1 to 65535"},
 		{"same port", func(c *Config) {
-			c.RaftListen = "127.0.0.1:7400"
+			c.Listen.Raft = "127.0.0.1:7400"
 		}, "raft_listen 127.0.0.1:7400: must not be the port of client_listen :7400"},
 		{"tick", func(c *Config) {
-			c.Tick = 0
-			c.MinTimeout = 4 * time.Second
-			c.MaxTimeout = time.Minute
-			c.HeartbeatInterval = time.Second
+			c.Sessions.Tick = 0
+			c.Sessions.MinTimeout = 4 * time.Second
+			c.Sessions.MaxTimeout = time.Minute
+			c.Sessions.HeartbeatInterval = time.Second
 		}, "tick 0s: must be 10ms to 1h"},
 		{"heartbeat negative", func(c *Config) {
-			c.HeartbeatInterval = -1
+			c.Sessions.HeartbeatInterval = -1
 		}, "heartbeat_interval -1ns: must be 1ms to 1m"},
 		{"heartbeat too slow", func(c *Config) {
-			c.HeartbeatInterval = 4 * time.Second / 3
-			c.MinTimeout = 4*time.Second - time.Millisecond
+			c.Sessions.HeartbeatInterval = 4 * time.Second / 3
+			c.Sessions.MinTimeout = 4*time.Second - time.Millisecond
 		}, "min_timeout 3.999s: must be above 3 times heartbeat_interval 1.333333333s"},
 		{"min above max", func(c *Config) {
-			c.MaxTimeout = 3 * time.Second
+			c.Sessions.MaxTimeout = 3 * time.Second
 		}, "min_timeout 4s: must be at most max_timeout 3s"},
 		{"min not whole", func(c *Config) {
-			c.MinTimeout = 4*time.Second + 1
+			c.Sessions.MinTimeout = 4*time.Second + 1
 		}, "min_timeout 4.000000001s: must be whole milliseconds"},
 		{"max not whole", func(c *Config) {
-			c.MaxTimeout = 40*time.Second + 1
+			c.Sessions.MaxTimeout = 40*time.Second + 1
 		}, "max_timeout 40.000000001s: must be whole milliseconds"},
 		{"max above all", func(c *Config) {
-			c.MaxTimeout = session.MaxTimeout + time.Millisecond
+			c.Sessions.MaxTimeout = session.MaxTimeout + time.Millisecond
 		}, "max_timeout 24h0m0.001s: must be 10ms to 24h"},
 		{"expiry too fine", func(c *Config) {
-			c.ExpiryInterval = 49 * time.Millisecond
+			c.Sessions.ExpiryInterval = 49 * time.Millisecond
 		}, "expiry_interval 49ms: must be 50ms to 1m"},
 		{"expiry too coarse", func(c *Config) {
-			c.ExpiryInterval = 5 * time.Second
+			c.Sessions.ExpiryInterval = 5 * time.Second
 		}, "expiry_interval 5s: must be at most min_timeout 4s"},
 		{"lagging wait", func(c *Config) {
-			c.LaggingWait = 5 * time.Second
+			c.Clients.LaggingWait = 5 * time.Second
 		}, "lagging_wait 5s: must be at most min_timeout 4s"},
 		{"lagging wait too short", func(c *Config) {
-			c.LaggingWait = 99 * time.Millisecond
+			c.Clients.LaggingWait = 99 * time.Millisecond
 		}, "lagging_wait 99ms: must be 100ms to 1m"},
 		{"stall", func(c *Config) {
-			c.StallLimit = 999 * time.Millisecond
+			c.Raft.StallLimit = 999 * time.Millisecond
 		}, "stall_limit 999ms: must be at least raft_heartbeat_timeout 1s"},
 		{"lease", func(c *Config) {
-			c.RaftLeaseTimeout = 1001 * time.Millisecond
+			c.Raft.LeaseTimeout = 1001 * time.Millisecond
 		}, "raft_lease_timeout 1.001s: must be at most raft_heartbeat_timeout 1s"},
 		{"election", func(c *Config) {
-			c.RaftElectionTimeout = 999 * time.Millisecond
+			c.Raft.ElectionTimeout = 999 * time.Millisecond
 		}, "raft_election_timeout 999ms: must be at least raft_heartbeat_timeout 1s"},
-		{"message", func(c *Config) { c.MaxMessageBytes = 1 }, "max_message_bytes 1: must be 524288 to 67108864"},
-		{"trailing logs", func(c *Config) { c.TrailingLogs = 0 }, "trailing_logs 0: must be 1 to 1099511627776"},
+		{"message", func(c *Config) { c.Clients.MaxMessageBytes = 1 }, "max_message_bytes 1: must be 524288 to 67108864"},
+		{"trailing logs", func(c *Config) { c.Raft.TrailingLogs = 0 }, "trailing_logs 0: must be 1 to 1099511627776"},
 		{"opens above resumes", func(c *Config) {
-			c.MaxResumesPerSecond = 9999
+			c.Gate.MaxResumesPerSecond = 9999
 		}, "max_opens_per_second 10000: must be at most max_resumes_per_second 9999, and 0, no limit, is above it: " +
 			"sessions that exist come before new ones"},
 		{"opens without limit", func(c *Config) {
-			c.MaxOpensPerSecond = 0
+			c.Gate.MaxOpensPerSecond = 0
 		}, "max_opens_per_second 0: must be at most max_resumes_per_second 20000, and 0, no limit, is above it: " +
 			"sessions that exist come before new ones"},
 		{"resumes above touches", func(c *Config) {
-			c.MaxTouchesPerSecond = 19_999
+			c.Gate.MaxTouchesPerSecond = 19_999
 		}, "max_resumes_per_second 20000: must be at most max_touches_per_second 19999, and 0, no limit, is above " +
 			"it: sessions that are kept alive come before those that come back"},
 		{"opens negative", func(c *Config) {
-			c.MaxOpensPerSecond = -1
+			c.Gate.MaxOpensPerSecond = -1
 		}, "max_opens_per_second -1: must be 0 to 10000000"},
 		{"connections of an address", func(c *Config) {
-			c.MaxConnectionsPerAddress = -1
+			c.Gate.MaxConnectionsPerAddress = -1
 		}, "max_connections_per_address -1: must be 0 to 10000000"},
 		{"shutdown", func(c *Config) { c.ShutdownTimeout = 0 }, "shutdown_timeout 0s: must be 10ms to 1h"},
 		{"level", func(c *Config) {
-			c.LogLevel = "loud"
+			c.Log.Level = "loud"
 		}, "log_level loud: must be trace, debug, info, warn, error or off"},
-		{"format", func(c *Config) { c.LogFormat = "xml" }, "log_format xml: must be text or json"},
+		{"format", func(c *Config) { c.Log.Format = "xml" }, "log_format xml: must be text or json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := validConfig(t)
@@ -264,10 +264,10 @@ func TestCompleteRefuses(t *testing.T) {
 func TestCompleteAllowsBounds(t *testing.T) {
 	c := validConfig(t)
 	c.Node, c.Peers[0].Node = 254, 254
-	c.ExpiryInterval, c.MaxTimeout = 50*time.Millisecond, session.MaxTimeout
-	c.RaftLeaseTimeout, c.RaftElectionTimeout = c.RaftHeartbeatTimeout, c.RaftHeartbeatTimeout
-	c.HeartbeatInterval, c.MinTimeout = time.Second, 3*time.Second+time.Millisecond
-	c.ClientListen, c.RaftListen = "127.0.0.1:7400", "127.0.0.2:7400"
+	c.Sessions.ExpiryInterval, c.Sessions.MaxTimeout = 50*time.Millisecond, session.MaxTimeout
+	c.Raft.LeaseTimeout, c.Raft.ElectionTimeout = c.Raft.HeartbeatTimeout, c.Raft.HeartbeatTimeout
+	c.Sessions.HeartbeatInterval, c.Sessions.MinTimeout = time.Second, 3*time.Second+time.Millisecond
+	c.Listen.Client, c.Listen.Raft = "127.0.0.1:7400", "127.0.0.2:7400"
 	if _, err := c.Complete(); err != nil {
 		t.Error(err)
 	}
@@ -314,7 +314,7 @@ func TestWarnings(t *testing.T) {
 func TestBudgetsThatGoTogether(t *testing.T) {
 	for _, budgets := range [][3]int{{0, 0, 0}, {5, 0, 0}, {5, 5, 0}, {5, 5, 5}, {1, 2, 3}} {
 		c := validConfig(t)
-		c.MaxOpensPerSecond, c.MaxResumesPerSecond, c.MaxTouchesPerSecond = budgets[0], budgets[1], budgets[2]
+		c.Gate.MaxOpensPerSecond, c.Gate.MaxResumesPerSecond, c.Gate.MaxTouchesPerSecond = budgets[0], budgets[1], budgets[2]
 		if _, err := c.Complete(); err != nil {
 			t.Errorf("opens, resumes, touches %v: %v", budgets, err)
 		}
@@ -365,15 +365,15 @@ func TestN1ReadOnlyAfter(t *testing.T) {
 	}{
 		"defaults": {func(*Config) {}, 5500 * time.Millisecond},
 		"a longer heartbeat interval": {func(c *Config) {
-			c.HeartbeatInterval = 700 * time.Millisecond
+			c.Sessions.HeartbeatInterval = 700 * time.Millisecond
 		}, 6100 * time.Millisecond},
 		"Raft's heartbeat timeout": {func(c *Config) {
-			c.RaftHeartbeatTimeout, c.RaftElectionTimeout = 3*time.Second, 3*time.Second
+			c.Raft.HeartbeatTimeout, c.Raft.ElectionTimeout = 3*time.Second, 3*time.Second
 		}, 9500 * time.Millisecond},
 		"a short tick": {func(c *Config) {
-			c.Tick, c.HeartbeatInterval = time.Second, 250*time.Millisecond
+			c.Sessions.Tick, c.Sessions.HeartbeatInterval = time.Second, 250*time.Millisecond
 		}, 4750 * time.Millisecond},
-		"a long tick": {func(c *Config) { c.Tick = 10 * time.Second }, 19500 * time.Millisecond},
+		"a long tick": {func(c *Config) { c.Sessions.Tick = 10 * time.Second }, 19500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := validConfig(t)

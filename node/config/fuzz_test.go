@@ -68,10 +68,10 @@ func FuzzLoad(f *testing.F) {
 		if self, ok := c.Self(); !ok || self.Node != c.Node || !c.Node.Valid() {
 			t.Errorf("node %d is not one of %v", c.Node, c.Peers)
 		}
-		if got, err := c.Limits().Negotiate(time.Second); err != nil || got < c.MinTimeout || got > c.MaxTimeout {
-			t.Errorf("limits %v make %v of a second: %v", c.Limits(), got, err)
+		if got, err := c.Sessions.Limits().Negotiate(time.Second); err != nil || got < c.Sessions.MinTimeout || got > c.Sessions.MaxTimeout {
+			t.Errorf("limits %v make %v of a second: %v", c.Sessions.Limits(), got, err)
 		}
-		ofRaft := c.Raft()
+		ofRaft := c.Raft.Config()
 		ofRaft.LocalID = "1"
 		if err := raft.ValidateConfig(ofRaft); err != nil {
 			t.Errorf("%+v is no configuration of Raft's: %v", c, err)

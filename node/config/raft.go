@@ -1,16 +1,83 @@
 package config
 
-import "github.com/hashicorp/raft"
+import (
+	"time"
 
-// Raft is the part of Raft's configuration that settings say; the rest has Raft's defaults.
-func (c Config) Raft() *raft.Config {
-	r := raft.DefaultConfig()
-	r.HeartbeatTimeout = c.RaftHeartbeatTimeout
-	r.ElectionTimeout = c.RaftElectionTimeout
-	r.LeaderLeaseTimeout = c.RaftLeaseTimeout
-	r.CommitTimeout = CommitTimeout
-	r.SnapshotInterval = c.SnapshotInterval
-	r.SnapshotThreshold = c.SnapshotThreshold
-	r.TrailingLogs = c.TrailingLogs
-	return r
+	"github.com/hashicorp/raft"
+)
+
+// commitTimeout is how soon a leader without new entries tells its followers of a commit.
+const commitTimeout = 10 * time.Millisecond
+
+// Raft are the settings of Raft and of its log.
+type Raft struct {
+	// HeartbeatTimeout, ElectionTimeout and LeaseTimeout are Raft's own times.
+	HeartbeatTimeout, ElectionTimeout, LeaseTimeout time.Duration
+	// ApplyTimeout bounds the wait for one log entry.
+	ApplyTimeout time.Duration
+	// StallLimit is how long a write to the log, or the applying of an entry, may take before the node steps out.
+	StallLimit time.Duration
+	// SnapshotInterval is the time between two checks whether a snapshot is due.
+	SnapshotInterval time.Duration
+	// SnapshotThreshold and TrailingLogs are numbers of log entries.
+	SnapshotThreshold, TrailingLogs uint64
+}
+
+// Config returns Raft's configuration as far as settings and this package decide it. The rest has Raft's defaults.
+func (r Raft) Config() *raft.Config {
+	c := raft.DefaultConfig()
+	c.HeartbeatTimeout = r.HeartbeatTimeout
+	c.ElectionTimeout = r.ElectionTimeout
+	c.LeaderLeaseTimeout = r.LeaseTimeout
+	c.CommitTimeout = commitTimeout
+	c.SnapshotInterval = r.SnapshotInterval
+	c.SnapshotThreshold = r.SnapshotThreshold
+	c.TrailingLogs = r.TrailingLogs
+	return c
+}
+
+func raftSettings() []setting {
+	own := span[time.Duration]{5 * time.Millisecond, time.Minute}
+	return []setting{
+		duration("raft_heartbeat_timeout", "1s", own,
+			func(c *Config) *time.Duration { return &c.Raft.HeartbeatTimeout }).
+			helps("silence of a leader after which a follower stands for election"),
+		duration("raft_election_timeout", "1s", own,
+			func(c *Config) *time.Duration { return &c.Raft.ElectionTimeout }).
+			helps("time from the start of an election to the next election; at least raft_heartbeat_timeout"),
+		duration("raft_lease_timeout", "500ms", own,
+			func(c *Config) *time.Duration { return &c.Raft.LeaseTimeout }).
+			helps("time without a quorum after which a leader steps down; at most raft_heartbeat_timeout"),
+		duration("raft_apply_timeout", "5s", span[time.Duration]{10 * time.Millisecond, time.Hour},
+			func(c *Config) *time.Duration { return &c.Raft.ApplyTimeout }).
+			helps("time that a log entry has to commit, before its outcome counts as unknown"),
+		duration("stall_limit", "3s", span[time.Duration]{100 * time.Millisecond, time.Hour},
+			func(c *Config) *time.Duration { return &c.Raft.StallLimit }).
+			helps("how long a write to the log, or the applying of an entry, may take before the node steps out and " +
+				"the others elect; at least raft_heartbeat_timeout"),
+		duration("snapshot_interval", "2m", span[time.Duration]{5 * time.Millisecond, 24 * time.Hour},
+			func(c *Config) *time.Duration { return &c.Raft.SnapshotInterval }).
+			helps("time between two checks whether a snapshot is due"),
+		number("snapshot_threshold", "8192", span[uint64]{1, 1 << 40},
+			func(c *Config) *uint64 { return &c.Raft.SnapshotThreshold }).
+			helps("log entries after which a snapshot is due"),
+		number("trailing_logs", "10240", span[uint64]{1, 1 << 40},
+			func(c *Config) *uint64 { return &c.Raft.TrailingLogs }).
+			helps("log entries kept after a snapshot, for followers that are behind"),
+	}
+}
+
+// raft checks Raft's own rules for its times, so that they are reported together with all other problems.
+func (k *checker) raft() {
+	const heartbeat = "raft_heartbeat_timeout"
+	if r := k.c.Raft; r.LeaseTimeout > r.HeartbeatTimeout {
+		k.clash("must be at most "+k.other(heartbeat), "raft_lease_timeout", heartbeat)
+	}
+	if r := k.c.Raft; r.ElectionTimeout < r.HeartbeatTimeout {
+		k.clash("must be at least "+k.other(heartbeat), "raft_election_timeout", heartbeat)
+	}
+	// A delay that Raft itself does not take for silence is no stall.
+	if r := k.c.Raft; r.StallLimit < r.HeartbeatTimeout {
+		k.clash("must be at least "+k.other(heartbeat), "stall_limit", heartbeat)
+	}
 }

@@ -36,7 +36,6 @@ func larger() map[string]size {
 		"leader.Tracker":               {25, 58},
 		"learner.Server":               {27, 72},
 		"node.Node":                    {28, 79},
-		"node/config.Config":           {43, 12},
 		"test/model.Scope":             {24, 5},
 		"test/model.link":              {30, 6},
 		"test/model.node":              {26, 2},

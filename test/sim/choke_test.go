@@ -52,7 +52,7 @@ func TestPeerPortOfLeader(t *testing.T) {
 	choked(t, 11, func(ctx context.Context, w *world) {
 		old := w.Leader()
 		w.Choke(old + ":7402")
-		limit := w.config(old, "").StallLimit
+		limit := w.config(old, "").Raft.StallLimit
 		sleep(ctx, limit/2)
 		if now := w.Leader(); now != old {
 			t.Errorf("%q led, and %q leads %v after its peer port was cut: want that it waits for %v", old, now,

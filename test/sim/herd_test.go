@@ -41,7 +41,7 @@ func TestSettingsHoldAHerd(t *testing.T) {
 		for i := range endpoints {
 			cfg := config.Default()
 			cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(dir, strconv.Itoa(i))
-			cfg.MaxOpensPerSecond, cfg.MaxResumesPerSecond = perSecond, perSecond
+			cfg.Gate.MaxOpensPerSecond, cfg.Gate.MaxResumesPerSecond = perSecond, perSecond
 			for j := range endpoints {
 				name := fmt.Sprintf("n%d", j+1)
 				cfg.Peers = append(cfg.Peers,

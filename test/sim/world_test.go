@@ -156,18 +156,14 @@ func (w *world) config(name, dir string) config.Config {
 			cfg.Node = session.Node(i + 1)
 		}
 	}
-	if w.readOnly[name] {
-		cfg.ReadOnly = "on"
-	}
+	cfg.ReadOnly = w.readOnly[name]
 	// A killed node's network is gone, so nothing of its orderly stop gets out. Raft ends when its last dial has.
 	cfg.ShutdownTimeout = 5 * time.Second
-	if w.locals() {
-		cfg.LocalSessions = "on"
-	}
+	cfg.Sessions.Local = w.locals()
 	if w.eager {
-		cfg.SnapshotInterval, cfg.SnapshotThreshold, cfg.TrailingLogs = 5*time.Second, 20, 4
+		cfg.Raft.SnapshotInterval, cfg.Raft.SnapshotThreshold, cfg.Raft.TrailingLogs = 5*time.Second, 20, 4
 		if w.seed%3 == 2 { // the log goes back to the snapshot before the newest: a node can do without that
-			cfg.TrailingLogs = 200
+			cfg.Raft.TrailingLogs = 200
 		}
 	}
 	return cfg
