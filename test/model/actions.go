@@ -1,16 +1,17 @@
 package model
 
-// action is something that can happen: an order of guards, which leave the state as it is, and effects.
+// action is something that can happen. Its guards leave the state as it is; its effects change it.
 type action struct {
-	// text tells it: $a and $b are nodes, $s is a session, $n a number.
+	// text describes it: $a and $b are nodes, $s is a session, $n a number.
 	text string
 	over params
 	// weight is how often a random walk tries it.
 	weight int
-	do     func(x *step, a, b, c int) bool
+	// do takes the action. It reports false, and leaves the state as it is, when the action is not possible.
+	do func(x *step, a, b, c int) bool
 }
 
-// params are what an action is tried with.
+// params is the kind of arguments that an action takes.
 type params uint8
 
 const (
@@ -22,65 +23,137 @@ const (
 	eachConnection            // a, attachment b, session c
 )
 
-// actions are all that can happen.
+// actions are all actions of the model. A random walk names them by their index.
 //
 //nolint:gochecknoglobals // a table that nothing writes to
 var actions = []action{
-	{"an interval passes", once, 0, (*step).tick},
+	{"an interval passes", once, 0, func(x *step, _, _, _ int) bool { return x.tick() }},
 
-	{"$a stands for election", eachNode, 2, (*step).campaign},
-	{"$a votes for $b", eachPair, 20, (*step).vote},
-	{"$a counts a quorum of votes and leads", eachNode, 30, (*step).win},
-	{"$a replicates its log to $b", eachPair, 40, (*step).replicate},
-	{"$a applies an entry", eachNode, 40, (*step).apply},
+	{"$a stands for election", eachNode, 2, func(x *step, a, _, _ int) bool { return x.replicating(a).campaign() }},
+	{"$a votes for $b", eachPair, 20, func(x *step, a, b, _ int) bool { return x.replicating(a).vote(b) }},
+	{
+		"$a counts a quorum of votes and leads", eachNode, 30,
+		func(x *step, a, _, _ int) bool { return x.replicating(a).win() },
+	},
+	{
+		"$a replicates its log to $b", eachPair, 40,
+		func(x *step, a, b, _ int) bool { return x.replicating(a).replicate(b) },
+	},
+	{"$a applies an entry", eachNode, 40, func(x *step, a, _, _ int) bool { return x.replicating(a).apply() }},
 
-	{"$a starts a tracker (R5)", eachNode, 30, (*step).startTracker},
-	{"$a ends its tracker", eachNode, 3, (*step).endTracker},
-	{"$a's tracker begins a round (R1)", eachNode, 50, (*step).beginRound},
-	{"$a's relay takes its table for $b's heartbeat (T1)", eachPair, 60, (*step).take},
-	{"$a's relay answers $b (R2)", eachPair, 60, (*step).answer},
-	{"$a's tracker processes the answer of $b (R3, T5)", eachPair, 60, (*step).receive},
-	{"$a's tracker processes an answer of $b on an older stream", eachPair, 20, (*step).receiveOld},
-	{"$a's relay opens a stream to $b's tracker (T3)", eachPair, 40, (*step).connect},
-	{"$a's tracker notices the end of $b's stream (E1)", eachPair, 15, (*step).notice},
+	{"$a starts a tracker (R5)", eachNode, 30, func(x *step, a, _, _ int) bool { return x.tracking(a).start() }},
+	{"$a ends its tracker", eachNode, 3, func(x *step, a, _, _ int) bool { return x.tracking(a).end() }},
+	{
+		"$a's tracker begins a round (R1)", eachNode, 50,
+		func(x *step, a, _, _ int) bool { return x.tracking(a).beginRound() },
+	},
+	{
+		"$a's relay takes its table for $b's heartbeat (T1)", eachPair, 60,
+		func(x *step, a, b, _ int) bool { return x.relaying(a, b).take() },
+	},
+	{"$a's relay answers $b (R2)", eachPair, 60, func(x *step, a, b, _ int) bool { return x.relaying(a, b).answer() }},
+	{
+		"$a's tracker processes the answer of $b (R3, T5)", eachPair, 60,
+		func(x *step, a, b, _ int) bool { return x.tracking(a).receive(b) },
+	},
+	{
+		"$a's tracker processes an answer of $b on an older stream", eachPair, 20,
+		func(x *step, a, b, _ int) bool { return x.tracking(a).receiveOld(b) },
+	},
+	{
+		"$a's relay opens a stream to $b's tracker (T3)", eachPair, 40,
+		func(x *step, a, b, _ int) bool { return x.relaying(a, b).connect() },
+	},
+	{
+		"$a's tracker notices the end of $b's stream (E1)", eachPair, 15,
+		func(x *step, a, b, _ int) bool { return x.tracking(a).notice(b) },
+	},
 
-	{"$a's tracker decides that s$n expires (E2)", eachNodeAndSession, 40, (*step).expire},
-	{"$a's tracker marks s$n as closing", eachNodeAndSession, 20, (*step).mark},
-	{"$a appends the close of s$n (E3)", eachNodeAndSession, 30, (*step).propose},
-	{"$a's Raft refuses the close of s$n (E4)", eachNodeAndSession, 5, (*step).refuse},
-	{"$a's tracker gives up waiting for the close of s$n", eachNodeAndSession, 10, (*step).giveUp},
+	{
+		"$a's tracker decides that s$n expires (E2)", eachNodeAndSession, 40,
+		func(x *step, a, b, _ int) bool { return x.tracking(a).expire(b) },
+	},
+	{
+		"$a's tracker marks s$n as closing", eachNodeAndSession, 20,
+		func(x *step, a, b, _ int) bool { return x.tracking(a).mark(b) },
+	},
+	{
+		"$a appends the close of s$n (E3)", eachNodeAndSession, 30,
+		func(x *step, a, b, _ int) bool { return x.tracking(a).propose(b) },
+	},
+	{
+		"$a's Raft refuses the close of s$n (E4)", eachNodeAndSession, 5,
+		func(x *step, a, b, _ int) bool { return x.tracking(a).refuse(b) },
+	},
+	{
+		"$a's tracker gives up waiting for the close of s$n", eachNodeAndSession, 10,
+		func(x *step, a, b, _ int) bool { return x.tracking(a).giveUp(b) },
+	},
 
-	{"$a receives a touch of $s through attachment $n (T2)", eachConnection, 15, (*step).touch},
-	{"a client asks $a to resume s$n (M1)", eachNodeAndSession, 3, (*step).resume},
-	{"$a forwards its resume of $s to $b", eachPairAndSession, 30, (*step).forward},
-	{"$a serves s$n (M3)", eachNodeAndSession, 40, (*step).serve},
-	{"a client gives up its resume of s$n at $a", eachNodeAndSession, 1, (*step).abandon},
-	{"$a proposes a write of $s through attachment $n (M2)", eachConnection, 2, (*step).write},
+	{
+		"$a receives a touch of $s through attachment $n (T2)", eachConnection, 15,
+		func(x *step, a, b, c int) bool { return x.serving(a).touch(b, c) },
+	},
+	{
+		"a client asks $a to resume s$n (M1)", eachNodeAndSession, 3,
+		func(x *step, a, b, _ int) bool { return x.serving(a).resume(b) },
+	},
+	{
+		"$a forwards its resume of $s to $b", eachPairAndSession, 30,
+		func(x *step, a, b, c int) bool { return x.serving(a).forward(b, c) },
+	},
+	{"$a serves s$n (M3)", eachNodeAndSession, 40, func(x *step, a, b, _ int) bool { return x.serving(a).serve(b) }},
+	{
+		"a client gives up its resume of s$n at $a", eachNodeAndSession, 1,
+		func(x *step, a, b, _ int) bool { return x.serving(a).abandon(b) },
+	},
+	{
+		"$a proposes a write of $s through attachment $n (M2)", eachConnection, 2,
+		func(x *step, a, b, c int) bool { return x.serving(a).write(b, c) },
+	},
 
-	{"the stream of $b to $a's tracker breaks", eachPair, 1, (*step).lose},
-	{"$a is paused", eachNode, 1, (*step).pause},
-	{"$a's machine is suspended", eachNode, 1, (*step).suspend},
-	{"$a goes on, its clients were silent", eachNode, 5, (*step).wake},
-	{"$a goes on, its clients' keep-alives wait in its sockets", eachNode, 5, (*step).wakeTouched},
-	{"$a restarts with its disk", eachNode, 1, (*step).restart},
+	{
+		"the stream of $b to $a's tracker breaks", eachPair, 1,
+		func(x *step, a, b, _ int) bool { return x.relaying(b, a).lose() },
+	},
+	{"$a is paused", eachNode, 1, func(x *step, a, _, _ int) bool { return x.running(a).pause() }},
+	{"$a's machine is suspended", eachNode, 1, func(x *step, a, _, _ int) bool { return x.running(a).suspend() }},
+	{"$a goes on, its clients were silent", eachNode, 5, func(x *step, a, _, _ int) bool { return x.running(a).wake() }},
+	{
+		"$a goes on, its clients' keep-alives wait in its sockets", eachNode, 5,
+		func(x *step, a, _, _ int) bool { return x.running(a).wakeTouched() },
+	},
+	{"$a restarts with its disk", eachNode, 1, func(x *step, a, _, _ int) bool { return x.running(a).restart() }},
 
-	// These last, and of scopes with local sessions only: what others do by chance stays as it is.
-	{"$a receives a touch of s$n, which it alone knows (L4)", eachNodeAndSession, 15, (*step).touchLocal},
-	{"$a ends s$n, which it alone knows (L3)", eachNodeAndSession, 40, (*step).expireLocal},
-	{"$a asks $b to make $s global (L7)", eachPairAndSession, 5, (*step).upgrade},
+	// These come last, and only in scopes with local sessions: the random walks of other scopes stay as they are.
+	{
+		"$a receives a touch of s$n, which it alone knows (L4)", eachNodeAndSession, 15,
+		func(x *step, a, b, _ int) bool { return x.serving(a).touchLocal(b) },
+	},
+	{
+		"$a ends s$n, which it alone knows (L3)", eachNodeAndSession, 40,
+		func(x *step, a, b, _ int) bool { return x.serving(a).expireLocal(b) },
+	},
+	{
+		"$a asks $b to make $s global (L7)", eachPairAndSession, 5,
+		func(x *step, a, b, c int) bool { return x.serving(a).upgrade(b, c) },
+	},
 
-	// Of scopes with take-overs only.
-	{"the other process asks $a to take s$n over (M1)", eachNodeAndSession, 5, (*step).takeOver},
+	// Only in scopes with take-overs.
+	{
+		"the other process asks $a to take s$n over (M1)", eachNodeAndSession, 5,
+		func(x *step, a, b, _ int) bool { return x.serving(a).takeOver(b) },
+	},
 }
 
-// locals and takeOvers are how many of the actions are about local sessions and about take-overs.
+// locals and takeOvers are the numbers of actions about local sessions and about take-overs.
 const locals, takeOvers = 3, 1
 
 // offered reports whether a scope has the action with this number.
 func (s *Scope) offered(action int) bool {
 	switch fromEnd := len(actions) - action; {
 	case fromEnd <= takeOvers:
-		return s.TakeOvers > 0
+		return s.Most[TakeOvers] > 0
 	case fromEnd <= takeOvers+locals:
 		return s.Local
 	}
@@ -100,7 +173,8 @@ func (p params) counts(scope *Scope) [3]int {
 	case eachPairAndSession:
 		return [3]int{n, n, s}
 	case eachConnection:
-		return [3]int{n, int(scope.Moves+scope.TakeOvers+scope.Upgrades) + 2, s} // attachments count from 1
+		attachments := int(scope.Most[Moves]+scope.Most[TakeOvers]+scope.Most[Upgrades]) + 2 // they count from 1
+		return [3]int{n, attachments, s}
 	case once:
 	}
 	return [3]int{1, 1, 1}
@@ -133,7 +207,7 @@ func (x *step) try(e event) bool { return actions[e.action].do(x, int(e.a), int(
 func (e event) String() string {
 	act, b, s := actions[e.action], int(e.b), int(e.c)
 	if act.over == eachNodeAndSession {
-		b++ // sessions count from 1 for people
+		b++ // in texts, sessions count from 1
 	}
 	return named(act.text, int(e.a), b, s)
 }

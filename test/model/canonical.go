@@ -1,14 +1,18 @@
 package model
 
-// canonical forgets what can make no difference any more to the invariants looked for, and renames what is named by
-// counting, so that histories that differ in nothing else lead to one state. Story replays a history without it:
-// numbers are real there, and a history that exists only because something was forgotten wrongly would not replay.
+// forgetting makes the canonical form of a step's state.
+type forgetting struct{ *step }
+
+// canonical forgets what can make no difference any more to the invariants looked for, and renumbers what is named by
+// counting, so that histories that differ in nothing else lead to one state. Story replays a history without it: its
+// numbers are real, and a history that exists only because something was forgotten wrongly does not replay.
 func (x *step) canonical() {
-	x.forgetVotes()
+	f := forgetting{x}
+	f.votes()
 	for l := range x.scope.nodes() {
-		x.forgetRounds(l)
+		f.rounds(x.tracking(l))
 		if x.forInv&I8 == 0 {
-			x.Node[l].Stood = [3]uint8{}
+			x.Node[l].Process.Stood = [3]uint8{}
 		}
 		for m := range x.scope.nodes() {
 			k := &x.Link[l][m]
@@ -16,82 +20,95 @@ func (x *step) canonical() {
 				k.forgetPromises()
 			}
 			k.forgetAnswers()
-			x.forgetGhosts(k)
+			f.ghosts(k)
 		}
 	}
 	for s := range x.scope.sessions() {
-		x.forgetFate(s)
+		f.fate(s)
 		for i := range x.scope.nodes() {
-			x.forgetHeard(&x.Node[i], s)
+			f.touches(&x.Node[i].Learner, s)
 		}
 	}
-	if x.scope.Moves == 0 { // no session may come to have another owner
-		x.forgetIdleMembers()
+	if x.scope.Most[Moves] == 0 { // no session can get another owner
+		f.idleMembers()
 	}
 }
 
-// old is a moment that is a timeout ago or more, as 0: silence since then is long enough for everything.
-func (x *step) old(t uint8) uint8 {
-	if x.forInv&I8 != 0 && x.scope.Pauses+x.scope.Suspends > 0 {
-		return t // what an owner stalled for since is no silence
+// old replaces a moment that is a timeout ago or more by 0: silence since then is long enough for every rule.
+func (f forgetting) old(t uint8) uint8 {
+	if f.forInv&I8 != 0 && f.scope.stops() {
+		return t // the time for which an owner stalled is no silence
 	}
-	if t+x.scope.Timeout <= x.Now {
+	if t+f.scope.Timeout <= f.Now {
 		return 0
 	}
 	return t
 }
 
-func (x *step) forgetFate(s int) {
-	f := &x.Truth.Session[s]
-	f.Touched, f.Known = x.old(f.Touched), x.old(f.Known)
-	if x.forInv&(I1|I8) == 0 {
-		f.Touched, f.Known = 0, 0
+func (f forgetting) fate(s int) {
+	t := &f.Truth.Session[s]
+	t.Touched, t.Known = f.old(t.Touched), f.old(t.Known)
+	if f.forInv&(I1|I8) == 0 {
+		t.Touched, t.Known = 0, 0
 	}
-	if x.forInv&I3 == 0 || f.Safe <= x.Now && f.Ended == 0 {
-		f.Safe = 0
+	if f.forInv&I3 == 0 || t.Safe <= f.Now && t.Ended == 0 {
+		t.Safe = 0
 	}
-	if x.forInv&I4 == 0 {
-		f.Served, f.ServedInstance, f.ServedAttempt, f.ServedTerm = 0, 0, 0, 0
+	if f.forInv&I4 == 0 {
+		t.Served, t.ServedInstance, t.ServedAttempt, t.ServedTerm = 0, 0, 0, 0
 	}
 }
 
-// forgetVotes is for when nobody stands for election any more, and for what only a leader counts.
-func (x *step) forgetVotes() {
-	over := x.Spent[elections] == x.scope.Elections
-	for i := range x.scope.nodes() {
-		over = over && x.Node[i].Role != candidate
+// votes forgets votes when no node is a candidate any more, and what only a leader counts at nodes that do not lead.
+func (f forgetting) votes() {
+	over := f.Spent[Elections] == f.scope.Most[Elections]
+	for i := range f.scope.nodes() {
+		over = over && f.Node[i].Raft.Role != candidate
 	}
-	for i := range x.scope.nodes() {
+	for i := range f.scope.nodes() {
+		n := &f.Node[i].Raft
 		if over {
-			x.Node[i].Voted = 0
+			n.Voted = 0
 		}
-		for m := range x.scope.nodes() {
-			if x.Node[i].Role != leader {
-				x.Link[i][m].Match = 0
+		for m := range f.scope.nodes() {
+			if n.Role != leader {
+				f.Link[i][m].Match = 0
 			}
 		}
 	}
 }
 
-func (x *step) forgetHeard(n *node, s int) {
-	if x.scope.Suspends == 0 {
-		n.Confirmed[s] = heard{} // promised already, as far as it goes
+func (f forgetting) touches(v *learner, s int) {
+	if f.scope.Most[Suspends] == 0 {
+		v.Confirmed[s] = heard{} // the promise on it is made already
 	}
-	if x.forInv&I4 == 0 {
-		n.Table[s].Made, n.Table[s].Stale = 0, 0
+	if f.forInv&I4 == 0 {
+		v.Table[s].Made, v.Table[s].Stale = 0, 0
 	}
-	if x.forInv&(I1|I8) == 0 {
-		n.Request[s].Real = 0
-		n.Local[s].Real = 0
+	if f.forInv&(I1|I8) == 0 {
+		v.Request[s].Real = 0
+		v.Local[s].Real = 0
 	}
 }
 
-// forgetRounds counts rounds from the newest good one on, which becomes round 1.
-func (x *step) forgetRounds(l int) {
-	t := &x.Node[l].Tracker
+// rounds counts a tracker's rounds from its newest good one on, which becomes round 1.
+func (f forgetting) rounds(t tracking) {
 	if t.On == 0 || t.Good <= 1 {
 		return
 	}
+	less := t.Good - 1
+	var b [maxRounds]uint8
+	for n := t.Good + 1; n <= t.Begun; n++ {
+		b[(n-less)%maxRounds] = t.B[n%maxRounds]
+	}
+	for m := range f.scope.nodes() {
+		t.link(m).forgetRounds(t.tracker)
+	}
+	t.B, t.Begun, t.Good = b, t.Begun-less, 1
+}
+
+// forgetRounds counts rounds from the tracker's newest good one on.
+func (k *link) forgetRounds(t *tracker) {
 	less := t.Good - 1
 	newer := func(n uint8) uint8 {
 		if n == 0 {
@@ -99,39 +116,34 @@ func (x *step) forgetRounds(l int) {
 		}
 		return max(n, t.Good) - less
 	}
-	var b [maxRounds]uint8
+	s := &k.Stream
+	var in [maxRounds]uint8
 	for n := t.Good + 1; n <= t.Begun; n++ {
-		b[(n-less)%maxRounds] = t.B[n%maxRounds]
+		in[(n-less)%maxRounds] = s.InAtB[n%maxRounds]
 	}
-	for m := range x.scope.nodes() {
-		k := &x.Link[l][m]
-		var in [maxRounds]uint8
-		for n := t.Good + 1; n <= t.Begun; n++ {
-			in[(n-less)%maxRounds] = k.InAtB[n%maxRounds]
-		}
-		k.InAtB = in
-		k.Out, k.Wire.Round, k.Old.Round = newer(k.Out), newer(k.Wire.Round), newer(k.Old.Round)
-		if k.Last < t.Good {
-			k.Last = less // only whether it is the newest counts
-		}
-		k.Last -= less
-		k.Voted = max(k.Voted, t.Good) - less
+	s.InAtB = in
+	s.Out, k.Wire.Round, k.Old.Round = newer(s.Out), newer(k.Wire.Round), newer(k.Old.Round)
+	if s.Last < t.Good {
+		s.Last = less // only whether it is the newest counts
 	}
-	t.B, t.Begun, t.Good = b, t.Begun-less, 1
+	s.Last -= less
+	k.Member.Voted = max(k.Member.Voted, t.Good) - less
 }
 
-// forgetPromises is for searches that look for no broken promise: nobody need know what is confirmed.
+// forgetPromises serves searches for no broken promise: what is confirmed does not matter to them.
 func (k *link) forgetPromises() {
-	k.In, k.Sure, k.Told, k.Refused, k.InAtB = 0, 0, 0, [maxAnswers]uint8{}, [maxRounds]uint8{}
-	k.Answered, k.Heard, k.Sent, k.Left = 0, 0, [maxAnswers][maxSessions]heard{}, [maxSessions]heard{}
+	s := &k.Stream
+	s.In, s.Sure, s.Told, s.Refused, s.InAtB = 0, 0, 0, [maxAnswers]uint8{}, [maxRounds]uint8{}
+	k.Relay = relay{Up: k.Relay.Up, Complete: k.Relay.Complete}
 	k.Wire.Sure, k.Wire.List = 0, 0
 }
 
-// forgetAnswers counts answers from the newest one on that the relay was told is confirmed.
+// forgetAnswers counts answers from the newest one on that the relay knows to be confirmed.
 func (k *link) forgetAnswers() {
-	less := k.Told
-	if k.Up == 1 {
-		less = k.Heard
+	s, r := &k.Stream, &k.Relay
+	less := s.Told
+	if r.Up == 1 {
+		less = r.Heard
 	}
 	if less == 0 {
 		return
@@ -140,36 +152,31 @@ func (k *link) forgetAnswers() {
 	var refused [maxAnswers]uint8
 	var sent [maxAnswers][maxSessions]heard
 	for c := less + 1; c <= less+maxAnswers; c++ {
-		refused[(c-less)%maxAnswers], sent[(c-less)%maxAnswers] = k.Refused[c%maxAnswers], k.Sent[c%maxAnswers]
+		refused[(c-less)%maxAnswers], sent[(c-less)%maxAnswers] = s.Refused[c%maxAnswers], r.Sent[c%maxAnswers]
 	}
-	k.Refused, k.Sent = refused, sent
-	k.In, k.Sure, k.Told, k.Answered, k.Heard = newer(k.In), newer(k.Sure), newer(k.Told), newer(k.Answered),
-		newer(k.Heard)
+	s.Refused, r.Sent = refused, sent
+	s.In, s.Sure, s.Told = newer(s.In), newer(s.Sure), newer(s.Told)
+	r.Answered, r.Heard = newer(r.Answered), newer(r.Heard)
 	k.Wire.Sure = newer(k.Wire.Sure)
-	for n := range k.InAtB {
-		k.InAtB[n] = newer(k.InAtB[n])
+	for n := range s.InAtB {
+		s.InAtB[n] = newer(s.InAtB[n])
 	}
 }
 
-// forgetStalls is for when no stall of the member can matter.
-func (k *link) forgetStalls() {
-	k.Started, k.Stalls, k.Process, k.Credit, k.HeardAt = 0, stalls{}, 0, 0, 0
-	k.Wire.VouchAge, k.Wire.ProcessAge, k.Wire.Credit, k.Wire.Process = 0, 0, 0, 0
-}
-
-func (x *step) forgetGhosts(k *link) {
-	k.Took, k.Wire.Took, k.Old.Took = x.old(k.Took), x.old(k.Wire.Took), x.old(k.Old.Took)
-	k.Idle = min(k.Idle, x.scope.Timeout)
-	if x.scope.Pauses+x.scope.Suspends == 0 {
-		k.HeardAt = 0 // read only when there is something to credit
+func (f forgetting) ghosts(k *link) {
+	m := &k.Member
+	m.Took, k.Wire.Took, k.Old.Took = f.old(m.Took), f.old(k.Wire.Took), f.old(k.Old.Took)
+	m.Idle = min(m.Idle, f.scope.Timeout)
+	if !f.scope.stops() {
+		m.HeardAt = 0 // read only when there is a stall to credit
 	}
-	if x.forInv&I8 == 0 {
-		k.Idle = 0
+	if f.forInv&I8 == 0 {
+		m.Idle = 0
 	}
-	if x.forInv&(I1|I8) == 0 {
-		k.Took, k.Quiet, k.Wire.Took, k.Wire.Quiet, k.Old.Took, k.Old.Quiet = 0, 0, 0, 0, 0, 0
+	if f.forInv&(I1|I8) == 0 {
+		m.Took, m.Quiet, k.Wire.Took, k.Wire.Quiet, k.Old.Took, k.Old.Quiet = 0, 0, 0, 0, 0, 0
 	}
-	if x.forInv&I4 != 0 {
+	if f.forInv&I4 != 0 {
 		return
 	}
 	for s := range k.Wire.Touch {
@@ -178,29 +185,31 @@ func (x *step) forgetGhosts(k *link) {
 	}
 }
 
-// forgetIdleMembers keeps of a member that never owns a session no more than its votes.
-func (x *step) forgetIdleMembers() {
+// idleMembers keeps only the votes of a member that never owns a session.
+func (f forgetting) idleMembers() {
 	var owners uint8
-	for _, owner := range x.scope.Owners {
+	for _, owner := range f.scope.Owners {
 		owners |= 1 << owner
 	}
-	for m := range x.scope.nodes() {
+	for m := range f.scope.nodes() {
 		if owners&(1<<m) != 0 {
 			continue
 		}
-		n := &x.Node[m]
-		n.Vouch, n.Started, n.Incarnation, n.Stalls, n.Covered = 0, 0, 0, stalls{}, 0
-		for l := range x.scope.nodes() {
-			k := &x.Link[l][m]
+		p := &f.Node[m].Process
+		p.Vouch, p.Started, p.Incarnation, p.Stalls, p.Covered = 0, 0, 0, stalls{}, 0
+		for l := range f.scope.nodes() {
+			k := &f.Link[l][m]
 			k.forgetPromises()
-			k.OutB, k.OutAt, k.WordB, k.Silent, k.Took, k.Idle, k.Quiet, k.Complete = 0, 0, 0, 0, 0, 0, 0, 0
-			k.forgetStalls()
-			k.Wire.B, k.Wire.H, k.Wire.Took, k.Wire.Quiet = 0, 0, 0, 0
+			k.Member = member{Voted: k.Member.Voted}
+			k.Stream.OutB, k.Stream.OutAt, k.Relay.Complete = 0, 0, 0
+			w := &k.Wire
+			w.VouchAge, w.ProcessAge, w.Credit, w.Process = 0, 0, 0, 0
+			w.B, w.H, w.Took, w.Quiet = 0, 0, 0, 0
 		}
 	}
 }
 
-// over says that nothing can break any more: all sessions have ended, and so has what could have been promised.
+// over reports whether nothing can break any more: all sessions have ended, and so has every possible promise.
 func (x *step) over() bool {
 	for s := range x.scope.sessions() {
 		if f := x.Truth.Session[s]; f.Ended == 0 || x.forInv&I3 != 0 && x.Now < f.Ended-1+x.scope.Timeout {

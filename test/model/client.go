@@ -1,9 +1,9 @@
 package model
 
-// Clients: one process per session that touches, resumes at any node, and writes. It may do so through connections
-// that a newer one has replaced: a request under way does not know that. In scopes with take-overs a second process
-// was given the session's token. It takes the session over, the first one takes it back, and so on; resumes of the
-// one that lost it are still under way.
+// Clients of global sessions. One process per session touches, resumes at any node, and writes. It may do so through
+// connections that a newer one has replaced: a request under way does not know that. In scopes with take-overs a second
+// process has the session's token. The two take the session from each other in turns, while resumes of the process that
+// lost it are still under way.
 
 // The processes of a session's clients: the numbers of their instances (M1).
 const (
@@ -11,68 +11,67 @@ const (
 	secondProcess
 )
 
-// touch is a request of a session that a node receives through the connection with this attachment (T2).
-func (x *step) touch(i, attachment, s int) bool {
-	n := &x.Node[i]
-	if !x.runs(i) || n.Conns[s]&(1<<attachment) == 0 {
+// touch makes a node receive a session's request through the connection with this attachment (T2).
+func (v serving) touch(attachment, s int) bool {
+	if !v.runs() || v.Conns[s]&(1<<attachment) == 0 {
 		return false
 	}
-	mine := n.FSM.Session[s]
-	if mine.Alive == 0 || int(mine.Owner) != i || x.obeys(T2) && int(mine.Attachment) != attachment {
+	mine := v.FSM.Session[s]
+	if mine.Alive == 0 || int(mine.Owner) != v.id || v.obeys(T2) && int(mine.Attachment) != attachment {
 		return false
 	}
-	f := &x.Truth.Session[s]
-	t := touch{Attachment: mine.Attachment, At: n.Mono, New: 1, Made: uint8(attachment)}
+	f := &v.Truth.Session[s]
+	t := touch{Attachment: mine.Attachment, At: v.Process.Mono, New: 1, Made: uint8(attachment)}
 	if t.Made < f.Served {
 		t.Stale = 1
 	}
-	had := n.Table[s]
-	if x.forInv&I4 == 0 {
-		had.Made, had.Stale = t.Made, t.Stale // forgotten, perhaps
+	had := v.Table[s]
+	if v.forInv&I4 == 0 {
+		had.Made, had.Stale = t.Made, t.Stale // the canonical form may have forgotten them
 	}
-	if t == had && n.Backlog&(1<<s) == 0 {
+	if t == had && v.Process.Backlog&(1<<s) == 0 {
 		return false
 	}
-	n.Table[s] = t
-	n.Backlog &^= 1 << s
-	if t.Made == x.Truth.FSM.Session[s].Attachment {
-		f.Touched = x.Now
+	v.Table[s] = t
+	v.Process.Backlog &^= 1 << s
+	if t.Made == v.Truth.FSM.Session[s].Attachment {
+		f.Touched = v.Now
 	}
 	return true
 }
 
-// resume is a client that asks a node to serve its session from now on (M1), and gives up the attempt before.
-func (x *step) resume(i, s, _ int) bool {
-	n, f := &x.Node[i], &x.Truth.Session[s]
-	if !x.runs(i) || f.Ended != 0 || n.Request[s].Attempt != 0 {
+// resume makes a client ask a node to serve its session from now on (M1). The client gives up the attempt before.
+func (v serving) resume(s int) bool {
+	f := &v.Truth.Session[s]
+	if !v.runs() || f.Ended != 0 || v.Request[s].Attempt != 0 {
 		return false
 	}
-	if n.FSM.Session[s].Alive == 0 && f.Ended == 0 {
-		if x.obeys(M5) {
+	if v.FSM.Session[s].Alive == 0 && f.Ended == 0 {
+		if v.obeys(M5) {
 			return false // LAGGING: it waits, or tries another node
 		}
-		x.breaks(Told, "n%d, which has not seen s%d yet, answers that it expired", i+1, s+1)
+		v.breaks(Told, "n%d, which has not seen s%d yet, answers that it expired", v.id+1, s+1)
 		return true
 	}
-	if !x.spend(moveds, x.scope.Moves) {
+	if !v.spend(Moves) {
 		return false
 	}
 	f.Attempts++
-	n.Request[s] = request{Attempt: f.Attempts, At: n.Mono, Real: x.Now}
-	if x.scope.TakeOvers > 0 {
-		r := &n.Request[s]
-		r.Instance, r.Named, r.Present = firstProcess, f.Named, x.Truth.FSM.Session[s].Attachment
+	r := request{Attempt: f.Attempts, At: v.Process.Mono, Real: v.Now}
+	if v.scope.Most[TakeOvers] > 0 {
+		r.Instance, r.Named, r.Present = firstProcess, f.Named, v.Truth.FSM.Session[s].Attachment
 	}
-	x.say("attempt %d", f.Attempts)
+	v.Request[s] = r
+	v.say("attempt %d", f.Attempts)
 	return true
 }
 
-// takeOver is the process that does not have the session, and takes it on purpose: it names the attachment that the
-// session has now, which stands in the token that it was given, or in the refusal of its resume (M1).
-func (x *step) takeOver(i, s, _ int) bool {
-	n, f, now := &x.Node[i], &x.Truth.Session[s], x.Truth.FSM.Session[s]
-	if !x.runs(i) || f.Ended != 0 || n.Request[s].Attempt != 0 || now.Alive == 0 || n.FSM.Session[s].Alive == 0 ||
-		!x.spend(takenOver, x.scope.TakeOvers) {
+// takeOver makes the process that does not have the session take it on purpose. It names the session's present
+// attachment, which it knows from its token or from the refusal of its resume (M1).
+func (v serving) takeOver(s int) bool {
+	f, now := &v.Truth.Session[s], v.Truth.FSM.Session[s]
+	if !v.runs() || f.Ended != 0 || v.Request[s].Attempt != 0 || now.Alive == 0 || v.FSM.Session[s].Alive == 0 ||
+		!v.spend(TakeOvers) {
 		return false
 	}
 	by := firstProcess
@@ -80,68 +79,69 @@ func (x *step) takeOver(i, s, _ int) bool {
 		by = secondProcess
 	}
 	f.Attempts++
-	n.Request[s] = request{
-		Attempt: f.Attempts, At: n.Mono, Real: x.Now, Instance: by, Named: now.Attachment,
+	v.Request[s] = request{
+		Attempt: f.Attempts, At: v.Process.Mono, Real: v.Now, Instance: by, Named: now.Attachment,
 		Present: now.Attachment,
 	}
-	x.say("process %d, attempt %d, names attachment %d", by, f.Attempts, now.Attachment)
+	v.say("process %d, attempt %d, names attachment %d", by, f.Attempts, now.Attachment)
 	return true
 }
 
-// forward is the leader of the stream's tracker that proposes a move (M1), unless the session is closing (M6).
-func (x *step) forward(i, l, s int) bool {
-	n, r, to := &x.Node[i], &x.Node[i].Request[s], &x.Node[l]
-	if !x.runs(i) || !x.runs(l) || r.Attempt == 0 || r.Sent == 1 || x.Link[l][i].Up == 0 || to.Len == maxLog {
+// leads reports whether a tracker can propose for this node: the node's stream to it is open, and it leads its term.
+func (v serving) leads(t tracking) bool {
+	return v.Link[t.id][v.id].Relay.Up == 1 && t.Raft.Role == leader && t.works() && t.Raft.Len < maxLog
+}
+
+// forward makes the leader of a stream propose a move (M1), unless the session is closing (M6).
+func (v serving) forward(l, s int) bool {
+	r, t := &v.Request[s], v.tracking(l)
+	if !v.runs() || r.Attempt == 0 || r.Sent == 1 || !v.leads(t) || t.Raft.Term != t.Term ||
+		t.FSM.Session[s].Alive == 0 || t.Mark[s] != 0 && v.obeys(M6) {
 		return false
 	}
-	t := &to.Tracker
-	if t.On == 0 || to.Role != leader || to.Term != t.Term || to.FSM.Session[s].Alive == 0 ||
-		t.Mark[s] != 0 && x.obeys(M6) {
-		return false
-	}
-	n.Request[s].Sent = 1
-	x.append(l, entry{
-		Kind: moves, Session: uint8(s), Node: uint8(i), Attempt: r.Attempt, Instance: r.Instance, Attachment: r.Named,
-		Ghost: r.Real, Present: r.Present,
+	r.Sent = 1
+	v.replicating(l).append(entry{
+		Kind: moves, Session: uint8(s), Node: uint8(v.id), Attempt: r.Attempt, Instance: r.Instance,
+		Attachment: r.Named, Ghost: r.Real, Present: r.Present,
 	})
 	return true
 }
 
-// serve is a node that serves a session it has resumed: it has applied the move, and so has the leader of the entry's
-// term or of a later one (M3). The move confirms the request as a touch (S2).
-func (x *step) serve(i, s, _ int) bool {
-	n, r := &x.Node[i], x.Node[i].Request[s]
-	mine := n.FSM.Session[s]
-	if !x.runs(i) || r.Sent == 0 || mine.Alive == 0 || int(mine.Owner) != i || mine.Instance != r.Instance ||
-		mine.Attempt != r.Attempt || !x.vouched(mine, s) {
+// serve makes a node serve a session that was resumed there. The node has applied the move, and so has the leader of
+// the entry's term or of a later one (M3). The move confirms the request as a touch (S2).
+func (v serving) serve(s int) bool {
+	r, mine := v.Request[s], v.FSM.Session[s]
+	if !v.runs() || r.Sent == 0 || mine.Alive == 0 || int(mine.Owner) != v.id || mine.Instance != r.Instance ||
+		mine.Attempt != r.Attempt || !v.vouched(mine, s) {
 		return false
 	}
-	n.Request[s] = request{}
-	n.Conns[s] |= 1 << mine.Attachment
-	n.Table[s] = touch{Attachment: mine.Attachment, At: n.Mono, Made: mine.Attachment, Void: r.Void} // T4
-	if f := &x.Truth.Session[s]; f.Served < mine.Attachment {
+	v.Request[s] = request{}
+	v.Conns[s] |= 1 << mine.Attachment
+	v.Table[s] = touch{Attachment: mine.Attachment, At: v.Process.Mono, Made: mine.Attachment, Void: r.Void} // T4
+	f := &v.Truth.Session[s]
+	if f.Served < mine.Attachment {
 		f.Served, f.ServedInstance, f.ServedAttempt, f.ServedTerm = mine.Attachment, mine.Instance, mine.Attempt,
 			mine.Term
 	}
-	if f := &x.Truth.Session[s]; mine.Instance == firstProcess {
+	if mine.Instance == firstProcess {
 		f.Named = max(f.Named, mine.Attachment)
 	}
-	x.say("attachment %d", mine.Attachment)
+	v.say("attachment %d", mine.Attachment)
 	if r.Void == 0 {
-		n.Confirmed[s] = heard{Attachment: mine.Attachment, At: r.At}
-		x.promise(i, s)
+		v.Confirmed[s] = heard{Attachment: mine.Attachment, At: r.At}
+		v.promise(s)
 	}
 	return true
 }
 
-// vouched says whether a leader lets the node serve the attachment (M3).
-func (x *step) vouched(mine session, s int) bool {
-	if !x.obeys(M3Leader) {
+// vouched reports whether a leader lets the node serve the attachment (M3).
+func (v serving) vouched(mine session, s int) bool {
+	if !v.obeys(M3Leader) {
 		return true
 	}
-	for l := range x.scope.nodes() {
-		n := &x.Node[l]
-		newEnough := n.Tracker.Term >= mine.Term || !x.obeys(M3Term)
+	for l := range v.scope.nodes() {
+		n := &v.Node[l]
+		newEnough := n.Tracker.Term >= mine.Term || !v.obeys(M3Term)
 		if n.Tracker.On == 1 && newEnough && n.FSM.Session[s].Attachment >= mine.Attachment {
 			return true
 		}
@@ -149,31 +149,28 @@ func (x *step) vouched(mine session, s int) bool {
 	return false
 }
 
-// abandon is a client that no longer waits at a node; what was proposed may still take effect.
-func (x *step) abandon(i, s, _ int) bool {
-	n := &x.Node[i]
-	if !x.runs(i) || n.Request[s].Sent == 0 {
+// abandon makes a client stop waiting at a node. A proposed move may still take effect.
+func (v serving) abandon(s int) bool {
+	if !v.runs() || v.Request[s].Sent == 0 {
 		return false
 	}
-	n.Request[s] = request{}
+	v.Request[s] = request{}
 	return true
 }
 
-// write is a command on behalf of a session through the connection with this attachment (M2).
-func (x *step) write(i, attachment, s int) bool {
-	n := &x.Node[i]
-	if !x.runs(i) || n.Conns[s]&(1<<attachment) == 0 {
+// write makes a client send a command on behalf of its session, through the connection with this attachment (M2).
+func (v serving) write(attachment, s int) bool {
+	if !v.runs() || v.Conns[s]&(1<<attachment) == 0 {
 		return false
 	}
-	for l := range x.scope.nodes() {
-		to := &x.Node[l]
-		if x.Link[l][i].Up == 0 || to.Role != leader || to.Tracker.On == 0 || to.Len == maxLog || !x.runs(l) {
+	for l := range v.scope.nodes() {
+		if !v.leads(v.tracking(l)) {
 			continue
 		}
-		if !x.spend(written, x.scope.Writes) {
+		if !v.spend(Writes) {
 			return false
 		}
-		x.append(l, entry{Kind: writes, Session: uint8(s), Attachment: uint8(attachment)})
+		v.replicating(l).append(entry{Kind: writes, Session: uint8(s), Attachment: uint8(attachment)})
 		return true
 	}
 	return false

@@ -19,6 +19,11 @@ type Search struct {
 	States int
 }
 
+// step returns a step from a state, under the rules of the search.
+func (w *Search) step(from *State) step {
+	return step{State: *from, protocol: protocol{w.Scope, w.Without}, forInv: w.For}
+}
+
 // Result of a search.
 type Result struct {
 	// States that were seen, all different, and the longest history that led to one of them.
@@ -110,7 +115,7 @@ func (e *explorer) expand(ctx context.Context, level [][]byte) [][]byte {
 // chunk expands the states of a chunk and adds what is new to out.
 func (e *explorer) chunk(ctx context.Context, chunk []byte, out [][]byte) [][]byte {
 	var from State
-	x := step{scope: e.Scope, without: e.Without, forInv: e.For}
+	x := e.step(&from)
 	for len(chunk) > 0 && ctx.Err() == nil {
 		var number uint32
 		number, chunk = unpack(&from, chunk)
@@ -179,7 +184,7 @@ func (e *explorer) history(f finding) []event {
 // Story tells a history, one numbered line for each step, with what it did.
 func Story(scope *Scope, without Without, history []event) string {
 	var b strings.Builder
-	x := step{State: Initial(scope, without), scope: scope, without: without, telling: true}
+	x := step{State: Initial(scope, without), protocol: protocol{scope, without}, telling: true}
 	fmt.Fprintf(&b, "%v; n1 leads term 1, all sessions were opened at %d\n", without, scope.Timeout)
 	for _, line := range scope.Prelude {
 		fmt.Fprintf(&b, "  -  %s\n", line)

@@ -2,18 +2,58 @@ package model
 
 import "fmt"
 
-// apply1 is the state machine: it says whether the entry had an effect.
-func (x *step) apply1(f *fsm, e entry) bool {
+// entry is an entry of Raft's log.
+type entry struct {
+	Term, Kind, Session uint8
+	// A move: the node it moves to, and the attempt. An upgrade: its node, and the index that the node had applied.
+	Node, Attempt uint8
+	// A close: the attachment it ends, and the term that decided (E3). A write: its attachment. A move: the attachment
+	// that it names (M1).
+	Attachment, Decided uint8
+	Instance            uint8 // a move: its process; 0 in scopes without take-overs
+	Present             uint8 // ghost; a move: the session's newest attachment when the client sent the request
+	// Ghost is, of a move, when its node received the request; of an upgrade, when it was appended; of a close, the
+	// invariants that its decision broke.
+	Ghost uint8
+}
+
+// Kinds of entries.
+const (
+	opens  uint8 = iota + 1 // the first entry of every history: opens all sessions
+	begins                  // a tracker's own (R5)
+	moves
+	closes
+	writes
+	upgrades
+)
+
+// fsm is the replicated state.
+type fsm struct {
+	Counter uint8 // of attachments (M1)
+	// In scopes with local sessions: the number of applied entries, and the index of the newest end (L7).
+	Index, LastEnd uint8
+	Session        [maxSessions]session
+}
+
+// session is a session in the replicated state.
+type session struct {
+	Alive, Owner, Attachment uint8
+	Instance, Attempt        uint8 // of the newest move (M1)
+	Term                     uint8 // of the entry that gave the attachment (M3)
+}
+
+// apply applies an entry. It reports whether the entry had an effect.
+func (f *fsm) apply(p *protocol, e entry) bool {
 	s := &f.Session[e.Session]
-	if x.scope.Local {
+	if p.scope.Local {
 		f.Index++
 	}
 	switch e.Kind {
 	case opens:
-		x.openAll(f, e)
+		f.openAll(p.scope, e)
 		return true
 	case moves:
-		if s.Alive == 0 || !x.mayMove(s, e) {
+		if s.Alive == 0 || !s.mayMove(p, e) {
 			return false
 		}
 		f.Counter++
@@ -23,103 +63,53 @@ func (x *step) apply1(f *fsm, e entry) bool {
 		}
 		return true
 	case closes:
-		if s.Alive == 0 || x.obeys(E3Attachment) && e.Attachment != s.Attachment ||
-			x.obeys(E3Term) && e.Decided != e.Term {
+		if s.Alive == 0 || p.obeys(E3Attachment) && e.Attachment != s.Attachment ||
+			p.obeys(E3Term) && e.Decided != e.Term {
 			return false // E3
 		}
 		*s = session{}
-		f.LastEnd = f.Index // 0 where there are no local sessions
+		f.LastEnd = f.Index // 0 in scopes without local sessions
 		return true
 	case upgrades:
-		return x.makeGlobal(f, e)
+		return f.upgrade(p, e)
 	case writes:
-		return s.Alive == 1 && (!x.obeys(M2) || e.Attachment == s.Attachment)
+		return s.Alive == 1 && (!p.obeys(M2) || e.Attachment == s.Attachment)
 	}
 	return true
 }
 
-// mayMove says whether a move takes a living session (M1): not by an attempt below the newest of its process, and not
-// for another process that has not heard of the present one.
-func (x *step) mayMove(s *session, e entry) bool {
+// mayMove reports whether a move takes a living session (M1). An attempt below the newest one of the same process does
+// not. Nor does another process that names an attachment other than the present one.
+func (s *session) mayMove(p *protocol, e entry) bool {
 	if e.Instance == s.Instance {
-		return e.Attempt >= s.Attempt || !x.obeys(M1Attempt)
+		return e.Attempt >= s.Attempt || !p.obeys(M1Attempt)
 	}
-	return s.Instance == 0 || e.Attachment == s.Attachment || !x.obeys(M1Named)
+	return s.Instance == 0 || e.Attachment == s.Attachment || !p.obeys(M1Named)
 }
 
-// openAll is the first entry of every history.
-func (x *step) openAll(f *fsm, e entry) {
+// openAll applies the first entry of every history.
+func (f *fsm) openAll(scope *Scope, e entry) {
 	f.Counter = 1
-	if x.scope.Local {
+	if scope.Local {
 		return
 	}
-	for i, owner := range x.scope.Owners {
+	for i, owner := range scope.Owners {
 		f.Session[i] = session{Alive: 1, Owner: owner, Attachment: 1, Term: e.Term}
 	}
 }
 
-// committed is the onlooker's view of an entry the moment it is committed: what it does holds from now on.
-func (x *step) committed(e entry) {
-	before := x.Truth.FSM.Session[e.Session]
-	if taken := x.apply1(&x.Truth.FSM, e); !taken {
-		return
+// upgrade makes a local session global (L7).
+func (f *fsm) upgrade(p *protocol, e entry) bool {
+	s := &f.Session[e.Session]
+	if s.Alive == 1 || p.obeys(L7) && f.LastEnd > e.Attempt {
+		return false
 	}
-	f := &x.Truth.Session[e.Session]
-	switch e.Kind {
-	case moves:
-		x.moved(f, e, before)
-	case upgrades:
-		x.becameGlobal(f, e)
-	case closes:
-		x.expired(f, e, before)
-	case writes:
-		if e.Attachment != before.Attachment {
-			x.breaks(I4, "a write through attachment %d takes effect, the session has %d", e.Attachment,
-				before.Attachment)
-		}
-	}
+	f.Counter++
+	*s = session{Alive: 1, Owner: e.Node, Attachment: f.Counter, Term: e.Term}
+	return true
 }
 
-func (x *step) moved(f *fate, e entry, before session) {
-	if e.Instance == f.ServedInstance && e.Attempt < f.ServedAttempt {
-		x.breaks(I4, "attempt %d takes the session from the connection of attempt %d", e.Attempt, f.ServedAttempt)
-	}
-	if e.Instance != before.Instance && e.Present < before.Attachment {
-		x.breaks(I4, "process %d takes the session from process %d, whose attachment %d is newer than its request",
-			e.Instance, before.Instance, before.Attachment)
-	}
-	f.Touched, f.Known = max(f.Touched, e.Ghost), max(f.Known, e.Ghost)
-	x.unquiet(e.Session)
-}
-
-// unquiet forgets that an owner had been silent about a session.
-func (x *step) unquiet(s uint8) {
-	for l := range x.Link {
-		for m := range x.Link[l] {
-			k := &x.Link[l][m]
-			k.Quiet &^= 1 << s
-			k.Wire.Quiet &^= 1 << s
-			k.Old.Quiet &^= 1 << s
-		}
-	}
-}
-
-// expired checks I1 and I3 where a session ends.
-func (x *step) expired(f *fate, e entry, before session) {
-	f.Ended = x.Now + 1
-	x.say("s%d has expired", e.Session+1)
-	if broke := Invariants(e.Ghost); broke != 0 {
-		x.breaks(broke, "this was decided too early")
-	}
-	if e.Attachment != before.Attachment && x.Now-f.Known < x.scope.Timeout {
-		x.breaks(I1, "attachment %d ended, a close of %d was decided", before.Attachment, e.Attachment)
-	}
-	if x.Now < f.Safe {
-		x.breaks(I3, "the client was promised to be safe until %d", f.Safe)
-	}
-}
-
-func describe(e entry) string {
+func (e entry) String() string {
 	text := "the first of its term"
 	switch e.Kind {
 	case opens:

@@ -144,7 +144,7 @@ func TestCanonicalFormForgetsNothingThatMatters(t *testing.T) {
 		first, events := Initial(search.Scope, search.Without), possible(search.Scope)
 		for seed := range uint64(10) {
 			random := rand.New(rand.NewPCG(seed, 5))
-			exact := step{State: first, scope: search.Scope, without: search.Without, forInv: search.For}
+			exact := search.step(&first)
 			canonical := exact
 			canonical.canonical()
 			dice := load(events, random)
@@ -174,7 +174,8 @@ func TestPackedStatesComeBackAsTheyWere(t *testing.T) {
 	scope := movingBack
 	events := possible(scope)
 	random := rand.New(rand.NewPCG(1, 6))
-	x := step{State: Initial(scope, 0), scope: scope, forInv: All}
+	first := Initial(scope, 0)
+	x := (&Search{Scope: scope, For: All}).step(&first)
 	dice := load(events, random)
 	var chunk []byte
 	var want []State
@@ -183,7 +184,7 @@ func TestPackedStatesComeBackAsTheyWere(t *testing.T) {
 			chunk = packed(chunk, &x.State, uint32(len(want)))
 			want = append(want, x.State)
 		} else if x.Now == scope.Timeout+scope.Ticks {
-			x.State = Initial(scope, 0)
+			x.State = first
 		}
 	}
 	for i := range want {
@@ -232,7 +233,7 @@ func TestEverythingHappens(t *testing.T) {
 		search := Search{Scope: scope, For: All}
 		for seed := range uint64(150) {
 			history, _ := search.once(&first, events, seed)
-			x := step{State: first, scope: scope, forInv: All}
+			x := search.step(&first)
 			for _, e := range history {
 				x.try(e)
 				happened[e.action] = true

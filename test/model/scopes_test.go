@@ -85,27 +85,27 @@ var (
 	calm      = small("calm", func(*Scope) {})
 	forgetful = small("forgetful", func(s *Scope) { s.Prelude, s.Rounds, s.Remembers = refusedAndForgotten, 5, 2 })
 	slow      = small("slow", func(s *Scope) { s.SlowAnswer = true })
-	refusing  = small("refusing", func(s *Scope) { s.Refusals = 1 })
-	losing    = small("losing", func(s *Scope) { s.Losses = 1 })
-	pausing   = small("pausing", func(s *Scope) { s.Pauses = 1 })
+	refusing  = small("refusing", func(s *Scope) { s.Most[Refusals] = 1 })
+	losing    = small("losing", func(s *Scope) { s.Most[Losses] = 1 })
+	pausing   = small("pausing", func(s *Scope) { s.Most[Pauses] = 1 })
 	stalling  = small("stalling", func(s *Scope) {
-		s.Prelude, s.Pauses, s.Ticks, s.Timeout, s.LostAfter = quietFor2, 2, 7, 3, 3
+		s.Prelude, s.Most[Pauses], s.Ticks, s.Timeout, s.LostAfter = quietFor2, 2, 7, 3, 3
 	})
 	stalled = small("stalled", func(s *Scope) {
-		s.Prelude, s.Pauses, s.Ticks, s.Timeout, s.LostAfter = hasStalled, 1, 7, 3, 3
+		s.Prelude, s.Most[Pauses], s.Ticks, s.Timeout, s.LostAfter = hasStalled, 1, 7, 3, 3
 	})
-	suspending = small("suspending", func(s *Scope) { s.Suspends = 1 })
-	restarting = small("restarting", func(s *Scope) { s.Restarts = 1 })
-	restarts2  = small("restarting, losing", func(s *Scope) { s.Restarts, s.Losses = 1, 1 })
-	electing   = small("electing", func(s *Scope) { s.Elections = 1 })
-	moving     = small("moving", func(s *Scope) { s.Moves = 1 })
-	movingBack = small("moving back", func(s *Scope) { s.Moves = 2 })
-	movingSlow = small("moving, slow answers", func(s *Scope) { s.Moves, s.SlowAnswer = 1, true })
-	writes1    = small("writing", func(s *Scope) { s.Moves, s.Writes = 1, 1 })
-	handedOver = small("handed over", func(s *Scope) { s.Moves, s.TakeOvers = 1, 2 })
-	lagging    = small("lagging", func(s *Scope) { s.Moves, s.Restarts = 1, 1 })
-	applySlow  = small("moving, slow apply", func(s *Scope) { s.Moves, s.SlowApply = 1, true })
-	electMove  = small("electing, moving", func(s *Scope) { s.Elections, s.Moves = 1, 1 })
+	suspending = small("suspending", func(s *Scope) { s.Most[Suspends] = 1 })
+	restarting = small("restarting", func(s *Scope) { s.Most[Restarts] = 1 })
+	restarts2  = small("restarting, losing", func(s *Scope) { s.Most[Restarts], s.Most[Losses] = 1, 1 })
+	electing   = small("electing", func(s *Scope) { s.Most[Elections] = 1 })
+	moving     = small("moving", func(s *Scope) { s.Most[Moves] = 1 })
+	movingBack = small("moving back", func(s *Scope) { s.Most[Moves] = 2 })
+	movingSlow = small("moving, slow answers", func(s *Scope) { s.Most[Moves], s.SlowAnswer = 1, true })
+	writes1    = small("writing", func(s *Scope) { s.Most[Moves], s.Most[Writes] = 1, 1 })
+	handedOver = small("handed over", func(s *Scope) { s.Most[Moves], s.Most[TakeOvers] = 1, 2 })
+	lagging    = small("lagging", func(s *Scope) { s.Most[Moves], s.Most[Restarts] = 1, 1 })
+	applySlow  = small("moving, slow apply", func(s *Scope) { s.Most[Moves], s.SlowApply = 1, true })
+	electMove  = small("electing, moving", func(s *Scope) { s.Most[Elections], s.Most[Moves] = 1, 1 })
 	twoLeaders = small("two leaders", func(s *Scope) { s.Prelude = deposed })
 	overtaken  = small("overtaken", func(s *Scope) { s.Prelude = slices.Concat(deposed, taken) })
 	answered   = small("answer under way", func(s *Scope) { s.Prelude = slices.Concat(underWay, taken) })
@@ -116,15 +116,15 @@ var (
 	observer = small("observer", func(s *Scope) {
 		s.Prelude, s.Observers, s.Owners = slices.Concat(deposed, takenOfObserver), 1, []uint8{3}
 	})
-	regaining   = small("regaining", func(s *Scope) { s.Prelude, s.Elections = lostTerm, 1 })
-	lateCommit  = small("late commit", func(s *Scope) { s.Prelude, s.Elections = appendedOnly, 1 })
-	deposedMove = small("deposed, moving", func(s *Scope) { s.Prelude, s.Moves, s.SlowApply = deposed[:4], 1, true })
+	regaining   = small("regaining", func(s *Scope) { s.Prelude, s.Most[Elections] = lostTerm, 1 })
+	lateCommit  = small("late commit", func(s *Scope) { s.Prelude, s.Most[Elections] = appendedOnly, 1 })
+	deposedMove = small("deposed, moving", func(s *Scope) { s.Prelude, s.Most[Moves], s.SlowApply = deposed[:4], 1, true })
 )
 
 // localScope is small with a session that is a local one at first, and may be upgraded.
 func localScope(name string, change func(s *Scope)) *Scope {
 	return small("local, "+name, func(s *Scope) {
-		s.Local, s.Upgrades = true, 1
+		s.Local, s.Most[Upgrades] = true, 1
 		change(s)
 	})
 }
@@ -132,11 +132,11 @@ func localScope(name string, change func(s *Scope)) *Scope {
 // Scopes of local sessions.
 var (
 	localCalm    = localScope("calm", func(*Scope) {})
-	localPausing = localScope("pausing", func(s *Scope) { s.Pauses = 1 })
+	localPausing = localScope("pausing", func(s *Scope) { s.Most[Pauses] = 1 })
 	localSlow    = localScope("slow apply", func(s *Scope) { s.SlowApply = true })
-	localSuspend = localScope("suspending", func(s *Scope) { s.Suspends, s.SlowApply = 1, true })
+	localSuspend = localScope("suspending", func(s *Scope) { s.Most[Suspends], s.SlowApply = 1, true })
 	localAgain   = localScope("asked for again", func(s *Scope) {
-		s.Upgrades, s.SlowApply, s.Timeout, s.RunFor = 2, true, 1, 1
+		s.Most[Upgrades], s.SlowApply, s.Timeout, s.RunFor = 2, true, 1, 1
 	})
 )
 
@@ -233,67 +233,67 @@ func short(name string, change func(s *Scope)) *Scope {
 var wides = []*Scope{
 	{
 		Name: "everything", Voters: 3, Owners: []uint8{1}, Ticks: 14, Timeout: 4, RunFor: 2, LostAfter: 3, Rounds: 3,
-		Elections: 2, Losses: 2, Pauses: 2, Restarts: 1, Moves: 2, Writes: 1, Refusals: 1,
+		Most: Counts{Elections: 2, Losses: 2, Pauses: 2, Restarts: 1, Moves: 2, Writes: 1, Refusals: 1},
 	},
 	{
-		Name: "handed to and fro", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3,
-		Rounds:    2,
-		Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 2, TakeOvers: 3, SlowApply: true,
+		Name: "handed to and fro", Voters: 3, Owners: []uint8{1}, Ticks: 12,
+		Timeout: 3, RunFor: 2, LostAfter: 3, Rounds: 2, SlowApply: true,
+		Most: Counts{Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 2, TakeOvers: 3},
 	},
 	{
-		Name: "everything, slowly", Voters: 3, Owners: []uint8{1}, Ticks: 14, Timeout: 4, RunFor: 2, LostAfter: 3,
-		Rounds:    2,
-		Elections: 2, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 2, Refusals: 1, SlowApply: true,
-		SlowAnswer: true,
+		Name: "everything, slowly", Voters: 3, Owners: []uint8{1}, Ticks: 14,
+		Timeout: 4, RunFor: 2, LostAfter: 3, Rounds: 2, SlowApply: true, SlowAnswer: true,
+		Most: Counts{Elections: 2, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 2, Refusals: 1},
 	},
 	{
-		Name: "two sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3,
-		Rounds:    2,
-		Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 2, Refusals: 1,
+		Name: "two sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3, Rounds: 2,
+		Most: Counts{Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 2, Refusals: 1},
 	},
 	{
-		Name: "an observer owns", Voters: 3, Observers: 1, Owners: []uint8{3}, Ticks: 12, Timeout: 3, RunFor: 2,
-		LostAfter: 3, Rounds: 3,
-		Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 1,
+		Name: "an observer owns", Voters: 3, Observers: 1, Owners: []uint8{3}, Ticks: 12,
+		Timeout: 3, RunFor: 2, LostAfter: 3, Rounds: 3,
+		Most: Counts{Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 1},
 	},
 	{
-		Name: "leaders come and go", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 1,
-		Rounds:    3,
-		Elections: 4, Refusals: 1, SlowApply: true,
+		Name: "leaders come and go", Voters: 3, Owners: []uint8{1}, Ticks: 12,
+		Timeout: 3, RunFor: 2, LostAfter: 1, Rounds: 3, SlowApply: true,
+		Most: Counts{Elections: 4, Refusals: 1},
 	},
 	{
-		Name: "two leaders from the start", Voters: 3, Owners: []uint8{1}, Ticks: 12, Timeout: 3, RunFor: 2,
-		LostAfter: 2, Rounds: 3,
-		Elections: 1, Losses: 1, Pauses: 1, Restarts: 1, Moves: 1, Refusals: 1, Prelude: deposed,
+		Name: "two leaders from the start", Voters: 3, Owners: []uint8{1}, Ticks: 12,
+		Timeout: 3, RunFor: 2, LostAfter: 2, Rounds: 3, Prelude: deposed,
+		Most: Counts{Elections: 1, Losses: 1, Pauses: 1, Restarts: 1, Moves: 1, Refusals: 1},
 	},
 	{
-		Name: "local sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 2,
-		Rounds: 2, Local: true, Upgrades: 3,
-		Elections: 1, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 1, TakeOvers: 1, SlowApply: true,
+		Name: "local sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12,
+		Timeout: 3, RunFor: 2, LostAfter: 2, Rounds: 2, Local: true, SlowApply: true,
+		Most: Counts{
+			Elections: 1, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 1, Upgrades: 3, TakeOvers: 1,
+		},
 	},
 }
 
 var completes = slices.Concat(
 	each(whole("calm", func(*Scope) {}), false, I1, I3, I4),
-	each(whole("losing", func(s *Scope) { s.Losses = 1 }), true, I1, I3, I4),
-	each(whole("pausing", func(s *Scope) { s.Pauses = 1 }), true, I1, I3, I4),
+	each(whole("losing", func(s *Scope) { s.Most[Losses] = 1 }), true, I1, I3, I4),
+	each(whole("pausing", func(s *Scope) { s.Most[Pauses] = 1 }), true, I1, I3, I4),
 	each(small("whole, the clock stands", func(s *Scope) { s.Ticks, s.Rounds, s.RunFor = 3, 1, 1 }), true, I1, I3, I8),
 	each(small("whole, stalled", func(s *Scope) {
-		s.Prelude, s.Pauses, s.Ticks, s.Timeout, s.LostAfter, s.Rounds = hasStalled, 1, 7, 3, 3, 1
+		s.Prelude, s.Most[Pauses], s.Ticks, s.Timeout, s.LostAfter, s.Rounds = hasStalled, 1, 7, 3, 3, 1
 	}), true, I1, I3, I8),
-	each(whole("restarting", func(s *Scope) { s.Restarts = 1 }), true, I1, I3, I4),
-	each(whole("suspending", func(s *Scope) { s.Suspends = 1 }), true, I1, I3),
-	each(short("moving", func(s *Scope) { s.Moves = 1 }), true, I1, I3, I4),
-	each(short("handed over", func(s *Scope) { s.Moves, s.TakeOvers = 1, 1 }), true, I4),
-	each(short("electing", func(s *Scope) { s.Elections = 1 }), true, I1, I3, I4, Raft),
+	each(whole("restarting", func(s *Scope) { s.Most[Restarts] = 1 }), true, I1, I3, I4),
+	each(whole("suspending", func(s *Scope) { s.Most[Suspends] = 1 }), true, I1, I3),
+	each(short("moving", func(s *Scope) { s.Most[Moves] = 1 }), true, I1, I3, I4),
+	each(short("handed over", func(s *Scope) { s.Most[Moves], s.Most[TakeOvers] = 1, 1 }), true, I4),
+	each(short("electing", func(s *Scope) { s.Most[Elections] = 1 }), true, I1, I3, I4, Raft),
 	each(short("two leaders", func(s *Scope) { s.Prelude = deposed }), true, I1, I3, I4),
 	each(short("own vote", func(s *Scope) { s.Prelude = votedItself }), true, I1, I3),
-	each(whole("losing and pausing", func(s *Scope) { s.Losses, s.Pauses = 1, 1 }), true, I1, I3),
-	each(short("local", func(s *Scope) { s.Local, s.Upgrades = true, 2 }), true, I1, I3),
-	each(short("local", func(s *Scope) { s.Local, s.Upgrades = true, 2 }), false, I5),
-	each(short("local, slow apply", func(s *Scope) { s.Local, s.Upgrades, s.SlowApply = true, 2, true }), true, I1,
+	each(whole("losing and pausing", func(s *Scope) { s.Most[Losses], s.Most[Pauses] = 1, 1 }), true, I1, I3),
+	each(short("local", func(s *Scope) { s.Local, s.Most[Upgrades] = true, 2 }), true, I1, I3),
+	each(short("local", func(s *Scope) { s.Local, s.Most[Upgrades] = true, 2 }), false, I5),
+	each(short("local, slow apply", func(s *Scope) { s.Local, s.Most[Upgrades], s.SlowApply = true, 2, true }), true, I1,
 		I3, I5),
-	each(whole("local", func(s *Scope) { s.Local, s.Upgrades = true, 1 }), true, I1, I3, I5),
+	each(whole("local", func(s *Scope) { s.Local, s.Most[Upgrades] = true, 1 }), true, I1, I3, I5),
 	each(small("whole, longer", func(s *Scope) { s.Ticks, s.Rounds = 3, 1 }), true, I1, I3, I4),
 )
 

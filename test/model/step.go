@@ -5,18 +5,38 @@ import (
 	"strings"
 )
 
-// step is one action in the making: a copy of the state before it, that the action changes.
-type step struct {
-	State
+// protocol is the set of rules that are in force, in one scope. Nothing changes it during a step.
+type protocol struct {
 	scope   *Scope
 	without Without
-	forInv  Invariants // what is looked for
-	// telling says that story is wanted: what the action did, beyond its name.
+}
+
+func (p *protocol) obeys(r Rule) bool { return !p.without.has(r) }
+
+// step is one action in the making: a copy of the state before the action, which the action changes.
+//
+// A gerund is one node in one of its roles within the step: replicating (Raft), tracking (the leader's tracker),
+// relaying (a learner under one leader), serving (clients) and running (the process). Their methods are the actions.
+// An entry that replicating applies reaches serving and tracking of the same node.
+type step struct {
+	State
+	protocol
+	forInv Invariants // the invariants that the search is for
+	// telling says that story is wanted: the effects of the action, beyond its name.
 	telling bool
 	story   []string
 }
 
-func (x *step) obeys(r Rule) bool { return !x.without.has(r) }
+// at is one node within a step.
+type at struct {
+	*step
+	id int // n1 has 0
+	*node
+}
+
+func (x *step) at(i int) at { return at{x, i, &x.Node[i]} }
+
+func (a at) runs() bool { return a.Process.Rest == runs }
 
 func (x *step) say(format string, args ...any) {
 	if x.telling {
@@ -30,33 +50,33 @@ func (x *step) breaks(i Invariants, why string, args ...any) {
 	x.say("BREAKS "+i.String()+": "+why, args...)
 }
 
-// spend takes one of the faults that the scope has, if one is left.
-func (x *step) spend(kind int, most uint8) bool {
-	if x.Spent[kind] >= most {
+// spend takes one of the scope's faults of a kind. It reports false when none is left.
+func (x *step) spend(kind Fault) bool {
+	if x.Spent[kind] >= x.scope.Most[kind] {
 		return false
 	}
 	x.Spent[kind]++
 	return true
 }
 
-func (x *step) runs(i int) bool { return x.Node[i].Rest == runs }
-
 // Initial returns the state in which the histories of a scope begin: n1 leads term 1, its tracker starts, every stream
-// is open, every session has just been opened by its owner; then the prelude.
+// is open, every owner has just opened its sessions. The steps of the prelude follow.
 func Initial(scope *Scope, without Without) State {
 	x := initial(scope)
 	x.without = without
 	for _, line := range scope.Prelude {
 		x.play(line)
 	}
-	x.Spent = [faultKinds]uint8{}
+	x.Spent = Counts{}
 	return x.State
 }
 
-// play makes the step of a prelude that a line tells.
+// play takes the step that a line of a prelude names.
 func (x *step) play(line string) {
 	free := *x.scope
-	free.Elections, free.Losses, free.Pauses, free.Moves = 9, 9, 9, 9
+	for _, kind := range []Fault{Elections, Losses, Pauses, Moves} {
+		free.Most[kind] = 9
+	}
 	scope := x.scope
 	x.scope = &free
 	defer func() { x.scope = scope }()
@@ -65,48 +85,56 @@ func (x *step) play(line string) {
 			return
 		}
 	}
-	panic("a prelude has a step that is not possible: " + line)
+	panic("play a prelude: no such step is possible now: " + line)
 }
 
 func initial(scope *Scope) *step {
-	x := &step{scope: scope}
-	x.Now = scope.Timeout // so that moments before the history have names, too
+	x := &step{protocol: protocol{scope: scope}}
+	x.Now = scope.Timeout // moments before the history are above 0, too
 	first := entry{Term: 1, Kind: opens}
 	for i := range scope.nodes() {
 		n := &x.Node[i]
-		n.Term, n.Mono, n.Log[0], n.Len, n.Commit = 1, x.Now, first, 1, 1
+		n.Process.Mono = x.Now
+		n.Raft.Term, n.Raft.Log[0], n.Raft.Len, n.Raft.Commit = 1, first, 1, 1
 	}
-	x.Node[0].Role, x.Node[0].Voted = leader, 1
-	x.Node[0].Log[1], x.Node[0].Len = entry{Term: 1, Kind: begins}, 2
-	x.commit(0, 1)
+	leads := x.replicating(0)
+	leads.Raft.Role, leads.Raft.Voted = leader, 1
+	leads.Raft.Log[1], leads.Raft.Len = entry{Term: 1, Kind: begins}, 2
+	leads.commit(1)
 	for i := 1; i < scope.nodes(); i++ {
-		x.applyAll(i)
-		x.replicate(0, i, 0)
+		x.replicating(i).applyAll()
+		leads.replicate(i)
 	}
 	for i := 1; i < scope.nodes(); i++ {
-		x.replicate(0, i, 0)
+		leads.replicate(i)
 	}
 	for i := range scope.nodes() {
-		x.applyAll(i)
+		x.replicating(i).applyAll()
 	}
-	x.startTracker(0, 0, 0)
+	x.tracking(0).start()
 	for i := 1; i < scope.nodes(); i++ {
-		x.connect(i, 0, 0)
+		x.relaying(i, 0).connect()
 	}
 	for s, owner := range scope.Owners {
-		if scope.Local {
-			x.Node[owner].Local[s] = local{On: 1, Last: x.Now, Real: x.Now}
-			x.Truth.Session[s] = fate{Touched: x.Now, Known: x.Now}
-			continue
-		}
-		x.Node[owner].Conns[s] = 1 << 1
-		x.Node[owner].Table[s] = touch{Attachment: 1, Made: 1, At: x.Now}
-		x.Truth.Session[s] = fate{Touched: x.Now, Known: x.Now, Served: 1}
-		if scope.TakeOvers > 0 {
-			x.Truth.Session[s].Named = 1
-		}
+		x.own(s, &x.Node[owner].Learner)
 	}
 	return x
+}
+
+// own begins the history of a session at its owner.
+func (x *step) own(s int, owner *learner) {
+	f := fate{Touched: x.Now, Known: x.Now}
+	if x.scope.Local {
+		owner.Local[s] = local{On: 1, Last: x.Now, Real: x.Now}
+	} else {
+		owner.Conns[s] = 1 << 1
+		owner.Table[s] = touch{Attachment: 1, Made: 1, At: x.Now}
+		f.Served = 1
+		if x.scope.Most[TakeOvers] > 0 {
+			f.Named = 1
+		}
+	}
+	x.Truth.Session[s] = f
 }
 
 // named puts the arguments into an action's text: $a and $b are nodes, $s is a session, $n the plain number b.

@@ -2,212 +2,320 @@ package model
 
 import "slices"
 
-// The tracker of a leader for one term: rounds, the clock, what answers say.
+// The tracker of a leader for one term: rounds, the clock, and what answers say.
 
-// startTracker begins a tracker, which ends an older one on the node. R5: a command of its own has been applied here,
-// and its term is that entry's.
-func (x *step) startTracker(l, _, _ int) bool {
-	n := &x.Node[l]
-	if n.Role != leader || !x.runs(l) || n.Tracker.On == 1 && n.Tracker.Term == n.Term {
+// tracker is what the leader keeps for one term.
+type tracker struct {
+	On, Term      uint8
+	Clock         clock
+	Begun, BegunB uint8 // the newest round, and b of it
+	InTick        uint8 // rounds begun in this tick
+	Good, GoodB   uint8 // the newest good round, and b of it
+	B             [maxRounds]uint8
+	Deadline      [maxSessions]uint8
+	Mark          [maxSessions]uint8
+}
+
+// clock is a tracker's accountable clock (A1).
+type clock struct {
+	Now, Run uint8 // its reading, and how long it still runs
+	Stood    uint8 // how long it stood; ghost but for A1Jump
+	Book     uint8 // ghost: how long a clock by A1 would still run
+}
+
+// good lets the clock run on from a good round.
+func (c *clock) good(p *protocol) {
+	c.Run, c.Book = p.scope.RunFor, p.scope.RunFor
+	if !p.obeys(A1Jump) {
+		c.Now += c.Stood
+	}
+	c.Stood = 0
+}
+
+// tick lets an interval pass in which the machine's clock runs.
+func (c *clock) tick(p *protocol) {
+	switch {
+	case c.Run > 0:
+		c.Run--
+		c.Now++
+	case !p.obeys(A1Stands):
+		c.Now++
+	case !p.obeys(A1Jump):
+		c.Stood++
+	}
+}
+
+// member is a tracker's knowledge of a member. It outlives the member's streams.
+type member struct {
+	Voted   uint8 // the newest round that the member counts for (R3)
+	WordB   uint8 // b of the newest round that it answered (E2)
+	Started uint8 // when its process began to run, on the tracker's clock (E1)
+	Silent  uint8 // since when it is silent, 0 if it is not (E1)
+	Stalls  stalls
+	Process uint8 // the incarnation that spoke last,
+	Credit  uint8 // the credit for its stalls that it reported,
+	HeardAt uint8 // and when
+	Took    uint8 // ghost: when the newest processed answer's table was taken
+	Idle    uint8 // ghost: how long the clock stood since Took
+	Quiet   uint8 // ghost: the sessions that had been silent for a full timeout at Took
+}
+
+// hush notes a moment from which the member is silent (E1).
+func (m *member) hush(clock uint8) {
+	if m.Silent == 0 {
+		m.Silent = clock
+	}
+}
+
+// hearStalls takes from an answer what is new about stalls. The credit grows by at most the time on the tracker's own
+// clock since the answer before, and the grace.
+func (m *member) hearStalls(w *message, clock, grace uint8) {
+	if m.Process != w.Process {
+		m.Process, m.Credit = w.Process, 0
+	}
+	more := min(w.Credit-min(m.Credit, w.Credit), clock-m.HeardAt+grace)
+	m.Credit, m.HeardAt = max(m.Credit, w.Credit), clock
+	if more > 0 && clock >= epoch+w.VouchAge {
+		m.Stalls.add(clock-w.VouchAge, more)
+	}
+}
+
+// stream is the tracker's end of a stream.
+type stream struct {
+	Open        uint8 // its end is not known to the tracker
+	Out         uint8 // the round of the unanswered heartbeat, 0 if there is none
+	OutB, OutAt uint8 // b of that round, and when the heartbeat was sent
+	Last        uint8 // the newest round whose heartbeat was sent
+	In          uint8 // answers processed
+	Sure, Told  uint8 // answers that are confirmed, and up to which the relay knows it (S1)
+	Refused     [maxAnswers]uint8
+	InAtB       [maxRounds]uint8 // In when the round began
+}
+
+// tracking is a node with its tracker.
+type tracking struct {
+	at
+	*tracker
+}
+
+func (x *step) tracking(l int) tracking { return tracking{x.at(l), &x.Node[l].Tracker} }
+
+// works reports whether the tracker is there and its process runs.
+func (t tracking) works() bool { return t.On == 1 && t.runs() }
+
+func (t tracking) link(m int) *link { return &t.Link[t.id][m] }
+
+// start begins a tracker. It ends an older tracker of the node. R5: the node has applied a command of its own, whose
+// term is the tracker's.
+func (t tracking) start() bool {
+	if t.Raft.Role != leader || !t.runs() || t.On == 1 && t.Term == t.Raft.Term {
 		return false
 	}
-	if x.obeys(R5) && !slices.ContainsFunc(n.Log[:n.Applied], func(e entry) bool {
-		return e.Kind == begins && e.Term == n.Term
+	if t.obeys(R5) && !slices.ContainsFunc(t.Raft.Log[:t.Raft.Applied], func(e entry) bool {
+		return e.Kind == begins && e.Term == t.Raft.Term
 	}) {
 		return false
 	}
-	x.stopTracker(l)
-	n.Tracker = tracker{On: 1, Term: n.Term, Clock: epoch, Begun: 1, Good: 1, Run: x.scope.RunFor, Book: x.scope.RunFor}
-	for m := range x.scope.nodes() {
-		k := &x.Link[l][m]
+	t.stop()
+	runs := clock{Now: epoch, Run: t.scope.RunFor, Book: t.scope.RunFor}
+	*t.tracker = tracker{On: 1, Term: t.Raft.Term, Clock: runs, Begun: 1, Good: 1}
+	for m := range t.scope.nodes() {
+		k := &t.link(m).Member
 		k.HeardAt = epoch
-		k.Silent, k.Took = epoch, x.Now // a node that has not answered in the term is silent from its start on (E1)
-		if !x.obeys(E1Term) {
+		k.Silent, k.Took = epoch, t.Now // a member that has not answered in the term is silent from its start on (E1)
+		if !t.obeys(E1Term) {
 			k.Silent = 0
 		}
 	}
-	x.connect(l, l, 0) // the leader's own relay is at hand
+	t.relaying(t.id, t.id).connect() // the leader's own relay is at hand
 	return true
 }
 
-func (x *step) stopTracker(l int) {
-	x.Node[l].Tracker = tracker{}
-	for m := range x.scope.nodes() {
-		x.Link[l][m] = link{Match: x.Link[l][m].Match}
+func (t tracking) stop() {
+	*t.tracker = tracker{}
+	for m := range t.scope.nodes() {
+		k := t.link(m)
+		*k = link{Match: k.Match}
 	}
 }
 
-// endTracker is a node that has noticed that it no longer leads the tracker's term.
-func (x *step) endTracker(l, _, _ int) bool {
-	n := &x.Node[l]
-	if n.Tracker.On == 0 || !x.runs(l) || n.Role == leader && n.Term == n.Tracker.Term {
+// end ends a tracker whose node has noticed that it no longer leads the term.
+func (t tracking) end() bool {
+	if !t.works() || t.Raft.Role == leader && t.Raft.Term == t.Term {
 		return false
 	}
-	x.stopTracker(l)
+	t.stop()
 	return true
 }
 
-// beginRound begins a round and sends its heartbeat to every member that has none unanswered (R1).
-func (x *step) beginRound(l, _, _ int) bool {
-	t := &x.Node[l].Tracker
-	if t.On == 0 || !x.runs(l) || t.InTick == x.scope.Rounds || t.Begun-t.Good == maxRounds {
+// beginRound begins a round, and sends its heartbeat to every member that has no unanswered one (R1).
+func (t tracking) beginRound() bool {
+	if !t.works() || t.InTick == t.scope.Rounds || t.Begun-t.Good == maxRounds {
 		return false
 	}
 	t.Begun++
 	t.InTick++
-	t.BegunB, t.B[t.Begun%maxRounds] = t.Clock, t.Clock
-	x.say("round %d, b %d", t.Begun, t.Clock-epoch)
-	for m := range x.scope.nodes() {
-		x.Link[l][m].InAtB[t.Begun%maxRounds] = x.Link[l][m].In
-		x.send(l, m)
+	t.BegunB, t.B[t.Begun%maxRounds] = t.Clock.Now, t.Clock.Now
+	t.say("round %d, b %d", t.Begun, t.Clock.Now-epoch)
+	for m := range t.scope.nodes() {
+		k := &t.link(m).Stream
+		k.InAtB[t.Begun%maxRounds] = k.In
+		t.send(m)
 	}
-	if !x.obeys(R3Self) {
-		x.Link[l][l].Voted = t.Begun
-		x.good(l)
+	if !t.obeys(R3Self) {
+		t.link(t.id).Member.Voted = t.Begun
+		t.good()
 	}
 	return true
 }
 
-// send sends the heartbeat of the newest round, with what is confirmed (S1).
-func (x *step) send(l, m int) {
-	t, k := &x.Node[l].Tracker, &x.Link[l][m]
-	if k.Open == 0 || k.Up == 0 || k.Out != 0 || k.Last == t.Begun || t.BegunB == 0 {
+// send sends the heartbeat of the newest round. It carries what is confirmed (S1).
+func (t tracking) send(m int) {
+	k := t.link(m)
+	s := &k.Stream
+	if s.Open == 0 || k.Relay.Up == 0 || s.Out != 0 || s.Last == t.Begun || t.BegunB == 0 {
 		return
 	}
-	k.Out, k.OutB, k.OutAt, k.Last = t.Begun, t.BegunB, t.Clock, t.Begun
-	k.hush(t.Clock)
-	if !x.obeys(S1Round) {
-		k.Sure = k.In
+	s.Out, s.OutB, s.OutAt, s.Last = t.Begun, t.BegunB, t.Clock.Now, t.Begun
+	k.Member.hush(t.Clock.Now)
+	if !t.obeys(S1Round) {
+		s.Sure = s.In
 	}
-	k.Wire = message{Kind: heartbeat, Round: k.Out, B: k.OutB, Sure: k.Sure}
-	for c := newest(k.Told, k.In); c <= k.Sure; c++ {
-		k.Wire.List |= k.Refused[c%maxAnswers]
-		k.Refused[c%maxAnswers] = 0
+	k.Wire = message{Kind: heartbeat, Round: s.Out, B: s.OutB, Sure: s.Sure}
+	for c := newest(s.Told, s.In); c <= s.Sure; c++ {
+		k.Wire.List |= s.Refused[c%maxAnswers]
+		s.Refused[c%maxAnswers] = 0
 	}
-	k.Told = k.Sure
-	if !x.obeys(S1List) {
+	s.Told = s.Sure
+	if !t.obeys(S1List) {
 		k.Wire.List = 0
 	}
 }
 
-// newest returns the first of the answers after one up to another that is still remembered. What an older one said is
+// newest returns the first answer, of those after one and up to another, that is still remembered. An older answer is
 // never confirmed.
 func newest(after, upTo uint8) uint8 { return max(after, max(upTo, maxAnswers)-maxAnswers) + 1 }
 
 // receive processes an answer.
-func (x *step) receive(l, m, _ int) bool {
-	t, k := &x.Node[l].Tracker, &x.Link[l][m]
-	if t.On == 0 || !x.runs(l) || k.Open == 0 || k.Wire.Kind != answer {
+func (t tracking) receive(m int) bool {
+	k := t.link(m)
+	if !t.works() || k.Stream.Open == 0 || k.Wire.Kind != answer {
 		return false
 	}
 	w := k.Wire
 	k.Wire = message{}
-	x.process(l, m, &w)
+	t.process(m, &w)
 	return true
 }
 
 // receiveOld processes an answer of a stream that a newer one has replaced: only without T6.
-func (x *step) receiveOld(l, m, _ int) bool {
-	t, k := &x.Node[l].Tracker, &x.Link[l][m]
-	if t.On == 0 || !x.runs(l) || k.Old.Kind != answer {
+func (t tracking) receiveOld(m int) bool {
+	k := t.link(m)
+	if !t.works() || k.Old.Kind != answer {
 		return false
 	}
 	w := k.Old
 	k.Old = message{}
-	x.process(l, m, &w)
+	t.process(m, &w)
 	return true
 }
 
-func (x *step) process(l, m int, w *message) {
-	t, k := &x.Node[l].Tracker, &x.Link[l][m]
-	if l == m && w.Term > t.Term && x.obeys(R3Self) && x.obeys(R3Term) {
-		x.say("%s", "its own node reads a newer term: the tracker ends") // R3
-		x.stopTracker(l)
+func (t tracking) process(m int, w *message) {
+	k, s := &t.link(m).Member, &t.link(m).Stream
+	if t.id == m && w.Term > t.Term && t.obeys(R3Self) && t.obeys(R3Term) {
+		t.say("%s", "its own node reads a newer term: the tracker ends") // R3
+		t.stop()
 		return
 	}
-	if w.Term <= t.Term || !x.obeys(R3Term) {
+	if w.Term <= t.Term || !t.obeys(R3Term) {
 		k.Voted = max(k.Voted, w.Round)
-		if !x.obeys(R1Number) {
+		if !t.obeys(R1Number) {
 			k.Voted = t.Begun
 		}
 	}
-	k.WordB, k.Started, k.Silent = max(k.WordB, w.B), max(k.Started, max(t.Clock, w.ProcessAge)-w.ProcessAge), 0
-	x.hearStalls(k, w, t.Clock)
-	k.Out, k.OutB, k.OutAt = 0, 0, 0
+	now := t.Clock.Now
+	k.WordB, k.Started, k.Silent = max(k.WordB, w.B), max(k.Started, max(now, w.ProcessAge)-w.ProcessAge), 0
+	k.hearStalls(w, now, t.grace())
+	s.Out, s.OutB, s.OutAt = 0, 0, 0
 	k.Took, k.Idle, k.Quiet = w.Took, 0, w.Quiet
-	k.In++
+	s.In++
 	var refused uint8
-	for s := range x.scope.sessions() {
-		if w.Touch[s].Has == 1 && !x.takes(l, m, s, w) {
-			refused |= 1 << s
+	for i := range t.scope.sessions() {
+		if w.Touch[i].Has == 1 && !t.takes(m, i, w) {
+			refused |= 1 << i
 		}
 	}
-	k.Refused[k.In%maxAnswers] = refused
-	x.good(l)
-	x.send(l, m)
+	s.Refused[s.In%maxAnswers] = refused
+	t.good()
+	t.send(m)
 }
 
-// takes moves a session's deadline (T5), and says whether the touch counts (E4, S1).
-func (x *step) takes(l, m, s int, w *message) bool {
-	n, r := &x.Node[l], w.Touch[s]
-	t, mine := &n.Tracker, n.FSM.Session[s]
-	if mine.Alive == 0 || int(mine.Owner) != m && x.obeys(T5Owner) || mine.Attachment > w.H && x.obeys(T5Attachment) {
-		x.say("the touch of s%d is not taken", s+1)
+// takes moves a session's deadline (T5). It reports whether the touch counts (E4, S1).
+func (t tracking) takes(m, s int, w *message) bool {
+	r, mine := w.Touch[s], t.FSM.Session[s]
+	if mine.Alive == 0 || int(mine.Owner) != m && t.obeys(T5Owner) || mine.Attachment > w.H && t.obeys(T5Attachment) {
+		t.say("the touch of s%d is not taken", s+1)
 		return false
 	}
 	if r.Made < mine.Attachment {
-		x.breaks(I4, "a touch made through attachment %d of s%d is taken, the leader has applied %d", r.Made,
+		t.breaks(I4, "a touch made through attachment %d of s%d is taken, the leader has applied %d", r.Made,
 			s+1, mine.Attachment)
 	}
-	if r.Stale == 1 && t.Term >= x.Truth.Session[s].ServedTerm {
-		x.breaks(I4, "a touch through attachment %d of s%d is taken, it was made after %d was served", r.Made, s+1,
-			x.Truth.Session[s].Served)
+	if f := t.Truth.Session[s]; r.Stale == 1 && t.Term >= f.ServedTerm {
+		t.breaks(I4, "a touch through attachment %d of s%d is taken, it was made after %d was served", r.Made, s+1,
+			f.Served)
 	}
 	mark := t.Mark[s]
-	if (mark == closing || mark == unknown) && !x.obeys(E4Deadline) {
+	if (mark == closing || mark == unknown) && !t.obeys(E4Deadline) {
 		return false
 	}
-	t.Deadline[s] = max(t.Deadline[s], t.Clock+x.scope.Timeout-min(r.At, t.Clock+x.scope.Timeout))
-	x.say("deadline of s%d is %d", s+1, t.Deadline[s]-epoch)
+	full := t.Clock.Now + t.scope.Timeout
+	t.Deadline[s] = max(t.Deadline[s], full-min(r.At, full))
+	t.say("deadline of s%d is %d", s+1, t.Deadline[s]-epoch)
 	return mark != closing && mark != unknown
 }
 
-// good looks for a newer round that a quorum of the voters has answered in the tracker's term (R3). It shows that the
-// node led when the round began: the clock goes on (A1), and what was processed before that is confirmed (S1).
-func (x *step) good(l int) {
-	t := &x.Node[l].Tracker
+// good looks for a newer round that a quorum of the voters has answered in the tracker's term (R3). Such a round shows
+// that the node led when the round began: the clock goes on (A1), and the answers processed before are confirmed (S1).
+func (t tracking) good() {
 	for n := t.Begun; n > t.Good; n-- {
-		if x.answered(l, n) >= x.scope.quorum() {
-			x.goodAt(l, n)
+		if t.answered(n) >= t.scope.quorum() {
+			t.goodAt(n)
 			return
 		}
 	}
 }
 
-// answered counts the voters that have answered a round, in the tracker's term.
-func (x *step) answered(l int, round uint8) (count int) {
-	for m := range x.scope.nodes() {
-		if x.Link[l][m].Voted >= round && (m < int(x.scope.Voters) || !x.obeys(R3Observers)) {
+// answered counts the voters that have answered a round in the tracker's term.
+func (t tracking) answered(round uint8) (count int) {
+	for m := range t.scope.nodes() {
+		if t.link(m).Member.Voted >= round && (m < int(t.scope.Voters) || !t.obeys(R3Observers)) {
 			count++
 		}
 	}
 	return count
 }
 
-func (x *step) goodAt(l int, round uint8) {
-	t := &x.Node[l].Tracker
+func (t tracking) goodAt(round uint8) {
 	t.Good, t.GoodB = round, t.B[round%maxRounds]
-	t.Run, t.Book = x.scope.RunFor, x.scope.RunFor
-	if !x.obeys(A1Jump) {
-		t.Clock += t.Stood
-	}
-	t.Stood = 0
-	for m := range x.scope.nodes() {
-		k := &x.Link[l][m]
+	t.Clock.good(&t.protocol)
+	for m := range t.scope.nodes() {
+		k := &t.link(m).Stream
 		k.Sure = max(k.Sure, k.InAtB[round%maxRounds])
-		if !x.obeys(S1Order) {
+		if !t.obeys(S1Order) {
 			k.Sure = k.In
 		}
 	}
-	x.say("round %d is good", round)
+	t.say("round %d is good", round)
+}
+
+// notice makes a tracker see that a stream has ended.
+func (t tracking) notice(m int) bool {
+	k := t.link(m)
+	if !t.works() || k.Stream.Open == 0 || k.Relay.Up == 1 {
+		return false
+	}
+	k.Stream.Open, k.Stream.Out, k.Stream.OutB, k.Stream.OutAt, k.Wire = 0, 0, 0, 0, message{}
+	k.Member.hush(t.Clock.Now)
+	return true
 }

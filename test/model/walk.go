@@ -52,7 +52,7 @@ func Walk(ctx context.Context, walks Walks) Walked {
 func (w *Search) once(first *State, events []event, seed uint64) ([]event, Invariants) {
 	random := rand.New(rand.NewPCG(seed, 4))
 	dice := load(events, random)
-	x := step{State: *first, scope: w.Scope, without: w.Without, forInv: w.For}
+	x := w.step(first)
 	var history []event
 	for missed := 0; !x.over(); {
 		e := dice.throw(random)
@@ -125,7 +125,8 @@ func (w *Search) shrink(history []event, broken Invariants) []event {
 
 // replay makes the steps of a history that are possible, and returns them up to the one that breaks the invariants.
 func (w *Search) replay(history []event, broken Invariants) ([]event, bool) {
-	x := step{State: Initial(w.Scope, w.Without), scope: w.Scope, without: w.Without, forInv: w.For}
+	first := Initial(w.Scope, w.Without)
+	x := w.step(&first)
 	var done []event
 	for _, e := range history {
 		if !x.try(e) {

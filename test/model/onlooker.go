@@ -1,0 +1,162 @@
+package model
+
+// The onlooker sees the whole cluster at once. It keeps the truth and finds broken invariants; no rule asks it.
+
+// truth is the onlooker's knowledge of the cluster.
+type truth struct {
+	Len     uint8 // committed entries
+	Log     [maxLog]entry
+	FSM     fsm
+	Session [maxSessions]fate
+}
+
+// fate is the onlooker's knowledge of a session. Its moments are in Now.
+type fate struct {
+	Touched uint8 // the newest touch that the owner received under the newest attachment
+	Known   uint8 // the newest request for a move that was committed
+	Safe    uint8 // the end of the longest promise to its client
+	Ended   uint8 // 1 + when it expired
+	Served  uint8 // the newest attachment that was served
+	// The process and the attempt that brought Served, and the term of its entry.
+	ServedInstance, ServedAttempt, ServedTerm uint8
+	Attempts                                  uint8 // made so far by both processes: the numbers of each rise as well
+	// Named, in scopes with take-overs, is the attachment of the first process's token.
+	Named uint8
+}
+
+// onlooker keeps the truth in a step.
+type onlooker struct{ *step }
+
+func (x *step) onlooker() onlooker { return onlooker{x} }
+
+// committed takes an entry at the moment it is committed. Its effect holds from now on.
+func (o onlooker) committed(e entry) {
+	before := o.Truth.FSM.Session[e.Session]
+	if taken := o.Truth.FSM.apply(&o.protocol, e); !taken {
+		return
+	}
+	f := &o.Truth.Session[e.Session]
+	switch e.Kind {
+	case moves:
+		o.moved(f, e, before)
+	case upgrades:
+		o.upgraded(f, e)
+	case closes:
+		o.expired(f, e, before)
+	case writes:
+		if e.Attachment != before.Attachment {
+			o.breaks(I4, "a write through attachment %d takes effect, the session has %d", e.Attachment,
+				before.Attachment)
+		}
+	}
+}
+
+func (o onlooker) moved(f *fate, e entry, before session) {
+	if e.Instance == f.ServedInstance && e.Attempt < f.ServedAttempt {
+		o.breaks(I4, "attempt %d takes the session from the connection of attempt %d", e.Attempt, f.ServedAttempt)
+	}
+	if e.Instance != before.Instance && e.Present < before.Attachment {
+		o.breaks(I4, "process %d takes the session from process %d, whose attachment %d is newer than its request",
+			e.Instance, before.Instance, before.Attachment)
+	}
+	f.Touched, f.Known = max(f.Touched, e.Ghost), max(f.Known, e.Ghost)
+	o.unquiet(e.Session)
+}
+
+// upgraded takes an upgrade that took effect: a leader gives the session a full timeout from the entry.
+func (o onlooker) upgraded(f *fate, e entry) {
+	if f.Ended != 0 {
+		o.breaks(I5, "s%d is brought back, it ended at %d", e.Session+1, f.Ended-1)
+	}
+	f.Touched, f.Known = max(f.Touched, e.Ghost), max(f.Known, e.Ghost)
+	o.unquiet(e.Session)
+}
+
+// unquiet forgets that an owner had been silent about a session.
+func (o onlooker) unquiet(s uint8) {
+	for l := range o.Link {
+		for m := range o.Link[l] {
+			k := &o.Link[l][m]
+			k.Member.Quiet &^= 1 << s
+			k.Wire.Quiet &^= 1 << s
+			k.Old.Quiet &^= 1 << s
+		}
+	}
+}
+
+// expired checks I1 and I3 where a session ends.
+func (o onlooker) expired(f *fate, e entry, before session) {
+	f.Ended = o.Now + 1
+	o.say("s%d has expired", e.Session+1)
+	if broke := Invariants(e.Ghost); broke != 0 {
+		o.breaks(broke, "this was decided too early")
+	}
+	if e.Attachment != before.Attachment && o.Now-f.Known < o.scope.Timeout {
+		o.breaks(I1, "attachment %d ended, a close of %d was decided", before.Attachment, e.Attachment)
+	}
+	if o.Now < f.Safe {
+		o.breaks(I3, "the client was promised to be safe until %d", f.Safe)
+	}
+}
+
+// expiredLocally checks the end of a local session at its node.
+func (o onlooker) expiredLocally(at *process, one *local, s int) {
+	f := &o.Truth.Session[s]
+	if o.Now-one.Real < o.scope.Timeout {
+		o.breaks(I1, "a touch was received at %d", one.Real)
+	}
+	if stood := at.stood(one.Real, o.Now); stood > 0 && o.Now-one.Real < o.scope.Timeout+stood {
+		o.breaks(I8, "its node did not run for %d since", stood)
+	}
+	if o.Now < f.Safe {
+		o.breaks(I3, "the client was promised to be safe until %d", f.Safe)
+	}
+	if o.Truth.FSM.Session[s].Alive == 1 {
+		o.breaks(Told, "its node ends s%d, which is global and lives", s+1)
+	}
+	f.Ended = o.Now + 1
+}
+
+// promised takes a promise of a node about a session, which counts from a moment some ticks ago. It checks I3.
+func (o onlooker) promised(i, s int, ago uint8) {
+	f := &o.Truth.Session[s]
+	until := o.Now + o.scope.Timeout - ago
+	f.Safe = max(f.Safe, until)
+	o.say("n%d promises the client of s%d that it is safe until %d", i+1, s+1, until)
+	if f.Ended > 0 && f.Ended-1 < until {
+		o.breaks(I3, "it expired at %d", f.Ended-1)
+	}
+}
+
+// early returns the invariants that a tracker's decision to expire a session breaks, once the close takes effect. The
+// onlooker knows the newest touch that the owner received, and when the owner took the table of the last answer that
+// the tracker has processed.
+//
+// I1: the owner had been silent about the session for a full timeout when it last spoke, or is silent for so long now.
+// A touch after it last spoke counts only if the owner has not been silent altogether for a full timeout.
+//
+// I8: time in which the tracker's clock stood is no silence of an owner. Time in which the owner did not run is no
+// silence of its session, while the owner is not lost.
+func (o onlooker) early(by tracking, s int) Invariants {
+	mine, f := by.FSM.Session[s], &o.Truth.Session[s]
+	if now := o.Truth.FSM.Session[s]; now.Attachment != mine.Attachment {
+		return 0 // it was moved or has ended, so the FSM ignores the close (E3)
+	}
+	k := &o.Link[by.id][mine.Owner].Member
+	quiet := f.Known <= k.Took && k.Quiet&(1<<s) != 0
+	silence := o.Now - max(min(f.Touched, k.Took), f.Known)
+	if silence < o.scope.Timeout && !quiet {
+		return I1
+	}
+	stood := o.Node[mine.Owner].Process.stood(max(f.Touched, f.Known), k.Took)
+	if stood > 0 && silence < o.scope.Timeout+stood && !by.lost(int(mine.Owner)) {
+		return I8
+	}
+	if quiet {
+		return 0
+	}
+	if f.Touched > k.Took && f.Known <= k.Took && silence-min(silence, k.Idle) < o.scope.Timeout {
+		return I8
+	}
+	return 0
+}
