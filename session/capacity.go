@@ -7,47 +7,42 @@ import (
 
 // Capacity bounds what a cluster keeps, the same on every node (O4). The zero value is no bound.
 type Capacity struct {
-	// MaxSessions is the number of sessions that may exist.
+	// MaxSessions bounds the number of sessions.
 	MaxSessions uint64
-	// MaxBytes is what they, the certificates and the request ids that are remembered may take, as [Usage] counts.
+	// MaxBytes bounds the bytes of sessions, certificates and remembered request ids, as [Usage] counts them.
 	MaxBytes uint64
 }
 
-// SetCapacity is the [Command] that bounds what opens and upgrades may add to the state from now on (O4). Who is there
-// stays, however many they are.
-type SetCapacity struct{ Capacity Capacity }
-
-func (SetCapacity) command() {}
-
-// Bounds of a [Capacity] that is set. The smallest number of bytes has room for all certificates, and for as many
-// sessions again.
+// Bounds of a [Capacity] that is set. The smallest number of bytes has room for all certificates and about as many
+// sessions.
 const (
 	MaxCapacitySessions = 100_000_000
 	MinCapacityBytes    = 64 << 20
 	MaxCapacityBytes    = 1 << 40
 )
 
-// FullRetryAfter is what clients are asked to wait that find no room: as long as a few sessions take to end, by closes
-// or expiry.
+// FullRetryAfter is how long a client is asked to wait when its open finds no room. In that time a few sessions should
+// be closed or expire.
 const FullRetryAfter = 2 * time.Second
 
-// What things cost a node, in bytes of live memory. They decide which opens are refused, so that all nodes must count
-// alike: another figure is another meaning of the log, and a release with other figures parts from those before it.
+// What each thing in the state costs a node, in bytes of live memory. These figures decide which opens are refused, so
+// all nodes must use the same: a release with other figures would read another meaning in the log, and its state would
+// differ from the others'.
 const (
-	// SessionBytes is one session without labels: at its owner, where the leader's tracker is as well. Measured are
-	// some 400.
+	// SessionBytes is the cost of one session without labels, at a node that owns it and leads. About 400 were
+	// measured.
 	SessionBytes = 512
-	// CertificateBytes is one certificate, RequestBytes one request id that is remembered.
+	// CertificateBytes is the cost of one certificate, RequestBytes that of one remembered request id.
 	CertificateBytes = 128
 	RequestBytes     = 96
-	// labelsBytes is what labels cost beside themselves, labelBytes what each costs beside its texts.
+	// labelsBytes is the cost of having labels, labelBytes that of each label; its texts come on top.
 	labelsBytes = 24
 	labelBytes  = 36
-	// textUnit is what memory for a text comes in.
+	// textUnit is the unit in which memory for a text is allocated.
 	textUnit = 16
 )
 
-// Bytes returns what labels cost a node.
+// Bytes returns what the labels cost a node.
 func (l Labels) Bytes() uint64 {
 	if len(l) == 0 {
 		return 0
@@ -61,14 +56,14 @@ func (l Labels) Bytes() uint64 {
 
 func textBytes(s string) uint64 { return uint64((len(s) + textUnit - 1) / textUnit * textUnit) }
 
-// Usage is how much there is of what a [Capacity] bounds.
+// Usage is what a state holds of the things that a [Capacity] bounds.
 type Usage struct {
 	Sessions, Bytes uint64
 	Capacity        Capacity
 }
 
-// Room returns nil when a session that costs so many bytes may be added, else a [LimitError] that names the bound which
-// is reached, its value, and how much there is now.
+// Room returns nil when a session of this cost may be added. Otherwise it returns a [LimitError] with the name of the
+// bound, its value, and what the state holds now.
 func (u Usage) Room(cost uint64) error {
 	switch c := u.Capacity; {
 	case c.MaxSessions != 0 && u.Sessions >= c.MaxSessions:
@@ -85,12 +80,13 @@ func full(name, limit string) error {
 	return &LimitError{Name: name, Limit: limit, RetryAfter: FullRetryAfter}
 }
 
-// Share returns how full it is, from 0 to 1 and above: the larger one of sessions and bytes. 0 without a capacity.
+// Share returns the larger of the used shares of sessions and bytes. It is 0 without a capacity, 1 when a bound is
+// reached, and higher when the state was above the bound when it was set.
 func (u Usage) Share() float64 {
-	return max(part(u.Sessions, u.Capacity.MaxSessions), part(u.Bytes, u.Capacity.MaxBytes))
+	return max(share(u.Sessions, u.Capacity.MaxSessions), share(u.Bytes, u.Capacity.MaxBytes))
 }
 
-func part(n, of uint64) float64 {
+func share(n, of uint64) float64 {
 	if of == 0 {
 		return 0
 	}

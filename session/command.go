@@ -3,36 +3,66 @@ package session
 import "time"
 
 // Command is a change of the replicated state: [OpenSession], [MoveSession], [CloseSessions], [ForgetRequests],
-// [Configure], [SetCapacity], [ClaimIDs] or [UpgradeSession]. The state machine has no clock and no randomness: a
+// [Configure], [SetCapacity], [ClaimIDs] or [UpgradeSession]. The state machine has no clock and no randomness, so a
 // command carries what it needs of either.
 type Command interface{ command() }
 
-// OpenSession makes a session; the state machine assigns its id and attachment. A request id that is remembered answers
-// with the session of its first open, if that is still alive, and moves nothing (O2).
+func (OpenSession) command()    {}
+func (MoveSession) command()    {}
+func (CloseSessions) command()  {}
+func (ForgetRequests) command() {}
+func (Configure) command()      {}
+func (SetCapacity) command()    {}
+func (ClaimIDs) command()       {}
+func (UpgradeSession) command() {}
+
+// OpenSession makes a session; the state machine assigns its id and attachment. A request id that the state remembers
+// answers with the session of its first open if that session is still alive, and changes nothing (O2).
 type OpenSession struct {
 	Node Node
-	// MS is when the node took the open, in milliseconds since [Epoch].
+	// MS is when the node received the open, in milliseconds since [Epoch].
 	MS        uint64
 	Timeout   time.Duration
 	Labels    Labels
 	RequestID RequestID
 }
 
-// MoveSession sets a session's owner and gives it a new attachment. It is refused with a [MovedError] when Attempt is
-// below the newest of the session's present Instance, and when Instance is another than that and Named is not the
-// session's present attachment. The newest attempt again, for the same owner, is answered as the first time (M1).
+// MoveSession sets a session's owner and gives the session a new attachment (M1).
+//
+//   - A move by the instance that moved the session last is refused with a [MovedError] when its Attempt is below the
+//     newest. A repeat of the newest attempt for the same owner is answered as the first time.
+//   - A move by another instance is refused with a [MovedError] unless Named is the session's present attachment, or
+//     no instance has moved the session yet.
 type MoveSession struct {
 	ID       ID
 	NewOwner Node
 	Instance uint64
 	Attempt  uint64
-	// Named is the attachment of the resume's token; 0 in entries that versions before this rule wrote: any will do.
+	// Named is the attachment in the resume's token. It is 0 in entries of releases before this field, and then names
+	// every attachment.
 	Named uint64
-	// NamedLocal says that Named is one of a local session: equal to no attachment of the log (L5).
+	// NamedLocal says that Named is an attachment of a local session, which equals no attachment of the log (L5).
 	NamedLocal bool
 }
 
-// CloseSessions ends the sessions that are still as named, if the entry's own term is Term (E3).
+// UpgradeSession makes a local session global: it keeps its id and timeout, gets a new attachment, and is owned by the
+// node of its id (L7). The upgrade of a session that is global already answers with the session, and changes nothing.
+type UpgradeSession struct {
+	ID      ID
+	Timeout time.Duration
+	Labels  Labels
+	// MS is when the session was opened, in milliseconds since [Epoch].
+	MS uint64
+	// Instance and Attempt are those of the session's newest resume, both 0 when there was none (M1).
+	Instance, Attempt uint64
+	// Since is an index that the session's node had applied before it first asked for the upgrade. The upgrade is
+	// refused with [ErrExpired] when the state may have dropped the certificate of a session that became global after
+	// Since: this session could be the one that ended.
+	Since uint64
+}
+
+// CloseSessions ends the sessions that still have the attachments that it names, if Term is the term of its own entry
+// (E3).
 type CloseSessions struct {
 	Term     uint64
 	Cause    Cause
@@ -51,17 +81,19 @@ type Closing struct {
 	LastTouchAge time.Duration
 }
 
-// ForgetRequests drops the request ids of opens up to an index (O2).
-type ForgetRequests struct{ UpToIndex uint64 }
-
-// Configure is how a leader begins its term (R5). Key is taken when the cluster has none yet.
-type Configure struct {
-	Key   Key
-	Nonce uint64
+// Result is what applying a command did.
+type Result struct {
+	// Term and Index are those of the entry.
+	Term, Index uint64
+	// Session is the opened, moved or upgraded session, as of the entry.
+	Session Session
+	// Repeated says that an earlier entry had done the open, move or upgrade, and this one changed nothing. A repeat
+	// confirms no touch (S2).
+	Repeated bool
+	// First is the first id that a [ClaimIDs] claimed.
+	First ID
+	// Closed says for each session of a [CloseSessions] whether it ended; false means that the session was left alone.
+	Closed []bool
+	// Err is the state machine's refusal: an [ExpiredError], a [MovedError], [ErrIDsUsedUp] or a [FieldError].
+	Err error
 }
-
-func (OpenSession) command()    {}
-func (MoveSession) command()    {}
-func (CloseSessions) command()  {}
-func (ForgetRequests) command() {}
-func (Configure) command()      {}

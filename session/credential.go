@@ -8,16 +8,16 @@ import (
 	"io"
 )
 
-// Credential proves that a client was given a session. It is a secret (K-02), and printed as one: see [Token.Secret].
+// Credential proves that a client was given a session. It is a secret (K-02).
 type Credential [16]byte
 
-// Format shows none of the bytes, whatever the verb: a token that is logged or printed by chance gives nobody the
-// session. Package fmt calls no methods of what it finds in unexported fields, so that these are not to be printed.
+// Format hides the bytes whatever the verb, so a token that is logged or printed by mistake reveals no credential.
+// Package fmt calls no methods of values in unexported fields: do not print a struct that holds a credential in one.
 func (Credential) Format(s fmt.State, _ rune) {
 	_, _ = io.WriteString(s, "(secret)") // package fmt collects what is written, and never fails
 }
 
-// Key is the cluster key that credentials are made with. It is made once with crypto/rand, and replicated.
+// Key is the cluster key that credentials are computed with. It is drawn once with crypto/rand, and replicated.
 type Key [32]byte
 
 // Credential returns the credential of id: HMAC-SHA256 of its 8 bytes, big-endian, cut to 16 bytes.

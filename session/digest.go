@@ -1,15 +1,15 @@
 package session
 
-// StateDigest is the digest of a replicated state at an index (I6). Index 0: none.
+// StateDigest is the digest of a replicated state at an index (I6). Index 0 means none.
 type StateDigest struct {
 	Index  uint64
 	Digest [16]byte
 }
 
-// Comparison is what comparing digests at an index has found (D2). Index 0: none.
+// Comparison is the outcome of comparing the voters' digests at an index (D2). Index 0 means none.
 type Comparison struct {
-	// StateDigest is that of a quorum of the voters; its Digest is zero when there is none.
+	// StateDigest is the digest that a quorum of the voters has. Its Digest is zero when no quorum has the same.
 	StateDigest
-	// Agreed says that there is one. If not, they differ.
+	// Agreed says that a quorum has the same digest.
 	Agreed bool
 }

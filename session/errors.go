@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// Errors of the domain. Test for them with errors.Is; what they carry is in the typed errors below.
+// Errors of the domain. Test for them with errors.Is. The typed errors below carry details.
 var (
-	// ErrExpired: the session is unknown, closed or expired. A client must open a new one. See [ExpiredError].
+	// ErrExpired: the session is unknown, closed or expired. A client must open a new session. See [ExpiredError].
 	ErrExpired = errors.New("session is unknown, closed or expired")
 	// ErrBadCredential: a client stops.
 	ErrBadCredential = errors.New("credential does not belong to the session")
-	// ErrMoved: the session was resumed through another connection. A client drops this one. See [MovedError].
+	// ErrMoved: the session was resumed through another connection. A client drops this connection. See [MovedError].
 	ErrMoved = errors.New("session was resumed through another connection")
-	// ErrClosing: the session's end is under way and not decided. A client retries the same call a little later.
+	// ErrClosing: a close or an expiry of the session is under way and not decided yet. A client retries the same call
+	// a little later.
 	ErrClosing = errors.New("session is being closed")
-	// ErrLagging: this node has not caught up with the token, or with what the client has seen. A client retries, or
-	// tries another node.
+	// ErrLagging: the node has not yet applied the token's attachment, or the index that the client has seen. A client
+	// retries, or tries another node.
 	ErrLagging = errors.New("node has not caught up with what the client has seen")
 	// ErrNotLeader: see [NotLeaderError].
 	ErrNotLeader = errors.New("node does not lead")
-	// ErrNoLeader: a client backs off with jitter and tries another node. Nothing was done.
+	// ErrNoLeader: the node knows no leader, and did nothing. A client backs off with jitter and tries another node.
 	ErrNoLeader = errors.New("no leader is known")
-	// ErrStopping: the node stops. A client tries another one. Nothing was done.
+	// ErrStopping: the node is stopping, and did nothing. A client tries another node.
 	ErrStopping = errors.New("node is stopping")
-	// ErrReadOnly: a client looks for a read-write node. The call that was refused did nothing; of a former try whose
-	// outcome is unknown it says nothing.
+	// ErrReadOnly: the node is read-only, and did nothing. A client looks for a read-write node. An earlier try of the
+	// same request whose outcome is unknown may still take effect.
 	ErrReadOnly = errors.New("node is read-only")
 	// ErrOutcomeUnknown: the request may or may not take effect. A client retries with the same request id, or resumes.
 	ErrOutcomeUnknown = errors.New("outcome is unknown")
@@ -37,16 +38,16 @@ var (
 	ErrInvalid = errors.New("invalid argument")
 	// ErrWrongCluster: the peer belongs to another cluster, or is no member of this one.
 	ErrWrongCluster = errors.New("peer is not of this cluster")
-	// ErrClosed: what is used has been closed by its user.
+	// ErrClosed: the caller has closed the object that it uses.
 	ErrClosed = errors.New("closed")
 )
 
-// ExpiredError is [ErrExpired] with the certificate, when it is still known.
+// ExpiredError is [ErrExpired] with the session's certificate, when that is still known.
 type ExpiredError struct {
 	ID ID
 	// Certificate is nil when unknown.
 	Certificate *Certificate
-	// LocalTo is the node that alone can know more, when the session may be a local one (L6); else 0.
+	// LocalTo is the only node that can know the session, when it may be a local one (L6); otherwise 0.
 	LocalTo Node
 }
 
@@ -64,18 +65,18 @@ func (e *ExpiredError) Error() string {
 // Is makes e an [ErrExpired].
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
-// MovedError is [ErrMoved] with what the session has now, when that is known.
+// MovedError is [ErrMoved] with the session's present attachment, when that is known.
 type MovedError struct {
-	// Attachment is the session's present one. A resume by another process than Instance takes the session over when
-	// it names this attachment, and is refused when it names another (M1).
+	// Attachment is the present attachment. A resume by another process than Instance takes the session over if it
+	// names this attachment, and is refused otherwise (M1).
 	Attachment uint64
 	// Local says that Attachment is one of a local session (L5).
 	Local bool
-	// Instance is the client process whose resume made Attachment; 0 when none has resumed the session.
+	// Instance is the client process whose resume made Attachment; 0 when no process has resumed the session.
 	Instance uint64
 }
 
-// MovedTo returns the error for whoever names another attachment of a session than the present one.
+// MovedTo returns the error for a request that names another attachment than the present one of session now.
 func MovedTo(now Session) error {
 	return &MovedError{Attachment: now.Attachment, Local: now.Local, Instance: now.Instance}
 }
@@ -89,7 +90,7 @@ func (*MovedError) Is(target error) bool { return target == ErrMoved }
 type NotLeaderError struct {
 	// Leader is 0 when unknown.
 	Leader Node
-	// Address is where clients reach it.
+	// Address is the leader's client address.
 	Address string
 }
 
@@ -105,12 +106,12 @@ func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 
 // LimitError is [ErrLimit] with the limit's name and value.
 type LimitError struct {
-	// Name is that of the setting or constant, such as "sessions_per_connection".
+	// Name is the name of the setting or constant, such as "sessions_per_connection".
 	Name string
-	// Limit is its value, with units.
+	// Limit is the limit's value, with units.
 	Limit string
-	// RetryAfter is how long a client is to wait, at least, before it sends the same request again; 0 when nothing is
-	// known of that, negative never.
+	// RetryAfter is the least time that a client should wait before it sends the same request again. It is 0 when the
+	// time is unknown, and never negative.
 	RetryAfter time.Duration
 }
 
@@ -119,27 +120,27 @@ func (e *LimitError) Error() string { return "over the limit " + e.Name + " (" +
 // Is makes e an [ErrLimit].
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
-// AppliedError is the error of a read that a read-only node answered from the state it had applied, without a leader's
-// word (N3): what it says may have been overtaken long ago, whatever the node is by the time it is told.
+// AppliedError is the error of a read that a read-only node answered from its applied state, without asking a leader
+// (N3). That state may be old, even if the node is no longer read-only when the client gets the error.
 type AppliedError struct {
-	// Err is what the state says, an [ExpiredError].
+	// Err is an [ExpiredError], as of the applied state.
 	Err error
 }
 
 func (e *AppliedError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what the state says.
+// Unwrap returns the error of the applied state.
 func (e *AppliedError) Unwrap() error { return e.Err }
 
-// Missing is the limit of a field that must be there.
+// Missing is the [FieldError.Limit] of a field that must be set.
 const Missing = "set"
 
 // FieldError is [ErrInvalid] with the field of the request and its range.
 type FieldError struct {
-	// Field is its name in the request message.
+	// Field is the field's name in the request message.
 	Field string
-	// Limit is what the field must be, in words a person can act on: a range such as "1 to 254", [Missing], something
-	// that begins with "not" or "no", or a whole predicate that begins with "must".
+	// Limit says what the field must be, so that a person can act on it. It is a range such as "1 to 254", [Missing], a
+	// text that begins with "not" or "no", or a whole predicate that begins with "must".
 	Limit string
 }
 

@@ -1,30 +1,30 @@
 package session
 
-// index finds the place of an id in a slab: open addressing with linear probing. Beside each place it keeps a tag, so
-// that a probe that misses looks at no item, and one that hits looks at one. That makes it half the size of a map, and
-// lets the processor fetch what several touches need at once, where a map has it wait for each.
+// index finds the place of an id in a slab: open addressing with linear probing. Each slot holds a place and a tag of
+// its id, so a failed probe reads no item and a successful probe reads one. An index is half the size of a map, and the
+// processor can fetch the slots of several touches at once, where with a map it waits for each touch.
 type index struct {
-	// slots are a power of two, at most three quarters of them used.
+	// slots are a power of two in number, and at most three quarters of them are used.
 	slots []slot
 	used  int
-	// shift makes a slot's number of a tag.
+	// shift turns a tag into the number of its first slot.
 	shift uint8
 }
 
-// slot is empty when its place is none.
+// slot is empty when its place is [none].
 type slot struct{ tag, place uint32 }
 
 const minSlotBits = 3
 
 func newIndex(bits uint8) index { return index{slots: make([]slot, 1<<bits), shift: 32 - bits} }
 
-// tag spreads ids, which differ in few bits; the slot comes from its high bits.
+// tag returns a hash of id: ids differ in few bits, and a tag's high bits choose the slot.
 func tag(id ID) uint32 {
 	h := uint64(id)
 	return uint32((h ^ h>>32) * 0x9e3779b97f4a7c15 >> 32)
 }
 
-// put adds an id that is not here.
+// put adds an id that the index does not hold.
 func (x *index) put(id ID, place uint32) {
 	if x.used >= len(x.slots)/4*3 {
 		x.grow()
@@ -52,7 +52,7 @@ func (x *index) grow() {
 	}
 }
 
-// drop takes a place out, and closes the gap that it leaves in the way of later probes.
+// drop removes a place, and moves later slots into the gap, because probes end at an empty slot.
 func (x *index) drop(id ID, place uint32) {
 	gap := x.home(tag(id))
 	for x.slots[gap].place != place {

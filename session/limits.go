@@ -12,24 +12,24 @@ import (
 const (
 	// MaxLabels is the number of labels of a session.
 	MaxLabels = 32
-	// MaxLabelKey and MaxLabelValue are in bytes.
+	// MaxLabelKey and MaxLabelValue are lengths in bytes.
 	MaxLabelKey   = 64
 	MaxLabelValue = 256
-	// MaxTouchBatch is the number of sessions one touch request names.
+	// MaxTouchBatch is the number of sessions that one touch request names.
 	MaxTouchBatch = 10_000
-	// MaxCloseBatch is the number of sessions one log entry ends.
+	// MaxCloseBatch is the number of sessions that one [CloseSessions] ends.
 	MaxCloseBatch = 1024
-	// MaxPage is the number of sessions of one page of a list.
+	// MaxPage is the number of sessions on one page of a list.
 	MaxPage = 1000
-	// BusyRetryAfter is what clients are asked to wait when all places for requests under way are taken: some are free
-	// again after about a round of the network and a commit.
+	// BusyRetryAfter is how long a node asks clients to wait when the requests under way are at their bound. Some of
+	// them end within about a round of the network and a commit.
 	BusyRetryAfter = 50 * time.Millisecond
-	// MaxRetryAfter is the longest that a node asks a client to wait, and the longest that a client lets itself be
-	// asked: as long as the sessions that clients have left to save, about.
+	// MaxRetryAfter is the longest time that a node asks a client to wait, and the longest that a client accepts. With
+	// the default limits of timeouts, few sessions would survive a longer wait.
 	MaxRetryAfter = 30 * time.Second
-	// MaxPrincipal is the length of the name of a client, in bytes.
+	// MaxPrincipal is the length of a client's name, in bytes.
 	MaxPrincipal = 128
-	// MaxTimeout is the largest maximum timeout a cluster can be configured with.
+	// MaxTimeout bounds the maximum timeout that a cluster can be configured with.
 	MaxTimeout = 24 * time.Hour
 	// MinInterval and MaxInterval bound the interval at which rounds begin (R1).
 	MinInterval = time.Millisecond
@@ -41,11 +41,11 @@ type Limits struct {
 	Min, Max time.Duration
 }
 
-// DefaultLimits returns 2 and 20 ticks (H-17).
+// DefaultLimits returns limits of 2 and 20 ticks (H-17).
 func DefaultLimits(tick time.Duration) Limits { return Limits{Min: 2 * tick, Max: 20 * tick} }
 
-// Negotiate returns the timeout that a client gets for the one it asks for: whole milliseconds, clamped to l (H-14). A
-// timeout that is not positive is a [FieldError] (K-04, Q-10).
+// Negotiate returns the timeout that a client gets when it asks for asked: clamped to l, in whole milliseconds (H-14).
+// A timeout that is not positive is a [FieldError] (K-04, Q-10).
 func (l Limits) Negotiate(asked time.Duration) (time.Duration, error) {
 	if asked <= 0 {
 		return 0, &FieldError{Field: "timeout", Limit: "positive; it is clamped to " + l.Min.String() + " to " +
@@ -60,12 +60,12 @@ type Label struct{ Key, Value string }
 // Labels are sorted by key; keys are distinct.
 type Labels []Label
 
-// NewLabels sorts and checks m. The error is a [FieldError].
+// NewLabels returns m sorted and checked. The error is a [FieldError].
 func NewLabels(m map[string]string) (Labels, error) {
 	switch {
 	case len(m) == 0:
 		return nil, nil
-	case len(m) > MaxLabels: // before they are sorted: one message has room for 100,000
+	case len(m) > MaxLabels: // before sorting: one message has room for 100,000 labels
 		return nil, tooManyLabels()
 	}
 	labels := make(Labels, 0, len(m))
@@ -76,7 +76,7 @@ func NewLabels(m map[string]string) (Labels, error) {
 	return labels, labels.Check()
 }
 
-// Check reports what is out of range as a [FieldError].
+// Check returns a [FieldError] when a label is out of range.
 func (l Labels) Check() error {
 	if len(l) > MaxLabels {
 		return tooManyLabels()

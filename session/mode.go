@@ -5,11 +5,11 @@ type Mode uint8
 
 // Modes.
 const (
-	// ModeReadWrite: the node hears of a leader that has a quorum. Reads are linearizable, and writes are taken.
+	// ModeReadWrite: the node hears of a leader that has a quorum. It serves linearizable reads, and takes writes.
 	ModeReadWrite Mode = iota + 1
-	// ModeReadOnly: it hears of none, and serves reads of the state it has applied to clients that allow it.
+	// ModeReadOnly: the node hears of no such leader, and serves reads of its applied state to clients that allow it.
 	ModeReadOnly
-	// ModeNoLeader: it hears of none, and serves no reads either.
+	// ModeNoLeader: the node hears of no such leader, and serves no reads either.
 	ModeNoLeader
 )
 
@@ -31,14 +31,6 @@ func (m Mode) String() string {
 type NodeState struct {
 	Node Node
 	Mode Mode
-	// Index is up to where the node has applied the log.
+	// Index is the index up to which the node has applied the log.
 	Index uint64
-}
-
-// ReadOptions are what a read allows, and demands. The zero value is a linearizable read.
-type ReadOptions struct {
-	// AllowReadOnly has a read-only node answer from the state it has applied (N3): what it shows is marked as applied.
-	AllowReadOnly bool
-	// Seen is the highest index that the client has seen: what it is served is not older (N4).
-	Seen uint64
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Query asks for a page of sessions.
 type Query struct {
-	// After is the last id of the former page; 0 for the first page.
+	// After is the last id of the page before; 0 for the first page.
 	After ID
 	// Size is 1 to [MaxPage].
 	Size   int
@@ -12,17 +12,25 @@ type Query struct {
 	Read   ReadOptions
 }
 
-// Filter keeps the sessions that match all that is set. The zero Filter keeps all.
+// ReadOptions say what a read allows and demands. The zero value is a linearizable read.
+type ReadOptions struct {
+	// AllowReadOnly lets a read-only node answer from its applied state (N3). Such an answer is marked as applied.
+	AllowReadOnly bool
+	// Seen is the highest index that the client has seen: the node answers with no older state (N4).
+	Seen uint64
+}
+
+// Filter keeps the sessions that match all of its set fields. The zero Filter keeps every session.
 type Filter struct {
-	// Owner 0 is any.
+	// Owner is the session's owner; 0 matches any.
 	Owner Node
-	// Labels the session has; an empty value matches any value of the key.
+	// Labels are labels that the session has. An empty value matches any value of the key.
 	Labels Labels
 	// OpenedAfter and OpenedBefore bound OpenedAt; zero is no bound.
 	OpenedAfter, OpenedBefore time.Time
 	// MinRemaining and MaxRemaining bound the time until expiry if the session stays silent; zero is no bound.
 	MinRemaining, MaxRemaining time.Duration
-	// Scope is a kind of session; the zero Scope is any.
+	// Scope is a kind of session; 0 matches any.
 	Scope Scope
 }
 
@@ -31,13 +39,13 @@ type Scope uint8
 
 // Scopes.
 const (
-	// ScopeGlobal is that of replicated sessions.
+	// ScopeGlobal is the scope of replicated sessions.
 	ScopeGlobal Scope = iota + 1
-	// ScopeLocal is that of sessions which the node that is asked alone knows.
+	// ScopeLocal is the scope of sessions that only the asked node knows.
 	ScopeLocal
 )
 
-// Match reports whether s passes all of f that can be told without the leader: everything but the remaining time.
+// Match reports whether s passes f, except for the remaining time, which only the leader knows.
 func (f *Filter) Match(s *Session) bool {
 	switch {
 	case f.Scope == ScopeGlobal && s.Local,
@@ -64,17 +72,17 @@ func (f *Filter) MatchRemaining(d time.Duration) bool {
 // Page is one page of sessions.
 type Page struct {
 	Sessions []Listed
-	// Next is the After of the next page; 0 on the last one.
+	// Next is the After of the next page; 0 on the last page.
 	Next ID
-	// Applied says that the node showed the state which it had applied, without a leader's word (N3).
+	// Applied says that the node showed its applied state without asking a leader (N3).
 	Applied bool
 }
 
-// Listed is a session as it is listed.
+// Listed is a session and the time that it has left.
 type Listed struct {
 	Session Session
 	// Remaining is the time until expiry if the session stays silent, as the leader sees it; negative when unknown.
 	Remaining time.Duration
-	// Applied says of one that was looked for alone what [Page] says of a page.
+	// Applied is set on the answer of [Service.Find] only. It says there what Page.Applied says of a page.
 	Applied bool
 }

@@ -5,31 +5,34 @@ import (
 	"time"
 )
 
-// MinExpiryInterval is the smallest width of a bucket of an [ExpiryQueue].
+// MinExpiryInterval is the smallest width of the buckets of an [ExpiryQueue].
 const MinExpiryInterval = 50 * time.Millisecond
 
-// DefaultExpiryInterval is the usual width of a bucket.
+// DefaultExpiryInterval is the usual width of the buckets.
 const DefaultExpiryInterval = 250 * time.Millisecond
 
-// ExpiryQueue is ZooKeeper's bucketed expiry queue (spec section 2) with lazy re-bucketing. A session is filed in the
-// bucket of the strictly next multiple of the interval after its due time. A touch moves only the deadline that
-// is stored with the session, never its bucket, so that it costs one write (Q-09 costs two sets); when the bucket is
-// polled, each of its sessions is asked for its real due time, and is filed again or put on the list of due ones. From
-// that list it is popped and marked as closing in one step, so that there is no moment at which it is out of the queue
-// and not marked (Q-20, K-18). A bucket in the past is polled like any other.
+// ExpiryQueue is ZooKeeper's bucketed expiry queue (spec section 2) with lazy re-bucketing:
 //
-// Times are readings of the caller's clock. V is what the caller keeps with each session; without pointers in it the
-// garbage collector never looks at the sessions. Not safe for concurrent use.
+//   - A session is filed in the bucket of the first multiple of the interval that is later than its due time.
+//   - A touch moves the session's deadline and not its bucket, so it costs one write (Q-09 costs two sets).
+//   - When a bucket is polled, the caller says the real due time of each session in it. The session is filed again, or
+//     joins the due list. A bucket in the past is polled like any other.
+//   - A session leaves the due list and is marked as closing in one step, so at no moment is it out of the queue and
+//     not marked (Q-20, K-18).
+//
+// Times are readings of the caller's clock. V is what the caller keeps with each session; if it holds no pointers, the
+// garbage collector does not scan the sessions. Not safe for concurrent use.
 type ExpiryQueue[V any] struct {
 	interval time.Duration
 	index    index
 	slab     slab[V]
-	// heads holds the first session of each bucket that was filed into since it was last polled, or none if all of them
-	// left it; order is a heap of its keys.
+	// heads holds the first session of each bucket that got sessions since it was last polled, or none if all of them
+	// have left it. order is a heap of its keys.
 	heads map[int64]uint32
 	order bucketHeap
-	due   uint32
-	// dueLen and marked count sessions on the due list and marked ones.
+	// due is the first session of the due list.
+	due uint32
+	// dueLen counts the sessions on the due list, marked the marked sessions.
 	dueLen, marked int
 }
 
@@ -37,14 +40,14 @@ type ExpiryQueue[V any] struct {
 type Item[V any] struct {
 	id       ID
 	deadline time.Duration
-	// bucket is the number of the bucket, or one of the places below.
+	// bucket is the number of the session's bucket, or onDue, or marked.
 	bucket     int64
 	next, prev uint32
 	// Value is the caller's.
 	Value V
 }
 
-// Places that are no buckets.
+// Values of Item.bucket for sessions that are in no bucket.
 const (
 	onDue  = -1
 	marked = -2
@@ -55,11 +58,11 @@ type Verdict uint8
 
 // Verdicts.
 const (
-	// Keep leaves the session on the due list, or files it again if its due time has moved past now.
+	// Keep leaves the session on the due list, or files it again if its due time is now in the future.
 	Keep Verdict = iota
-	// Pop takes the session out and marks it as closing.
+	// Pop takes the session off the due list and marks it as closing.
 	Pop
-	// Stop is Keep, and looks no further.
+	// Stop is Keep, and ends [ExpiryQueue.Take].
 	Stop
 )
 
@@ -81,8 +84,8 @@ func (it *Item[V]) ID() ID { return it.id }
 // Deadline returns the latest deadline of any touch; 0 before the first.
 func (it *Item[V]) Deadline() time.Duration { return it.deadline }
 
-// Touch moves the deadline forward to d, never back (A2). It is O(1), works on marked sessions too (E4), and leaves the
-// session where it is filed.
+// Touch moves the deadline forward to d, never back (A2), also of a marked session (E4). It is O(1) and leaves the
+// session in its bucket.
 func (it *Item[V]) Touch(d time.Duration) { it.deadline = max(it.deadline, d) }
 
 // Marked reports whether the session is marked as closing.
@@ -97,7 +100,7 @@ func (q *ExpiryQueue[V]) Due() int { return q.dueLen }
 // Marked returns the number of sessions marked as closing.
 func (q *ExpiryQueue[V]) Marked() int { return q.marked }
 
-// Find returns the session, nil if it is not here.
+// Find returns the session, nil if the queue does not hold it.
 func (q *ExpiryQueue[V]) Find(id ID) *Item[V] {
 	if n := q.place(id); n != none {
 		return q.slab.at(n)
@@ -105,9 +108,9 @@ func (q *ExpiryQueue[V]) Find(id ID) *Item[V] {
 	return nil
 }
 
-// FindAll finds many sessions: items[i] is that of touches[i], nil if it is not here. It looks up all the slots first
-// and all the items then, so that the processor waits for memory once for many, not once for each. items is at least as
-// long as touches.
+// FindAll finds many sessions: items[i] becomes the session of touches[i], nil if the queue does not hold it. It reads
+// the slots of up to 64 sessions first and their items then, so that the processor waits for memory once and not for
+// each session. items must be at least as long as touches.
 func (q *ExpiryQueue[V]) FindAll(touches []Touch, items []*Item[V]) {
 	var first [64]slot
 	for len(touches) > 0 {
@@ -122,7 +125,7 @@ func (q *ExpiryQueue[V]) FindAll(touches []Touch, items []*Item[V]) {
 	}
 }
 
-// probe finds a session whose first slot is c.
+// probe finds the session of id, whose first slot is c.
 func (q *ExpiryQueue[V]) probe(c slot, id ID) *Item[V] {
 	if c.place == none {
 		return nil
@@ -135,7 +138,7 @@ func (q *ExpiryQueue[V]) probe(c slot, id ID) *Item[V] {
 	return q.Find(id)
 }
 
-// place returns the place of a session in the slab, none if it is not here.
+// place returns the session's place in the slab, none if the queue does not hold it.
 func (q *ExpiryQueue[V]) place(id ID) uint32 {
 	want := tag(id)
 	for i := q.index.home(want); ; i = q.index.after(i) {
@@ -146,8 +149,8 @@ func (q *ExpiryQueue[V]) place(id ID) uint32 {
 	}
 }
 
-// Add files a session that is not here yet to come due at from + timeout, with a deadline of 0: Touch sets it. A
-// timeout that is not positive is a [FieldError] (Q-10, K-04).
+// Add files a new session to come due at from + timeout. Its deadline is 0 until the first Touch. A timeout that is not
+// positive, and an id that the queue already holds, are a [FieldError] (Q-10, K-04).
 func (q *ExpiryQueue[V]) Add(id ID, from, timeout time.Duration, value V) (*Item[V], error) {
 	if timeout <= 0 {
 		return nil, &FieldError{Field: "timeout", Limit: "positive"}
@@ -163,7 +166,7 @@ func (q *ExpiryQueue[V]) Add(id ID, from, timeout time.Duration, value V) (*Item
 	return it, nil
 }
 
-// Remove takes a session out, wherever it is; false if it is not here.
+// Remove takes a session out, marked or not; false if the queue does not hold it.
 func (q *ExpiryQueue[V]) Remove(id ID) bool {
 	n := q.place(id)
 	if n == none {
@@ -182,18 +185,18 @@ func (q *ExpiryQueue[V]) Next() (time.Duration, bool) {
 	for len(q.order) > 0 {
 		first := q.order[0]
 		if q.heads[first] != none {
-			return q.opens(first), true
+			return q.dueAt(first), true
 		}
 		q.dropFirst()
 	}
 	return 0, false
 }
 
-// Sift polls every bucket that has come due at now. Each session in it whose due time is after now is filed again, the
-// others join the due list; it returns how many those are. Each is asked once, whatever the number of buckets.
+// Sift polls every bucket that has come due at now, and calls due once for each session in them. Sessions whose due
+// time is after now are filed again, and the others join the due list. Sift returns how many joined it.
 func (q *ExpiryQueue[V]) Sift(now time.Duration, due func(*Item[V]) time.Duration) int {
 	before := q.dueLen
-	for len(q.order) > 0 && q.opens(q.order[0]) <= now {
+	for len(q.order) > 0 && q.dueAt(q.order[0]) <= now {
 		n := q.dropFirst()
 		for n != none {
 			it := q.slab.at(n)
@@ -209,8 +212,8 @@ func (q *ExpiryQueue[V]) Sift(now time.Duration, due func(*Item[V]) time.Duratio
 	return q.dueLen - before
 }
 
-// Take asks judge about each session of the due list for its due time as it is now and a verdict. A session that has
-// come to be due only later is filed again whatever the verdict.
+// Take calls judge for each session of the due list, which returns the session's present due time and a verdict. A
+// session whose due time is after now is filed again whatever the verdict.
 func (q *ExpiryQueue[V]) Take(now time.Duration, judge func(*Item[V]) (time.Duration, Verdict)) {
 	for n := q.due; n != none; {
 		it := q.slab.at(n)
@@ -239,7 +242,7 @@ func (q *ExpiryQueue[V]) Mark(it *Item[V]) {
 	q.marked++
 }
 
-// Return takes a mark back and files the session to come due at due (E4). Nothing happens to one that is not marked.
+// Return takes a mark back and files the session to come due at due (E4). It does nothing if the session is not marked.
 func (q *ExpiryQueue[V]) Return(it *Item[V], due time.Duration) {
 	if it.bucket != marked {
 		return
@@ -248,14 +251,14 @@ func (q *ExpiryQueue[V]) Return(it *Item[V], due time.Duration) {
 	q.file(q.place(it.id), it, due)
 }
 
-// round returns the number of the bucket of a due time.
-func (q *ExpiryQueue[V]) round(t time.Duration) int64 { return max(int64(t/q.interval), 0) + 1 }
+// bucketOf returns the number of the bucket of a due time.
+func (q *ExpiryQueue[V]) bucketOf(t time.Duration) int64 { return max(int64(t/q.interval), 0) + 1 }
 
-// opens returns when a bucket comes due.
-func (q *ExpiryQueue[V]) opens(bucket int64) time.Duration { return time.Duration(bucket) * q.interval }
+// dueAt returns when a bucket comes due.
+func (q *ExpiryQueue[V]) dueAt(bucket int64) time.Duration { return time.Duration(bucket) * q.interval }
 
 func (q *ExpiryQueue[V]) file(n uint32, it *Item[V], due time.Duration) {
-	bucket := q.round(due)
+	bucket := q.bucketOf(due)
 	if _, ok := q.heads[bucket]; !ok {
 		q.heads[bucket] = none
 		q.order.push(bucket)
@@ -263,17 +266,17 @@ func (q *ExpiryQueue[V]) file(n uint32, it *Item[V], due time.Duration) {
 	q.push(n, it, bucket)
 }
 
-func (q *ExpiryQueue[V]) push(n uint32, it *Item[V], place int64) {
+func (q *ExpiryQueue[V]) push(n uint32, it *Item[V], bucket int64) {
 	head := q.due
-	if place != onDue {
-		head = q.heads[place]
+	if bucket != onDue {
+		head = q.heads[bucket]
 	}
-	it.bucket, it.prev, it.next = place, none, head
+	it.bucket, it.prev, it.next = bucket, none, head
 	if head != none {
 		q.slab.at(head).prev = n
 	}
-	q.setHead(place, n)
-	if place == onDue {
+	q.setHead(bucket, n)
+	if bucket == onDue {
 		q.dueLen++
 	}
 }
@@ -296,15 +299,15 @@ func (q *ExpiryQueue[V]) unlink(it *Item[V]) {
 	}
 }
 
-func (q *ExpiryQueue[V]) setHead(place int64, n uint32) {
-	if place == onDue {
+func (q *ExpiryQueue[V]) setHead(bucket int64, n uint32) {
+	if bucket == onDue {
 		q.due = n
 		return
 	}
-	q.heads[place] = n
+	q.heads[bucket] = n
 }
 
-// dropFirst forgets the first bucket and returns its first session.
+// dropFirst removes the first bucket and returns its first session.
 func (q *ExpiryQueue[V]) dropFirst() uint32 {
 	first := q.order.pop()
 	head := q.heads[first]

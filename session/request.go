@@ -2,51 +2,59 @@ package session
 
 import "time"
 
-// Request is asked of the leader on behalf of a client: one of its bodies is set. At a learner it crosses one node
-// boundary, at the leader none.
+// Request is what a node asks of the leader on behalf of a client: exactly one body is set.
 type Request struct {
-	// Seq names the request on its stream.
+	// Seq identifies the request on its stream.
 	Seq    uint64
 	Open   *OpenRequest
 	Resume *ResumeRequest
 	Close  *Token
 	Read   *ReadRequest
 	Claim  *ClaimRequest
-	// Upgrade is by the node of the session's id only.
+	// Upgrade comes from the node of the session's id only.
 	Upgrade *UpgradeRequest
 }
 
 // OpenRequest asks for a session.
 type OpenRequest struct {
 	RequestID RequestID
-	// Timeout is the one wanted; the leader negotiates.
+	// Timeout is the wanted timeout; the leader negotiates it.
 	Timeout time.Duration
 	Labels  Labels
-	// MS is the wall clock of the node that took the open, in milliseconds since [Epoch].
+	// MS is the wall clock of the node that received the open, in milliseconds since [Epoch].
 	MS uint64
-	// Local asks for a session that the node alone knows. Such an open is never asked of the leader.
+	// Local asks for a session that the node alone knows. Such an open never goes to the leader.
 	Local bool
 }
 
 // ResumeRequest moves a session to the node that asks (M1).
 type ResumeRequest struct {
-	// Token names an attachment: the present one, unless Instance is the process that resumed the session last.
+	// Token names the session's present attachment. It may name an older one if Instance resumed the session last.
 	Token Token
-	// Instance is 64 random bits of the client process, Attempt counts its resumes of the session from 1.
+	// Instance is 64 random bits of the client process. Attempt counts its resumes of the session from 1.
 	Instance, Attempt uint64
-	// Seen is the highest index that the client has seen (N4). It is the node's business, and never asked of the
-	// leader.
+	// Seen is the highest index that the client has seen (N4). The node itself waits for it; the leader never gets it.
 	Seen uint64
 }
 
-// ReadRequest asks for an index to read at (R4), and how long sessions have.
+// ReadRequest asks for an index to read at (R4), and for the remaining time of sessions.
 type ReadRequest struct{ Remaining []ID }
+
+// ClaimRequest asks for a block of ids of the node that asks.
+type ClaimRequest struct {
+	// MS is the wall clock of that node, in milliseconds since [Epoch].
+	MS    uint64
+	Count uint32
+}
+
+// UpgradeRequest asks for the upgrade of a session of the node that asks. Its fields are those of [UpgradeSession].
+type UpgradeRequest UpgradeSession
 
 // Reply answers a [Request].
 type Reply struct {
 	Seq uint64
-	// Term and Index are those of the entry that did it; after a read, and with [ErrExpired], Index is what to wait
-	// for.
+	// Term and Index are those of the entry that did what was asked. After a read, and with [ErrExpired], Index is the
+	// index to wait for.
 	Term, Index uint64
 	// Session is set after an open, a resume and an upgrade, as of the entry.
 	Session Session
@@ -54,7 +62,7 @@ type Reply struct {
 	Repeated bool
 	// First is the first id of a claimed block.
 	First ID
-	// Remaining is in the order of the [ReadRequest]; negative for a session the tracker does not know.
+	// Remaining is in the order of the [ReadRequest]; negative for a session that the tracker does not know.
 	Remaining []time.Duration
 	// Err is a domain error when the request was refused.
 	Err error

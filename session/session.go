@@ -2,40 +2,40 @@ package session
 
 import "time"
 
-// Session is a replicated fact, or a local one of its owner: id, timeout, owner, attachment, labels. It is never a
-// connection and never a deadline.
+// Session is a replicated fact, or, when local, a fact that its owner alone knows. It is never a connection and never a
+// deadline.
 type Session struct {
 	ID ID
-	// Timeout is the negotiated one. It never changes (K-06).
+	// Timeout is the negotiated timeout. It never changes (K-06).
 	Timeout time.Duration
 	// Owner is the node whose connection serves the session now.
 	Owner Node
 	// Attachment fences the owner and the connection: new at each open and each move (M1).
 	Attachment uint64
-	// Instance is the client process whose resume made Attachment, 0 before the first resume (M1). Nodes tell it to
-	// those who held the session and to those whose resume is refused; no read shows it.
+	// Instance is the client process whose resume made Attachment, 0 before the first resume (M1). Nodes tell it to the
+	// connection that loses the session and to the client whose resume is refused. Reads do not show it.
 	Instance uint64
 	// Labels are shared and must not be changed.
 	Labels Labels
 	// OpenedIndex is the Raft index of the entry that opened the session.
 	OpenedIndex uint64
-	// OpenedAt is wall-clock time of the node that took the open, to the millisecond; for people only.
+	// OpenedAt is the wall clock of the node that received the open, to the millisecond; for people only.
 	OpenedAt time.Time
-	// Local says that Owner alone knows the session (L1). Its attachments are numbers of the owner's own, and
+	// Local says that Owner alone knows the session (L1). The owner then numbers the attachments itself, and
 	// OpenedIndex is 0.
 	Local bool
 }
 
-// Token says who a client is and which attachment it speaks for.
+// Token proves that a client holds a session, and names the attachment that it speaks for.
 type Token struct {
 	ID         ID
 	Credential Credential
 	Attachment uint64
-	// Local says that Attachment is one of a local session, which no attachment of the log is equal to (L5).
+	// Local says that Attachment is one of a local session, which equals no attachment of the log (L5).
 	Local bool
 }
 
-// RequestID is a client's name for one open, however often it is sent (O2).
+// RequestID is a client's name for one open, the same in each repeat (O2).
 type RequestID [16]byte
 
 // Cause says why a session ended.
@@ -43,9 +43,9 @@ type Cause uint8
 
 // Causes of an end.
 const (
-	// CauseClosed is a client's wish.
+	// CauseClosed: a client closed the session.
 	CauseClosed Cause = iota + 1
-	// CauseExpired is an owner's silence for the session's timeout.
+	// CauseExpired: the session was silent for its timeout.
 	CauseExpired
 )
 
@@ -65,23 +65,23 @@ func (c Cause) String() string {
 type Certificate struct {
 	ID    ID
 	Cause Cause
-	// LastTouchAge is how long before the decision the session was last touched, as far as the leader knew; negative
-	// when it had heard of no touch in its term.
+	// LastTouchAge is the time from the last touch that the leader knew of to the decision; negative when the leader
+	// had heard of no touch in its term.
 	LastTouchAge time.Duration
-	// Owner at the end.
+	// Owner is the session's owner at the end.
 	Owner Node
-	// Term that decided, and Index of the entry that did it; both 0 of a local session.
+	// Term is the term that decided, Index that of the entry that ended the session. Both are 0 for a local session.
 	Term, Index uint64
-	// Credited is the time that the deciding leader had held against nobody since its term began (A1).
+	// Credited is the time since the deciding leader's term began that counted against no session (A1).
 	Credited time.Duration
-	// EndedAt is wall-clock time of the deciding leader; for people only.
+	// EndedAt is the wall clock of the deciding leader; for people only.
 	EndedAt time.Time
 }
 
-// Member is one node of the newest configuration a node knows.
+// Member is one node of the newest Raft configuration that a node knows.
 type Member struct {
 	Node Node
-	// Directory is the identity of the data directory that the node runs on: on another it is another member.
+	// Directory is the identity of the node's data directory. The same node on another directory is another member.
 	Directory uint64
 	Voter     bool
 }

@@ -1,17 +1,17 @@
 package session
 
-// none is no place in a slab.
+// none is the place of no item in a slab.
 const none uint32 = 0
 
-// slabChunk is the number of items of a chunk: large enough that chunks cost nothing, small enough that the last one of
-// each of some dozen queues does not either.
+// slabChunk is the number of items of a chunk. It is large enough that the cost of a chunk does not count, and small
+// enough that the unused part of the last chunk does not count either, in each of some dozens of queues.
 const slabChunk = 256
 
-// slab holds items that never move, so that growing copies nothing and pointers to them stay good. Places begin at 1.
+// slab holds items that never move: growing copies nothing, and pointers to items stay valid. Places begin at 1.
 type slab[V any] struct {
 	chunks []*[slabChunk]Item[V]
 	used   uint32
-	// spare is the first of the freed places, linked through next.
+	// spare is the first of the freed places, which are linked through next.
 	spare uint32
 }
 
@@ -29,46 +29,8 @@ func (s *slab[V]) alloc() uint32 {
 	return s.used
 }
 
-// free takes a place back; the item in it is zero.
+// free takes a place back. The caller has zeroed its item.
 func (s *slab[V]) free(n uint32) {
 	s.at(n).next = s.spare
 	s.spare = n
-}
-
-// bucketHeap is a binary heap of bucket numbers, the smallest first. There are few: at most the largest timeout divided
-// by the interval.
-type bucketHeap []int64
-
-func (h *bucketHeap) push(v int64) {
-	*h = append(*h, v)
-	s := *h
-	for i := len(s) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if s[parent] <= s[i] {
-			return
-		}
-		s[parent], s[i] = s[i], s[parent]
-		i = parent
-	}
-}
-
-func (h *bucketHeap) pop() int64 {
-	s := *h
-	first, last := s[0], len(s)-1
-	s[0] = s[last]
-	*h = s[:last]
-	s = *h
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(s); child++ {
-			if s[child] < s[least] {
-				least = child
-			}
-		}
-		if least == i {
-			return first
-		}
-		s[i], s[least] = s[least], s[i]
-		i = least
-	}
 }

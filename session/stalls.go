@@ -6,59 +6,59 @@ import (
 	"time"
 )
 
-// Stalls are the gaps in which one process did not run (E1). Each has an end, and a credit for the sessions that the
-// process could not hear in it. A node keeps the stalls of its own process; the leader keeps those of every owner, on
-// its own clock. nil is a process that never stalled. A value never changes, so that it may be shared.
+// Stalls are the gaps in which one process did not run (E1). Each stall has an end and a credit, for the sessions that
+// the process could not hear while it stood. A node keeps the stalls of its own process, and the leader keeps the
+// stalls of every owner, on the leader's clock. A nil Stalls is a process that never stalled. A value never changes, so
+// it may be shared.
 type Stalls struct {
-	// marks rise in both fields, the newest stall last. A mark that stands for several stalls has the end of the
-	// newest of them.
-	marks []stallMark
-	// grace is how long after the end of a stall no session comes due: the process needs it to read its sockets.
+	// stalls are in the order of their ends, and their credits rise.
+	stalls []stall
+	// grace is how long after the end of a stall no session comes due, because the process must first read its sockets.
 	grace time.Duration
 }
 
-// stallMark says how much had been credited, in total, when a stall had ended.
-type stallMark struct{ end, credit time.Duration }
+// stall is one stall, or several merged ones: the end of the newest, and the total credit of all stalls up to it.
+type stall struct{ end, credit time.Duration }
 
-// GraceIntervals is the grace after a stall in heartbeat intervals (E1): one for another stall, too short to be
-// noticed, and one in which the process reads its sockets.
+// GraceIntervals is the grace after a stall in heartbeat intervals (E1). In one the process reads its sockets; the
+// other is for a second stall, too short to be noticed.
 const GraceIntervals = 2
 
-// maxStalls is how many marks are kept. Further ones are merged: then some sessions are credited with too much and
-// live longer (I2).
+// maxStalls bounds the stalls that a value holds. Beyond it two stalls are merged. Merging credits some sessions with
+// too much, so they live longer than they should (I2), and never shorter.
 const maxStalls = 64
 
-// With returns s with one more stall. One that seems to have ended before the newest counts as if it ended with it.
+// With returns s with one more stall. A stall that seems to have ended before the newest counts as ending with it.
 func (s *Stalls) With(end, credit, grace time.Duration) *Stalls {
 	next := &Stalls{grace: grace}
 	if s != nil {
-		last := s.marks[len(s.marks)-1]
+		last := s.stalls[len(s.stalls)-1]
 		end, credit = max(end, last.end), credit+last.credit
-		next.marks = slices.Grow(slices.Clone(s.marks), 1)
+		next.stalls = slices.Grow(slices.Clone(s.stalls), 1)
 		if end == last.end {
-			next.marks = next.marks[:len(next.marks)-1]
+			next.stalls = next.stalls[:len(next.stalls)-1]
 		}
 	}
-	next.marks = append(next.marks, stallMark{end, credit})
-	if len(next.marks) > maxStalls {
+	next.stalls = append(next.stalls, stall{end, credit})
+	if len(next.stalls) > maxStalls {
 		next.merge()
 	}
 	return next
 }
 
-// merge merges one mark into the next. Sessions that fell silent between the two get the credit of both. It chooses
-// the mark whose credit is the smallest share of these sessions' silence.
+// merge merges one stall into the next. Sessions that fell silent between the two then get the credit of both. merge
+// chooses the stall whose credit is the smallest share of these sessions' silence.
 func (s *Stalls) merge() {
-	newest := s.marks[len(s.marks)-1].end
+	newest := s.stalls[len(s.stalls)-1].end
 	least, lowest, before := 0, 0.0, time.Duration(0)
-	for i, m := range s.marks[:len(s.marks)-1] {
-		silence := newest - s.marks[i+1].end + s.grace
+	for i, m := range s.stalls[:len(s.stalls)-1] {
+		silence := newest - s.stalls[i+1].end + s.grace
 		if share := float64(m.credit-before) / float64(silence); i == 0 || share < lowest {
 			least, lowest = i, share
 		}
 		before = m.credit
 	}
-	s.marks = slices.Delete(s.marks, least, least+1)
+	s.stalls = slices.Delete(s.stalls, least, least+1)
 }
 
 // Total returns all that was ever credited.
@@ -66,19 +66,19 @@ func (s *Stalls) Total() time.Duration {
 	if s == nil {
 		return 0
 	}
-	return s.marks[len(s.marks)-1].credit
+	return s.stalls[len(s.stalls)-1].credit
 }
 
-// Due returns when a session comes due that has been silent since a moment. Without stalls it would come due at due, a
-// timeout after that moment or later. The stalls that ended since then add their credit; the session does not come due
-// within the grace after the newest one, nor later than a timeout after its end.
+// Due returns when a session comes due that has been silent since the moment since. Without stalls it comes due at due,
+// which is a timeout or more after since. The stalls that ended after since add their credit. The session does not come
+// due within the grace after the newest stall, and comes due at the latest a timeout after the newest stall's end.
 func (s *Stalls) Due(due, since, timeout time.Duration) time.Duration {
 	if s == nil {
 		return due
 	}
-	last := s.marks[len(s.marks)-1]
+	last := s.stalls[len(s.stalls)-1]
 	full := last.end + timeout
-	if due >= full { // also whenever since is after the newest stall
+	if due >= full { // always so when since is after the newest stall
 		return due
 	}
 	return min(max(due+last.credit-s.until(since), last.end+s.grace), full)
@@ -86,9 +86,9 @@ func (s *Stalls) Due(due, since, timeout time.Duration) time.Duration {
 
 // until returns how much had been credited for stalls that ended by a moment.
 func (s *Stalls) until(moment time.Duration) time.Duration {
-	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].end > moment })
+	i := sort.Search(len(s.stalls), func(i int) bool { return s.stalls[i].end > moment })
 	if i == 0 {
 		return 0
 	}
-	return s.marks[i-1].credit
+	return s.stalls[i-1].credit
 }

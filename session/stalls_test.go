@@ -10,7 +10,7 @@ import (
 const stallGrace = time.Second
 
 // naiveStalls keeps every stall.
-type naiveStalls []stallMark
+type naiveStalls []stall
 
 func (n naiveStalls) credit(since time.Duration) (credit time.Duration) {
 	for _, m := range n {
@@ -36,7 +36,7 @@ func stalling(random *rand.Rand, until, period time.Duration) (*Stalls, naiveSta
 	for now := time.Duration(0); now < until; {
 		now += time.Duration(random.Int64N(int64(2 * period)))
 		credit := 500*time.Millisecond + time.Duration(random.Int64N(int64(time.Second)))
-		s, n = s.With(now, credit, stallGrace), append(n, stallMark{now, credit})
+		s, n = s.With(now, credit, stallGrace), append(n, stall{now, credit})
 	}
 	return s, n
 }
@@ -68,10 +68,10 @@ func TestStallsThatAreMerged(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, uint64(period)))
 		until := 2000 * period
 		s, n := stalling(random, until, period)
-		if len(s.marks) > maxStalls || s.Total() != n.credit(-1) {
-			t.Fatalf("%d marks, %v in total, want %d and %v", len(s.marks), s.Total(), maxStalls, n.credit(-1))
+		if len(s.stalls) > maxStalls || s.Total() != n.credit(-1) {
+			t.Fatalf("%d marks, %v in total, want %d and %v", len(s.stalls), s.Total(), maxStalls, n.credit(-1))
 		}
-		if !slices.IsSortedFunc(s.marks, func(a, b stallMark) int { return int(a.end - b.end) }) {
+		if !slices.IsSortedFunc(s.stalls, func(a, b stall) int { return int(a.end - b.end) }) {
 			t.Fatal("marks are out of order")
 		}
 		worst := 0.0
@@ -93,7 +93,7 @@ func TestStallsThatAreMerged(t *testing.T) {
 // A stall that seems to have ended before the one known already, on a clock that stood meanwhile, counts with that one.
 func TestStallsAreInOrder(t *testing.T) {
 	s := (*Stalls)(nil).With(10, 3, 1).With(8, 4, 1)
-	if len(s.marks) != 1 || s.Total() != 7 || s.until(9) != 0 || s.until(10) != 7 {
+	if len(s.stalls) != 1 || s.Total() != 7 || s.until(9) != 0 || s.until(10) != 7 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -103,12 +103,12 @@ func TestStallsDoNotChange(t *testing.T) {
 	var s *Stalls
 	for i := range time.Duration(200) {
 		before := s
-		var marks []stallMark
+		var marks []stall
 		if s != nil {
-			marks = slices.Clone(s.marks)
+			marks = slices.Clone(s.stalls)
 		}
 		s = s.With(10*i, 5, 1)
-		if before != nil && !slices.Equal(before.marks, marks) {
+		if before != nil && !slices.Equal(before.stalls, marks) {
 			t.Fatalf("stall %d changed what was made before", i)
 		}
 	}

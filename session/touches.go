@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Touch is one session's proof of life as it travels to the leader: how long before the sending it was.
+// Touch is one session's newest touch on its way to the leader. Age is the time from the touch to the sending.
 type Touch struct {
 	ID  ID
 	Age time.Duration
@@ -15,12 +15,12 @@ type Touch struct {
 // ErrCorruptTouches says that bytes are not what [AppendTouches] writes.
 var ErrCorruptTouches = errors.New("packed touches are corrupt")
 
-// AppendTouches appends touches to dst, sorted by id, and returns it. Ids are delta-coded in two parts, the 48 bits of
-// node and milliseconds and the 16 bits of the counter, because most ids follow their neighbour either within one
-// millisecond or with a counter of zero:
+// AppendTouches appends packed touches to dst and returns it. touches must be sorted by id. Ids are delta-coded in two
+// parts, high (the 48 bits of node and milliseconds) and counter (16 bits), because an id mostly has its neighbour's
+// high part, or a counter of zero:
 //
-//	uvarint  (high - previous high) << 1 | counter given
-//	uvarint  counter, less the previous counter when high is the same; only when given
+//	uvarint  (high - previous high) << 1 | 1 if a counter follows
+//	uvarint  counter, minus the previous counter when high is the same; absent when that is 0
 //	uvarint  age in milliseconds, rounded down: an age too small makes a deadline later, never early (I1)
 func AppendTouches(dst []byte, touches []Touch) []byte {
 	var prev ID
@@ -45,19 +45,19 @@ func appendTouch(dst []byte, prev ID, t Touch) []byte {
 	return binary.AppendUvarint(dst, uint64(max(t.Age, 0)/time.Millisecond))
 }
 
-// Touches reads packed touches one by one.
+// Touches reads packed touches one by one:
 //
 //	for r := (Touches{Bytes: b}); ; {
 //		t, ok, err := r.Next()
 //	}
 type Touches struct {
-	// Bytes is what is left to read.
+	// Bytes are the bytes that are not read yet.
 	Bytes []byte
 	prev  ID
 }
 
-// Next returns the next touch, false at the end, [ErrCorruptTouches] when the bytes are not well formed: an id that
-// does not rise, a number that is cut off or too large.
+// Next returns the next touch, false at the end. It returns [ErrCorruptTouches] when an id does not rise, and when a
+// number is cut off or too large.
 func (r *Touches) Next() (Touch, bool, error) {
 	if len(r.Bytes) == 0 {
 		return Touch{}, false, nil
