@@ -17,17 +17,14 @@ import (
 
 func (n *Node) newClientServer() *clientport.Server {
 	return clientport.New(clientport.Config{
-		Logger:          n.logger.Named("client-port"),
-		MaxMessageBytes: n.cfg.Clients.MaxMessageBytes,
-		MaxStreams:      n.cfg.Clients.MaxStreamsPerConnection,
-		MaxConnections:  n.listeners.parts.clients,
-		MaxCalls:        n.cfg.Clients.MaxStreams,
-		MaxSessions:     n.cfg.Clients.MaxSessionsPerConnection,
-		MaxRequests:     n.cfg.Clients.MaxRequestsPerConnection,
-		MaxWaiting:      n.cfg.Clients.MaxWaitingBytes,
-		Gate:            gateConfig(n.cfg.Gate),
-		TouchWait:       n.cfg.Clients.LaggingWait,
-		Clock:           n.options.Clock,
+		Logger: n.logger.Named("client-port"),
+		Limits: clientLimits(&n.cfg, n.listeners.parts.clients),
+		Stream: clientport.StreamLimits{
+			Sessions: n.cfg.Clients.MaxSessionsPerConnection, Requests: n.cfg.Clients.MaxRequestsPerConnection,
+		},
+		Gate:      gateConfig(n.cfg.Gate),
+		TouchWait: n.cfg.Clients.LaggingWait,
+		Clock:     n.options.Clock,
 	}, n.server, n)
 }
 
@@ -102,11 +99,22 @@ func (l *listeners) close() {
 	}
 }
 
+// clientLimits returns the limits of a client port with so many connections.
+func clientLimits(c *config.Config, connections int) port.Limits {
+	return port.Limits{
+		MessageBytes:          c.Clients.MaxMessageBytes,
+		StreamsPerConnection:  c.Clients.MaxStreamsPerConnection,
+		Connections:           connections,
+		ConnectionsPerAddress: c.Gate.MaxConnectionsPerAddress,
+		Calls:                 c.Clients.MaxStreams,
+		WaitingBytes:          c.Clients.MaxWaitingBytes,
+	}
+}
+
 // gateConfig returns the budgets of the client port.
 func gateConfig(c config.Gate) gate.Config {
 	return gate.Config{
 		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: c.MaxTouchesPerSecond,
 		ArrivalsPerAddress: c.MaxArrivalsPerSecondPerAddress, ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,
-		ConnectionsPerAddress: c.MaxConnectionsPerAddress,
 	}
 }

@@ -39,7 +39,6 @@ func larger() map[string]size {
 		"test/sim/check.checker":       {26, 71},
 		"test/sim/check.life":          {19, 11},
 		"test/sim/history.Event":       {21, 2},
-		"transport/clientport.Config":  {17, 1},
 	}
 }
 

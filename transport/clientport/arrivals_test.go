@@ -55,7 +55,10 @@ func TestARequestThatIsNotBegunUsesUpNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
 		s, network, stop := clientPort(t,
-			Config{MaxRequests: 1, Gate: gate.Config{Opens: 20, Resumes: 20, ArrivalsPerAddress: 30}}, service)
+			Config{
+				Stream: StreamLimits{Requests: 1},
+				Gate:   gate.Config{Opens: 20, Resumes: 20, ArrivalsPerAddress: 30},
+			}, service)
 		defer stop()
 		full, other := connected(t, network), connected(t, network)
 		send(t, full, openMessage(1))

@@ -44,17 +44,17 @@ func (s *sessionServer) connect(stream connectStream) error {
 	if err != nil {
 		return err
 	}
-	own := port.WireOf(ctx)
+	network := port.ConnOf(ctx)
 	c := &connection{
 		server:       s,
-		wire:         own,
-		reservations: s.gate.Reservations(caller, s.cfg.MaxRequests),
-		out:          newOutbox(s.cfg.MaxOutgoing, own.Account, s.cfg.Patience, s.state),
-		streamState: newStreamState(s.cfg.MaxSessions, s.cfg.MaxRequests, func(begins bool) {
-			if begins {
-				s.port.Crowd.Engage(&own.Seat)
+		network:      network,
+		reservations: s.gate.Reservations(caller, s.cfg.Stream.Requests),
+		out:          newOutbox(s.cfg.Stream.Outgoing, network.Account, s.cfg.Patience, s.state),
+		streamState: newStreamState(s.cfg.Stream, func(busy bool) {
+			if busy {
+				network.SetBusy()
 			} else {
-				s.port.Crowd.Disengage(&own.Seat)
+				network.SetIdle()
 			}
 		}),
 	}
@@ -79,7 +79,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 // connection is one Connect stream. It is the session.Events of the connection behind it.
 type connection struct {
 	server       *sessionServer
-	wire         *port.Wire
+	network      *port.Conn
 	reservations *gate.Reservations
 	conn         session.Connection
 	out          *outbox
@@ -102,8 +102,8 @@ func (c *connection) count(change int) {
 // and has been answered.
 func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	read, written := make(chan error, 1), make(chan error, 1)
-	c.server.port.Pumps.Go(func() { read <- c.read(ctx, stream) })
-	c.server.port.Pumps.Go(func() { written <- c.out.run(ctx, stream.Send) })
+	c.server.port.Pump(func() { read <- c.read(ctx, stream) })
+	c.server.port.Pump(func() { written <- c.out.run(ctx, stream.Send) })
 	ended, why := c.until(read, written)
 	if ended {
 		return why
@@ -121,8 +121,8 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 			return err
 		case <-c.out.overflow:
 			return c.overflown(c.out.err())
-		case <-c.wire.Condemned:
-			return c.overflown(c.wire.Err())
+		case <-c.network.Condemned():
+			return c.overflown(c.network.Err())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -147,11 +147,11 @@ func (c *connection) until(read, written <-chan error) (atOnce bool, why error) 
 			return true, why
 		case <-c.out.overflow:
 			return true, c.overflown(c.out.err())
-		case <-c.wire.Condemned:
-			return true, c.overflown(c.wire.Err())
-		case <-c.server.port.Stopping:
+		case <-c.network.Condemned():
+			return true, c.overflown(c.network.Err())
+		case <-c.server.port.Stopping():
 			return false, session.ErrStopping
-		case <-c.server.port.Ended:
+		case <-c.server.streamsEnd:
 			return false, session.ErrStopping
 		case <-first.C:
 			why = c.silent()
@@ -176,7 +176,7 @@ func (c *connection) silent() error {
 // idle returns why the stream ends if it serves nothing, has said no more than it had, and is not all that its
 // connection is for.
 func (c *connection) idle(heard uint64) error {
-	if c.heard.Load() > heard || !c.streamState.idles() || !c.server.port.Crowd.Shared(&c.wire.Seat) {
+	if c.heard.Load() > heard || !c.streamState.idles() || !c.network.Shared() {
 		return nil
 	}
 	return &session.LimitError{
@@ -238,7 +238,7 @@ func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (er
 // fail answers a request that was refused.
 func (c *connection) fail(seq uint64, err error) {
 	c.server.port.Note(wire.ConnectMethod, err)
-	c.server.stats.failedOnConn.Add(1)
+	c.server.stats.failed.Add(1)
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}})
 }
 

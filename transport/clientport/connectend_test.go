@@ -26,7 +26,7 @@ import (
 func TestASlowReaderLosesItsStream(t *testing.T) {
 	service := &fakeService{}
 	bubble.Test(t, func(t *testing.T) {
-		s, network, stop := clientPort(t, Config{MaxOutgoing: 50}, service)
+		s, network, stop := clientPort(t, Config{Stream: StreamLimits{Outgoing: 50}}, service)
 		defer stop()
 		stream := connected(t, network)
 		for seq := uint64(1); s.Stats().SlowReaders == 0; seq++ {
@@ -187,7 +187,7 @@ func TestGarbageMessagesEndTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	bubble.Test(t, func(t *testing.T) {
-		_, network, stop := clientPort(t, Config{MaxMessageBytes: 1000}, service)
+		_, network, stop := clientPort(t, Config{Limits: port.Limits{MessageBytes: 1000}}, service)
 		defer stop()
 		for name, tt := range map[string]struct {
 			bytes []byte

@@ -31,7 +31,7 @@ func TestConnectLimits(t *testing.T) {
 	}
 	t.Run("requests", func(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
-			_, network, stop := clientPort(t, Config{MaxRequests: 2}, service)
+			_, network, stop := clientPort(t, Config{Stream: StreamLimits{Requests: 2}}, service)
 			defer stop()
 			stream := connected(t, network)
 			begun := time.Now()
@@ -54,7 +54,7 @@ func TestConnectLimits(t *testing.T) {
 	})
 	t.Run("sessions", func(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
-			_, network, stop := clientPort(t, Config{MaxSessions: 2}, service)
+			_, network, stop := clientPort(t, Config{Stream: StreamLimits{Sessions: 2}}, service)
 			defer stop()
 			stream := connected(t, network)
 			send(t, stream, resumeMessage(1, 5))
@@ -83,7 +83,7 @@ func TestConnectLimits(t *testing.T) {
 func TestAPlaceIsGivenBackBeforeTheAnswer(t *testing.T) {
 	service := &fakeService{}
 	bubble.Test(t, func(t *testing.T) {
-		_, network, stop := clientPort(t, Config{MaxRequests: 1}, service)
+		_, network, stop := clientPort(t, Config{Stream: StreamLimits{Requests: 1}}, service)
 		defer stop()
 		stream := connected(t, network)
 		for seq := uint64(1); seq < 200; seq += 2 {
@@ -108,7 +108,7 @@ func TestAllRequestsAnsweredAtOnce(t *testing.T) {
 				<-release
 				return porttest.Grant(7), nil
 			}}
-			_, network, stop := clientPort(t, Config{MaxRequests: most}, service)
+			_, network, stop := clientPort(t, Config{Stream: StreamLimits{Requests: most}}, service)
 			defer stop()
 			stream := connected(t, network)
 			for i := range most {

@@ -57,19 +57,21 @@ func FuzzConnectMessage(f *testing.F) {
 			return
 		}
 		s := &sessionServer{
-			cfg: Config{}.withDefaults(), service: &fakeService{}, stats: &clientCounters{},
+			cfg: Config{}.withDefaults(), service: &fakeService{}, stats: &counters{},
 			gate: gate.New(gate.Config{}),
-			port: &port.Port{Logger: hclog.NewNullLogger(), Stopping: make(chan struct{})},
+			port: port.New(port.Config{Logger: hclog.NewNullLogger()}),
 		}
 		stream := &oneMessage{ctx: t.Context(), in: []*holdfastv1.ClientMessage{m}}
 		porttest.OfMessage().Hold(t, len(b), func() {
 			if err := s.connect(stream); err != nil {
 				t.Fatalf("the connection ended with %v", err)
 			}
-			s.port.Pumps.Wait()
+			if err := s.port.Halt(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		})
-		if len(stream.sent) != 1 || s.port.Panics.Load() != 0 {
-			t.Fatalf("%d answers, %d panics", len(stream.sent), s.port.Panics.Load())
+		if len(stream.sent) != 1 || s.port.Stats().Panics != 0 {
+			t.Fatalf("%d answers, %d panics", len(stream.sent), s.port.Stats().Panics)
 		}
 		if _, err := proto.Marshal(stream.sent[0]); err != nil {
 			t.Fatalf("the answer cannot be sent: %v", err)

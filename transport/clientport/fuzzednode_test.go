@@ -183,18 +183,17 @@ type unaryCall struct {
 // that one added later is called too.
 func newUnaryCalls(node *answering) map[string]unaryCall {
 	cfg := Config{}.withDefaults()
-	p := &port.Port{
-		Codec:    port.NewCodec(),
-		Logger:   hclog.New(&hclog.LoggerOptions{Output: &node.log, Level: hclog.Error}),
-		Stopping: make(chan struct{}), MaxMessageBytes: maxFuzzedBytes,
-		State: func() *holdfastv1.NodeState { return wire.StateProto(node.State()) },
-	}
+	p := port.New(port.Config{
+		Logger: hclog.New(&hclog.LoggerOptions{Output: &node.log, Level: hclog.Error}),
+		Limits: port.Limits{MessageBytes: maxFuzzedBytes},
+		State:  func() *holdfastv1.NodeState { return wire.StateProto(node.State()) },
+	})
 	servers := map[*grpc.ServiceDesc]any{
 		&holdfastv1.SessionService_ServiceDesc: &sessionServer{
-			cfg: cfg, service: node, port: p, gate: gate.New(gate.Config{}), stats: &clientCounters{},
+			cfg: cfg, service: node, port: p, gate: gate.New(gate.Config{}), stats: &counters{},
 		},
 		&holdfastv1.ClusterService_ServiceDesc: &clusterServer{cluster: node},
-		&holdfastv1.IdService_ServiceDesc:      &idServer{cfg: cfg, service: node},
+		&holdfastv1.IdService_ServiceDesc:      &idServer{clock: cfg.Clock, service: node},
 	}
 	calls := map[string]unaryCall{}
 	for desc, server := range servers {
@@ -209,8 +208,7 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 // gRPC's own services: a service added later would not be called.
 func checkUnaryCalls(tb testing.TB, calls map[string]unaryCall) {
 	tb.Helper()
-	production := New(Config{}, &fakeService{}, fakeCluster{}).port.Grpc
-	defer production.Stop()
+	production := New(Config{}, &fakeService{}, fakeCluster{}).port
 	served := 0
 	for service, desc := range production.GetServiceInfo() {
 		for _, m := range desc.Methods {
@@ -225,5 +223,8 @@ func checkUnaryCalls(tb testing.TB, calls map[string]unaryCall) {
 	}
 	if served != len(calls) {
 		tb.Fatalf("%d unary calls are fuzzed, but %d served", len(calls), served)
+	}
+	if err := production.Halt(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -108,9 +108,12 @@ func (u *unaryTry) call(tb testing.TB, name string, b []byte) {
 		return err
 	}
 	answer, err := c.Handler(c.server, tb.Context(), decode, c.port.Unary)
-	u.err, u.panicked = err, c.port.Panics.Load() != 0
+	u.err, u.panicked = err, c.port.Stats().Panics != 0
 	if err == nil {
-		u.answer = answer.(port.Parcel).Message
+		u.answer = answer.(port.Reply).Message
+	}
+	if err := c.port.Halt(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 }
 

@@ -3,10 +3,10 @@ package clientport
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/test/bubble"
-	"holdfast/transport/internal/porttest"
 )
 
 // TestIdleStreams: of many streams of a connection that serve nothing one stays; it would be opened again.
@@ -31,9 +31,7 @@ func TestIdleStreams(t *testing.T) {
 			receive(t, streams[i])
 		}
 		for n := range 3 {
-			if err := porttest.Sleep(t.Context(), idleStreamWait*2/3); err != nil {
-				t.Fatal(err)
-			}
+			time.Sleep(idleStreamWait * 2 / 3)
 			if err := streams[1].Send(touchMessage(uint64(n + 2))); err != nil {
 				t.Fatal(err)
 			}

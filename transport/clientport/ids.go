@@ -2,6 +2,7 @@ package clientport
 
 import (
 	"context"
+	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -11,7 +12,7 @@ import (
 // idServer serves IdService.
 type idServer struct {
 	holdfastv1.UnimplementedIdServiceServer
-	cfg     Config
+	clock   func() time.Time
 	service session.Service
 }
 
@@ -22,7 +23,7 @@ func (s *idServer) AllocateIds(ctx context.Context,
 	if err := session.CheckClaim(req.GetCount()); err != nil {
 		return nil, err
 	}
-	first, err := s.service.AllocateIDs(ctx, session.ClaimRequest{MS: session.MS(s.cfg.Clock()), Count: req.GetCount()})
+	first, err := s.service.AllocateIDs(ctx, session.ClaimRequest{MS: session.MS(s.clock()), Count: req.GetCount()})
 	if err != nil {
 		return nil, err
 	}

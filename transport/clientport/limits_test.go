@@ -27,15 +27,22 @@ func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 	var log porttest.LogBuffer
 	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
 	bubble.Test(t, func(t *testing.T) {
-		s, network, stop := clientPort(t, Config{MaxConnections: 2, Logger: logger}, &fakeService{})
+		s, network, stop := clientPort(t, Config{Limits: port.Limits{Connections: 2}, Logger: logger}, &fakeService{})
 		defer stop()
 		one, two := connected(t, network), connected(t, network)
 		send(t, one, resumeMessage(1, 7))
 		send(t, two, resumeMessage(1, 8))
 		receive(t, one)
 		receive(t, two)
-		s.port.Told.Store(port.MaxTold) // none is served to be told why
-		defer s.port.Told.Store(0)
+		for range port.MaxRefusing { // these are served for a moment, and told why
+			conn, err := network.Dial(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}
+		synctest.Wait()
 		for range 5 {
 			conn, err := network.Dial(t.Context(), "")
 			if err != nil {
@@ -45,11 +52,11 @@ func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 				t.Errorf("a connection above the limit read %v, want io.EOF at once", err)
 			}
 		}
-		if got := s.Stats(); got.Refused != 5 || got.Connections != 2 {
-			t.Errorf("stats %+v, want 5 refused and 2 open", got)
+		if got := s.Stats(); got.Refused != port.MaxRefusing+5 || got.Connections != 2 {
+			t.Errorf("stats %+v, want %d refused and 2 open", got, port.MaxRefusing+5)
 		}
 		if got := strings.Count(log.String(), "max_connections"); got != 1 {
-			t.Errorf("%d log lines for 5 refusals within a second, want 1", got)
+			t.Errorf("%d log lines for refusals within a second, want 1", got)
 		}
 		// Those below the limit go on.
 		if send(t, one, touchMessage(2)); receive(t, one).GetTouched() == nil {
@@ -60,7 +67,7 @@ func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 
 func TestStreamsAboveTheLimitWait(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s, network, stop := clientPort(t, Config{MaxStreams: 2}, &fakeService{})
+		s, network, stop := clientPort(t, Config{Limits: port.Limits{StreamsPerConnection: 2}}, &fakeService{})
 		defer stop()
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -94,9 +101,7 @@ func TestKeepaliveEveryTenSecondsIsAllowed(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
 		stream := speaking(t, network)
-		if err := porttest.Sleep(t.Context(), 10*time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		time.Sleep(10 * time.Minute)
 		send(t, stream, touchMessage(2))
 		if got := receive(t, stream).GetTouched().GetSeq(); got != 2 {
 			t.Errorf("answered seq %d after ten quiet minutes", got)
@@ -115,9 +120,7 @@ func TestAClientThatHangsIsNoticed(t *testing.T) {
 		stalled.hold()
 		begun := time.Now()
 		for s.Stats().Connections > 0 && time.Since(begun) < time.Hour {
-			if err := porttest.Sleep(t.Context(), time.Second); err != nil {
-				t.Fatal(err)
-			}
+			time.Sleep(time.Second)
 		}
 		synctest.Wait()
 		if got := time.Since(begun); got > 45*time.Second {
@@ -153,9 +156,7 @@ func TestGarbageOnThePort(t *testing.T) {
 			if len(garbage) > 0 {
 				_, _ = conn.Write(garbage)
 			}
-			if err := porttest.Sleep(t.Context(), port.ConnectionTimeout+time.Second); err != nil {
-				t.Fatal(err)
-			}
+			time.Sleep(port.ConnectionTimeout + time.Second)
 			if got := s.Stats().Connections; got != 0 {
 				t.Errorf("%d connections are open after %.20q and %v", got, garbage, port.ConnectionTimeout)
 			}

@@ -63,7 +63,7 @@ func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
 		},
 	}
 	bubble.Test(t, func(t *testing.T) {
-		s, network, stop := clientPort(t, Config{MaxSessions: 1}, service)
+		s, network, stop := clientPort(t, Config{Stream: StreamLimits{Sessions: 1}}, service)
 		defer stop()
 		decided = make(chan struct{})
 		stream := connected(t, network)
@@ -97,7 +97,7 @@ func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
 // TestL5AMoveInTheLogIsNewerThanLocalOnes holds that what a stream was granted by a node overtakes no move in the log,
 // whatever the numbers, and overtakes older moves at its node.
 func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
-	r := newStreamState(10, 10, func(bool) {})
+	r := newStreamState(StreamLimits{Sessions: 10, Requests: 10}, func(bool) {})
 	q, err := r.begin(request{open: true})
 	if err != nil {
 		t.Fatal(err)

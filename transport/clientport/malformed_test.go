@@ -8,13 +8,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/port"
 	"holdfast/transport/wire"
 )
 
@@ -54,18 +52,5 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// A message that was read is not called unreadable, whatever fields of later releases or of strangers it has.
-func TestUnknownFieldsAreNoFault(t *testing.T) {
-	b := protowire.AppendTag(nil, port.MalformedField, protowire.BytesType)
-	b = protowire.AppendString(b, "some reason")
-	var m holdfastv1.OpenSessionRequest
-	if err := proto.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
-	}
-	if err := port.NewCodec().Unreadable(&m); err != nil {
-		t.Errorf("got %v", err)
 	}
 }

@@ -151,3 +151,34 @@ func TestAnIdleWriterKeepsNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestTheEndOfACrowdFits: a client that is behind hears of the end of all its sessions, and its touch of all is
+// answered.
+func TestTheEndOfACrowdFits(t *testing.T) {
+	const sessions = 100_000
+	l := port.NewLedger(32<<20, 1024)
+	a := l.NewAccount(func(time.Duration) { t.Error("the connection was ended") })
+	o := newOutbox(4096, a, port.ReadPatience, noState)
+	o.allow(sessions)
+	failures := make([]session.TouchFailure, sessions)
+	for i := range failures {
+		c := porttest.Certificate(session.ID(1<<60 + i))
+		failures[i] = session.TouchFailure{ID: c.ID, Err: &session.ExpiredError{ID: c.ID, Certificate: &c}}
+		o.gone(c)
+	}
+	o.add(
+		&holdfastv1.ServerMessage{
+			Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Failures: failuresProto(failures)}},
+		},
+	)
+	if o.err() != nil || l.Waiting() > maxOutgoingBytes {
+		t.Errorf("%v: %d bytes wait on the stream, %d count on the node", o.err(), o.bytes, l.Waiting())
+	}
+	if o.drop(); l.Waiting() != 0 {
+		t.Errorf("%d bytes count on the node after the end of the stream", l.Waiting())
+	}
+	// An allowance that was left would hide this byte.
+	if a.Add(1); l.Waiting() != 1 {
+		t.Errorf("%d bytes count on the node, want 1: the stream left an allowance", l.Waiting())
+	}
+}

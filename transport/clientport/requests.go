@@ -62,16 +62,16 @@ func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
 	if len(failures) == 0 {
 		return nil
 	}
-	crowd := len(failures) > session.MaxTouchBatch
+	many := len(failures) > session.MaxTouchBatch
 	out := make([]*holdfastv1.TouchFailure, len(failures))
 	var former error
 	var detail *holdfastv1.ErrorDetail
 	for i, f := range failures {
 		err := f.Err
 		switch {
-		case crowd && errors.Is(err, session.ErrExpired):
+		case many && errors.Is(err, session.ErrExpired):
 			err = session.ErrExpired
-		case crowd && errors.Is(err, session.ErrMoved):
+		case many && errors.Is(err, session.ErrMoved):
 			err = session.ErrMoved
 		}
 		if err != former { //nolint:errorlint // the same value is meant: errors that are alike may say different things
@@ -159,17 +159,17 @@ type work func(context.Context) (*holdfastv1.ServerMessage, session.Token, error
 // run does work in a goroutine of its own, which connect waits for. The error says why it was not started.
 func (c *connection) run(ctx context.Context, seq uint64, q request, do work) error {
 	q.bytes += port.RequestBytes
-	if err := c.wire.Reserve(q.bytes); err != nil {
+	if err := c.network.Reserve(q.bytes); err != nil {
 		return err
 	}
 	q, err := c.streamState.begin(q)
 	if err != nil {
-		c.wire.Add(-q.bytes)
+		c.network.Add(-q.bytes)
 		return err
 	}
 	go func() {
 		defer c.streamState.done()
-		defer c.wire.Add(-q.bytes)
+		defer c.network.Add(-q.bytes)
 		answer, token, err := c.guarded(ctx, do)
 		c.streamState.release()
 		if err != nil {

@@ -19,7 +19,9 @@ type sessionServer struct {
 	service session.Service
 	port    *port.Port
 	gate    *gate.Gate
-	stats   *clientCounters
+	stats   *counters
+	// streamsEnd is closed when Connect streams are to end while calls are still served.
+	streamsEnd <-chan struct{}
 }
 
 // state is what the node can do and knows, read after what an answer shows (N4).

@@ -15,10 +15,10 @@ import (
 // attachment that this stream was granted, or to an older one, is not told at all: the client would give up a session
 // that it holds. Safe for concurrent use.
 type streamState struct {
-	maxSessions, maxRequests int
+	limits StreamLimits
 	// engage is told, with mu held, when the stream begins or ceases to serve something: a session, or a request under
 	// way.
-	engage func(begins bool)
+	setBusy func(busy bool)
 
 	mu sync.Mutex
 	// sessions were opened or resumed through this stream and have not ended or moved, with the standing of the newest
@@ -35,9 +35,9 @@ type streamState struct {
 	// guarded by mu
 	upgrades map[session.ID]int
 	// held are events that wait for an answer. guarded by mu
-	held map[session.ID]event
+	deferred map[session.ID]event
 	// engaged: the stream serves something. guarded by mu
-	engaged bool
+	busy bool
 	// draining takes no more requests; idle is closed when draining and none is running. guarded by mu
 	draining bool
 	idle     chan struct{}
@@ -74,12 +74,12 @@ type request struct {
 	bytes int
 }
 
-func newStreamState(maxSessions, maxRequests int, engage func(begins bool)) *streamState {
+func newStreamState(limits StreamLimits, setBusy func(busy bool)) *streamState {
 	return &streamState{
-		maxSessions: maxSessions, maxRequests: maxRequests, engage: engage,
+		limits: limits, setBusy: setBusy,
 		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{},
 		upgrades: map[session.ID]int{},
-		held:     map[session.ID]event{}, idle: make(chan struct{}),
+		deferred: map[session.ID]event{}, idle: make(chan struct{}),
 	}
 }
 
@@ -90,16 +90,16 @@ func (r *streamState) begin(q request) (request, error) {
 	if r.draining {
 		return q, session.ErrStopping
 	}
-	if r.requests >= r.maxRequests {
-		return q, &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.maxRequests) +
+	if r.requests >= r.limits.Requests {
+		return q, &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.limits.Requests) +
 			" under way", RetryAfter: session.BusyRetryAfter}
 	}
-	if r.more(q) && len(r.sessions)+len(r.opens)+len(r.resumes) >= r.maxSessions {
-		return q, &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.maxSessions)}
+	if r.more(q) && len(r.sessions)+len(r.opens)+len(r.resumes) >= r.limits.Sessions {
+		return q, &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.limits.Sessions)}
 	}
 	r.running++
 	r.requests++
-	r.weigh()
+	r.updateBusy()
 	if q.open {
 		r.newest++
 		q.number = r.newest
@@ -141,16 +141,16 @@ func (r *streamState) answered(q request, granted session.Token) (waited []event
 		r.sessions[granted.ID] = max(r.sessions[granted.ID], standing(granted))
 	}
 	change += len(r.sessions)
-	r.weigh()
-	if len(r.held) == 0 {
+	r.updateBusy()
+	if len(r.deferred) == 0 {
 		return nil, change
 	}
 	oldest := r.oldest()
-	for id, e := range r.held {
+	for id, e := range r.deferred {
 		if r.holds(e, oldest) {
 			continue
 		}
-		delete(r.held, id)
+		delete(r.deferred, id)
 		if !r.overtaken(e) {
 			waited = append(waited, e)
 		}
@@ -170,7 +170,7 @@ func (r *streamState) done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
-	r.weigh()
+	r.updateBusy()
 	r.ifIdle()
 }
 
@@ -206,8 +206,8 @@ func (r *streamState) happened(e event) bool {
 	if !r.holds(e, r.oldest()) {
 		return !r.overtaken(e)
 	}
-	if r.held[e.id].certificate == nil {
-		r.held[e.id] = e
+	if r.deferred[e.id].certificate == nil {
+		r.deferred[e.id] = e
 	}
 	return false
 }
@@ -218,7 +218,7 @@ func (r *streamState) forget(id session.ID) bool {
 	defer r.mu.Unlock()
 	_, here := r.sessions[id]
 	delete(r.sessions, id)
-	r.weigh()
+	r.updateBusy()
 	return here
 }
 
@@ -226,14 +226,14 @@ func (r *streamState) forget(id session.ID) bool {
 func (r *streamState) idles() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.engaged
+	return !r.busy
 }
 
-// weigh is called with mu held.
-func (r *streamState) weigh() {
-	if now := len(r.sessions)+r.running > 0; now != r.engaged {
-		r.engaged = now
-		r.engage(now)
+// updateBusy tells setBusy when the stream begins or ceases to be busy. Called with mu held.
+func (r *streamState) updateBusy() {
+	if now := len(r.sessions)+r.running > 0; now != r.busy {
+		r.busy = now
+		r.setBusy(now)
 	}
 }
 
@@ -261,6 +261,6 @@ func (r *streamState) clear() int {
 	defer r.mu.Unlock()
 	n := len(r.sessions)
 	r.sessions = map[session.ID]uint64{} // a map that is cleared keeps its memory
-	r.weigh()
+	r.updateBusy()
 	return n
 }

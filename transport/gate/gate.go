@@ -19,8 +19,6 @@ type Config struct {
 	// ArrivalsPerAddress and ArrivalsPerPrincipal are opens and resumes together of one address, and of one principal;
 	// see [Caller].
 	ArrivalsPerAddress, ArrivalsPerPrincipal int
-	// ConnectionsPerAddress are open connections of one address.
-	ConnectionsPerAddress int
 }
 
 // Kind is what a budget is for.

@@ -141,9 +141,7 @@ func TestACutPeerIsNoticedByBothSides(t *testing.T) {
 		if err := link.Send(learnerMessages()[0]); err == nil {
 			t.Error("what is sent on an ended stream is lost silently")
 		}
-		if err := porttest.Sleep(t.Context(), 5*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		time.Sleep(5 * time.Second)
 		if ended.Load() != 1 {
 			t.Error("the leader's side goes on")
 		}
@@ -235,8 +233,10 @@ func TestTheLastMessageIsWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				h := &peerHandler{
-					cfg:  PeerConfig{ClusterID: "c", HelloTimeout: time.Second, Silence: time.Minute},
-					port: &port.Port{Logger: hclog.NewNullLogger(), Stopping: make(chan struct{})},
+					cfg: PeerConfig{
+						ClusterID: "c", HelloTimeout: time.Second, Silence: time.Minute, Logger: hclog.NewNullLogger(),
+					},
+					port: port.New(port.Config{Logger: hclog.NewNullLogger()}),
 					follower: followFunc(func(_ context.Context, _ session.Hello, l LeaderLink) error {
 						return welcome(l)
 					}),
@@ -254,7 +254,9 @@ func TestTheLastMessageIsWritten(t *testing.T) {
 					t.Errorf("%d messages sent", got)
 				}
 				cancel() // as gRPC does when the handler has returned
-				h.port.Pumps.Wait()
+				if err := h.port.Halt(context.Background()); err != nil {
+					t.Error(err)
+				}
 			})
 		})
 	}

@@ -40,11 +40,17 @@ type peerRig struct {
 // peerPort begins a peer port that gives its streams to follow, for a test in a bubble. The test defers stop.
 func peerPort(t *testing.T, follow followFunc) *peerRig {
 	t.Helper()
+	return boundedPeerPort(t, follow, 0)
+}
+
+// boundedPeerPort is peerPort with at most so many connections.
+func boundedPeerPort(t *testing.T, follow followFunc, connections int) *peerRig {
+	t.Helper()
 	p := &peerRig{network: porttest.NewPipes(), log: &porttest.LogBuffer{}, served: make(chan error, 1)}
 	p.server = New(PeerConfig{
 		ClusterID: "c", Member: func(n session.Node) bool {
 			return n <= 5
-		}, Logger: hclog.New(&hclog.LoggerOptions{Output: p.log}),
+		}, Logger: hclog.New(&hclog.LoggerOptions{Output: p.log}), MaxConnections: connections,
 	}, follow)
 	go func() { p.served <- p.server.Serve(p.network) }()
 	return p
@@ -60,7 +66,7 @@ func (p *peerRig) stop(t *testing.T) {
 	if err := <-p.served; err != nil {
 		t.Errorf("Serve: %v", err)
 	}
-	if got, _ := p.server.port.Crowd.Open(); got != 0 {
+	if got := p.server.port.Stats().Connections; got != 0 {
 		t.Errorf("%d connections left", got)
 	}
 }

@@ -64,10 +64,9 @@ type PeerConfig struct {
 	MaxMessageBytes int
 	// MaxConnections is the number of connections; default 256.
 	MaxConnections int
-	// KeepaliveTime is how long a connection is quiet before it is tested, KeepaliveTimeout how long the answer may
-	// take: together, how long a peer that was cut off goes unnoticed. Default 2 s and 2 s; gRPC allows no less than 1
-	// s.
-	KeepaliveTime, KeepaliveTimeout time.Duration
+	// Keepalive says how long a peer that was cut off goes unnoticed: Time and Timeout together. Default 2 s, 2 s, and a
+	// ping of the peer every second.
+	Keepalive port.Keepalive
 }
 
 // Server serves the peer port. Safe for concurrent use.
@@ -81,17 +80,21 @@ func New(cfg PeerConfig, follower Follower) *Server {
 	cfg.HelloTimeout = cmp.Or(cfg.HelloTimeout, wire.HelloTimeout)
 	cfg.Silence = cmp.Or(cfg.Silence, learnerSilence)
 	p := port.New(port.Config{
-		Logger:           cfg.Logger,
-		Credentials:      cfg.Credentials,
-		MaxMessageBytes:  cmp.Or(cfg.MaxMessageBytes, wire.PeerMessageBytes),
-		MaxStreams:       4,
-		MaxConnections:   cmp.Or(cfg.MaxConnections, 256),
-		KeepaliveTime:    cmp.Or(cfg.KeepaliveTime, 2*time.Second),
-		KeepaliveTimeout: cmp.Or(cfg.KeepaliveTimeout, 2*time.Second),
-		Ping:             time.Second,
-		MaxIdle:          peerIdle,
+		Logger:      cfg.Logger,
+		Credentials: cfg.Credentials,
+		Limits: port.Limits{
+			MessageBytes:         cmp.Or(cfg.MaxMessageBytes, wire.PeerMessageBytes),
+			StreamsPerConnection: 4,
+			Connections:          cmp.Or(cfg.MaxConnections, 256),
+		},
+		Keepalive: port.Keepalive{
+			Time:    cmp.Or(cfg.Keepalive.Time, 2*time.Second),
+			Timeout: cmp.Or(cfg.Keepalive.Timeout, 2*time.Second),
+			MinTime: cmp.Or(cfg.Keepalive.MinTime, time.Second),
+		},
+		MaxIdle: peerIdle,
 	})
-	peerv1.RegisterPeerServiceServer(p.Grpc, &peerHandler{
+	peerv1.RegisterPeerServiceServer(p, &peerHandler{
 		cfg: cfg, follower: follower, port: p, refusals: rate.Sometimes{Interval: peerLogInterval},
 	})
 	return &Server{port: p}
@@ -126,25 +129,25 @@ func (h *peerHandler) Follow(stream peerv1.PeerService_FollowServer) error { ret
 func (h *peerHandler) follow(stream peerStream) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(context.Canceled)
-	h.port.Pumps.Go(func() {
+	h.port.Pump(func() {
 		select {
-		case <-h.port.Stopping:
+		case <-h.port.Stopping():
 			cancel(session.ErrStopping)
 		case <-ctx.Done():
 		}
 	})
 	link := newLeaderLink(ctx, cancel)
-	h.port.Pumps.Go(func() { link.read(stream.Recv, h.cfg.Silence) })
+	h.port.Pump(func() { link.read(stream.Recv, h.cfg.Silence) })
 	hello, err := h.hello(ctx, link)
 	if err != nil {
 		h.refused(hello.Node, err)
 		return err
 	}
 	// Until it has said which member it is, a connection makes room for others when places are short.
-	own := port.WireOf(stream.Context())
-	h.port.Crowd.Engage(&own.Seat)
-	defer h.port.Crowd.Disengage(&own.Seat)
-	h.port.Pumps.Go(func() { link.write(stream.Send) })
+	conn := port.ConnOf(stream.Context())
+	conn.SetBusy()
+	defer conn.SetIdle()
+	h.port.Pump(func() { link.write(stream.Send) })
 	err = h.follower.Follow(ctx, hello, link)
 	link.flush()
 	if bad := link.badMessage(); bad != nil {
@@ -185,7 +188,7 @@ func (h *peerHandler) hello(ctx context.Context, link *leaderLink) (session.Hell
 }
 
 func (h *peerHandler) refused(node session.Node, err error) {
-	h.refusals.Do(func() { h.port.Logger.Warn("peer refused", "node", node, "error", err) })
+	h.refusals.Do(func() { h.cfg.Logger.Warn("peer refused", "node", node, "error", err) })
 }
 
 // leaderLink is the LeaderLink over one stream. gRPC interrupts its own Recv and Send only when the handler has

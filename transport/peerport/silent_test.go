@@ -53,15 +53,15 @@ func TestAConnectionWithoutAStreamEnds(t *testing.T) {
 		conn := plainConn(t, p.network)
 		conn.Connect()
 		synctest.Wait()
-		if got, _ := p.server.port.Crowd.Open(); got != 1 {
+		if got := p.server.port.Stats().Connections; got != 1 {
 			t.Fatalf("%d connections, want 1", got)
 		}
 		time.Sleep(peerIdle - time.Second)
-		if got, _ := p.server.port.Crowd.Open(); got != 1 {
+		if got := p.server.port.Stats().Connections; got != 1 {
 			t.Errorf("%d connections before the limit, want 1", got)
 		}
 		time.Sleep(3 * time.Second)
-		if got, _ := p.server.port.Crowd.Open(); got != 0 {
+		if got := p.server.port.Stats().Connections; got != 0 {
 			t.Errorf("%d connections after the limit, want 0", got)
 		}
 	})
@@ -79,9 +79,8 @@ func TestStrangersTakeNoPlaceFromAMember(t *testing.T) {
 		return ctx.Err()
 	}
 	bubble.Test(t, func(t *testing.T) {
-		p := peerPort(t, follow)
+		p := boundedPeerPort(t, follow, most)
 		defer p.stop(t)
-		p.server.port.Crowd.Limits.Connections = most
 		flood := func() {
 			for i := range 2 * most {
 				conn := plainConn(t, p.network)
@@ -119,7 +118,7 @@ func TestStrangersTakeNoPlaceFromAMember(t *testing.T) {
 			default:
 			}
 		}
-		if got, _ := p.server.port.Crowd.Open(); got > most {
+		if got := p.server.port.Stats().Connections; got > most {
 			t.Errorf("%d connections, of at most %d", got, most)
 		}
 		for _, m := range members {

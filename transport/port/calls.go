@@ -12,62 +12,61 @@ import (
 )
 
 const (
-	// FirstMessageWait is how long a call may say nothing.
+	// FirstMessageWait is how long a call may take to send its first message.
 	FirstMessageWait = 10 * time.Second
-	// refusedWait is how long a call may say nothing that was refused: a unary one hears of that when its message is
-	// there.
+	// refusedWait is the same for a refused call: gRPC answers a unary call only after its message has come.
 	refusedWait = time.Second
 )
 
-// inbound is a call under way, from its headers to its end. gRPC gives a unary call to its handler with its message
-// only: what takes its time with that is seen here.
-type inbound struct {
-	wire    *Wire
-	refused *session.LimitError // nil for a call that has a place
+// call is a call under way, from its headers to its end. gRPC hands a unary call to its handler together with its
+// message, so a call that sends no message is noticed here.
+type call struct {
+	conn    *Conn
+	refused *session.LimitError // nil for a call that has a slot
 	silent  *time.Timer
-	spoken  bool // it belongs to whoever receives
+	spoken  bool // belongs to the goroutine that receives
 }
 
 type callKey struct{}
 
-// tap gives a call that begins a place. It is called with locks of the call's connection held.
+// tap counts a call that begins, or refuses it. gRPC calls it with locks of the call's connection held.
 func (p *Port) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	c := &inbound{wire: WireOf(ctx)}
-	var evicted *Seat
-	if evicted, c.refused = p.Crowd.Begin(&c.wire.Seat); evicted != nil {
+	c := &call{conn: ConnOf(ctx)}
+	var evicted *slot
+	if evicted, c.refused = p.limiter.beginCall(&c.conn.slot); evicted != nil {
 		p.evict(evicted)
 	}
 	wait := FirstMessageWait
 	if c.refused != nil {
-		p.CallsRefused.Add(1)
+		p.callsRefused.Add(1)
 		wait = refusedWait
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	c.silent = time.AfterFunc(wait, cancel)
 	if info.FullMethodName == wire.ConnectMethod {
-		c.silent.Stop() // its handler runs already, and says why it ends
+		c.silent.Stop() // its handler runs already, and names the limit when it ends the stream
 	}
 	context.AfterFunc(ctx, func() {
 		c.silent.Stop()
-		if p.Crowd.Finish(&c.wire.Seat) {
-			c.wire.quiet()
+		if p.limiter.endCall(&c.conn.slot) {
+			c.conn.quiet()
 		}
 		cancel()
 	})
 	return context.WithValue(ctx, callKey{}, c), nil
 }
 
-// callOf returns the call of a context, for its interceptor; one that came over no port has none that is counted.
-func callOf(ctx context.Context) *inbound {
-	if c, ok := ctx.Value(callKey{}).(*inbound); ok {
-		c.wire.Complete(headerBytes(ctx))
+// callOf returns the call of a context, for its interceptor. A call that did not come through tap is not counted.
+func callOf(ctx context.Context) *call {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.conn.complete(headerBytes(ctx))
 		return c
 	}
-	return &inbound{wire: WireOf(ctx), spoken: true}
+	return &call{conn: ConnOf(ctx), spoken: true}
 }
 
-// headerBytes returns how many bytes the headers of a call took on the wire: gRPC's streams tell, their interface does
-// not.
+// headerBytes returns how many bytes the headers of a call took on the wire. gRPC's streams have a method for this that
+// is not part of their interface.
 func headerBytes(ctx context.Context) int {
 	if s, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ HeaderWireLength() int }); ok {
 		return s.HeaderWireLength()
@@ -75,11 +74,11 @@ func headerBytes(ctx context.Context) int {
 	return 0
 }
 
-// err returns why a call is refused: for want of a place, or of one for its connection.
-func (c *inbound) err() error {
+// err returns why the call is refused: its connection has no slot, or the call has none.
+func (c *call) err() error {
 	switch {
-	case c.wire.refused != nil:
-		return c.wire.refused
+	case c.conn.refused != nil:
+		return c.conn.refused
 	case c.refused != nil:
 		return c.refused
 	default:
@@ -88,7 +87,7 @@ func (c *inbound) err() error {
 }
 
 // speaks notes that a message has come.
-func (c *inbound) speaks() {
+func (c *call) speaks() {
 	if !c.spoken {
 		c.spoken = true
 		c.silent.Stop()

@@ -10,44 +10,44 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Parcel is a message on its way to a client. Its bytes count on the connection until gRPC has written them.
-type Parcel struct {
+// Reply is a message to a client. Its bytes count on the connection until gRPC has written them.
+type Reply struct {
 	Message proto.Message
 	account *Account
 }
 
-// messageOf returns what the codec made, or a handler answers: a message.
+// messageOf returns a value of the codec or a handler as the message that it is.
 func messageOf(v any) proto.Message {
 	m, ok := v.(proto.Message)
 	if !ok {
-		panic(fmt.Sprintf("transport: %T is no message", v))
+		panic(fmt.Sprintf("transport: %T is not a protobuf message", v))
 	}
 	return m
 }
 
-// codec is gRPC's own, which counts parcels. Of each stream gRPC queues 64 KiB and one message, however little the
-// client reads, and goes on keeping them when the handler has ended: only the end of a buffer's use tells that a
-// message has gone.
+// codec is gRPC's codec, but it counts replies on their connections. gRPC queues 64 KiB and one message of each stream
+// however little the client reads, and keeps them after the handler has ended. Only the release of a message's buffer
+// tells that the message has gone.
 type codec struct {
 	encoding.CodecV2
-	// mark begins the field in which a message says why it could not be read. It is drawn at random, so that nobody can
-	// send a message that looks as if this process could not read it.
-	mark string
+	// nonce precedes the reason in a message that could not be read. It is random, so that no client can send a message
+	// that looks unreadable.
+	nonce string
 }
 
-// NewCodec returns a codec for one port.
-func NewCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name), rand.Text()} }
+// newCodec returns a codec for one port.
+func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name), rand.Text()} }
 
 // Marshal returns the bytes of a message.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	p, ok := v.(Parcel)
+	r, ok := v.(Reply)
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	buffer := p.account.Get(proto.Size(p.Message))
-	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*buffer)[:0], p.Message); err != nil {
-		p.account.Put(buffer)
+	buffer := r.account.Get(proto.Size(r.Message))
+	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*buffer)[:0], r.Message); err != nil {
+		r.account.Put(buffer)
 		return nil, err
 	}
-	return mem.BufferSlice{mem.NewBuffer(buffer, p.account)}, nil
+	return mem.BufferSlice{mem.NewBuffer(buffer, r.account)}, nil
 }

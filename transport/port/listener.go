@@ -13,16 +13,16 @@ import (
 const (
 	// refusalLogInterval keeps a flood of connections from becoming a flood of log lines.
 	refusalLogInterval = time.Second
-	// MaxTold is how many connections above a limit are served at once for as long as it takes to say so. The others
-	// are closed as they come.
-	MaxTold = 16
-	// ToldWait is how long that may take.
-	ToldWait = 2 * time.Second
+	// MaxRefusing is how many refused connections are served at once, until their calls were refused with a reason.
+	// Further refused connections are closed at once.
+	MaxRefusing = 16
+	// RefusingWait is how long a refused connection is served.
+	RefusingWait = 2 * time.Second
 )
 
-// limited is a listener that gives connections their places. Of those that find none, some are served, and each of
-// their calls is told why; the rest is closed at once: a connection that waits in the backlog instead would look to its
-// client like a dead node.
+// limited is a listener that gives connections their slots. It serves a few of the refused connections for a moment, so
+// that their calls are refused with a reason, and closes the others at once. A connection that waited in the backlog
+// instead would look to its client like a dead node.
 type limited struct {
 	net.Listener
 	port *Port
@@ -33,60 +33,60 @@ func (p *Port) limit(l net.Listener) net.Listener {
 	return &limited{Listener: l, port: p, log: rate.Sometimes{Interval: refusalLogInterval}}
 }
 
-// Accept returns the next connection that is to be served.
+// Accept returns the next connection to serve.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
-		conn, err := l.Listener.Accept()
+		accepted, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		w := l.port.newWire(conn)
-		evicted, refused := l.port.Crowd.Enter(&w.Seat, gate.AddressOf(conn.RemoteAddr()))
+		c := l.port.newConn(accepted)
+		evicted, refused := l.port.limiter.enter(&c.slot, gate.AddressOf(accepted.RemoteAddr()))
 		if evicted != nil {
 			l.port.evict(evicted)
 		}
-		if refused == nil || l.refuse(w, refused) {
-			return w, nil
+		if refused == nil || l.refuse(c, refused) {
+			return c, nil
 		}
 	}
 }
 
-// refuse reports whether a connection without a place is served nevertheless, to be told why it has none.
-func (l *limited) refuse(w *Wire, why *session.LimitError) (told bool) {
+// refuse reports whether a connection without a slot is served nevertheless, so that its calls are refused with why.
+func (l *limited) refuse(c *Conn, why *session.LimitError) (served bool) {
 	p := l.port
-	p.Refused.Add(1)
-	if why.Name == "max_connections_per_address" {
-		p.Crowded.Add(1)
+	p.refused.Add(1)
+	if why.Name == connectionsPerAddress {
+		p.crowded.Add(1)
 	}
 	l.log.Do(func() {
-		p.Logger.Warn("connection refused: over a limit", "limit", why.Name, "value", why.Limit,
-			"remote", w.Conn.RemoteAddr().String(), "refused", p.Refused.Load())
+		p.logger.Warn("connection refused: over a limit", "limit", why.Name, "value", why.Limit,
+			"remote", c.Conn.RemoteAddr().String(), "refused", p.refused.Load())
 	})
-	if p.Told.Add(1) > MaxTold {
-		p.Told.Add(-1)
-		w.hangUp()
+	if p.refusing.Add(1) > MaxRefusing {
+		p.refusing.Add(-1)
+		c.hangUp()
 		return false
 	}
-	w.refused = why
-	time.AfterFunc(ToldWait, w.hangUp)
+	c.refused = why
+	time.AfterFunc(RefusingWait, c.hangUp)
 	return true
 }
 
 // evict ends a connection that makes room for another. It does not wait.
-func (p *Port) evict(s *Seat) {
-	p.Evicted.Add(1)
+func (p *Port) evict(s *slot) {
+	p.evicted.Add(1)
 	go s.end()
 }
 
-// LimitConnections returns a listener that keeps at most so many connections of l open: when one more comes, the oldest
-// of the address that has most is closed.
+// LimitConnections returns a listener that keeps at most so many connections of l open. When one more comes, it closes
+// the oldest connection of the address that holds most.
 func LimitConnections(l net.Listener, most int) net.Listener {
-	return &bounded{Listener: l, crowd: Crowd{Limits: CrowdLimits{Connections: most}}}
+	return &bounded{Listener: l, limiter: limiter{limits: Limits{Connections: most}}}
 }
 
 type bounded struct {
 	net.Listener
-	crowd Crowd
+	limiter limiter
 }
 
 // Accept returns the next connection.
@@ -96,27 +96,27 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &boundedConn{Conn: conn, crowd: &b.crowd}
-		c.seat.end = func() { _ = conn.Close() } // whose end nobody waits for
-		evicted, refused := b.crowd.Enter(&c.seat, gate.AddressOf(conn.RemoteAddr()))
+		c := &boundedConn{Conn: conn, limiter: &b.limiter}
+		c.slot.end = func() { _ = conn.Close() } // nobody waits for the end of an evicted connection
+		evicted, refused := b.limiter.enter(&c.slot, gate.AddressOf(conn.RemoteAddr()))
 		if evicted != nil {
 			evicted.end()
 		}
 		if refused == nil {
 			return c, nil
 		}
-		c.seat.end()
+		c.slot.end()
 	}
 }
 
 type boundedConn struct {
 	net.Conn
-	crowd *Crowd
-	seat  Seat
+	limiter *limiter
+	slot    slot
 }
 
-// Close closes the connection and gives its place back.
+// Close closes the connection and gives its slot back.
 func (c *boundedConn) Close() error {
-	c.crowd.Leave(&c.seat)
+	c.limiter.leave(&c.slot)
 	return c.Conn.Close()
 }

@@ -7,35 +7,29 @@ import (
 	"context"
 	"errors"
 	"net"
-	"runtime/debug"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
-	"holdfast/session"
 	"holdfast/transport/wire"
 )
 
 const (
-	// ConnectionTimeout is how long a new connection may take to become one of HTTP/2.
+	// ConnectionTimeout is how long a new connection may take to set up HTTP/2.
 	ConnectionTimeout = 5 * time.Second
-	// HardStopWait is how long handlers may take to end after their connections were closed under them.
+	// HardStopWait is how long handlers may take to end after their connections were closed.
 	HardStopWait = 2 * time.Second
 	// maxHeaderBytes bounds the headers of a call.
 	maxHeaderBytes = 16 << 10
-	// streamWindowBytes and connectionWindowBytes are how much of what a client sends may be under way. gRPC's own
-	// windows grow with the speed of the link, up to 16 MiB a stream that may wait unread.
+	// streamWindowBytes and connectionWindowBytes bound what a client may send ahead of the reader. gRPC's own windows
+	// grow with the speed of the link, up to 16 MiB a stream that may wait unread.
 	streamWindowBytes, connectionWindowBytes = 256 << 10, 1 << 20
 	// ReadPatience is how long a client may take nothing of what is written to it.
 	ReadPatience = 30 * time.Second
@@ -44,76 +38,116 @@ const (
 // ErrHandlersLeft says that requests were still being served a while after their connections were closed.
 var ErrHandlersLeft = errors.New("requests did not end after their connections were closed")
 
-// Port is what the client port and the peer port have in common: a gRPC server with bounds, and its end.
-type Port struct {
-	Logger hclog.Logger
-	Grpc   *grpc.Server
-	Codec  codec
-	// Crowd gives connections and calls their places.
-	Crowd Crowd
-	// Ledger bounds what waits on connections; nil: nothing does.
-	Ledger *ledger
-	// patience is how long a client may take nothing of what is written to it.
-	patience time.Duration
-	// MaxMessageBytes bounds a message from the other side.
-	MaxMessageBytes int
-	// State is told by refusals of unary calls that tell it; nil: none does.
-	State func() *holdfastv1.NodeState
-
-	// Stopping is closed when Stop begins: streams end.
-	Stopping chan struct{}
-	// Ended is closed when streams are to end, and calls are served still.
-	Ended   chan struct{}
-	EndOnce sync.Once
-	stop    sync.Once
-	// Pumps are the goroutines that read and write streams. They end a moment after the handler of their stream.
-	Pumps sync.WaitGroup
-
-	portCounters
+// Limits bound what clients may make a port hold. 0 is no limit, but for MessageBytes and StreamsPerConnection, which
+// must be positive.
+type Limits struct {
+	// MessageBytes is the size of the largest message that a client may send.
+	MessageBytes int
+	// StreamsPerConnection is the number of calls under way on one connection. Further calls wait.
+	StreamsPerConnection int
+	// Connections is the number of connections. One more evicts an idle connection or is refused.
+	Connections int
+	// ConnectionsPerAddress is the number of connections of one address.
+	ConnectionsPerAddress int
+	// Calls is the number of calls under way on all connections. One more evicts an idle connection or is refused.
+	Calls int
+	// WaitingBytes is how many bytes of unread answers, requests under way and incomplete messages the port holds,
+	// beyond what the sessions of connections account for. Above it the connections that hold most end.
+	WaitingBytes int
 }
 
-// portCounters count connections and calls.
-type portCounters struct {
-	// Told are connections that are served to be told why they have no place.
-	Told atomic.Int64
-	// Refused are connections, crowded those of them for their address; evicted made room for others.
-	Refused, Crowded, Evicted atomic.Uint64
-	CallsRefused              atomic.Uint64
-	Panics                    atomic.Uint64
+// Keepalive says when a port tests quiet connections.
+type Keepalive struct {
+	// Time is how long a connection is quiet before it is tested, Timeout how long the answer may take. gRPC allows no
+	// Time below 1 s.
+	Time, Timeout time.Duration
+	// MinTime is the shortest interval at which a client may ping. A client that pings more often loses its connection.
+	MinTime time.Duration
 }
 
-// Config is what New*Server make a port of.
+// Config configures a [Port].
 type Config struct {
-	Logger                                hclog.Logger
-	Credentials                           credentials.TransportCredentials
-	MaxMessageBytes                       int
-	MaxStreams                            int
-	MaxConnections                        int
-	MaxPerAddress                         int // connections; 0 is no limit
-	MaxCalls                              int // under way on all connections; 0 is no limit
-	MaxWaiting, MaxRequests               int // bytes of all, 0 is no limit; requests under way on a stream
-	Patience                              time.Duration
-	KeepaliveTime, KeepaliveTimeout, Ping time.Duration
-	MaxIdle                               time.Duration // how long a connection may have no stream; 0 is for ever
-	State                                 func() *holdfastv1.NodeState
+	Logger hclog.Logger
+	// Credentials of the transport; nil is plaintext.
+	Credentials credentials.TransportCredentials
+	Limits      Limits
+	// RequestsPerStream is how many requests may be under way on one stream: each connection has room for them.
+	RequestsPerStream int
+	// Patience is how long a client may take nothing of what is written to it; default [ReadPatience].
+	Patience  time.Duration
+	Keepalive Keepalive
+	// MaxIdle is how long a connection may have no stream; 0 is for ever.
+	MaxIdle time.Duration
+	// State is the node's state, which refusals of unary calls carry; nil: none does.
+	State func() *holdfastv1.NodeState
+}
+
+// Port is a gRPC server with bounds and an orderly end. It is a [grpc.ServiceRegistrar]: services are registered before
+// Serve. Safe for concurrent use.
+type Port struct {
+	logger hclog.Logger
+	grpc   *grpc.Server
+	codec  codec
+	// limiter gives connections and calls their slots.
+	limiter limiter
+	// ledger bounds the waiting bytes of connections; nil: there is no bound.
+	ledger *Ledger
+	// patience is how long a client may take nothing of what is written to it.
+	patience        time.Duration
+	maxMessageBytes int
+	state           func() *holdfastv1.NodeState
+
+	// stopping is closed when Halt begins: streams end.
+	stopping chan struct{}
+	stop     sync.Once
+	// pumps are the goroutines that read and write streams. They end a moment after the handler of their stream.
+	pumps sync.WaitGroup
+
+	counters
+}
+
+// counters count connections and calls.
+type counters struct {
+	// refusing is how many refused connections are served now, until their calls were refused with a reason.
+	refusing atomic.Int64
+	// refused counts refused connections, crowded those of them that were refused for their address.
+	refused, crowded atomic.Uint64
+	// evicted counts connections that made room for others.
+	evicted              atomic.Uint64
+	callsRefused, panics atomic.Uint64
+}
+
+// Stats are gauges and counters of a port.
+type Stats struct {
+	// Connections are open now, Calls under way on them.
+	Connections, Calls int64
+	// Refused counts connections refused because there were too many, RefusedCalls calls.
+	Refused, RefusedCalls uint64
+	// Evicted counts idle connections that made room for others.
+	Evicted uint64
+	// Crowded counts refused connections of addresses that were at their own limit.
+	Crowded uint64
+	// Waiting is how many bytes wait, as [Limits.WaitingBytes] counts them.
+	Waiting int64
+	// Overfull counts connections ended for their own waiting bytes, Relieved those ended for the port's.
+	Overfull, Relieved uint64
+	// Panics counts handlers that panicked; each is a fault of the program.
+	Panics uint64
 }
 
 // New returns a port that serves nothing yet.
 func New(c Config) *Port {
 	p := &Port{
-		Logger: c.Logger,
-		Codec:  NewCodec(),
-		Crowd: Crowd{
-			Limits: CrowdLimits{Connections: c.MaxConnections, PerAddress: c.MaxPerAddress, Calls: c.MaxCalls},
-		},
-		MaxMessageBytes: c.MaxMessageBytes,
+		logger:          c.Logger,
+		codec:           newCodec(),
+		limiter:         limiter{limits: c.Limits},
 		patience:        cmp.Or(c.Patience, ReadPatience),
-		State:           c.State,
-		Stopping:        make(chan struct{}),
-		Ended:           make(chan struct{}),
+		maxMessageBytes: c.Limits.MessageBytes,
+		state:           c.State,
+		stopping:        make(chan struct{}),
 	}
-	if c.MaxWaiting > 0 {
-		p.Ledger = NewLedger(int64(c.MaxWaiting), c.MaxRequests)
+	if c.Limits.WaitingBytes > 0 {
+		p.ledger = NewLedger(int64(c.Limits.WaitingBytes), c.RequestsPerStream)
 	}
 	if c.Credentials == nil {
 		c.Credentials = insecure.NewCredentials()
@@ -121,58 +155,74 @@ func New(c Config) *Port {
 	options := []grpc.ServerOption{
 		grpc.Creds(c.Credentials),
 		grpc.ConnectionTimeout(ConnectionTimeout),
-		// Twice the limit, so that a message a little above it is refused by name: gRPC's own refusal has no detail.
-		grpc.MaxRecvMsgSize(2 * c.MaxMessageBytes),
-		grpc.MaxConcurrentStreams(uint32(c.MaxStreams)),
+		// Twice the limit, so that inspect refuses a message a little above it by name: gRPC's own refusal has no detail.
+		grpc.MaxRecvMsgSize(2 * c.Limits.MessageBytes),
+		grpc.MaxConcurrentStreams(uint32(c.Limits.StreamsPerConnection)),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ReadBufferSize(wire.ReadBufferBytes),
 		grpc.WriteBufferSize(wire.WriteBufferBytes),
 		grpc.StaticStreamWindowSize(streamWindowBytes),
 		grpc.StaticConnWindowSize(connectionWindowBytes),
-		grpc.ForceServerCodecV2(p.Codec),
+		grpc.ForceServerCodecV2(p.codec),
 		grpc.KeepaliveParams(
 			keepalive.ServerParameters{
-				Time: c.KeepaliveTime, Timeout: c.KeepaliveTimeout, MaxConnectionIdle: c.MaxIdle,
+				Time: c.Keepalive.Time, Timeout: c.Keepalive.Timeout, MaxConnectionIdle: c.MaxIdle,
 			},
 		),
 		// gRPC's own default closes the connection of a client that pings more often than every 5 minutes.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.Ping, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(
+			keepalive.EnforcementPolicy{MinTime: c.Keepalive.MinTime, PermitWithoutStream: true},
+		),
 		grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(p.Unary),
 		grpc.StreamInterceptor(p.stream),
 	}
-	if c.MaxCalls > 0 {
+	if c.Limits.Calls > 0 {
 		options = append(options, grpc.InTapHandle(p.tap))
 	}
-	p.Grpc = grpc.NewServer(options...)
+	p.grpc = grpc.NewServer(options...)
 	return p
 }
 
-// Serve accepts connections until Stop; the error is nil then. It closes listener.
+// RegisterService adds a service, before Serve.
+func (p *Port) RegisterService(desc *grpc.ServiceDesc, service any) {
+	p.grpc.RegisterService(desc, service)
+}
+
+// GetServiceInfo returns the registered services: gRPC's reflection asks for them.
+func (p *Port) GetServiceInfo() map[string]grpc.ServiceInfo { return p.grpc.GetServiceInfo() }
+
+// Serve accepts connections until Halt; the error is nil then. It closes listener.
 func (p *Port) Serve(listener net.Listener) error {
-	err := p.Grpc.Serve(p.limit(listener))
+	err := p.grpc.Serve(p.limit(listener))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}
 	return err
 }
 
+// Pump runs f, which reads or writes a stream, in a goroutine that Halt waits for.
+func (p *Port) Pump(f func()) { p.pumps.Go(f) }
+
+// Stopping is closed when Halt begins: streams end.
+func (p *Port) Stopping() <-chan struct{} { return p.stopping }
+
 // Halt ends streams, lets other requests finish until ctx ends, then closes every connection. It returns when no
 // handler is left, or [ErrHandlersLeft] when some are left a while after that.
 func (p *Port) Halt(ctx context.Context) error {
-	p.stop.Do(func() { close(p.Stopping) })
+	p.stop.Do(func() { close(p.stopping) })
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		p.Grpc.GracefulStop()
-		p.Pumps.Wait()
+		p.grpc.GracefulStop()
+		p.pumps.Wait()
 	}()
 	select {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
 	}
-	go p.Grpc.Stop() // makes GracefulStop return; itself it waits for handlers
+	go p.grpc.Stop() // makes GracefulStop return; itself it waits for handlers
 	last := time.NewTimer(HardStopWait)
 	defer last.Stop()
 	select {
@@ -183,144 +233,17 @@ func (p *Port) Halt(ctx context.Context) error {
 	}
 }
 
-// Unary maps the errors of unary calls, and recovers.
-func (p *Port) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo,
-	next grpc.UnaryHandler,
-) (answer any, err error) {
-	defer func() {
-		applied := wire.FromApplied(err)
-		if err = p.answer(call.FullMethod, err); err != nil && p.State != nil && wire.TellsState(call.FullMethod) {
-			state := p.State()
-			if applied {
-				state.Mode = holdfastv1.Mode_MODE_READ_ONLY
-			}
-			err = wire.WithState(err, state)
-		}
-	}()
-	defer p.Recovered(call.FullMethod, &err)
-	c, bytes := callOf(ctx), proto.Size(messageOf(req))
-	c.speaks()
-	own := c.wire
-	own.Complete(bytes)
-	if err = c.err(); err != nil {
-		return nil, err
+// Stats returns the gauges and counters of now.
+func (p *Port) Stats() Stats {
+	connections, calls := p.limiter.open()
+	s := Stats{
+		Connections: int64(connections), Calls: int64(calls),
+		Refused: p.refused.Load(), RefusedCalls: p.callsRefused.Load(),
+		Evicted: p.evicted.Load(), Crowded: p.crowded.Load(), Panics: p.panics.Load(),
 	}
-	p.Crowd.Engage(&own.Seat)
-	defer p.Crowd.Disengage(&own.Seat)
-	if err = p.inspect(messageOf(req), bytes); err != nil {
-		return nil, err
+	if p.ledger != nil {
+		s.Waiting = p.ledger.Waiting()
+		s.Overfull, s.Relieved = p.ledger.ended[ofConnection].Load(), p.ledger.ended[ofNode].Load()
 	}
-	if err = own.Reserve(bytes); err != nil {
-		return nil, err
-	}
-	defer own.Add(-bytes)
-	if answer, err = next(ctx, req); err != nil {
-		return nil, err
-	}
-	return Parcel{Message: messageOf(answer), account: own.Account}, nil
+	return s
 }
-
-// inspect refuses a message that could not be read, or is larger than the limit.
-func (p *Port) inspect(m proto.Message, bytes int) error {
-	if err := p.Codec.Unreadable(m); err != nil {
-		return err
-	}
-	if bytes > p.MaxMessageBytes {
-		return &session.LimitError{Name: "max_message_bytes", Limit: strconv.Itoa(p.MaxMessageBytes) +
-			" bytes a message"}
-	}
-	return nil
-}
-
-// measured is a stream whose messages are measured, both ways.
-type measured struct {
-	grpc.ServerStream
-	port *Port
-	call *inbound
-}
-
-// RecvMsg receives the next message, or a LimitError for one that is too large.
-func (m measured) RecvMsg(msg any) error {
-	if err := m.ServerStream.RecvMsg(msg); err != nil {
-		return err
-	}
-	bytes := proto.Size(messageOf(msg))
-	m.call.speaks()
-	m.call.wire.Complete(bytes)
-	return m.port.inspect(messageOf(msg), bytes)
-}
-
-// SendMsg sends a message, which counts on the connection until it is written.
-func (m measured) SendMsg(msg any) error {
-	return m.ServerStream.SendMsg(Parcel{Message: messageOf(msg), account: m.call.wire.Account})
-}
-
-// stream maps the errors of streams, recovers, and ends streams of others, such as a health watch, when the port stops.
-func (p *Port) stream(srv any, s grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-	defer func() { err = p.answer(call.FullMethod, err) }()
-	defer p.Recovered(call.FullMethod, &err)
-	c := callOf(s.Context())
-	if err = c.err(); err != nil {
-		return err
-	}
-	s = measured{ServerStream: s, port: p, call: c}
-	if wire.Ours(call.FullMethod) {
-		// which say themselves when they serve something
-		if call.FullMethod != wire.ConnectMethod && call.FullMethod != wire.FollowMethod {
-			p.Crowd.Engage(&c.wire.Seat)
-			defer p.Crowd.Disengage(&c.wire.Seat)
-		}
-		return next(srv, s) // ends by itself, after the requests that are under way
-	}
-	ctx, cancel := context.WithCancel(s.Context())
-	defer cancel()
-	p.Pumps.Go(func() {
-		select {
-		case <-p.Stopping:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	return next(srv, stoppable{ServerStream: s, ctx: ctx})
-}
-
-// answer maps err once: a status stays as it is, a domain error becomes one.
-func (p *Port) answer(method string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if st, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
-		// Only a status itself: one that something else wraps is not ours to tell.
-		return st.GRPCStatus().Err()
-	}
-	p.Note(method, err)
-	return wire.Status(err)
-}
-
-// Note logs an error of which the client learns nothing.
-func (p *Port) Note(method string, err error) {
-	if wire.Code(err) == codes.Internal {
-		p.Logger.Error("request met an unexpected error", "method", method, "error", err)
-	}
-}
-
-// errPanic is what a panic in a handler is answered as.
-var errPanic = errors.New("panic while serving a request")
-
-// Recovered turns a panic of the calling function into errPanic, logged with its stack.
-func (p *Port) Recovered(method string, err *error) {
-	if r := recover(); r != nil {
-		p.Panics.Add(1)
-		p.Logger.Error("panic while serving a request", "method", method, "panic", r, "stack", string(debug.Stack()))
-		*err = errPanic
-	}
-}
-
-// stoppable is a stream whose context ends when the port stops.
-type stoppable struct {
-	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // this is how gRPC hands a stream its context
-}
-
-// Context returns the stream's context.
-func (s stoppable) Context() context.Context { return s.ctx }

@@ -12,7 +12,7 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// Sleep waits in a bubble.
+// Sleep waits for d, or returns the error of ctx when ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

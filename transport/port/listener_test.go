@@ -1,4 +1,4 @@
-package clientport
+package port
 
 import (
 	"net"
@@ -7,14 +7,13 @@ import (
 
 	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
-	"holdfast/transport/port"
 )
 
 // TestLimitConnections: the newest stay open, and a closed one gives its place back.
 func TestLimitConnections(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := porttest.NewPipes()
-		l := port.LimitConnections(network, 3)
+		l := LimitConnections(network, 3)
 		defer l.Close()
 		connect := func() (ours, theirs net.Conn) {
 			t.Helper()

@@ -127,9 +127,7 @@ func TestAClientThatReadsNothing(t *testing.T) {
 		if got := s.Stats(); got.Overfull != 1 || got.SlowReaders == 0 || got.Streams != 0 || got.Waiting != 0 {
 			t.Errorf("stats %+v, want the connection ended and nothing counted", got)
 		}
-		if err := porttest.Sleep(t.Context(), 2*port.CondemnedWait); err != nil {
-			t.Fatal(err)
-		}
+		time.Sleep(2 * time.Second)
 		if got := s.Stats().Connections; got != 0 {
 			t.Errorf("%d connections are open", got)
 		}
@@ -189,9 +187,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		for range 11 {
 			_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName,
 				&holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
-			if err := porttest.Sleep(t.Context(), time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			time.Sleep(time.Minute)
 		}
 		if got := s.Stats(); got.Waiting != 0 || got.Connections != 0 || got.Overfull != 1 {
 			t.Errorf("stats %+v, want the connection ended", got)
@@ -231,6 +227,7 @@ func TestCompleteMessagesAreNotUnread(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
+		p := newProbe(network)
 		stream := connected(t, network)
 		ids := manyIDs(session.MaxTouchBatch)
 		for seq := range uint64(50_000) {
@@ -241,30 +238,15 @@ func TestCompleteMessagesAreNotUnread(t *testing.T) {
 			}
 			receive(t, stream)
 		}
-		wantNothingUnread(t, s.only(t))
+		p.wantNothingUnread(t, s)
 	})
-}
-
-// only returns the account of the one connection.
-func (s *Server) only(t *testing.T) *port.Account {
-	t.Helper()
-	l := s.port.Ledger
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	if len(l.Open) != 1 {
-		t.Fatalf("%d connections are open", len(l.Open))
-	}
-	for a := range l.Open {
-		return a
-	}
-	return nil
 }
 
 // TestTheNodesBound: when many connections hold much each, those that hold most end, and nobody else.
 func TestTheNodesBound(t *testing.T) {
 	const most = 32 << 20
 	bubble.Test(t, func(t *testing.T) {
-		s, network, stop := clientPort(t, Config{MaxWaiting: most}, nowhere())
+		s, network, stop := clientPort(t, Config{Limits: port.Limits{WaitingBytes: most}}, nowhere())
 		defer stop()
 		honest := unreadTouches(t, s, network, 1, 2)[0]
 		for range 6 {
@@ -294,9 +276,7 @@ func TestAReaderThatStopped(t *testing.T) {
 		idle := connected(t, network)
 		send(t, idle, touchMessage(1))
 		for s.Stats().SlowReaders < 2 && time.Since(begun) < time.Minute {
-			if err := porttest.Sleep(t.Context(), time.Second); err != nil {
-				t.Fatal(err)
-			}
+			time.Sleep(time.Second)
 		}
 		// an answer in between has another 12 s
 		if got := time.Since(begun); got < 7*time.Second || got > 21*time.Second {
@@ -312,9 +292,7 @@ func TestAReaderThatStopped(t *testing.T) {
 				}
 			}
 		}
-		if err := porttest.Sleep(t.Context(), time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		time.Sleep(time.Minute)
 		receive(t, idle) // nothing waited for it but the last answer
 		if got := s.Stats(); got.SlowReaders != 2 || got.Waiting != 0 {
 			t.Errorf("stats %+v", got)
@@ -331,9 +309,7 @@ func TestAConnectionThatTakesNothing(t *testing.T) {
 		stream := h.call(holdfastv1.SessionService_Connect_FullMethodName)
 		begun := time.Now()
 		for seq := uint64(1); h.say(stream, touchMessage(seq)) == nil; seq++ {
-			if err := porttest.Sleep(t.Context(), time.Second); err != nil {
-				t.Fatal(err)
-			}
+			time.Sleep(time.Second)
 			if time.Since(begun) > time.Minute {
 				t.Fatal("a connection that takes nothing stays for a minute")
 			}
@@ -390,10 +366,8 @@ func TestRequestsUnderWayCount(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		w := s.only(t)
-		if w.Mu.Lock(); w.Bytes > 8*(64<<10)*8 {
-			t.Errorf("%d bytes are counted when all requests are answered", w.Bytes)
+		if got := s.Stats().Waiting; got > 8*(64<<10)*8 {
+			t.Errorf("%d bytes are counted when all requests are answered", got)
 		}
-		w.Mu.Unlock()
 	})
 }

@@ -1,0 +1,68 @@
+package clientport
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc/credentials"
+
+	"holdfast/transport/gate"
+	"holdfast/transport/port"
+	"holdfast/transport/wire"
+)
+
+// Config configures a [Server]. The zero value of a field is its default.
+type Config struct {
+	Logger hclog.Logger
+	// Credentials of the transport; nil is plaintext.
+	Credentials credentials.TransportCredentials
+	// Limits bound the connections, calls and bytes of the port. Defaults: messages of 1 MiB, 64 streams a connection,
+	// 20,000 connections, any number for each address, 25,000 calls, and 256 MiB of waiting bytes.
+	Limits port.Limits
+	// Stream bounds one Connect stream.
+	Stream StreamLimits
+	// Patience is how long a client may read nothing of what waits for it, after a large message a little longer;
+	// default 30 s.
+	Patience time.Duration
+	// Keepalive defaults to a test after 30 s with 10 s for the answer, and to a ping of the client every 5 s.
+	Keepalive port.Keepalive
+	// Gate says how many requests of clients the node takes on in a second; zero is no limit.
+	Gate gate.Config
+	// TouchWait bounds how long one TouchSessions waits for tokens that are newer than this node; default 1 s.
+	TouchWait time.Duration
+	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
+	Clock func() time.Time
+}
+
+// StreamLimits bound what one Connect stream makes the node hold. The zero value of a field is its default.
+type StreamLimits struct {
+	// Sessions is the number of sessions that the stream serves; default 100,000.
+	Sessions int
+	// Requests is the number of opens, resumes, upgrades and closes under way; default 1,024.
+	Requests int
+	// Outgoing is the number of messages that wait for a client that does not read; default 4,096, or twice Requests if
+	// that is more: the node may answer all requests at once. One more ends the stream with RESOURCE_EXHAUSTED.
+	Outgoing int
+}
+
+func (c Config) withDefaults() Config {
+	c.Logger = cmp.Or(c.Logger, hclog.NewNullLogger())
+	c.Limits.MessageBytes = cmp.Or(c.Limits.MessageBytes, wire.DefaultMessageBytes)
+	c.Limits.StreamsPerConnection = cmp.Or(c.Limits.StreamsPerConnection, 64)
+	c.Limits.Connections = cmp.Or(c.Limits.Connections, 20_000)
+	c.Limits.Calls = cmp.Or(c.Limits.Calls, 25_000)
+	c.Limits.WaitingBytes = cmp.Or(c.Limits.WaitingBytes, 256<<20)
+	c.Stream.Sessions = cmp.Or(c.Stream.Sessions, 100_000)
+	c.Stream.Requests = cmp.Or(c.Stream.Requests, 1024)
+	c.Stream.Outgoing = cmp.Or(c.Stream.Outgoing, max(4096, 2*c.Stream.Requests))
+	c.Patience = cmp.Or(c.Patience, port.ReadPatience)
+	c.Keepalive.Time = cmp.Or(c.Keepalive.Time, 30*time.Second)
+	c.Keepalive.Timeout = cmp.Or(c.Keepalive.Timeout, 10*time.Second)
+	c.Keepalive.MinTime = cmp.Or(c.Keepalive.MinTime, 5*time.Second)
+	c.TouchWait = cmp.Or(c.TouchWait, time.Second)
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return c
+}

@@ -1,0 +1,160 @@
+package port
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"strconv"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// Unary is the [grpc.UnaryServerInterceptor] of the port: it checks and counts the request, maps the handler's error,
+// and recovers. It answers with a [Reply].
+func (p *Port) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	next grpc.UnaryHandler,
+) (answer any, err error) {
+	defer func() {
+		applied := wire.FromApplied(err)
+		if err = p.answer(info.FullMethod, err); err != nil && p.state != nil && wire.TellsState(info.FullMethod) {
+			state := p.state()
+			if applied {
+				state.Mode = holdfastv1.Mode_MODE_READ_ONLY
+			}
+			err = wire.WithState(err, state)
+		}
+	}()
+	defer p.Recovered(info.FullMethod, &err)
+	c, bytes := callOf(ctx), proto.Size(messageOf(req))
+	c.speaks()
+	c.conn.complete(bytes)
+	if err = c.err(); err != nil {
+		return nil, err
+	}
+	c.conn.SetBusy()
+	defer c.conn.SetIdle()
+	if err = p.inspect(messageOf(req), bytes); err != nil {
+		return nil, err
+	}
+	if err = c.conn.Reserve(bytes); err != nil {
+		return nil, err
+	}
+	defer c.conn.Add(-bytes)
+	if answer, err = next(ctx, req); err != nil {
+		return nil, err
+	}
+	return Reply{Message: messageOf(answer), account: c.conn.Account}, nil
+}
+
+// inspect refuses a message that could not be read, or is larger than the limit.
+func (p *Port) inspect(m proto.Message, bytes int) error {
+	if err := p.codec.unreadable(m); err != nil {
+		return err
+	}
+	if bytes > p.maxMessageBytes {
+		return &session.LimitError{Name: "max_message_bytes", Limit: strconv.Itoa(p.maxMessageBytes) +
+			" bytes a message"}
+	}
+	return nil
+}
+
+// stream maps the errors of streams and recovers. It ends the streams of gRPC's own services, such as a health watch,
+// when the port stops.
+func (p *Port) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	defer func() { err = p.answer(info.FullMethod, err) }()
+	defer p.Recovered(info.FullMethod, &err)
+	c := callOf(s.Context())
+	if err = c.err(); err != nil {
+		return err
+	}
+	s = measured{ServerStream: s, port: p, call: c}
+	if wire.Ours(info.FullMethod) {
+		// Connect and Follow note themselves when they are busy.
+		if info.FullMethod != wire.ConnectMethod && info.FullMethod != wire.FollowMethod {
+			c.conn.SetBusy()
+			defer c.conn.SetIdle()
+		}
+		return next(srv, s) // ends by itself, after the requests that are under way
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	p.Pump(func() {
+		select {
+		case <-p.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return next(srv, stoppable{ServerStream: s, ctx: ctx})
+}
+
+// measured is a stream whose messages are counted, both ways.
+type measured struct {
+	grpc.ServerStream
+	port *Port
+	call *call
+}
+
+// RecvMsg receives the next message, or a LimitError for a message that is too large.
+func (m measured) RecvMsg(msg any) error {
+	if err := m.ServerStream.RecvMsg(msg); err != nil {
+		return err
+	}
+	bytes := proto.Size(messageOf(msg))
+	m.call.speaks()
+	m.call.conn.complete(bytes)
+	return m.port.inspect(messageOf(msg), bytes)
+}
+
+// SendMsg sends a message, which counts on the connection until it is written.
+func (m measured) SendMsg(msg any) error {
+	return m.ServerStream.SendMsg(Reply{Message: messageOf(msg), account: m.call.conn.Account})
+}
+
+// stoppable is a stream whose context ends when the port stops.
+type stoppable struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // this is how gRPC hands a stream its context
+}
+
+// Context returns the stream's context.
+func (s stoppable) Context() context.Context { return s.ctx }
+
+// answer maps err once: a status stays as it is, a domain error becomes a status.
+func (p *Port) answer(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if st, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
+		// Only err itself may be a status: a status that err wraps is not for the client.
+		return st.GRPCStatus().Err()
+	}
+	p.Note(method, err)
+	return wire.Status(err)
+}
+
+// Note logs an error that the client is not told.
+func (p *Port) Note(method string, err error) {
+	if wire.Code(err) == codes.Internal {
+		p.logger.Error("request met an unexpected error", "method", method, "error", err)
+	}
+}
+
+// errPanic is the error of a request whose handler panicked.
+var errPanic = errors.New("panic while serving a request")
+
+// Recovered turns a panic of the calling function into errPanic, logged with its stack.
+func (p *Port) Recovered(method string, err *error) {
+	if r := recover(); r != nil {
+		p.panics.Add(1)
+		p.logger.Error("panic while serving a request", "method", method, "panic", r, "stack", string(debug.Stack()))
+		*err = errPanic
+	}
+}
