@@ -1,5 +1,5 @@
-// Package arg is how both programs read flags and arguments: what is refused is named, with what is wanted in its
-// place, and without the words of Go's parsers.
+// Package arg reads flags and arguments for both programs. Its refusals name the flag or argument, the value and the
+// accepted values, in place of the words of Go's parsers.
 package arg
 
 import (
@@ -15,7 +15,7 @@ import (
 	"holdfast/session"
 )
 
-// None is for commands that take no arguments.
+// None checks the arguments of commands that take none.
 func None(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%q takes no arguments, not %q", cmd.CommandPath(), args[0])
@@ -23,7 +23,7 @@ func None(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// One is for commands that take one argument, such as "ID" for a session's id.
+// One returns the check of commands that take one argument; what names it, such as "ID".
 func One(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -33,7 +33,7 @@ func One(what string) cobra.PositionalArgs {
 	}
 }
 
-// Some is for commands that take one argument of a kind or more.
+// Some returns the check of commands that take one or more arguments; what names them, such as "ID".
 func Some(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -43,9 +43,8 @@ func Some(what string) cobra.PositionalArgs {
 	}
 }
 
-// Completion gives a program its command that writes completions for shells, and has it refuse what is no shell. The
-// library's own command prints its help then and exits as if all were well. Call it once all other commands were added
-// and the output was set.
+// Completion adds the command that writes completions for shells, and makes it refuse unknown shells: cobra's own
+// command prints its help for them and succeeds. Call it after all other commands were added and the output was set.
 func Completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -68,15 +67,25 @@ func Completion(root *cobra.Command) {
 	}
 }
 
+// HelpColumns is the largest width of a program's help in a terminal.
+const HelpColumns = 100
+
+// WrapHelp wraps the flags in the help of root, and of all commands below it, at [HelpColumns]. Other text of the help
+// stays as it is written.
+func WrapHelp(root *cobra.Command) {
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages",
+		".FlagUsagesWrapped "+strconv.Itoa(HelpColumns)))
+}
+
 // Refusal is a value that a flag refused.
 type Refusal struct {
-	// Flag is its name with hyphens, Given what was written.
+	// Flag is the flag's name with hyphens, Given the refused value.
 	Flag, Given string
-	// Want says what the flag takes.
+	// Want says which values the flag takes.
 	Want string
 }
 
-// Refused returns the refusal that a failed reading of a command line is; false when it failed for something else.
+// Refused returns the refusal in an error of flag parsing; false if the error is another.
 func Refused(err error) (Refusal, bool) {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -90,8 +99,8 @@ func Refused(err error) (Refusal, bool) {
 	return Refusal{Flag: "--" + flag.Name, Given: invalid.GetValue(), Want: want}, true
 }
 
-// libraryForms are what those values of package pflag take that both programs use and that can refuse something, by
-// their types.
+// libraryForms says which values pflag's own types of flags take. It has the types that the programs use and that can
+// refuse a value.
 func libraryForms() map[string]string {
 	return map[string]string{
 		"bool":        "true or false",
@@ -100,7 +109,7 @@ func libraryForms() map[string]string {
 	}
 }
 
-// Whole returns the value of a flag that is a whole number from lo to hi, which is kept in at. lo is not negative.
+// Whole returns the value of a flag that takes a whole number from lo to hi and stores it in at. lo is not negative.
 func Whole[T int | uint8 | uint32 | uint64](at *T, byDefault, lo, hi T) pflag.Value {
 	*at = byDefault
 	return &whole[T]{at: at, lo: lo, hi: hi}
@@ -111,7 +120,7 @@ type whole[T int | uint8 | uint32 | uint64] struct {
 	lo, hi T
 }
 
-// Set reads what Go's source may hold: 16, 0x10, 1_000.
+// Set reads a number in Go's notation: 16, 0x10, 1_000.
 func (w *whole[T]) Set(s string) error {
 	v, err := strconv.ParseUint(s, 0, 64)
 	if err != nil || v < uint64(w.lo) || v > uint64(w.hi) {
@@ -124,11 +133,11 @@ func (w *whole[T]) Set(s string) error {
 // String is the inverse of Set.
 func (w *whole[T]) String() string { return fmt.Sprint(*w.at) }
 
-// Type is the kind of value, for people.
+// Type names the kind of value in the help.
 func (w *whole[T]) Type() string { return "number" }
 
-// Positive returns the value of a flag that is a duration above 0, which is kept in at; most bounds it, unless that is
-// 0.
+// Positive returns the value of a flag that takes a duration above 0 and stores it in at. most is the largest duration;
+// 0 is no bound.
 func Positive(at *time.Duration, byDefault, most time.Duration) pflag.Value {
 	want := "a positive duration with a unit, such as 500ms, 2s or 1m"
 	if most > 0 {
@@ -138,7 +147,7 @@ func Positive(at *time.Duration, byDefault, most time.Duration) pflag.Value {
 	return &duration{at: at, want: want, ok: func(d time.Duration) bool { return d > 0 && (most == 0 || d <= most) }}
 }
 
-// NotNegative returns the value of a flag that is a duration of 0 or more, which is kept in at.
+// NotNegative returns the value of a flag that takes a duration of 0 or more and stores it in at.
 func NotNegative(at *time.Duration, byDefault time.Duration) pflag.Value {
 	*at = byDefault
 	return &duration{
@@ -153,7 +162,7 @@ type duration struct {
 	ok   func(time.Duration) bool
 }
 
-// Set reads a duration with its unit.
+// Set reads a duration with a unit.
 func (d *duration) Set(s string) error {
 	v, err := time.ParseDuration(s)
 	if err != nil || !d.ok(v) {
@@ -163,7 +172,7 @@ func (d *duration) Set(s string) error {
 	return nil
 }
 
-// String is the inverse of Set; 0 has no unit, by which help knows that it is no default worth a word.
+// String is the inverse of Set. It writes 0 without a unit: pflag's help then shows no default.
 func (d *duration) String() string {
 	if *d.at == 0 {
 		return "0"
@@ -171,5 +180,5 @@ func (d *duration) String() string {
 	return session.FormatDuration(*d.at)
 }
 
-// Type is the kind of value, for people.
+// Type names the kind of value in the help.
 func (d *duration) Type() string { return "duration" }

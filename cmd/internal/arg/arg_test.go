@@ -89,7 +89,8 @@ func TestRefusals(t *testing.T) {
 // Help shows a default as it would be written, and none for what is 0 unless it is given.
 func TestDefaultsInHelp(t *testing.T) {
 	for byDefault, want := range map[time.Duration]string{
-		0: "duration", time.Minute: "duration    (default 1m)", 90 * time.Second: "duration    (default 1m30s)", 24 * time.Hour: "duration    (default 24h)",
+		0: "duration", time.Minute: "duration    (default 1m)", 90 * time.Second: "duration    (default 1m30s)",
+		24 * time.Hour: "duration    (default 24h)",
 	} {
 		var d time.Duration
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -97,6 +98,25 @@ func TestDefaultsInHelp(t *testing.T) {
 		if got := strings.TrimSpace(flags.FlagUsages()); !strings.HasSuffix(got, want) {
 			t.Errorf("got %q, want %q at the end", got, want)
 		}
+	}
+}
+
+// The lines of flags are wrapped, also in the help of a command below, and the words are all there.
+func TestHelpIsWrapped(t *testing.T) {
+	words := strings.Repeat("word ", 60)
+	root, below := &cobra.Command{Use: "top"}, &cobra.Command{Use: "below", Run: func(*cobra.Command, []string) {}}
+	root.PersistentFlags().String("everywhere", "", words)
+	below.Flags().String("here", "", words)
+	root.AddCommand(below)
+	WrapHelp(root)
+	help := below.UsageString()
+	for line := range strings.Lines(help) {
+		if len(line) > HelpColumns+1 {
+			t.Errorf("a line has %d characters: %s", len(line)-1, line)
+		}
+	}
+	if got := strings.Count(help, "word"); got != 120 {
+		t.Errorf("%d words, want 120:\n%s", got, help)
 	}
 }
 
