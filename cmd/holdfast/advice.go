@@ -1,88 +1,101 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"holdfast/client"
-	"holdfast/cmd/internal/arg"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
 
-// lateError is the end of the time that a call may take. It is a [context.DeadlineExceeded], which the SDK goes by.
-type lateError struct{ limit time.Duration }
+// notClientPort says what is wrong with an address at which a server other than a node's client port answers.
+const notClientPort = "not a client port; clients use 7400 unless set otherwise"
 
-func (e lateError) Error() string { return fmt.Sprintf("not done within --call-timeout %v", e.limit) }
+// notClientPortError says that the server at an endpoint is not the client port of a node. It is a
+// [client.ErrUnreachable].
+type notClientPortError struct{ endpoint string }
 
-// Is makes e a [context.DeadlineExceeded].
-func (lateError) Is(target error) bool { return target == context.DeadlineExceeded }
-
-// flagRefused makes a mistake in a flag's value a usage error in the words of all others.
-func flagRefused(err error) error {
-	if r, ok := arg.Refused(err); ok {
-		return usage("%s %q: want %s", r.Flag, r.Given, r.Want)
-	}
-	return err
+func (e *notClientPortError) Error() string {
+	return fmt.Sprintf("%v: %s is %s", client.ErrUnreachable, e.endpoint, notClientPort)
 }
 
-// foreign reports whether what answered is no client port of a node: another gRPC server, as at a node's port for its
-// peers, which lacks the services that every release has, or a server of HTTP/1. gRPC tells both in words alone. One
-// that hangs up may be a node: it does so to connections above its limit.
-func foreign(err error) bool {
+// Is makes e a [client.ErrUnreachable].
+func (*notClientPortError) Is(target error) bool { return target == client.ErrUnreachable }
+
+// foreign reports whether a call failed because a server is not the client port of a node: it speaks HTTP/1, or it is a
+// gRPC server, such as a node's peer port, that lacks the services of every release. A server that hangs up may be a
+// node: a node does so to connections above its limit.
+func (t *target) foreign(err error) bool {
+	_, known := errors.AsType[*notClientPortError](err)
+	return known || errors.Is(err, client.ErrUnreachable) && t.dialer.saw(errHTTP1) || lacksServices(err)
+}
+
+// lacksServices reports whether a gRPC server answered that it does not have a service that every release has. It has
+// to look at the text: gRPC's code UNIMPLEMENTED does not tell an unknown service from an unknown method, which a node
+// of another release answers, and the SDK returns the end of a stream without its code.
+func lacksServices(err error) bool {
 	if err == nil {
 		return false
 	}
 	said := err.Error()
-	return strings.Contains(said, "looked like an HTTP/1.1 header") ||
-		strings.Contains(said, "unknown service "+holdfastv1.SessionService_ServiceDesc.ServiceName) ||
+	return strings.Contains(said, "unknown service "+holdfastv1.SessionService_ServiceDesc.ServiceName) ||
 		strings.Contains(said, "unknown service "+holdfastv1.ClusterService_ServiceDesc.ServiceName)
 }
 
-// hungUp reports whether what answered ended the connection before it said anything. gRPC tells that in words alone.
-func hungUp(err error) bool {
-	said := err.Error()
-	return strings.Contains(said, "connection reset by peer") ||
-		strings.Contains(said, "error reading server preface: EOF")
+// hungUp reports whether a call failed while a server ended its connection without a word.
+func (t *target) hungUp(err error) bool {
+	return errors.Is(err, client.ErrUnreachable) && t.dialer.saw(errHungUp)
 }
 
-// brief is the cause at the end of what an error about an endpoint says, for a cell of the endpoint's row.
-func brief(endpoint, said string) string {
-	if i := strings.LastIndex(said, ": "); i >= 0 {
-		said = said[i+len(": "):]
+// brief returns the innermost cause of a failed call to one endpoint, for a cell of the endpoint's row.
+func (t *target) brief(endpoint string, err error) string {
+	if _, ok := errors.AsType[*notClientPortError](err); ok {
+		return notClientPort
 	}
-	return strings.TrimPrefix(strings.Trim(said, `"`), endpoint+" is ") // gRPC quotes what a connection failed of
+	if failure := t.dialer.failure(endpoint); failure != nil && errors.Is(err, client.ErrUnreachable) {
+		err = failure
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return dns.Err // without the name, which the row shows, and the name server
+	}
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	if st, ok := status.FromError(err); ok {
+		return st.Message()
+	}
+	return err.Error()
 }
 
-// advice says what can be done about a failure of what was asked at endpoints; empty when it says enough itself.
-func advice(err error, endpoints []string) string {
+// advice says what the user can do about a failed command; it is empty when the error says enough.
+func (t *target) advice(err error) string {
 	switch {
 	case errors.Is(err, session.ErrMoved):
-		return `Take the newest token of the session, or take it over from who has that: "holdfast session hold --token-file FILE" resumes it with an older one too.`
+		return "Use the session's newest token. Or take the session over from its present holder: " +
+			"\"holdfast session hold --token-file FILE\" resumes it with an older token too."
 	case errors.Is(err, session.ErrLagging):
-		return "Ask again a little later, or other nodes with --endpoints. If it stays so, the token was not given " +
-			"by this cluster: take the newest token as it was printed."
-	case foreign(err):
-		which := strings.Join(endpoints, ",")
-		if len(endpoints) > 1 {
+		return "Ask again a little later, or ask other nodes with --endpoints. If the error stays, this cluster did " +
+			"not issue the token: use the newest token as it was printed."
+	case t.foreign(err):
+		which := strings.Join(t.endpoints, ",")
+		if len(t.endpoints) > 1 {
 			which = "One of " + which
 		}
-		return which + " is not a client port; clients use 7400 unless set otherwise."
-	case errors.Is(err, client.ErrUnreachable) && hungUp(err):
-		return "A node that hangs up before it says anything may have no place for another connection: its log and " +
-			"holdfast_client_connections_refused_total tell, " +
-			"and max_connections is the limit."
+		return which + " is " + notClientPort + "."
+	case t.hungUp(err):
+		return "A node that hangs up without a word may have no place for another connection: max_connections is the " +
+			"limit, its log and holdfast_client_connections_refused_total show the refusals."
 	case errors.Is(err, client.ErrUnreachable):
-		return "Is the cluster running? Its nodes are named by --endpoints or " + endpointsVariable + "."
+		return "Is the cluster running? --endpoints or " + endpointsVariable + " names its nodes."
 	case status.Code(err) == codes.Unimplemented:
-		return "What answers at --endpoints is a node of a release that does not know this call, or not the client " +
-			"port of a node, which is 7400 unless set otherwise."
+		return "The server at --endpoints is a node of a release without this call, or it is not the client port of " +
+			"a node, which is 7400 unless set otherwise."
 	default:
 		return ""
 	}

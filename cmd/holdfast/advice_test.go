@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,13 +66,13 @@ func TestOpenTakesWhatItsHelpSays(t *testing.T) {
 func TestATokenAsAnArgumentIsNotRepeated(t *testing.T) {
 	startNode(t)
 	for command, says := range map[string]string{
-		"session show": "", "id decode": "", "session": "",
+		"session show": "before the first dot", "id decode": "before the first dot", "session": "before the first dot",
 		"session close": "--token-file", "session touch": "--token-file", "session hold": "--token-file",
 		"session open": "takes no arguments", "cluster status": "takes no arguments",
 	} {
 		code, stdout, stderr := execute(t, "", append(strings.Fields(command), tokenText)...)
 		if code != exitUsage || !strings.Contains(stderr,
-			"that is a token: its session id is what stands before the first dot") || !strings.Contains(stderr, says) {
+			"token") || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit code %d, %q, want %q in it", command, code, stderr, says)
 		}
 		if strings.Contains(stdout+stderr, livingToken().ID.String()) || strings.Contains(stdout+stderr, "ab00000000") {
@@ -195,27 +199,45 @@ func TestStatusSaysWhyANodeDoesNotAnswer(t *testing.T) {
 		!strings.HasSuffix(lines[2], "  no: connection refused  -") {
 		t.Errorf("exit code %d:\n%s", code, stdout)
 	}
-	for said, want := range map[string]string{
-		`ask h:1 for its status: no node of the cluster can be reached: h:1: connection error: desc = "transport: Error while dialing: dial tcp: lookup h: no such host"`: "no such host",
-		"ask h:1 for its status: no node of the cluster can be reached: h:1: no answer in time":                                                                           "no answer in time",
-		"no node of the cluster can be reached: h:1 is not a client port; clients use 7400 unless set otherwise":                                                          "not a client port; clients use 7400 unless set otherwise",
-		"no answer": "no answer",
+}
+
+// The cause in a row is the innermost error, which the dialer has if gRPC gives it as text only.
+func TestBrief(t *testing.T) {
+	unreachable := fmt.Errorf("ask h:1 for its status: %w", client.ErrUnreachable)
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for name, tt := range map[string]struct {
+		err, dialled error
+		want         string
+	}{
+		"no such host": {
+			unreachable, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "h", Server: "ns:53"}},
+			"no such host",
+		},
+		"refused":              {unreachable, refused, "connection refused"},
+		"hung up":              {unreachable, &hungUpError{io.EOF}, "EOF"},
+		"silence":              {fmt.Errorf("ask h:1: %w", errors.New("no answer in time")), nil, "no answer in time"},
+		"not a client port":    {fmt.Errorf("ask h:1: %w", &notClientPortError{"h:1"}), errHTTP1, notClientPort},
+		"refusal of a node":    {fmt.Errorf("ask h:1: %w", session.ErrNoLeader), refused, session.ErrNoLeader.Error()},
+		"status without a why": {fmt.Errorf("ask h:1: %w", status.Error(codes.Internal, "broken")), nil, "broken"},
 	} {
-		if got := brief("h:1", said); got != want {
-			t.Errorf("brief(%s): got %q, want %q", said, got, want)
+		var asked target
+		asked.dialer.note("h:1", tt.dialled)
+		if got := asked.brief("h:1", tt.err); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
 }
 
-// A node that hangs up may be one that has too many connections, and one without a service may be of an older release:
-// their ports are not called wrong.
+// Neither a node with too many connections, which hangs up, nor a node of an older release, which lacks a service, is
+// called a wrong port.
 func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
+	var asked target
+	asked.dialer.note("h:1", &hungUpError{syscall.ECONNRESET})
 	for _, err := range []error{
 		nil, session.ErrNoLeader, status.Error(codes.Unimplemented, "unknown service holdfast.v1.IdService"),
-		context.DeadlineExceeded, status.Error(codes.Unavailable, "error reading server preface: EOF"),
-		fmt.Errorf("%w: error reading server preface: connection reset by peer", client.ErrUnreachable),
+		context.DeadlineExceeded, fmt.Errorf("%w: h:1: no answer in time", client.ErrUnreachable),
 	} {
-		if foreign(err) {
+		if asked.foreign(err) {
 			t.Errorf("%v: is foreign", err)
 		}
 	}
@@ -224,28 +246,39 @@ func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
 	}
 }
 
-// Of several endpoints the error does not always say which one is no client port: the advice blames none that is one.
+// A server that speaks HTTP/1 explains why no node answered, but not a refusal by a node.
+func TestHTTP1IsForeignOnlyWhenNoNodeAnswered(t *testing.T) {
+	var asked target
+	asked.dialer.note("h:1", errHTTP1)
+	if err := fmt.Errorf("open: %w", client.ErrUnreachable); !asked.foreign(err) {
+		t.Errorf("%v: is not foreign", err)
+	}
+	if asked.foreign(session.ErrNoLeader) {
+		t.Errorf("%v: is foreign", session.ErrNoLeader)
+	}
+}
+
+// The error does not always name the endpoint that is no client port: the advice about several endpoints accuses none.
 func TestAdviceOfSeveralEndpoints(t *testing.T) {
 	err := errors.New("unknown service holdfast.v1.ClusterService")
 	for want, endpoints := range map[string][]string{
 		"n1:7401 is not a client port":                {"n1:7401"},
 		"One of n1:7400,n2:7401 is not a client port": {"n1:7400", "n2:7401"},
 	} {
-		if got := advice(err, endpoints); !strings.HasPrefix(got, want+"; clients use 7400") {
+		asked := target{endpoints: endpoints}
+		if got := asked.advice(err); !strings.HasPrefix(got, want+"; clients use 7400") {
 			t.Errorf("%v: %q", endpoints, got)
 		}
 	}
 }
 
-// A node that hangs up says nothing: the advice names the limit that it may have reached.
+// A node above its limit of connections hangs up: the advice names the limit.
 func TestAdviceWhenANodeHangsUp(t *testing.T) {
-	for said, want := range map[string]bool{
-		"error reading server preface: connection reset by peer": true, "error reading server preface: EOF": true,
-		"connection refused": false,
-	} {
-		if got := advice(fmt.Errorf("%w: %s", client.ErrUnreachable, said), nil); strings.Contains(got,
-			"max_connections") != want {
-			t.Errorf("%s: %q", said, got)
+	address := hangingUp(t)
+	for address, want := range map[string]bool{address: true, closedPort(t): false} {
+		code, _, stderr := execute(t, "", "session", "ls", "--call-timeout", "500ms", "--endpoints", address)
+		if code != exitUnreachable || strings.Contains(stderr, "max_connections") != want {
+			t.Errorf("%s: exit code %d, %q", address, code, stderr)
 		}
 	}
 }

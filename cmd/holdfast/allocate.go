@@ -22,22 +22,21 @@ func (c *cli) idAllocate() *cobra.Command {
 	var count uint32
 	cmd := &cobra.Command{
 		Use: "allocate", Short: "Get ids that are unique across the cluster", Args: noArgs,
-		Long: `Get a block of ids that follow each other, and that the cluster gives to nobody else, ever: not after restarts, not to
-sessions. Each call gets another block. Blocks of different nodes have no order in time.`,
+		Long: `Get a block of consecutive ids that are unique across the cluster for ever. The cluster gives them
+to no other caller and to no session, not even after restarts. Each call gets another block.
+Blocks of different nodes have no order in time.`,
 		Example: "  holdfast id allocate --count 100 -o json | jq -r .first",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+			return c.target.call(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
 				first, err := cl.AllocateIDs(ctx, count)
 				if err != nil {
 					return err
 				}
 				last := first + session.ID(count) - 1
-				return c.print(blockView{idText(first), idText(last), count}, func() string {
-					return properties(
-						[][]string{
-							{"first", first.String()}, {"last", last.String()}, {"count", number(uint64(count))},
-						},
-					)
+				return c.out.print(blockView{idText(first), idText(last), count}, func() string {
+					return properties([][]string{
+						{"first", first.String()}, {"last", last.String()}, {"count", number(uint64(count))},
+					})
 				})
 			})
 		},

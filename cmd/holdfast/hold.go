@@ -17,33 +17,31 @@ func (c *cli) sessionHold() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use: "hold", Short: "Keep a session alive until interrupted", Args: noArgs,
-		Long: `Keep a session alive until interrupted: the one of a token, or a new one. Prints its id and token, then its state machine as it
-goes: what happened, the state after it and the one before where that is another, and the moment up to which the
-cluster promises not to expire the session; with -o json one object on each line. States are connecting, connected,
-jeopardy (a node serves the session, and touches may not count), connected read-only, expired, closed and auth failed.
+		Long: `Keep a session alive until interrupted: the session of a token, or a new session.
 
-With a token the session is taken over from whoever holds it, with an old token too. It ends here when another process takes
-it over, and is not taken back.
+The command prints the session's id and token, then a line for each event: the event, the state
+after it (and the state before it, if that was another), and the time until which the cluster
+promises not to expire the session. With -o json each line is an object. The states are
+connecting, connected, jeopardy (a node serves the session, but touches may not count),
+connected read-only, expired, closed and auth failed.
 
-With --read-only the connection stays at a node that is read-only, because it hears of no leader, for want of a better one, which
-is looked for meanwhile. No session is opened or resumed before one is found: until then a line says which read-only node the
-connection is to, and there is no bound on the wait once there has been such a node, also when it is lost.
+With a token, the command takes the session over from its present holder; an old token works
+too. When another process takes the session over, the command ends and does not take it back.
 
-Ctrl-C closes the session, or leaves it to expire with --keep; the exit code then is 0. It is 1 when the session ends
-otherwise.`,
+With --read-only the connection may stay at a read-only node, which knows no leader, while the
+client looks for a read-write node. Only a read-write node can open or resume the session: until
+the client finds one, a line names the read-only node of the connection. Once the client has
+reached a read-only node it waits without a time limit, even if it loses that node.
+
+Ctrl-C closes the session, or with --keep leaves it to expire; the exit code then is 0. When the
+session ends in another way the exit code is 1.`,
 		Example: `  holdfast session hold --label service=web
   holdfast session hold --token-file token --keep -o json
   holdfast session hold --read-only`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			get := func(ctx context.Context, cl *client.Client) (*client.Session, error) {
-				options, err := open.options()
-				if err != nil {
-					return nil, err
-				}
-				return cl.Open(ctx, options)
-			}
+			h := holder{target: c.target, out: c.out, get: open.open, end: (*client.Session).Close}
 			if token.given() {
-				get = func(ctx context.Context, cl *client.Client) (*client.Session, error) {
+				h.get = func(ctx context.Context, cl *client.Client) (*client.Session, error) {
 					t, err := token.token(c.stdin)
 					if err != nil {
 						return nil, err
@@ -51,33 +49,38 @@ otherwise.`,
 					return cl.Resume(ctx, t)
 				}
 			}
-			end := (*client.Session).Close
 			if keep {
-				end = func(*client.Session, context.Context) error { return nil }
+				h.end = func(*client.Session, context.Context) error { return nil }
 			}
-			return c.hold(cmd.Context(), get, end)
+			return h.hold(cmd.Context())
 		},
 	}
 	open.add(cmd)
 	token.add(cmd)
-	c.addReadOnly(cmd)
-	cmd.Flags().BoolVar(&keep, "keep", false, "leave the session to the cluster on Ctrl-C, instead of closing it")
-	cmd.MarkFlagsMutuallyExclusive("token", "timeout")
-	cmd.MarkFlagsMutuallyExclusive("token-file", "timeout")
-	cmd.MarkFlagsMutuallyExclusive("token", "label")
-	cmd.MarkFlagsMutuallyExclusive("token", "local")
-	cmd.MarkFlagsMutuallyExclusive("token-file", "local")
-	cmd.MarkFlagsMutuallyExclusive("token-file", "label")
+	c.target.registerReadOnly(cmd)
+	cmd.Flags().BoolVar(&keep, "keep", false, "on Ctrl-C leave the session to expire instead of closing it")
+	for _, source := range []string{"token", "token-file"} {
+		for _, ofNew := range []string{"timeout", "label", "local"} {
+			cmd.MarkFlagsMutuallyExclusive(source, ofNew)
+		}
+	}
 	return cmd
 }
 
-// hold keeps the session that get brings until ctx ends, and then ends it with end.
-func (c *cli) hold(ctx context.Context, get func(context.Context, *client.Client) (*client.Session, error),
-	end func(*client.Session, context.Context) error,
-) error {
+// holder is one run of "session hold".
+type holder struct {
+	target *target
+	out    *printer
+	// get opens or resumes the session, and end ends it when the user interrupts the command.
+	get func(context.Context, *client.Client) (*client.Session, error)
+	end func(*client.Session, context.Context) error
+}
+
+// hold gets the session, prints its events until ctx or the session ends, and in the first case ends the session.
+func (h *holder) hold(ctx context.Context) error {
 	places := make(chan place, 1)
-	cl, err := c.newClient(client.Config{
-		Endpoints: c.endpoints, ReadOnly: c.readOnly,
+	cl, err := h.target.client(client.Config{
+		Endpoints: h.target.endpoints, ReadOnly: h.target.readOnly,
 		OnNode: func(address string, state session.NodeState) {
 			select {
 			case <-places: // only the newest counts
@@ -90,11 +93,11 @@ func (c *cli) hold(ctx context.Context, get func(context.Context, *client.Client
 		return err
 	}
 	defer func() { _ = cl.Close() }() // always nil
-	s, err := c.obtain(ctx, places, func(ctx context.Context) (*client.Session, error) { return get(ctx, cl) })
+	s, err := h.obtain(ctx, cl, places)
 	if err != nil {
 		return err
 	}
-	if err := c.printLine(viewHeld(s),
+	if err := h.out.printLine(viewHeld(s),
 		fmt.Sprintf("id     %v\ntoken  %s", s.ID(), formatToken(s.Token()))); err != nil {
 		return err
 	}
@@ -104,48 +107,46 @@ func (c *cli) hold(ctx context.Context, get func(context.Context, *client.Client
 			if !ok {
 				return s.Err()
 			}
-			if err := c.printEvent(e); err != nil {
+			if err := h.printEvent(e); err != nil {
 				return err
 			}
 		case <-ctx.Done():
-			return c.letGo(ctx, s, end)
+			return h.letGo(ctx, s)
 		}
 	}
 }
 
-// place is where the client's connection is.
+// place is the node that the client is connected to.
 type place struct {
 	address string
 	state   session.NodeState
 }
 
-// obtain waits for what get brings, and tells the person when that takes long because the nodes are read-only: then
-// without a bound, because they answer. One that is lost later was there: the cluster is waited for as it is by who
-// holds a session.
-func (c *cli) obtain(ctx context.Context, places <-chan place,
-	get func(context.Context) (*client.Session, error),
-) (*client.Session, error) {
+// obtain gets the session within the time of one call. The limit ends for good at the first read-only node, which
+// obtain prints: the cluster then answers, though it cannot open or resume yet, and the user allowed waiting. When that
+// node is lost, the wait goes on as it does for a session that is held.
+func (h *holder) obtain(ctx context.Context, cl *client.Client, places <-chan place) (*client.Session, error) {
 	getting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	bound := time.AfterFunc(c.timeout, func() { cancel(lateError{c.timeout}) })
-	defer bound.Stop()
+	limit := time.AfterFunc(h.target.timeout, func() { cancel(lateError{h.target.timeout}) })
+	defer limit.Stop()
 	var s *client.Session
 	var err error
 	got := make(chan struct{})
 	go func() {
 		defer close(got)
-		s, err = get(getting)
+		s, err = h.get(getting, cl)
 	}()
 	for {
 		select {
 		case <-got:
 			return s, err
 		case p := <-places:
-			if !c.readOnly || p.state.Mode != session.ModeReadOnly {
+			if !h.target.readOnly || p.state.Mode != session.ModeReadOnly {
 				continue
 			}
-			bound.Stop()
-			if printErr := c.printWaiting(p); printErr != nil {
+			limit.Stop()
+			if printErr := h.printWaiting(p); printErr != nil {
 				cancel(printErr)
 				<-got
 				return nil, printErr
@@ -154,7 +155,7 @@ func (c *cli) obtain(ctx context.Context, places <-chan place,
 	}
 }
 
-// waitingView is a session that has no id yet, in JSON.
+// waitingView is the wait for a session at a read-only node, in JSON.
 type waitingView struct {
 	Time    time.Time    `json:"time"`
 	State   string       `json:"state"`
@@ -163,20 +164,21 @@ type waitingView struct {
 	Index   uint64       `json:"index"`
 }
 
-func (c *cli) printWaiting(p place) error {
+func (h *holder) printWaiting(p place) error {
 	v := waitingView{
 		time.Now().Round(0), client.StateConnectedReadOnly.String(), p.state.Node, p.address,
 		p.state.Index,
 	}
-	return c.printLine(v, fmt.Sprintf("%s  %s  node %d  %s  index %d  no session yet: a read-write node is looked for",
+	return h.out.printLine(v, fmt.Sprintf(
+		"%s  %s  node %d  %s  index %d  no session yet: looking for a read-write node",
 		timeText(v.Time), v.State, v.Node, escaped(v.Address), v.Index))
 }
 
-// letGo ends the session although ctx has ended, and prints what is left to print.
-func (c *cli) letGo(ctx context.Context, s *client.Session, end func(*client.Session, context.Context) error) error {
-	ending, cancel := c.bounded(context.WithoutCancel(ctx))
+// letGo ends the session although ctx has ended, and prints the remaining events.
+func (h *holder) letGo(ctx context.Context, s *client.Session) error {
+	ending, cancel := h.target.bounded(context.WithoutCancel(ctx))
 	defer cancel()
-	if err := end(s, ending); err != nil {
+	if err := h.end(s, ending); err != nil {
 		return err
 	}
 	for {
@@ -185,7 +187,7 @@ func (c *cli) letGo(ctx context.Context, s *client.Session, end func(*client.Ses
 			if !ok {
 				return nil
 			}
-			if err := c.printEvent(e); err != nil {
+			if err := h.printEvent(e); err != nil {
 				return err
 			}
 		default:
@@ -208,11 +210,10 @@ type eventView struct {
 	Dropped uint64 `json:"dropped,omitempty"`
 }
 
-func (c *cli) printEvent(e client.Event) error {
+func (h *holder) printEvent(e client.Event) error {
 	v := eventView{
 		Time: e.At.Round(0), Event: e.Kind.String(), From: e.From.String(), State: e.State.String(), Node: e.Node,
-		Address:   e.Address,
-		SafeUntil: moment(e.SafeUntil), Dropped: e.Dropped,
+		Address: e.Address, SafeUntil: moment(e.SafeUntil), Dropped: e.Dropped,
 	}
 	passage := v.State
 	if e.From != e.State {
@@ -227,13 +228,5 @@ func (c *cli) printEvent(e client.Event) error {
 		v.Error = oneLine(e.Err)
 		text += "  " + v.Error
 	}
-	return c.printLine(v, text)
-}
-
-// printLine prints v as one line of JSON, or the text.
-func (c *cli) printLine(v any, text string) error {
-	if c.output == "json" {
-		return writeJSON(c.stdout, v, "")
-	}
-	return write(c.stdout, text)
+	return h.out.printLine(v, text)
 }

@@ -17,37 +17,32 @@ import (
 	"holdfast/session/ids"
 )
 
-// layoutFlags are the flags that say what ids are like, and how they are written.
+// layoutFlags are the flags for the layout and the text form of ids.
 type layoutFlags struct {
 	name, form, epoch string
 	rollbackBits      int
 }
 
-// layout is what the flags say.
+// layout is the layout and the text form that the flags choose.
 type layout struct {
 	ids.Layout
 
-	// form is how ids are written, and read when the user has chosen it.
+	// form is the form of printed ids. If the user chose it, it is the form of arguments too.
 	form   ids.Form
 	chosen bool
 }
 
-// register adds the flags; ids are of the layout byDefault when the user says nothing.
+// register adds the flags. byDefault is the name of the default layout.
 func (f *layoutFlags) register(cmd *cobra.Command, byDefault string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.name, "layout", byDefault, "what the bits of the ids mean: holdfast, zookeeper or snowflake")
-	flags.StringVar(
-		&f.form, "form", "", fmt.Sprintf(
-			"text form of the ids, one of %v (default: 0x, decimal for snowflakes; then 0x... is read too)",
-			ids.Forms(),
-		),
-	)
-	flags.StringVar(
-		&f.epoch, "epoch", "", "snowflakes: the time, or the Unix milliseconds, that they count from (default: "+
-			"Twitter's, 2010-11-04T01:42:54.657Z)",
-	)
+	flags.StringVar(&f.name, "layout", byDefault, "meaning of the ids' bits: holdfast, zookeeper or snowflake")
+	flags.StringVar(&f.form, "form", "", fmt.Sprintf(
+		"text form of the ids, one of %v (default: decimal for snowflakes, otherwise 0x; 0x... is read in both cases)",
+		ids.Forms()))
+	flags.StringVar(&f.epoch, "epoch", "", "snowflakes: start of their clock, as a time or in Unix milliseconds "+
+		"(default: Twitter's, 2010-11-04T01:42:54.657Z)")
 	flags.Var(arg.Whole(&f.rollbackBits, 0, 0, ids.MaxRollbackBits), "rollback-bits",
-		fmt.Sprintf("snowflakes: how many bits of the sequence count rollbacks of the clock, 0 to %d",
+		fmt.Sprintf("snowflakes: bits of the sequence that count rollbacks of the clock, 0 to %d",
 			ids.MaxRollbackBits))
 	completeWords(cmd, "layout", "holdfast", "zookeeper", "snowflake")
 	forms := make([]string, 0, len(ids.Forms()))
@@ -88,7 +83,7 @@ func (f *layoutFlags) layout() (layout, error) {
 	return l, flagError(err)
 }
 
-// epochTime is the zero time unless the user has chosen one.
+// epochTime returns the user's epoch, or the zero time for the default.
 func (f *layoutFlags) epochTime() (time.Time, error) {
 	if f.epoch == "" {
 		return time.Time{}, nil
@@ -100,13 +95,13 @@ func (f *layoutFlags) epochTime() (time.Time, error) {
 	switch {
 	case err != nil:
 		return time.Time{}, usage("--epoch %q: want a time such as 2015-01-01T00:00:00Z, or Unix milliseconds", f.epoch)
-	case t.IsZero(): // would be taken for no choice
+	case t.IsZero(): // means the default
 		return time.Time{}, usage("--epoch: want whole milliseconds, 1970 to 2999")
 	}
 	return t, nil
 }
 
-// flagError makes a refused field the usage error of the flag of its name.
+// flagError turns a refused field into a usage error about the flag of the same name.
 func flagError(err error) error {
 	if field, ok := errors.AsType[*session.FieldError](err); ok {
 		return usage("--%s: want %s", strings.ReplaceAll(field.Field, "_", "-"), field.Limit)
@@ -114,7 +109,7 @@ func flagError(err error) error {
 	return err
 }
 
-// read reads the text of an id. Where the user has not said which form it has, 0x says that it is hexadecimal.
+// read reads the text of an id. Unless the user chose a form, a text with 0x is hexadecimal.
 func (l layout) read(text string) (uint64, error) {
 	if l.chosen || l.Usual() != ids.Hex0x && !strings.HasPrefix(strings.ToLower(text), "0x") {
 		return l.form.Parse(text)
@@ -123,10 +118,10 @@ func (l layout) read(text string) (uint64, error) {
 	return uint64(id), err
 }
 
-func (c *cli) idDecode() *cobra.Command {
+func idDecode(out *printer) *cobra.Command {
 	var flags layoutFlags
 	cmd := &cobra.Command{
-		Use: "decode ID...", Short: "Show what is in ids: who made them, when, and which of many", Args: arg.Some("ID"),
+		Use: "decode ID...", Short: "Show the parts of ids, such as node, time and counter", Args: arg.Some("ID"),
 		Example: `  holdfast id decode 0x0100000000010000
   holdfast id decode --layout zookeeper 0x10000295bb80000
   holdfast id decode --layout snowflake 1541815603606036480`,
@@ -150,20 +145,21 @@ func (c *cli) idDecode() *cobra.Command {
 				}
 				views = append(views, view)
 			}
-			return c.print(views, func() string { return l.table(views) })
+			return out.print(views, func() string { return l.table(views) })
 		},
 	}
 	flags.register(cmd, ids.HoldfastLayout().Name())
 	return cmd
 }
 
-func (c *cli) idEncode() *cobra.Command {
+func idEncode(out *printer) *cobra.Command {
 	var flags layoutFlags
 	var at string
 	values := map[string]*uint64{}
 	cmd := &cobra.Command{
-		Use: "encode", Short: "Make an id of its parts", Args: noArgs,
-		Long: `Make an id of its parts. Those that are not given are 0. Such an id is for reading logs and for tests: nothing makes it unique.`,
+		Use: "encode", Short: "Make an id from its parts", Args: noArgs,
+		Long: `Make an id from its parts. Parts without a flag are 0. Use such an id to read logs and in tests:
+nothing makes it unique.`,
 		Example: `  holdfast id encode --node 1 --time 2026-11-21T12:00:00Z --counter 7
   holdfast id encode --layout snowflake --time 2022-06-28T16:07:40.105Z --datacenter 11 --worker 26`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -185,26 +181,26 @@ func (c *cli) idEncode() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print([]idView{view}, func() string { return l.table([]idView{view}) })
+			return out.print([]idView{view}, func() string { return l.table([]idView{view}) })
 		},
 	}
 	flags.register(cmd, ids.HoldfastLayout().Name())
 	registerFields(cmd, values)
-	cmd.Flags().StringVar(&at, "time", "", "holdfast, snowflake: the time instead of --ms, as in 2026-11-21T12:00:00Z")
+	cmd.Flags().StringVar(&at, "time", "", "holdfast, snowflake: time, in place of --ms, as in 2026-11-21T12:00:00Z")
 	cmd.MarkFlagsMutuallyExclusive("ms", "time")
 	return cmd
 }
 
-// registerFields makes a flag of every field that a layout has, and puts where its value will be into values. A flag
-// takes what one of the layouts does: the one that is used says what it takes itself.
+// registerFields adds a flag for every field of every layout, and puts the address of its value into values. A flag
+// takes each value that is valid in some layout; the layout that the user chose checks the value again.
 func registerFields(cmd *cobra.Command, values map[string]*uint64) {
 	snowflake, err := ids.SnowflakeLayout(time.Time{}, 1)
 	if err != nil {
-		panic(err) // one rollback bit is in range
+		panic(err) // 1 rollback bit is valid
 	}
-	widest, err := ids.SnowflakeLayout(time.Time{}, 0)
+	widest, err := ids.SnowflakeLayout(time.Time{}, 0) // its sequence has the most bits
 	if err != nil {
-		panic(err) // and so is none, which leaves the sequence more
+		panic(err) // 0 rollback bits are valid
 	}
 	meanings := map[string][]string{}
 	lowest, highest := map[string]uint64{}, map[string]uint64{}
@@ -237,7 +233,7 @@ func changed(cmd *cobra.Command, values map[string]*uint64) map[string]uint64 {
 	return given
 }
 
-// ms reads a time as milliseconds of the layout.
+// ms returns the milliseconds of the layout's clock at a time.
 func (l layout) ms(at string) (uint64, error) {
 	t, err := time.Parse(time.RFC3339, at)
 	if err != nil {
@@ -247,8 +243,8 @@ func (l layout) ms(at string) (uint64, error) {
 	return ms, flagError(err)
 }
 
-// idView is an id taken apart. In JSON it is an object of the id's text and its fields by name, a time beside ms where
-// the layout has one, and notes if there are any.
+// idView is a decoded id. In JSON it is an object of the id's text, its fields by name, the time after ms if the layout
+// has a wall clock, and notes if there are any.
 type idView struct {
 	ids.Decoded
 
@@ -260,7 +256,7 @@ func (l layout) view(id uint64) (idView, error) {
 	return idView{d, l.form.Format(id)}, err
 }
 
-// MarshalJSON keeps the order of the fields.
+// MarshalJSON writes the fields in the order of the layout.
 func (v idView) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	member := func(name string, value any) error {
@@ -282,11 +278,11 @@ func (v idView) MarshalJSON() ([]byte, error) {
 	}
 	b.WriteByte('}')
 	text := b.Bytes()
-	text[0] = '{' // for the first comma
+	text[0] = '{' // in place of the first comma
 	return text, err
 }
 
-// table lays out views of the layout's ids, with their notes below.
+// table lays out ids of the layout, with their notes below.
 func (l layout) table(views []idView) string {
 	headers := []string{"ID"}
 	for _, f := range l.Fields() {

@@ -12,7 +12,7 @@ import (
 	"holdfast/session/ids"
 )
 
-// maxNewIDs bounds what one call makes.
+// maxNewIDs bounds --count: all ids are kept until they are printed.
 const maxNewIDs = 100_000
 
 // newFlags are the flags of id new.
@@ -20,22 +20,25 @@ type newFlags struct {
 	layoutFlags
 
 	machine ids.Machine
-	// derived: the machine's numbers are derived from the MAC address and the process id, and not of the user.
+	// derived says that the machine's numbers are derived from the MAC address and the process id, not given by the user.
 	derived bool
 	policy  string
 	spares  []uint
 	count   int
 }
 
-func (c *cli) idNew() *cobra.Command {
+func idNew(out *printer) *cobra.Command {
 	var f newFlags
 	cmd := &cobra.Command{
 		Use: "new", Short: "Make snowflakes here, without a cluster", Args: noArgs,
-		Long: `Make snowflakes here, without a cluster. They are unique on the terms that are written to standard error, or with -o json
-beside the ids: nobody else may make ids with the same datacenter and worker. Without --datacenter and --worker these are derived from the MAC address
-and the process id, the way well-known Java libraries do it, and nothing makes them unique.
+		Long: `Make snowflakes here, without a cluster. They are unique under the terms that the command writes
+to standard error, or with -o json beside the ids: no other process may make ids with the same
+datacenter and worker at the same time. Without --datacenter and --worker the command derives both
+numbers from the MAC address and the process id, as well-known Java libraries do. Nothing makes
+derived numbers unique.
 
-Ids of the layouts holdfast and zookeeper are unique because a cluster makes them: this command refuses to make one.`,
+Only a cluster can make ids of the layouts holdfast and zookeeper unique, so this command refuses
+to make one.`,
 		Example: `  holdfast id new --datacenter 3 --worker 7
   holdfast id new --datacenter 3 --worker 7 --count 1000 --form base62 --policy wait`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,10 +58,10 @@ Ids of the layouts holdfast and zookeeper are unique because a cluster makes the
 				}
 				view.IDs = append(view.IDs, one)
 			}
-			if c.output != "json" {
-				complain(cmd.ErrOrStderr(), "%s\n", view.Terms)
+			if out.format != "json" {
+				out.complain("%s\n", view.Terms)
 			}
-			return c.print(view, view.text)
+			return out.print(view, view.text)
 		},
 	}
 	f.register(cmd, "snowflake")
@@ -68,9 +71,9 @@ Ids of the layouts holdfast and zookeeper are unique because a cluster makes the
 	flags.Var(arg.Whole(&f.machine.Worker, 0, 0, ids.MaxMachine), "worker",
 		fmt.Sprintf("low part of this machine's number, 0 to %d", ids.MaxMachine))
 	flags.StringVar(&f.policy, "policy", ids.Wait.String(),
-		fmt.Sprintf("answer to a clock that is set back meanwhile, one of %v", ids.Policies()))
-	flags.UintSliceVar(&f.spares, "spares", nil, "switch-worker: other workers that are this machine's alone")
-	flags.Var(arg.Whole(&f.count, 1, 1, maxNewIDs), "count", fmt.Sprintf("how many, 1 to %d", maxNewIDs))
+		fmt.Sprintf("reaction when the clock is set back meanwhile, one of %v", ids.Policies()))
+	flags.UintSliceVar(&f.spares, "spares", nil, "switch-worker: other worker numbers that only this machine uses")
+	flags.Var(arg.Whole(&f.count, 1, 1, maxNewIDs), "count", fmt.Sprintf("number of ids, 1 to %d", maxNewIDs))
 	cmd.MarkFlagsRequiredTogether("datacenter", "worker")
 	policies := make([]string, 0, len(ids.Policies()))
 	for _, p := range ids.Policies() {
@@ -80,7 +83,7 @@ Ids of the layouts holdfast and zookeeper are unique because a cluster makes the
 	return cmd
 }
 
-// make makes the ids, and settles the machine's numbers.
+// make makes the ids. It derives the machine's numbers if the user gave none.
 func (f *newFlags) make(ctx context.Context) ([]uint64, layout, error) {
 	l, err := f.layout()
 	if err != nil {
@@ -89,13 +92,13 @@ func (f *newFlags) make(ctx context.Context) ([]uint64, layout, error) {
 	switch l.Name() {
 	case "holdfast":
 		return nil, layout{}, usage(
-			"--layout holdfast: a session id is unique because the cluster gives it out: open a session, as with %q; "+
-				"only snowflakes are made here", "holdfast session open",
+			"--layout holdfast: only the cluster makes session ids unique: open a session with %q; this command makes "+
+				"snowflakes only", "holdfast session open",
 		)
 	case "zookeeper":
 		return nil, layout{}, usage(
-			"--layout zookeeper: only a ZooKeeper server knows which ids it has given out; only snowflakes are made " +
-				"here",
+			"--layout zookeeper: only a ZooKeeper server knows which ids it has given out: this command makes " +
+				"snowflakes only",
 		)
 	}
 	g, err := f.generator(l)
@@ -106,10 +109,10 @@ func (f *newFlags) make(ctx context.Context) ([]uint64, layout, error) {
 	for range f.count {
 		id, err := g.Next(ctx)
 		if err == nil {
-			err = context.Cause(ctx) // Next looks at it when it has to wait
+			err = context.Cause(ctx) // Next looks at ctx only when it has to wait
 		}
 		if err != nil {
-			return nil, layout{}, fmt.Errorf("making ids: %w", err)
+			return nil, layout{}, fmt.Errorf("make ids: %w", err)
 		}
 		made = append(made, id)
 	}
@@ -136,36 +139,35 @@ func (f *newFlags) generator(l layout) (*ids.Snowflake, error) {
 	return g, flagError(err)
 }
 
-// deriveMachine is of this machine and this process.
+// deriveMachine derives the numbers from this machine's MAC address and this process id.
 func deriveMachine() (ids.Machine, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		return ids.Machine{}, fmt.Errorf("looking for a MAC address: %w", err)
+		return ids.Machine{}, fmt.Errorf("look for a MAC address: %w", err)
 	}
 	mac, err := ids.HardwareAddress(interfaces)
 	if err != nil {
-		return ids.Machine{}, usage("there is no MAC address to derive them from: want --datacenter and --worker")
+		return ids.Machine{}, usage("derive the machine's numbers: it has no MAC address: want --datacenter and --worker")
 	}
 	return ids.DeriveMachine(mac, os.Getpid())
 }
 
-// terms says when the ids are unique.
+// terms says under which conditions the ids are unique.
 func (f *newFlags) terms() string {
-	who := f.machine.String()
+	numbers := f.machine.String()
 	if len(f.spares) > 0 {
-		who += fmt.Sprintf(" and the spares %v", f.spares)
+		numbers += fmt.Sprintf(" and the spares %v", f.spares)
 	}
 	if f.derived {
-		return "Unique only if no other process has " + who +
-			", which were derived from the MAC address and the process id: " +
-			"nothing makes sure of that, --datacenter and --worker of a configuration can. No run may start while " +
-			"the clock is behind where an earlier one had it."
+		return "Unique only if no other process uses " + numbers + ". These numbers were derived from the MAC address " +
+			"and the process id, which does not make them unique: --datacenter and --worker of a configuration can. " +
+			"No run may start while the clock is behind the clock of an earlier run."
 	}
-	return "Unique as long as no other process has " + who +
-		" at the same time, and no run starts while the clock is behind where an earlier one had it."
+	return "Unique as long as no other process uses " + numbers +
+		" at the same time, and no run starts while the clock is behind the clock of an earlier run."
 }
 
-// newView is what id new says in JSON.
+// newView is the output of "id new" in JSON.
 type newView struct {
 	IDs        []idView `json:"ids"`
 	Datacenter uint64   `json:"datacenter"`
@@ -174,7 +176,7 @@ type newView struct {
 	Terms      string   `json:"terms"`
 }
 
-// text is the ids alone, one a line, for scripts.
+// text returns the ids alone, one on each line, for scripts.
 func (v newView) text() string {
 	var lines []byte
 	for i, id := range v.IDs {

@@ -10,13 +10,14 @@ import (
 	"holdfast/session/ids"
 )
 
-func (c *cli) idZXID() *cobra.Command {
+func idZXID(out *printer) *cobra.Command {
 	var term, index uint64
 	cmd := &cobra.Command{
-		Use: "zxid [ZXID...]", Short: "Show a place in Raft's log the way ZooKeeper shows its transactions",
-		Long: `Show a place in Raft's log the way ZooKeeper shows its transactions: the term where ZooKeeper has its epoch, and the low 32
-bits of the index where it has its counter, with the share of the counter that is used. ZooKeeper holds an election when it is used up; Raft's index
-has 64 bits and goes on. Terms and indexes are in "holdfast cluster status".`,
+		Use: "zxid [ZXID...]", Short: "Show a position in Raft's log the way ZooKeeper shows its transactions",
+		Long: `Show a position in Raft's log the way ZooKeeper shows its transactions. Raft's term stands for
+ZooKeeper's epoch, the low 32 bits of the index stand for its counter, and USED is the share of the
+counter that is used up. ZooKeeper holds an election when its counter is used up; Raft's index has
+64 bits and goes on. "holdfast cluster status" shows terms and indexes.`,
 		Example: `  holdfast id zxid --term 3 --index 16
   holdfast id zxid 0x300000010`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,7 +40,7 @@ has 64 bits and goes on. Terms and indexes are in "holdfast cluster status".`,
 				}
 				views = append(views, viewZXID(z))
 			}
-			return c.print(views, func() string { return zxidTable(views) })
+			return out.print(views, func() string { return zxidTable(views) })
 		},
 	}
 	cmd.Flags().Var(arg.Whole(&term, 0, 0, math.MaxUint32), "term", "Raft's term, 0 to 2^32 - 1")
@@ -52,10 +53,10 @@ has 64 bits and goes on. Terms and indexes are in "holdfast cluster status".`,
 type zxidView struct {
 	ZXID string `json:"zxid"`
 	Term uint32 `json:"term"`
-	// Index is absent when only its low 32 bits are known, the counter.
+	// Index is absent when only its low 32 bits, the counter, are known.
 	Index   *uint64 `json:"index,omitempty"`
 	Counter uint32  `json:"counter"`
-	// Used is the share of the counter, 0 to 1.
+	// Used is the share of the counter that is used up, 0 to 1.
 	Used float64 `json:"used"`
 }
 
@@ -66,11 +67,9 @@ func viewZXID(z ids.ZXID) zxidView {
 func zxidTable(views []zxidView) string {
 	rows := make([][]string, 0, len(views))
 	for _, v := range views {
-		rows = append(
-			rows, []string{
-				v.ZXID, number(uint64(v.Term)), number(uint64(v.Counter)), fmt.Sprintf("%.4g %%", 100*v.Used),
-			},
-		)
+		rows = append(rows, []string{
+			v.ZXID, number(uint64(v.Term)), number(uint64(v.Counter)), fmt.Sprintf("%.4g %%", 100*v.Used),
+		})
 	}
 	return columns([]string{"ZXID", "TERM", "COUNTER", "USED"}, rows)
 }

@@ -20,12 +20,13 @@ func (c *cli) sessionList() *cobra.Command {
 	var scope string
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List sessions", Args: noArgs,
-		Long: `List the sessions that match all filters, in the order of their ids, all of them. REMAINING is how long a session has if it stays silent, as the leader sees it.
+		Long: `List all sessions that match every filter, in the order of their ids. REMAINING is the time until
+the session expires if it stays silent, as the leader sees it.
 
-` + readOnlyHelp + `
+A node lists its own local sessions only, so the list has no local sessions of other nodes than
+the node that answers. Name that node with --endpoints.
 
-A local session is listed by its node alone: of those, only the ones of the node that answers are shown. Name that node with
---endpoints.`,
+` + readOnlyHelp,
 		Example: `  holdfast session ls --owner 1 --label service=web
   holdfast session ls --max-remaining 2s
   holdfast session ls --scope local --endpoints n1:7400`,
@@ -42,17 +43,17 @@ A local session is listed by its node alone: of those, only the ones of the node
 			return c.list(cmd.Context(), o)
 		},
 	}
-	c.addReadOnly(cmd)
+	c.target.registerReadOnly(cmd)
 	flags := cmd.Flags()
 	flags.Var(arg.Whole(&owner, 0, 0, uint8(session.MaxNode)), "owner",
 		fmt.Sprintf("number of the owner, 1 to %d; 0 for any", session.MaxNode))
 	flags.StringArrayVar(&labels, "label", nil,
-		"label KEY=VALUE the session has, or KEY for any value; may be repeated")
-	flags.StringVar(&scope, "scope", "any", "any, global or local")
-	flags.Var(arg.NotNegative(&o.MinAge, 0), "min-age", "opened at least so long ago; 0 is no bound")
-	flags.Var(arg.NotNegative(&o.MaxAge, 0), "max-age", "opened at most so long ago; 0 is no bound")
-	flags.Var(arg.NotNegative(&o.MinRemaining, 0), "min-remaining", "at least so long until it expires; 0 is no bound")
-	flags.Var(arg.NotNegative(&o.MaxRemaining, 0), "max-remaining", "at most so long until it expires; 0 is no bound")
+		"label KEY=VALUE, or KEY for any value; may be repeated")
+	flags.StringVar(&scope, "scope", "any", "scope of the sessions: any, global or local")
+	flags.Var(arg.NotNegative(&o.MinAge, 0), "min-age", "smallest time since the open; 0 for no bound")
+	flags.Var(arg.NotNegative(&o.MaxAge, 0), "max-age", "largest time since the open; 0 for no bound")
+	flags.Var(arg.NotNegative(&o.MinRemaining, 0), "min-remaining", "smallest remaining time; 0 for no bound")
+	flags.Var(arg.NotNegative(&o.MaxRemaining, 0), "max-remaining", "largest remaining time; 0 for no bound")
 	completeWords(cmd, "scope", slices.Sorted(maps.Keys(scopes()))...)
 	return cmd
 }
@@ -62,12 +63,14 @@ func scopes() map[string]session.Scope {
 	return map[string]session.Scope{"any": 0, "global": session.ScopeGlobal, "local": session.ScopeLocal}
 }
 
-// list prints all pages. Every page has the time of a call.
+// list prints all pages. Each page is a call with its own time limit.
 func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 	views := []listedView{}
 	var rows [][]string
 	var former session.NodeState
 	onePage := func(ctx context.Context, cl *client.Client) error {
+		ctx, cancel := c.target.bounded(ctx)
+		defer cancel()
 		page, err := cl.List(ctx, o)
 		for _, l := range page.Sessions {
 			s := l.Session
@@ -78,14 +81,14 @@ func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 			})
 		}
 		if page.State != former {
-			c.noteReadOnly(page.State)
+			noteReadOnly(c.out, page.State)
 		}
 		former, o.PageToken = page.State, page.Next
 		return err
 	}
-	err := c.withClientFor(func(cl *client.Client) error {
+	err := c.target.with(func(cl *client.Client) error {
 		for {
-			if err := c.timed(ctx, cl, onePage); err != nil || o.PageToken == "" {
+			if err := onePage(ctx, cl); err != nil || o.PageToken == "" {
 				return err
 			}
 		}
@@ -93,7 +96,7 @@ func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.print(views, func() string {
+	return c.out.print(views, func() string {
 		return columns([]string{"ID", "OWNER", "SCOPE", "TIMEOUT", "REMAINING", "OPENED", "LABELS"}, rows)
 	})
 }
@@ -101,8 +104,8 @@ func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 func (c *cli) sessionShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a session, or the certificate of its end", Args: arg.One("ID"),
-		Long: `Show a session, or the certificate of its end. The exit code is 1 when the cluster knows neither: ids that never were,
-and sessions that ended long ago.
+		Long: `Show a session, or the certificate of its end. The exit code is 1 when the cluster knows neither:
+the id was never given out, or the session ended long ago.
 
 ` + readOnlyHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -113,32 +116,29 @@ and sessions that ended long ago.
 			if err != nil {
 				return usage("%q: %w", args[0], err)
 			}
-			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+			return c.target.call(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
 				f, err := cl.Get(ctx, id)
 				if err != nil {
 					return err
 				}
-				c.noteReadOnly(f.State)
-				return c.printFound(f)
+				noteReadOnly(c.out, f.State)
+				return printFound(c.out, f)
 			})
 		},
 	}
-	c.addReadOnly(cmd)
+	c.target.registerReadOnly(cmd)
 	return cmd
 }
 
-const readOnlyHelp = `With --read-only a node that is read-only, because it hears of no leader, may answer with what it knows when no better node
-answers. That may be old: a line on the standard error names the node and the index of the log that it has come to. With -o json so does
-"read_only", beside the session or certificate, and in each session of a list: its pages may come from different nodes.`
+const readOnlyHelp = `With --read-only a read-only node, which knows no leader, may answer when no better node does. Its
+answer may be old: a line on the standard error names the node and the log index that it has
+reached. With -o json "read_only" says the same beside the session or certificate. In a list it is
+in each session, because the pages of a list may come from different nodes.`
 
-func (c *cli) addReadOnly(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.readOnly, "read-only", false, "be content with a read-only node when there is no other")
-}
-
-// noteReadOnly tells the person when an answer is a read-only node's.
-func (c *cli) noteReadOnly(s session.NodeState) {
+// noteReadOnly tells the user that a read-only node gave an answer.
+func noteReadOnly(out *printer, s session.NodeState) {
 	if s.Mode == session.ModeReadOnly {
-		complain(c.stderr, "holdfast: node %d answered, which is read-only: as of index %d\n", s.Node, s.Index)
+		out.complain("holdfast: answered by read-only node %d, at index %d\n", s.Node, s.Index)
 	}
 }
 
@@ -157,7 +157,7 @@ type foundView struct {
 	ReadOnly *readOnlyView `json:"read_only,omitempty"`
 }
 
-// readOnlyView says which read-only node answered, and from a state how old, in JSON.
+// readOnlyView names the read-only node that answered and the log index of its state, in JSON.
 type readOnlyView struct {
 	Node  session.Node `json:"node"`
 	Index uint64       `json:"index"`
@@ -170,9 +170,9 @@ func viewReadOnly(s session.NodeState) *readOnlyView {
 	return &readOnlyView{Node: s.Node, Index: s.Index}
 }
 
-func (c *cli) printFound(f client.Found) error {
+func printFound(out *printer, f client.Found) error {
 	if cert := f.Certificate; cert != nil {
-		return c.print(foundView{Certificate: new(viewCertificate(*cert)), ReadOnly: viewReadOnly(f.State)},
+		return out.print(foundView{Certificate: new(viewCertificate(*cert)), ReadOnly: viewReadOnly(f.State)},
 			func() string {
 				return properties([][]string{
 					{"id", cert.ID.String()},
@@ -187,7 +187,7 @@ func (c *cli) printFound(f client.Found) error {
 			})
 	}
 	s := f.Session
-	return c.print(foundView{Session: new(viewSession(s, f.Remaining)), ReadOnly: viewReadOnly(f.State)},
+	return out.print(foundView{Session: new(viewSession(s, f.Remaining)), ReadOnly: viewReadOnly(f.State)},
 		func() string {
 			return properties([][]string{
 				{"id", s.ID.String()},

@@ -5,27 +5,57 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
-
-	"holdfast/session"
+	"github.com/spf13/cobra"
 )
 
-// print writes v as JSON, or what table makes of it, as the user wishes.
-func (c *cli) print(v any, text func() string) error {
-	if c.output == "json" {
-		return writeJSON(c.stdout, v, "  ")
-	}
-	return write(c.stdout, text())
+// printer writes results to the standard output, in the format that the user asked for, and remarks to the standard
+// error.
+type printer struct {
+	stdout, stderr io.Writer
+	// format is table or json once check has passed.
+	format string
 }
 
-// writeJSON writes v and ends the line. Control characters of C1, which JSON may hold as they are, are escaped like all
-// others: terminals obey them.
+// register adds the flag that all commands share.
+func (p *printer) register(root *cobra.Command) {
+	root.PersistentFlags().StringVarP(&p.format, "output", "o", "table", "output format: table or json")
+	completeWords(root, "output", "table", "json")
+}
+
+// check returns a usage error for an unknown format.
+func (p *printer) check() error {
+	if p.format != "table" && p.format != "json" {
+		return usage("-o %q: want table or json", p.format)
+	}
+	return nil
+}
+
+// print writes v as JSON or the text, as the user asked.
+func (p *printer) print(v any, text func() string) error {
+	if p.format == "json" {
+		return writeJSON(p.stdout, v, "  ")
+	}
+	return writeText(p.stdout, text())
+}
+
+// printLine writes v as one line of JSON or the text, as the user asked.
+func (p *printer) printLine(v any, text string) error {
+	if p.format == "json" {
+		return writeJSON(p.stdout, v, "")
+	}
+	return writeText(p.stdout, text)
+}
+
+// complain writes to the standard error. It ignores a failure: nobody is left to hear of it.
+func (p *printer) complain(format string, args ...any) { _, _ = fmt.Fprintf(p.stderr, format, args...) }
+
+// writeJSON writes v and ends the line. It escapes the control characters of C1 too, which JSON allows in strings:
+// terminals obey them.
 func writeJSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -45,19 +75,30 @@ func writeJSON(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// escaped is text of a stranger, such as a server's error or address, as it may go to a terminal and into a cell: what
-// is not printable could command the one and cut the other, and is written as Go writes it in a string.
-func escaped(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			quoted := strconv.QuoteRune(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-	}
-	return b.String()
+// writeText writes styled text and ends the line. A writer that is no terminal gets the text without style.
+func writeText(w io.Writer, text string) error {
+	_, err := lipgloss.Fprintln(w, text)
+	return err
+}
+
+// columns lays out rows under bold headers. It escapes all cells.
+func columns(headers []string, rows [][]string) string {
+	return layOut(table.New().Headers(headers...), rows, func(row, _ int) bool { return row == table.HeaderRow })
+}
+
+// properties lays out rows of a bold name and a value. It escapes all cells.
+func properties(rows [][]string) string {
+	return layOut(table.New(), rows, func(_, column int) bool { return column == 0 })
+}
+
+// layOut renders rows without borders; bold says which cells are bold.
+func layOut(t *table.Table, rows [][]string, bold func(row, column int) bool) string {
+	t = t.Rows(escapedRows(rows)...).Wrap(false).BorderTop(false).BorderBottom(false).BorderLeft(false).
+		BorderRight(false).BorderColumn(false).BorderHeader(false).
+		StyleFunc(func(row, column int) lipgloss.Style {
+			return lipgloss.NewStyle().PaddingRight(2).Bold(bold(row, column))
+		})
+	return trimLines(t.Render())
 }
 
 // escapedRows returns rows with every cell escaped.
@@ -73,36 +114,7 @@ func escapedRows(rows [][]string) [][]string {
 	return all
 }
 
-// write prints styled text; what is no terminal gets it plain.
-func write(w io.Writer, text string) error {
-	_, err := lipgloss.Fprintln(w, text)
-	return err
-}
-
-// columns lays out rows under headers, whatever is in the cells.
-func columns(headers []string, rows [][]string) string {
-	t := table.New().Headers(headers...).Rows(escapedRows(rows)...).Wrap(false).
-		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(
-		false,
-	).BorderHeader(false).
-		StyleFunc(func(row, _ int) lipgloss.Style {
-			return lipgloss.NewStyle().PaddingRight(2).Bold(row == table.HeaderRow)
-		})
-	return trimLines(t.Render())
-}
-
-// properties lays out names and values, whatever is in them.
-func properties(rows [][]string) string {
-	t := table.New().Rows(escapedRows(rows)...).Wrap(false).
-		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(
-		false,
-	).BorderHeader(false).
-		StyleFunc(func(_, column int) lipgloss.Style {
-			return lipgloss.NewStyle().PaddingRight(2).Bold(column == 0)
-		})
-	return trimLines(t.Render())
-}
-
+// trimLines cuts the spaces at the end of each line and the empty lines at the end.
 func trimLines(s string) string {
 	lines := strings.Split(strings.TrimRight(s, "\n "), "\n")
 	for i := range lines {
@@ -110,120 +122,3 @@ func trimLines(s string) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// idText is a session id that is text in JSON: numbers of 64 bits do not survive every reader.
-type idText session.ID
-
-// MarshalText writes 0x and 16 hexadecimal digits.
-func (id idText) MarshalText() ([]byte, error) { //nolint:unparam // encoding.TextMarshaler has an error
-	return []byte(session.ID(id).String()), nil
-}
-
-// UnmarshalText reads what MarshalText writes.
-func (id *idText) UnmarshalText(b []byte) error {
-	v, err := session.ParseID(string(b))
-	*id = idText(v)
-	return err
-}
-
-// sessionView is a session in JSON.
-type sessionView struct {
-	ID          idText            `json:"id"`
-	TimeoutMS   int64             `json:"timeout_ms"`
-	Owner       session.Node      `json:"owner"`
-	Attachment  uint64            `json:"attachment"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	OpenedIndex uint64            `json:"opened_index"`
-	OpenedAt    time.Time         `json:"opened_at"`
-	Local       bool              `json:"local,omitempty"`
-	// RemainingMS is absent when unknown.
-	RemainingMS *int64 `json:"remaining_ms,omitempty"`
-}
-
-func viewSession(s session.Session, remaining time.Duration) sessionView {
-	v := sessionView{
-		ID: idText(s.ID), TimeoutMS: s.Timeout.Milliseconds(), Owner: s.Owner, Attachment: s.Attachment,
-		OpenedIndex: s.OpenedIndex, OpenedAt: s.OpenedAt, Local: s.Local,
-	}
-	for _, l := range s.Labels {
-		if v.Labels == nil {
-			v.Labels = make(map[string]string, len(s.Labels))
-		}
-		v.Labels[l.Key] = l.Value
-	}
-	if remaining >= 0 {
-		v.RemainingMS = new(remaining.Milliseconds())
-	}
-	return v
-}
-
-// certificateView is a certificate in JSON.
-type certificateView struct {
-	ID    idText `json:"id"`
-	Cause string `json:"cause"`
-	// LastTouchAgeMS is absent when no touch was known.
-	LastTouchAgeMS *int64       `json:"last_touch_age_ms,omitempty"`
-	Owner          session.Node `json:"owner"`
-	Term           uint64       `json:"term"`
-	Index          uint64       `json:"index"`
-	CreditedMS     int64        `json:"credited_ms"`
-	EndedAt        time.Time    `json:"ended_at"`
-}
-
-func viewCertificate(c session.Certificate) certificateView {
-	v := certificateView{
-		ID: idText(c.ID), Cause: c.Cause.String(), Owner: c.Owner, Term: c.Term, Index: c.Index,
-		CreditedMS: c.Credited.Milliseconds(), EndedAt: c.EndedAt,
-	}
-	if c.LastTouchAge >= 0 {
-		v.LastTouchAgeMS = new(c.LastTouchAge.Milliseconds())
-	}
-	return v
-}
-
-// labelText shows labels. They are any text that a client chose: what could be taken for something else is quoted.
-func labelText(labels session.Labels) string {
-	words := make([]string, 0, len(labels))
-	for _, l := range labels {
-		words = append(words, quoteIfStrange(l.Key, `,"=`)+"="+quoteIfStrange(l.Value, `,"`))
-	}
-	return orDash(strings.Join(words, ","))
-}
-
-// quoteIfStrange quotes s when it has one of the special characters, or one that is not printable.
-func quoteIfStrange(s, special string) string {
-	if strings.ContainsAny(s, special) || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
-}
-
-// scopeText says who knows a session: its node alone, or all.
-func scopeText(isLocal bool) string { return map[bool]string{true: "local", false: "global"}[isLocal] }
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// spanText shows a duration to the millisecond, a dash for an unknown one.
-func spanText(d time.Duration) string {
-	if d < 0 {
-		return "-"
-	}
-	return d.Round(time.Millisecond).String()
-}
-
-// timeText shows a moment to the millisecond, a dash for none.
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.Round(0).Format("2006-01-02T15:04:05.000Z07:00")
-}
-
-func yes(b bool) string { return map[bool]string{true: "yes", false: "no"}[b] }
-
-func number[N ~uint8 | ~uint64](n N) string { return fmt.Sprintf("%d", n) }

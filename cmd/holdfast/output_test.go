@@ -76,8 +76,8 @@ func TestWhatNodesSayDoesNotReachTheTerminalAsItIs(t *testing.T) {
 
 func TestBytesText(t *testing.T) {
 	for n, want := range map[uint64]string{
-		0: "0B", 1: "1B", 1023: "1023B", 1024: "1K", 1535: "1.4K", 1536: "1.5K", 1<<20 - 1: "1023.9K", 1 << 20: "1M", 2 << 30: "2G", 5 << 39: "2.5T",
-		1 << 60: "1048576T",
+		0: "0B", 1: "1B", 1023: "1023B", 1024: "1K", 1535: "1.4K", 1536: "1.5K", 1<<20 - 1: "1023.9K",
+		1 << 20: "1M", 2 << 30: "2G", 5 << 39: "2.5T", 1 << 60: "1048576T",
 	} {
 		if got := bytesText(n); got != want {
 			t.Errorf("%d bytes read %q, want %q", n, got, want)

@@ -14,46 +14,50 @@ import (
 	"holdfast/session"
 )
 
-// maxPings bounds --count: all round trips are kept for the quantiles.
+// maxPings bounds --count: ping keeps all round trips to compute the quantiles.
 const maxPings = 1_000_000
 
-// pinger measures touches at every endpoint.
-type pinger struct {
-	count    int
-	interval time.Duration
-	timeout  time.Duration
-}
-
 func (c *cli) ping() *cobra.Command {
-	var p pinger
+	p := pinger{target: c.target}
 	cmd := &cobra.Command{
 		Use: "ping", Short: "Measure the round trips of touches at every endpoint", Args: noArgs,
-		Long: `Measure the round trips of touches at every node named by --endpoints, all nodes at the same time: open a session there, touch it
-so many times one after the other, and close it. What is measured is the touch of one session by its token, over a
-connection that stands: network, gRPC and the node's touch table, without log and disk. A session that moves away
-meanwhile counts as lost touches.
+		Long: `Measure the round trips of touches at every node named by --endpoints, all nodes at the same
+time. At each node the command opens a session, touches it --count times, one touch after the
+other, and closes it.
 
-A node that cannot be measured has a line that says why; then the exit code is 1, or 3 when no node answers.`,
+A round trip is the touch of one session by its token over an established connection. It covers
+the network, gRPC and the node's touch table, but neither log nor disk. When a session moves to
+another node meanwhile, its touches count as lost.
+
+The line of a node that cannot be measured says why. The exit code then is 1, or 3 when no node
+answers.`,
 		Example: `  holdfast ping --count 100 --endpoints localhost:7400,localhost:7410,localhost:7420`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.measure(cmd.Context(), p)
+			views, err := p.measure(cmd.Context())
+			if views == nil {
+				return err
+			}
+			if printErr := c.out.print(views, func() string { return pingTable(views) }); printErr != nil {
+				return printErr
+			}
+			return err
 		},
 	}
 	cmd.Flags().Var(arg.Whole(&p.count, 10, 1, maxPings), "count",
 		fmt.Sprintf("touches at each endpoint, 1 to %d", maxPings))
 	cmd.Flags().Var(arg.NotNegative(&p.interval, 100*time.Millisecond), "interval",
-		"from the begin of one touch to that of the next one; 0 is without a pause")
-	cmd.Flags().Var(timeoutValue(&p.timeout), "timeout", "of the sessions that are opened, "+timeoutHelp)
+		"time from the start of one touch to the start of the next; 0 for no pause")
+	cmd.Flags().Var(timeoutValue(&p.timeout), "timeout", "timeout of the sessions that ping opens, "+timeoutHelp)
 	return cmd
 }
 
-// pingView is what was measured at an endpoint, in JSON; Error says why a node could not be measured to the end.
+// pingView is the measurement of an endpoint in JSON. Error says why it is not complete.
 type pingView struct {
 	Endpoint string       `json:"endpoint"`
 	Node     session.Node `json:"node,omitempty"`
 	Touches  int          `json:"touches"`
 	Lost     int          `json:"lost"`
-	// Round trips in microseconds; absent without any.
+	// Round trips in microseconds, absent if no touch was answered.
 	MinUS    *float64 `json:"min_us,omitempty"`
 	MedianUS *float64 `json:"median_us,omitempty"`
 	P99US    *float64 `json:"p99_us,omitempty"`
@@ -61,43 +65,46 @@ type pingView struct {
 	Error    string   `json:"error,omitempty"`
 }
 
-func (c *cli) measure(ctx context.Context, p pinger) error {
-	if err := c.checkEndpoints(); err != nil {
-		return err
+// pinger measures touches at every endpoint.
+type pinger struct {
+	target   *target
+	count    int
+	interval time.Duration
+	timeout  time.Duration
+}
+
+// measure returns a view of each endpoint, and why some or all nodes could not be measured. A usage error comes without
+// views.
+func (p *pinger) measure(ctx context.Context) ([]pingView, error) {
+	if err := p.target.check(); err != nil {
+		return nil, err
 	}
-	views, errs := make([]pingView, len(c.endpoints)), make([]error, len(c.endpoints))
+	endpoints := p.target.endpoints
+	views, errs := make([]pingView, len(endpoints)), make([]error, len(endpoints))
 	var wg sync.WaitGroup
-	for i, endpoint := range c.endpoints {
-		wg.Go(func() { views[i], errs[i] = c.pingNode(ctx, endpoint, p) })
+	for i, endpoint := range endpoints {
+		wg.Go(func() { views[i], errs[i] = p.node(ctx, endpoint) })
 	}
 	wg.Wait()
 	for _, err := range errs {
-		if usageErr, ok := err.(usageError); ok { //nolint:errorlint // pingNode returns it as it is
-			return usageErr
+		if usageErr, ok := err.(usageError); ok { //nolint:errorlint // node returns it as it is
+			return nil, usageErr
 		}
 	}
-	rows := make([][]string, 0, len(views))
-	for i := range views {
-		rows = append(rows, pingRow(&views[i]))
-	}
-	headers := []string{"ENDPOINT", "NODE", "TOUCHES", "LOST", "MIN", "MEDIAN", "P99", "MAX", "ERROR"}
-	if err := c.print(views, func() string { return columns(headers, rows) }); err != nil {
-		return err
-	}
-	return silentNodes(errs)
+	return views, silentNodes(errs)
 }
 
-// pingNode opens a session at one endpoint, touches it, and closes it although ctx may have ended.
-func (c *cli) pingNode(ctx context.Context, endpoint string, p pinger) (v pingView, err error) {
+// node opens a session at one endpoint, touches it, and closes it although ctx may have ended.
+func (p *pinger) node(ctx context.Context, endpoint string) (v pingView, err error) {
 	v.Endpoint = endpoint
-	cl, err := c.newClient(client.Config{Endpoints: []string{endpoint}})
+	cl, err := p.target.client(client.Config{Endpoints: []string{endpoint}})
 	if err != nil {
 		return v, err
 	}
 	defer func() { _ = cl.Close() }() // always nil
-	opening, cancel := c.bounded(ctx)
+	opening, cancel := p.target.bounded(ctx)
 	defer cancel()
-	status, err := statusOf(opening, cl, endpoint)
+	status, err := p.target.statusOf(opening, cl, endpoint)
 	if err != nil {
 		v.Error = oneLine(err)
 		return v, err
@@ -108,9 +115,9 @@ func (c *cli) pingNode(ctx context.Context, endpoint string, p pinger) (v pingVi
 		v.Error = oneLine(err)
 		return v, err
 	}
-	trips, lost, err := c.touches(ctx, cl, s, v.Node, p)
+	trips, lost, err := p.touches(ctx, cl, s, v.Node)
 	v.take(trips, lost)
-	closing, cancelClose := c.bounded(context.WithoutCancel(ctx))
+	closing, cancelClose := p.target.bounded(context.WithoutCancel(ctx))
 	defer cancelClose()
 	if closeErr := s.Close(closing); err == nil {
 		err = closeErr
@@ -121,15 +128,15 @@ func (c *cli) pingNode(ctx context.Context, endpoint string, p pinger) (v pingVi
 	return v, err
 }
 
-// touches returns the round trips of so many touches, and how many came to nothing; the error is that of the last one
-// of these. The first touch connects, and is not counted.
-func (c *cli) touches(ctx context.Context, cl *client.Client, s *client.Session, node session.Node,
-	p pinger,
+// touches touches the session count times. It returns the round trips, the number of touches that failed, and the error
+// of the last failure. A touch before the others makes the connection; its round trip does not count.
+func (p *pinger) touches(ctx context.Context, cl *client.Client, s *client.Session,
+	node session.Node,
 ) (trips []time.Duration, lost int, err error) {
 	ticker := time.NewTicker(max(p.interval, 1))
 	defer ticker.Stop()
 	for i := range p.count + 1 {
-		trip, touchErr := c.touchOnce(ctx, cl, s, node)
+		trip, touchErr := p.touch(ctx, cl, s, node)
 		switch {
 		case ctx.Err() != nil:
 			return trips, lost, context.Cause(ctx)
@@ -152,19 +159,15 @@ func (c *cli) touches(ctx context.Context, cl *client.Client, s *client.Session,
 	return trips, lost, err
 }
 
-// elsewhere says that a node does not serve the session that was opened there: it knows of no leader, and another one
-// does.
-func elsewhere(owner session.Node) error {
-	return fmt.Errorf("it does not serve now: the session is at node %d", owner)
-}
-
-func (c *cli) touchOnce(ctx context.Context, cl *client.Client, s *client.Session,
+// touch touches the session once and returns the round trip. It fails if another node owns the session: the client
+// opens sessions elsewhere, or moves them, while the measured node knows no leader.
+func (p *pinger) touch(ctx context.Context, cl *client.Client, s *client.Session,
 	node session.Node,
 ) (time.Duration, error) {
 	if owner := s.Owner(); owner != node {
-		return 0, elsewhere(owner)
+		return 0, fmt.Errorf("node %d does not serve now: the session is at node %d", node, owner)
 	}
-	touching, cancel := c.bounded(ctx)
+	touching, cancel := p.target.bounded(ctx)
 	defer cancel()
 	begin := time.Now()
 	results, err := cl.Touch(touching, []session.Token{s.Token()})
@@ -174,7 +177,7 @@ func (c *cli) touchOnce(ctx context.Context, cl *client.Client, s *client.Sessio
 	return time.Since(begin), err
 }
 
-// take puts round trips into v.
+// take puts the figures of the round trips into v. It sorts trips.
 func (v *pingView) take(trips []time.Duration, lost int) {
 	v.Touches, v.Lost = len(trips), lost
 	if len(trips) == 0 {
@@ -186,8 +189,16 @@ func (v *pingView) take(trips []time.Duration, lost int) {
 	v.MinUS, v.MedianUS, v.P99US, v.MaxUS = us(0), us(rank(n, 50)), us(rank(n, 99)), us(n-1)
 }
 
-// rank returns the index of a percentile among n sorted values: the smallest that so many percent are not above.
+// rank returns the index of a percentile among n sorted values: of the smallest value that is not below percent of all.
 func rank(n, percent int) int { return (n*percent+99)/100 - 1 }
+
+func pingTable(views []pingView) string {
+	rows := make([][]string, 0, len(views))
+	for i := range views {
+		rows = append(rows, pingRow(&views[i]))
+	}
+	return columns([]string{"ENDPOINT", "NODE", "TOUCHES", "LOST", "MIN", "MEDIAN", "P99", "MAX", "ERROR"}, rows)
+}
 
 func pingRow(v *pingView) []string {
 	node := "-"

@@ -16,7 +16,7 @@ func TestReadOnlyAnswersAreNoted(t *testing.T) {
 	for _, args := range []string{"session ls --read-only", "session show --read-only 0x0100000000010007"} {
 		code, stdout, stderr := execute(t, "", strings.Fields(args)...)
 		if code != exitDone || !strings.Contains(stdout, "0x0100000000010007") ||
-			stderr != "holdfast: node 1 answered, which is read-only: as of index 98\n" {
+			stderr != "holdfast: answered by read-only node 1, at index 98\n" {
 			t.Errorf("%s: exit code %d, %s\n%s", args, code, stderr, stdout)
 		}
 		code, stdout, stderr = execute(t, "",

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"holdfast/cmd/internal/arg"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
@@ -112,7 +114,8 @@ func TestJSON(t *testing.T) {
 		{"session ls", `[
 			{"id":"0x0100000000010007","timeout_ms":10000,"owner":1,"attachment":42,"labels":{"service":"web"},"opened_index":12,
 			 "opened_at":"2026-01-01T01:30:00Z","remaining_ms":1000},
-			{"id":"0x0100000000010008","timeout_ms":10000,"owner":1,"attachment":42,"opened_index":12,"opened_at":"2026-01-01T01:30:00Z"}]`},
+			{"id":"0x0100000000010008","timeout_ms":10000,"owner":1,"attachment":42,"opened_index":12,
+			 "opened_at":"2026-01-01T01:30:00Z"}]`},
 		{
 			"session show 0x0200000000020000",
 			`{"certificate":{"id":"0x0200000000020000","cause":"expired","last_touch_age_ms":10100,"owner":2,
@@ -310,6 +313,26 @@ func TestHelpSaysWhatMatters(t *testing.T) {
 		for _, w := range want {
 			if code != exitDone || !strings.Contains(stdout, w) {
 				t.Errorf("%s: exit code %d, %s, want %q in:\n%s", args, code, stderr, w, stdout)
+			}
+		}
+	}
+}
+
+// Every help fits a terminal of a usual width.
+func TestHelpIsNarrow(t *testing.T) {
+	for _, command := range []string{
+		"", "session", "session open", "session hold", "session touch", "session upgrade", "session close",
+		"session ls", "session show", "cluster", "cluster status", "cluster members", "ping", "id", "id decode",
+		"id encode", "id new", "id zxid", "id allocate", "completion", "completion bash", "completion fish",
+		"completion powershell", "completion zsh", "help",
+	} {
+		code, stdout, stderr := execute(t, "", append(strings.Fields(command), "--help")...)
+		if code != exitDone || stdout == "" || stderr != "" {
+			t.Errorf("%s: exit code %d, %s", command, code, stderr)
+		}
+		for line := range strings.Lines(stdout) {
+			if wide := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); wide > arg.HelpColumns {
+				t.Errorf("%s: a line has %d characters: %s", command, wide, line)
 			}
 		}
 	}

@@ -15,28 +15,38 @@ import (
 	"holdfast/session"
 )
 
-// openFlags say what session to open.
+// openFlags are the flags for a new session.
 type openFlags struct {
 	timeout time.Duration
 	labels  []string
 	local   bool
 }
 
-// timeoutHelp is said of every --timeout of a session.
+// timeoutHelp is part of the help of every --timeout of a session.
 const timeoutHelp = "at most 24h; the cluster clamps it to its limits"
 
-// timeoutValue is the value of a --timeout of a session.
+// timeoutValue returns the value of a --timeout of a session.
 func timeoutValue(at *time.Duration) pflag.Value {
 	return arg.Positive(at, 10*time.Second, session.MaxTimeout)
 }
 
 func (f *openFlags) add(cmd *cobra.Command) {
-	cmd.Flags().Var(timeoutValue(&f.timeout), "timeout", "how long the session lives without a sign of life, "+
+	cmd.Flags().Var(timeoutValue(&f.timeout), "timeout", "how long the session lives without a touch, "+
 		timeoutHelp)
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil,
-		"label KEY=VALUE of the session, KEY= for an empty value; may be repeated")
+		"label KEY=VALUE, or KEY= for an empty value; may be repeated")
 	cmd.Flags().BoolVar(&f.local, "local", false,
-		"a session that one node alone knows, and that ends with it; the cluster's setting local_sessions must be on")
+		"open a local session: one node alone knows it, and it ends with that node; the cluster's setting "+
+			"local_sessions must be on")
+}
+
+// open opens the session.
+func (f *openFlags) open(ctx context.Context, cl *client.Client) (*client.Session, error) {
+	options, err := f.options()
+	if err != nil {
+		return nil, err
+	}
+	return cl.Open(ctx, options)
 }
 
 func (f *openFlags) options() (client.SessionOptions, error) {
@@ -52,7 +62,7 @@ func (f *openFlags) options() (client.SessionOptions, error) {
 	return client.SessionOptions{Timeout: f.timeout, Labels: labels, Local: f.local}, nil
 }
 
-// parseLabels reads KEY=VALUE, and KEY as one with an empty value.
+// parseLabels reads words of the form KEY=VALUE. KEY alone is KEY with an empty value.
 func parseLabels(words []string) (map[string]string, error) {
 	labels := make(map[string]string, len(words))
 	for _, w := range words {
@@ -86,8 +96,8 @@ func viewHeld(s *client.Session) heldView {
 }
 
 // printHeld prints a session with its token.
-func (c *cli) printHeld(v heldView) error {
-	return c.print(v, func() string {
+func printHeld(out *printer, v heldView) error {
+	return out.print(v, func() string {
 		until := time.Time{}
 		if v.SafeUntil != nil {
 			until = *v.SafeUntil
@@ -103,7 +113,7 @@ func (c *cli) printHeld(v heldView) error {
 	})
 }
 
-// moment returns nil for none, and leaves the monotonic reading out.
+// moment returns t without its monotonic reading, or nil for the zero time.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -115,24 +125,20 @@ func (c *cli) sessionOpen() *cobra.Command {
 	var flags openFlags
 	cmd := &cobra.Command{
 		Use: "open", Short: "Open a session and print its id and token", Args: noArgs,
-		Long: `Open a session and print its id and token. Nothing keeps it alive: it expires after its timeout unless "session touch",
-"session hold" or another client goes on with it.
+		Long: `Open a session and print its id and token. Nothing keeps the session alive: it expires after its
+timeout unless "session touch", "session hold" or another client continues it.
 
 ` + tokenHelp,
-		Example: `  umask 077   # the token is a secret: its file is for nobody else
+		Example: `  umask 077   # the token is a secret: nobody else may read its file
   holdfast session open --timeout 30s --label service=web -o json | jq -r .token > token
   holdfast session hold --token-file token`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options, err := flags.options()
-			if err != nil {
-				return err
-			}
-			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
-				s, err := cl.Open(ctx, options)
+			return c.target.call(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				s, err := flags.open(ctx, cl)
 				if err != nil {
 					return err
 				}
-				return c.printHeld(viewHeld(s))
+				return printHeld(c.out, viewHeld(s))
 			})
 		},
 	}
@@ -149,14 +155,15 @@ func (c *cli) sessionTouch() *cobra.Command {
 	var flags tokenFlags
 	cmd := &cobra.Command{
 		Use: "touch", Short: "Touch a session once", Args: noArgs,
-		Long: `Touch a session once, at the node that owns it, and print until when the cluster promises not to expire it: nothing
-when it can promise nothing now. A session that has been resumed since the token was given is refused.`,
+		Long: `Touch a session once, at the node that owns it, and print the time until which the cluster promises
+not to expire it. The command prints no time when the cluster can promise nothing now. It fails if
+the session was resumed after the token was issued.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token, err := flags.token(c.stdin)
 			if err != nil {
 				return err
 			}
-			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+			return c.target.call(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
 				results, err := cl.Touch(ctx, []session.Token{token})
 				if err != nil {
 					return err
@@ -164,13 +171,13 @@ when it can promise nothing now. A session that has been resumed since the token
 				r := results[0]
 				switch {
 				case r.Err != nil && token.Local && errors.Is(r.Err, session.ErrMoved):
-					return fmt.Errorf("touch session %v: its token is a local session's, which node %d alone can "+
-						"touch: name that node with --endpoints, "+
-						"or the session was resumed there since: %w", r.ID, r.ID.Node(), r.Err)
+					return fmt.Errorf("touch session %v: the token is a local session's, which node %d alone can "+
+						"touch: name that node with --endpoints; if it refuses too, the session was resumed there "+
+						"after the token was issued: %w", r.ID, r.ID.Node(), r.Err)
 				case r.Err != nil:
 					return fmt.Errorf("touch session %v: %w", r.ID, r.Err)
 				}
-				return c.print(touchView{idText(r.ID), moment(r.SafeUntil)}, func() string {
+				return c.out.print(touchView{idText(r.ID), moment(r.SafeUntil)}, func() string {
 					return properties([][]string{{"id", r.ID.String()}, {"safe until", timeText(r.SafeUntil)}})
 				})
 			})
@@ -184,20 +191,22 @@ func (c *cli) sessionUpgrade() *cobra.Command {
 	var flags tokenFlags
 	cmd := &cobra.Command{
 		Use: "upgrade", Short: "Make a local session global", Args: noArgs,
-		Long: `Make a local session global: it keeps its id and timeout, lives through the death of its node from then on, and can be
-resumed at every node. Prints its new token. Its node is looked for. It is done once, however often it is asked for;
-a global session stays as it is. When the outcome is unknown, ask again: that is safe.`,
+		Long: `Make a local session global, and print its new token. The session keeps its id and timeout. From
+then on it outlives its node, and can be resumed at every node.
+
+The command finds the session's node by itself. It may be repeated: a global session stays as it is.
+If the outcome is unknown, run the command again; that is safe.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token, err := flags.token(c.stdin)
 			if err != nil {
 				return err
 			}
-			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+			return c.target.call(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
 				u, err := cl.UpgradeToken(ctx, token)
 				if err != nil {
 					return err
 				}
-				return c.printHeld(heldView{
+				return printHeld(c.out, heldView{
 					ID: idText(u.Session.ID), Token: formatToken(u.Token), TimeoutMS: u.Session.Timeout.Milliseconds(),
 					Owner: u.Session.Owner, Local: u.Session.Local, SafeUntil: moment(u.SafeUntil),
 				})
@@ -212,17 +221,18 @@ func (c *cli) sessionClose() *cobra.Command {
 	var flags tokenFlags
 	cmd := &cobra.Command{
 		Use: "close", Short: "Close a session", Args: noArgs,
-		Long: `Close a session: it ends at once for everyone. A session that has been resumed since the token was given is refused.`,
+		Long: `Close a session: it ends at once for everyone. The command fails if the session was resumed after
+the token was issued.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token, err := flags.token(c.stdin)
 			if err != nil {
 				return err
 			}
-			return c.withClient(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+			return c.target.call(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
 				if err := cl.CloseToken(ctx, token); err != nil {
 					return err
 				}
-				return c.print(map[string]any{"id": idText(token.ID), "closed": true}, func() string {
+				return c.out.print(map[string]any{"id": idText(token.ID), "closed": true}, func() string {
 					return token.ID.String() + " closed"
 				})
 			})

@@ -14,60 +14,61 @@ import (
 	"holdfast/session"
 )
 
-// tokenHelp is said wherever a token is shown or taken.
-const tokenHelp = `A token is a secret: whoever has it can take the session over or close it. It is written as
-ID.CREDENTIAL.ATTACHMENT, with .local after it for a local session. Prefer --token-file, or --token - with standard input: other users of the machine can see
-the arguments of a command.`
+// tokenHelp is part of the help of every command that prints or takes a token.
+const tokenHelp = `A token is a secret: with it, anyone can take the session over or close it. Its form is
+ID.CREDENTIAL.ATTACHMENT, followed by .local for a local session. Use --token-file, or --token - and
+standard input: other users of the machine can see the arguments of a command.`
 
-// formatToken is the text that commands print, and people keep.
+// formatToken returns the text of a token, as commands print it and users keep it.
 func formatToken(t session.Token) string { return t.Secret() }
 
-// parseToken reads what formatToken writes. Its errors do not repeat the token.
+// parseToken reads the text that formatToken writes. Its errors do not repeat the token.
 func parseToken(s string) (session.Token, error) {
 	t, err := session.ParseToken(s)
 	if err != nil {
-		return session.Token{}, usage("%w; want it as session open prints it", err)
+		return session.Token{}, usage("%w; want the token as \"session open\" prints it", err)
 	}
 	return t, nil
 }
 
-// tokenForm is what tokens look like: an id and a credential, of which a part may be missing. Nothing repeats the
-// latter.
+// tokenForm matches text that looks like a token: an id and at least half of a credential. No output may repeat the
+// credential.
 var tokenForm = regexp.MustCompile(`((?:0x)?[0-9a-fA-F]{1,16})\.[0-9a-fA-F]{16,}[0-9a-zA-Z.]*`)
 
 func isToken(s string) bool { return tokenForm.MatchString(s) }
 
-// withoutSecrets is a text in which a token may stand, without its credential.
+// withoutSecrets returns s with the credentials of all tokens in it replaced.
 func withoutSecrets(s string) string { return tokenForm.ReplaceAllString(s, "$1.(secret)") }
 
-const tokenAsID = "that is a token: its session id is what stands before the first dot"
+// tokenAsID refuses a token in place of an id. It does not repeat the token.
+const tokenAsID = "the argument is a token, want a session id: the token's part before the first dot"
 
-// noArgs is for commands that take no arguments.
+// noArgs checks the arguments of commands that take none. It does not repeat a token.
 func noArgs(cmd *cobra.Command, args []string) error {
 	switch {
 	case !slices.ContainsFunc(args, isToken):
 		return arg.None(cmd, args)
 	case cmd.Flags().Lookup("token") != nil:
-		return usage("%s; %q takes it whole, with --token-file or --token -", tokenAsID, cmd.CommandPath())
+		return usage("%q takes a token with --token-file or --token -, not as an argument", cmd.CommandPath())
 	default:
-		return usage("%s; %q takes no arguments", tokenAsID, cmd.CommandPath())
+		return usage("%q takes no arguments, not a token", cmd.CommandPath())
 	}
 }
 
-// tokenFlags are where a command gets its token from.
+// tokenFlags are the flags that say where a command reads its token.
 type tokenFlags struct{ text, file string }
 
 func (f *tokenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.text, "token", "", "the session's token, a secret; - reads it from standard input")
 	cmd.Flags().StringVar(&f.file, "token-file", "",
-		"file that holds the session's token, or what session open printed")
+		"file that holds the session's token, or the whole output of session open")
 	cmd.MarkFlagsMutuallyExclusive("token", "token-file")
 	cmd.Long += "\n\n" + tokenHelp
 }
 
 func (f *tokenFlags) given() bool { return f.text != "" || f.file != "" }
 
-// tokenBytes bounds what is read of a token's file.
+// tokenBytes bounds the bytes that are read of a token's file.
 const tokenBytes = 4096
 
 func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
@@ -77,10 +78,10 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 		if err != nil {
 			return session.Token{}, usage("--token-file: %w", err)
 		}
-		defer func() { _ = file.Close() }() // it was only read
+		defer func() { _ = file.Close() }() // nothing was written
 		stdin = file
 	case f.text == "":
-		return session.Token{}, usage("want a token: --token or --token-file")
+		return session.Token{}, usage("no token given: want --token or --token-file")
 	case f.text != "-":
 		return parseToken(f.text)
 	}
@@ -94,8 +95,8 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 	return parseToken(tokenIn(string(b)))
 }
 
-// tokenIn returns the token in a text: all of it, or what stands on the line of it where the text is what session open
-// and hold print.
+// tokenIn returns the token in a text: the whole text, or the value of the token line if the text is the output of
+// "session open" or "session hold".
 func tokenIn(text string) string {
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "token" {

@@ -32,7 +32,6 @@ func larger() map[string]size {
 		"client.held":                  {17, 2},
 		"client.loop":                  {27, 134},
 		"client/internal/route.Router": {17, 10},
-		"cmd/holdfast.cli":             {9, 41},
 		"leader.Tracker":               {25, 58},
 		"learner.Server":               {27, 72},
 		"node.Node":                    {28, 79},

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+	"testing"
+)
+
+// hangingUp returns an address at which a server ends every connection at once.
+func hangingUp(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-ended
+	})
+	return l.Addr().String()
+}
+
+// began makes a connection, says something, and waits for the first bytes or the end.
+func began(t *testing.T, d *dialer, address string) {
+	t.Helper()
+	conn, err := d.dial(t.Context(), address)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	_, writeErr := conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	_, readErr := conn.Read(make([]byte, 64))
+	t.Logf("%s: write %v, read %v", address, writeErr, readErr)
+}
+
+func TestDialerKeepsTheCauseOfAFailure(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	n := startNode(t)
+	var d dialer
+	for address, cause := range map[string]error{
+		closedPort(t): syscall.ECONNREFUSED, hangingUp(t): errHungUp, web.Listener.Addr().String(): errHTTP1,
+	} {
+		began(t, &d, address)
+		if got := d.failure(address); !errors.Is(got, cause) || !d.saw(cause) {
+			t.Errorf("%s: got %v, want %v", address, got, cause)
+		}
+		d.note(n.address, cause)
+		began(t, &d, n.address)
+		if got := d.failure(n.address); got != nil {
+			t.Errorf("a node that answered after %v: got %v", cause, got)
+		}
+	}
+}
+
+// The SDK gives up connections that it no longer needs: that says nothing about the address.
+func TestDialerIgnoresWhatTheClientGivesUp(t *testing.T) {
+	n := startNode(t)
+	var d dialer
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.dial(ctx, n.address); !errors.Is(err, context.Canceled) || d.failure(n.address) != nil {
+		t.Errorf("got %v, and %v is noted", err, d.failure(n.address))
+	}
+	conn, err := d.dial(t.Context(), n.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) || d.failure(n.address) != nil {
+		t.Errorf("read %v, and %v is noted", err, d.failure(n.address))
+	}
+}
+
+// scripted is a connection whose reads and writes return what the test says.
+type scripted struct {
+	net.Conn
+	reads    io.Reader
+	writeErr error
+}
+
+func (c *scripted) Read(b []byte) (int, error) { return c.reads.Read(b) }
+
+func (c *scripted) Write(b []byte) (int, error) { return len(b), c.writeErr }
+
+// Only the first event of a connection counts: a later error is no failure to begin.
+func TestBeginningReportsOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		conn scripted
+		want []error
+	}{
+		"a frame, then the end": {scripted{reads: bytes.NewReader([]byte{0, 0, 6, 4})}, []error{nil}},
+		"the end":               {scripted{reads: bytes.NewReader(nil)}, []error{errHungUp}},
+		"HTTP/1":                {scripted{reads: bytes.NewReader([]byte("HTTP/1.1 505 "))}, []error{errHTTP1}},
+		"a reset write":         {scripted{reads: bytes.NewReader(nil), writeErr: syscall.ECONNRESET}, []error{errHungUp}},
+	} {
+		var got []error
+		c := &beginning{Conn: &tt.conn, note: func(err error) { got = append(got, err) }}
+		for range 2 {
+			_, _ = c.Write([]byte("x"))
+			_, _ = c.Read(make([]byte, 64))
+		}
+		if len(got) != len(tt.want) || !errors.Is(got[0], tt.want[0]) {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+}
