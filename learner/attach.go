@@ -96,3 +96,21 @@ func (t *TouchTable) Len() int {
 	}
 	return n
 }
+
+// upgraded returns the attachment that the local attachment of a token became by its upgrade (L5): the token goes on
+// speaking for the same connection. It returns nil when the session did not become global from that attachment, or is
+// not served here any more.
+func (t *TouchTable) upgraded(token session.Token) *attached {
+	if a := t.find(token.ID); a != nil && token.Local && a.local != 0 && a.local == token.Attachment {
+		return a
+	}
+	return nil
+}
+
+// translate returns the token of the attachment that a local one became, else the token itself.
+func (t *TouchTable) translate(token session.Token) session.Token {
+	if a := t.upgraded(token); a != nil {
+		token.Attachment, token.Local = a.attachment, false
+	}
+	return token
+}

@@ -14,7 +14,7 @@ import (
 func million(b *testing.B) (*TouchTable, []*attached) {
 	b.Helper()
 	const sessions = 1_000_000
-	table := NewTouchTable(time.Now())
+	table := NewTouchTable()
 	served := make([]*attached, 0, sessions)
 	for i := range sessions {
 		id := session.ID(1)<<56 | session.ID(i+1)<<16
@@ -74,7 +74,8 @@ func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
 	const each = 1000
 	table, served := million(b)
 	arrange(served)
-	server := &Server{table: table, stalls: newStallDetector(time.Hour, instant{wall: time.Now().Round(0)}, func() {})}
+	cfg := Config{Interval: time.Hour}
+	server := &Server{table: table, clock: newClock(&cfg, time.Now(), func() {})}
 	var connections []*connection
 	for len(served) > 0 {
 		c := &connection{server: server, events: &events{}, sessions: make(map[session.ID]*attached)}
@@ -116,13 +117,10 @@ func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
 func BenchmarkAnswer(b *testing.B) {
 	const touched = 100_000
 	table, served := million(b)
+	cfg := Config{Interval: time.Second}
 	relay := &relay{
-		server: &Server{
-			table: table, stalls: newStallDetector(time.Second, instant{wall: time.Now().Round(0)}, func() {}),
-			view: newFakeView(),
-		}, link: sink{},
+		server: &Server{table: table, clock: newClock(&cfg, time.Now(), func() {}), view: newFakeView()}, link: sink{},
 	}
-	relay.server.cfg.Interval = interval
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
@@ -149,8 +147,7 @@ func (sink) Recv() (session.LeaderMessage, error) { return session.LeaderMessage
 // BenchmarkLocalTouchAll is one touch of all of a connection with many local sessions.
 func BenchmarkLocalTouchAll(b *testing.B) {
 	const sessions = 10_000
-	l := newLocal(1, 250*time.Millisecond, awake)
-	l.supply(1<<56, sessions)
+	l := localWith(1<<56, sessions)
 	all := make(map[session.ID]*local, sessions)
 	for i := range sessions {
 		s, err := l.open(
@@ -188,7 +185,7 @@ func BenchmarkHeap(b *testing.B) {
 	perSession := 0.0
 	for b.Loop() {
 		before := live()
-		table := NewTouchTable(time.Now())
+		table := NewTouchTable()
 		conns := make([]*connection, connections)
 		for i := range conns {
 			conns[i] = &connection{sessions: make(map[session.ID]*attached), locals: make(map[session.ID]*local)}

@@ -3,8 +3,6 @@ package learner
 import (
 	"cmp"
 	"context"
-	"crypto/subtle"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -18,7 +16,7 @@ type connection struct {
 	server *Server
 	// events is nil for unary calls.
 	events session.Events
-	// told is what the client was last told of the node's health. guarded by server.mu
+	// told is what the client was last told of the node's health. guarded by clients.mu
 	told health
 
 	mu sync.Mutex
@@ -35,10 +33,10 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 	if o.Local {
 		return c.openLocal(ctx, o)
 	}
-	received := c.server.look()
-	reply, err := c.server.ask(ctx, session.Request{Open: &o})
+	received := c.server.clock.look()
+	reply, err := c.server.upstream.ask(ctx, session.Request{Open: &o})
 	if err != nil {
-		return session.Grant{}, c.server.explain(ctx, reply, err, session.Token{})
+		return session.Grant{}, c.server.registry.explain(ctx, reply, err, session.Token{})
 	}
 	return c.serve(ctx, reply, received)
 }
@@ -58,17 +56,31 @@ func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (sessi
 		}
 	}
 	if certificate, ok := c.server.local.certificate(r.Token.ID); ok {
-		return session.Grant{}, cmp.Or(c.server.authentic(r.Token), expired(&certificate))
+		return session.Grant{}, cmp.Or(c.server.registry.authentic(r.Token), expired(&certificate))
 	}
-	if err := c.server.reach(ctx, r.Seen); err != nil { // what the node decided has become global since
+	if err := c.server.wait.seen(ctx, r.Seen); err != nil { // what the node decided has become global since
 		return session.Grant{}, err
 	}
-	received := c.server.look()
-	reply, err := c.server.ask(ctx, session.Request{Resume: &r})
+	received := c.server.clock.look()
+	reply, err := c.server.upstream.ask(ctx, session.Request{Resume: &r})
 	if err != nil {
-		return session.Grant{}, c.server.explain(ctx, reply, err, r.Token)
+		return session.Grant{}, c.server.registry.explain(ctx, reply, err, r.Token)
 	}
 	return c.serve(ctx, reply, received)
+}
+
+// mayResume refuses at once what a read-only node would refuse later (N2), and waits for what the client has seen (N4).
+// It exempts the local sessions that this node alone knows: no state that a client has seen elsewhere is newer, and
+// without a leader such a session would expire (L1).
+func (s *Server) mayResume(ctx context.Context, r session.ResumeRequest) error {
+	switch {
+	case s.local.decides(r.Token.ID):
+		return nil
+	case s.standing.readOnly() && !s.local.has(r.Token.ID):
+		return session.ErrReadOnly
+	default:
+		return s.wait.seen(ctx, r.Seen)
+	}
 }
 
 // serve begins to serve what the leader, having applied it, has granted; this node must have applied it too (M3). A
@@ -76,7 +88,7 @@ func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (sessi
 // another node leaves the session there (O2).
 func (c *connection) serve(ctx context.Context, reply session.Reply, received time.Duration) (session.Grant, error) {
 	s := c.server
-	if err := s.waitApplied(ctx, reply.Index); err != nil {
+	if err := s.wait.index(ctx, reply.Index); err != nil {
 		return session.Grant{}, err
 	}
 	credential, ok := s.view.Credential(reply.Session.ID)
@@ -92,8 +104,8 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 		return grant, nil
 	}
 	confirmed := mark{tag: s.table.nextTag(), at: received}
-	now := s.look()
-	if reply.Repeated || s.stalls.suspendedSince(received) {
+	now := s.clock.look()
+	if reply.Repeated || s.clock.stalls.suspendedSince(received) {
 		confirmed = mark{}
 	}
 	a, err := s.attach(reply.Session, c, confirmed, now)
@@ -113,12 +125,12 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 func (s *Server) attach(granted session.Session, c *connection, confirmed mark, now time.Duration) (*attached, error) {
 	a := s.table.attach(granted, c, confirmed, now)
 	if a == nil {
-		return nil, s.moved(granted.ID)
+		return nil, s.registry.moved(granted.ID)
 	}
 	current, ok := s.view.Session(granted.ID)
 	switch {
 	case !ok:
-		err := s.gone(granted.ID)
+		err := s.registry.gone(granted.ID)
 		s.table.end(granted.ID, 0, err)
 		return nil, err
 	case current.Attachment != granted.Attachment:
@@ -161,7 +173,7 @@ func (c *connection) forget(ids []session.ID) {
 
 // Touch touches sessions of this connection.
 func (c *connection) Touch(ids []session.ID) session.Touched {
-	now := c.server.look()
+	now := c.server.clock.look()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(ids) == 0 {
@@ -202,7 +214,7 @@ func (c *connection) touchOne(id session.ID, now time.Duration) (time.Duration, 
 	}
 	s := c.locals[id]
 	if s == nil {
-		return -1, c.server.notHere(id)
+		return -1, c.server.registry.notHere(id)
 	}
 	safe, err := c.server.local.heard(s, now)
 	if err != nil {
@@ -245,22 +257,13 @@ func (o *outcome) touched() session.Touched {
 	return session.Touched{SafeFor: o.safe, Failures: o.failures}
 }
 
-// notHere says why a session is not served through a connection: it has ended, or this node knows no better than that
-// it lives elsewhere. An id alone does not tell whether the node has seen its open (M5).
-func (s *Server) notHere(id session.ID) error {
-	if certificate, ok := s.certificate(id); ok {
-		return expired(&certificate)
-	}
-	return s.moved(id)
-}
-
 // TouchToken touches a session that this node owns. A node that was restarted serves an attachment again as soon as the
 // present leader has applied it (M3).
 func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Duration, error) {
 	s := c.server
-	now := s.look()
+	now := s.clock.look()
 	if t.Local {
-		return s.touchLocal(ctx, t, now)
+		return s.locals.touch(ctx, t, now)
 	}
 	if err := s.verify(ctx, t); err != nil {
 		return -1, err
@@ -274,7 +277,7 @@ func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Dura
 	}
 	switch {
 	case a.attachment > t.Attachment:
-		return -1, s.moved(t.ID)
+		return -1, s.registry.moved(t.ID)
 	case a.attachment < t.Attachment:
 		return -1, session.ErrLagging
 	}
@@ -283,22 +286,10 @@ func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Dura
 
 // verify checks a token's credential and waits for this node to have applied its attachment, for a bounded time (M5).
 func (s *Server) verify(ctx context.Context, t session.Token) error {
-	if err := s.authentic(t); err != nil {
+	if err := s.registry.authentic(t); err != nil {
 		return err
 	}
-	return s.waitAttachment(ctx, t.Attachment)
-}
-
-// authentic checks a token's credential.
-func (s *Server) authentic(t session.Token) error {
-	want, ok := s.view.Credential(t.ID)
-	if !ok {
-		return session.ErrLagging
-	}
-	if subtle.ConstantTimeCompare(want[:], t.Credential[:]) != 1 {
-		return session.ErrBadCredential
-	}
-	return nil
+	return s.wait.attachment(ctx, t.Attachment)
 }
 
 // reattach serves what the state says this node owns.
@@ -308,79 +299,62 @@ func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error)
 		return nil, session.ErrLagging // the token says that it is global
 	}
 	if !ok {
-		return nil, s.gone(t.ID)
+		return nil, s.registry.gone(t.ID)
 	}
 	if current.Attachment != t.Attachment || current.Owner != s.cfg.Node {
 		return nil, session.MovedTo(current)
 	}
-	if s.vouched() < t.Attachment {
+	if s.beats.vouched() < t.Attachment {
 		return nil, session.ErrLagging
 	}
 	return s.attach(current, nil, mark{}, now)
-}
-
-// vouched returns the highest attachment of which the leader followed now has said that it applied it (M3).
-func (s *Server) vouched() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.leaderAttachment
 }
 
 // Close ends a session through the leader; this node has applied the end when it returns nil. A local session of this
 // node ends here.
 func (c *connection) Close(ctx context.Context, t session.Token) error {
 	if t.Local {
-		here, err := c.server.closeLocal(ctx, t)
+		here, err := c.server.locals.close(ctx, t)
 		if here {
 			return err
 		}
-		t = c.server.translate(t) // else the leader says what it knows
+		t = c.server.table.translate(t) // else the leader says what it knows
 	}
-	reply, err := c.server.ask(ctx, session.Request{Close: &t})
+	reply, err := c.server.upstream.ask(ctx, session.Request{Close: &t})
 	if err != nil {
-		return c.server.explain(ctx, reply, err, t)
+		return c.server.registry.explain(ctx, reply, err, t)
 	}
-	return c.server.waitApplied(ctx, reply.Index)
+	return c.server.wait.index(ctx, reply.Index)
+}
+
+// Upgrade makes a local session of this node global, and touches it (L7). It changes nothing about a session that is
+// global already. Requests that need a global session call it.
+func (c *connection) Upgrade(ctx context.Context, t session.Token) (session.Grant, error) {
+	s := c.server
+	if err := s.registry.authentic(t); err != nil {
+		return session.Grant{}, err
+	}
+	if s.standing.readOnly() {
+		return session.Grant{}, session.ErrReadOnly // an upgrade under way still keeps its own outcome (N2)
+	}
+	if t.Local {
+		if err := s.upgrades.upgrade(ctx, t); err != nil {
+			return session.Grant{}, err
+		}
+		if t = s.table.translate(t); t.Local {
+			return session.Grant{}, s.locals.notHere(ctx, t.ID)
+		}
+	}
+	safe, err := c.TouchToken(ctx, t)
+	if err != nil {
+		return session.Grant{}, err
+	}
+	now, ok := s.view.Session(t.ID)
+	if !ok || now.Attachment != t.Attachment {
+		return session.Grant{}, s.registry.notHere(t.ID)
+	}
+	return session.Grant{Session: now, Token: t, SafeFor: safe}, nil
 }
 
 // Disconnect ends the connection. Its sessions live on.
-func (c *connection) Disconnect() { c.server.disconnect(c) }
-
-// waitApplied waits for this node to have applied an entry, for a bounded time: then it is LAGGING (M5).
-func (s *Server) waitApplied(ctx context.Context, index uint64) error {
-	bounded, cancel := context.WithTimeout(ctx, s.cfg.LaggingWait)
-	defer cancel()
-	return lagging(ctx, s.view.WaitApplied(bounded, index))
-}
-
-// waitAttachment waits for this node to have applied an attachment, for a bounded time.
-func (s *Server) waitAttachment(ctx context.Context, attachment uint64) error {
-	if s.view.Attachment() >= attachment {
-		return nil
-	}
-	bounded, cancel := context.WithTimeout(ctx, s.cfg.LaggingWait)
-	defer cancel()
-	for {
-		advanced := s.advanced.wait()
-		// Who observes an entry is told of it, and tells, before its attachment shows.
-		if err := s.view.WaitApplied(bounded, s.view.ShownIndex()); err != nil {
-			return lagging(ctx, err)
-		}
-		if s.view.Attachment() >= attachment {
-			return nil
-		}
-		select {
-		case <-advanced:
-		case <-bounded.Done():
-			return lagging(ctx, bounded.Err())
-		}
-	}
-}
-
-// lagging makes the end of a bounded wait ErrLagging, unless the caller's own context ended.
-func lagging(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return session.ErrLagging
-	}
-	return err
-}
+func (c *connection) Disconnect() { c.server.clients.remove(c) }

@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -8,59 +9,112 @@ import (
 	"holdfast/session"
 )
 
-// health is what keeps clients from being sure that their touches count.
+// health says whether clients of this node can be sure that their touches count.
 type health uint8
 
 const (
-	// plightNone: good rounds are heard of.
+	// healthy: the node hears of good rounds.
 	healthy health = iota
-	// plightJeopardy: none was for long enough that touches may not count (S4).
+	// healthJeopardy: the node has heard of no good round for so long that touches may not count (S4).
 	healthJeopardy
-	// plightReadOnly: and the node has become read-only since (N1).
+	// healthReadOnly: the node has become read-only besides (N1).
 	healthReadOnly
 )
 
-// jeopardyIntervals is how many intervals without a good round put clients in jeopardy (S4).
-const jeopardyIntervals = 3
+// clients holds the connections that hear events, and tells them of the node's health. Safe for concurrent use.
+type clients struct {
+	beats    *heartbeats
+	standing *standing
+	// try is Config.Try.
+	try func() []string
+	log hclog.Logger
+	// wake makes Server.Run judge at once: a round was good after jeopardy, or a client came in jeopardy.
+	wake chan struct{}
 
-// judge looks at the node's health and tells it to every connection that was told otherwise. Only Run calls it, so
-// clients hear of its changes in order.
-func (s *Server) judge(now time.Duration) {
-	readOnly := s.mode(now) == session.ModeReadOnly
-	s.mu.Lock()
-	quiet, _ := s.standing.quiet(now)
+	mu sync.Mutex
+	// health is what clients are told. guarded by mu
+	health health
+	// connections are those with events. guarded by mu
+	connections map[*connection]struct{}
+}
+
+func newClients(cfg *Config, beats *heartbeats, standing *standing) *clients {
+	return &clients{
+		beats: beats, standing: standing, try: cfg.Try, log: cfg.Logger,
+		wake: make(chan struct{}, 1), connections: make(map[*connection]struct{}),
+	}
+}
+
+// add has a connection with events hear of the node's health: at once when that is bad.
+func (c *clients) add(conn *connection) {
+	c.mu.Lock()
+	c.connections[conn] = struct{}{}
+	tell := c.health != healthy
+	c.mu.Unlock()
+	if tell {
+		notify(c.wake)
+	}
+}
+
+// remove forgets a connection.
+func (c *clients) remove(conn *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.connections, conn)
+}
+
+// well reports whether clients are told that all is well.
+func (c *clients) well() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.health == healthy
+}
+
+// count returns how many connections with events there are.
+func (c *clients) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.connections)
+}
+
+// judge looks at the node's health and tells it to every connection that was told otherwise. Only Server.Run calls it,
+// so clients hear of changes in their order.
+func (c *clients) judge(now time.Duration) {
+	readOnly := c.standing.mode(now) == session.ModeReadOnly
+	c.mu.Lock()
+	since, was := c.beats.lastGood(), c.health
+	quiet, known := c.beats.quiet(now)
 	is := healthJeopardy
 	switch {
-	case quiet <= s.jeopardyAfter(): // also when a good round was heard of since the mode was looked at
+	case quiet <= c.beats.jeopardyAfter(): // a good round may have come since the mode was looked at
 		is = healthy
 	case readOnly:
 		is = healthReadOnly
 	}
-	since, known, was := s.goodAt, s.goodRound > 0, s.health
-	s.health = is
+	c.health = is
 	var tell []*connection
-	for c := range s.connections {
-		if c.told != is {
-			c.told = is
-			tell = append(tell, c)
+	for conn := range c.connections {
+		if conn.told != is {
+			conn.told = is
+			tell = append(tell, conn)
 		}
 	}
-	s.mu.Unlock()
+	c.mu.Unlock()
 
 	// A node that has just started has lost nothing yet.
 	if was != is && (known || len(tell) > 0 || is == healthReadOnly || was == healthReadOnly) {
-		s.logPlight(was, is, "good", since, "connections", len(tell))
+		c.logChange(was, is, "good", since, "connections", len(tell))
 	}
-	for _, c := range tell {
+	for _, conn := range tell {
 		if is == healthy {
-			c.events.JeopardyEnded()
+			conn.events.JeopardyEnded()
 		} else {
-			c.events.Jeopardy(since, s.cfg.Try())
+			conn.events.Jeopardy(since, c.try())
 		}
 	}
 }
 
-func (s *Server) logPlight(was, is health, args ...any) {
+func (c *clients) logChange(was, is health, args ...any) {
 	level, word := hclog.Info, "jeopardy is over"
 	switch {
 	case is == healthReadOnly:
@@ -73,5 +127,5 @@ func (s *Server) logPlight(was, is health, args ...any) {
 	case was == healthReadOnly:
 		word = "no longer read-only: jeopardy is over"
 	}
-	s.cfg.Logger.Log(level, word, args...)
+	c.log.Log(level, word, args...)
 }

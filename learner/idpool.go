@@ -3,17 +3,48 @@ package learner
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
 )
 
-// nextID takes the next id that was claimed, false when there is none. Called with mu held.
-func (l *Local) nextID() (session.ID, bool) {
-	for len(l.blocks) > 0 {
-		b := &l.blocks[0]
+// lowPool is how many ids are left when the pool claims more: half of what one claim brings.
+const lowPool = session.MaxClaim / 2
+
+// idPool keeps ids for local sessions in stock, so that an open waits for no other node (L2). Safe for concurrent use.
+type idPool struct {
+	// low makes run look at once at how many ids are left. supplied is told when there are more.
+	low      chan struct{}
+	supplied *broadcast
+
+	mu sync.Mutex
+	// blocks are the claimed ids that are not given out yet, in their order. guarded by mu
+	blocks []block
+	// refused is why no ids can be claimed, set when only a person can mend that. guarded by mu
+	refused error
+}
+
+// block is a range of ids: the next one, and how many are left.
+type block struct {
+	next session.ID
+	left uint64
+}
+
+func newIDPool() *idPool {
+	return &idPool{low: make(chan struct{}, 1), supplied: newBroadcast()}
+}
+
+// take takes the next id out, false when there is none.
+func (p *idPool) take() (session.ID, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.blocks) > 0 {
+		b := &p.blocks[0]
 		if b.left == 0 {
-			l.blocks = l.blocks[1:]
+			p.blocks = p.blocks[1:]
 			continue
 		}
 		b.left--
@@ -23,93 +54,79 @@ func (l *Local) nextID() (session.ID, bool) {
 	return 0, false
 }
 
-// supply adds a block that was claimed. Blocks come in their order, one claim after the other.
-func (l *Local) supply(first session.ID, count uint32) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.blocks = append(l.blocks, block{first, uint64(count)})
+// supply adds a claimed block. Blocks come in the order of their ids, because one claim follows the other.
+func (p *idPool) supply(first session.ID, count uint32) {
+	p.mu.Lock()
+	p.blocks = append(p.blocks, block{first, uint64(count)})
+	p.mu.Unlock()
+	p.supplied.tell()
 }
 
-// poolSize returns how many ids are left.
-func (l *Local) poolSize() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// left returns how many ids are in stock.
+func (p *idPool) left() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	left := uint64(0)
-	for _, b := range l.blocks {
+	for _, b := range p.blocks {
 		left += b.left
 	}
 	return left
 }
 
-// lowPool is how many ids are left when more are claimed: half of what one claim brings.
-const lowPool = session.MaxClaim / 2
+// refill makes run claim more ids at once if few are left.
+func (p *idPool) refill() {
+	if p.left() < lowPool {
+		notify(p.low)
+	}
+}
 
-// refill keeps ids in stock until ctx ends, so that an open of a local session waits for nobody (L2). One claim is
-// under way at a time; one that failed is tried again after an interval.
-func (s *Server) refill(ctx context.Context) {
-	ticker := time.NewTicker(s.cfg.Interval)
+// run keeps ids in stock until ctx ends. claim claims a block of session.MaxClaim ids and returns the first. One claim
+// is under way at a time; run retries a failed claim after the interval every.
+func (p *idPool) run(ctx context.Context, every time.Duration, log hclog.Logger,
+	claim func(context.Context) (session.ID, error),
+) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		if s.local.poolSize() < lowPool {
-			first, err := s.AllocateIDs(ctx,
-				session.ClaimRequest{MS: session.MS(s.cfg.Clock()), Count: session.MaxClaim})
+		if p.left() < lowPool {
+			first, err := claim(ctx)
 			if err == nil {
-				s.local.supply(first, session.MaxClaim)
-				s.supplied.tell()
+				p.supply(first, session.MaxClaim)
 				continue
 			}
-			s.noteClaim(err)
+			if p.refuse(err) {
+				log.Error("no ids for local sessions", "error", err)
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.low:
+		case <-p.low:
 		case <-ticker.C:
 		}
 	}
 }
 
-// noteClaim remembers why ids could not be claimed, when that is for a person to mend.
-func (s *Server) noteClaim(err error) {
+// refuse remembers why a claim failed when only a person can mend that, and forgets the reason otherwise. It reports
+// whether there was no such reason before.
+func (p *idPool) refuse(err error) bool {
 	final := errors.Is(err, session.ErrIDsUsedUp) || errors.Is(err, session.ErrInvalid)
 	if !final {
 		err = nil
 	}
-	s.mu.Lock()
-	news := err != nil && s.noIDs == nil
-	s.noIDs = err
-	s.mu.Unlock()
-	if news {
-		s.cfg.Logger.Error("no ids for local sessions", "error", err)
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	news := err != nil && p.refused == nil
+	p.refused = err
+	return news
 }
 
-// openLocalSoon opens a local session as soon as there is an id for it: at once, as a rule. After a bounded wait it is
-// refused: session.ErrNoLeader, or why no ids can be claimed.
-func (s *Server) openLocalSoon(ctx context.Context, o opening) (*local, error) {
-	timer := time.NewTimer(s.cfg.LaggingWait)
-	defer timer.Stop()
-	for {
-		supplied := s.supplied.wait()
-		made, err := s.local.open(o, s.look())
-		if made != nil || err != nil {
-			if s.local.poolSize() < lowPool {
-				notify(s.low)
-			}
-			return made, err
-		}
-		notify(s.low)
-		select {
-		case <-supplied:
-		case <-timer.C:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.noIDs != nil {
-				return nil, s.noIDs
-			}
-			return nil, session.ErrNoLeader
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+// why returns why there are no ids: the reason that a person has to mend, else session.ErrNoLeader.
+func (p *idPool) why() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused != nil {
+		return p.refused
 	}
+	return session.ErrNoLeader
 }

@@ -18,6 +18,8 @@ type Local struct {
 	node session.Node
 	// suspendedSince reports whether the machine was found suspended since a moment (S5).
 	suspendedSince func(moment time.Duration) bool
+	// ids are those for more sessions.
+	ids *idPool
 
 	mu sync.Mutex
 	// serving holds the newest attachment of each session. guarded by mu
@@ -34,8 +36,6 @@ type Local struct {
 	ended  map[session.ID]session.Certificate
 	ring   []past
 	oldest int
-	// blocks are the ids that were claimed and not given out yet, in their order. guarded by mu
-	blocks []block
 	// usage is what serving takes, and may take (O4). guarded by mu
 	usage session.Usage
 	// expired counts ends by expiry, upgraded sessions that became global. guarded by mu
@@ -73,21 +73,17 @@ type globalError struct{ id session.ID }
 
 func (e *globalError) Error() string { return "session " + e.id.String() + " has become global" }
 
-// block is a range of ids: the next one, and how many are left.
-type block struct {
-	next session.ID
-	left uint64
-}
-
 // newLocal returns an empty Local of a node whose buckets are as wide as interval, which is raised to what an
 // ExpiryQueue takes, on a machine of which suspendedSince tells.
-func newLocal(node session.Node, interval time.Duration, suspendedSince func(time.Duration) bool) *Local {
+func newLocal(node session.Node, interval time.Duration, suspendedSince func(time.Duration) bool,
+	ids *idPool,
+) *Local {
 	q, err := session.NewExpiryQueue[time.Duration](max(interval, session.MinExpiryInterval))
 	if err != nil {
 		panic(err) // the interval was raised
 	}
 	return &Local{
-		node: node, queue: q, suspendedSince: suspendedSince,
+		node: node, queue: q, suspendedSince: suspendedSince, ids: ids,
 		serving: make(map[session.ID]*local), requests: make(map[session.RequestID]session.ID),
 		ended: make(map[session.ID]session.Certificate),
 	}
@@ -135,7 +131,7 @@ func (l *Local) open(o opening, now time.Duration) (*local, error) {
 	if err := l.room(o.Labels); err != nil {
 		return nil, err
 	}
-	id, ok := l.nextID()
+	id, ok := l.ids.take()
 	if !ok {
 		return nil, nil //nolint:nilnil // the caller waits for ids
 	}

@@ -146,7 +146,7 @@ func TestL2ClaimsAheadOfNeed(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(w.leader.toLeader) != 0 {
-			t.Errorf("claims more with %d ids left", w.server.local.poolSize())
+			t.Errorf("claims more with %d ids left", w.server.ids.left())
 		}
 		open(n)
 		n++

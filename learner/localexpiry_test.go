@@ -69,8 +69,7 @@ func TestL3ATouchOfAllNamesTheEnded(t *testing.T) {
 
 // I8: a session that could not be heard, because its node did not run, has a full timeout from the end of that.
 func TestL3AStallIsHeldAgainstNobody(t *testing.T) {
-	l := newLocal(1, width, awake)
-	l.supply(firstLocal, 10)
+	l := localWith(firstLocal, 10)
 	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +108,7 @@ func stallsOf(all ...stall) *session.Stalls {
 // L3, I2: a node that hiccups more often than a timeout holds a dead session for the hiccups and what they are
 // credited with, and no longer. A full timeout after each would hold it for ever.
 func TestL3HiccupsHoldNoDeadSession(t *testing.T) {
-	l := newLocal(1, width, awake)
-	l.supply(firstLocal, 10)
+	l := localWith(firstLocal, 10)
 	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +133,7 @@ func TestL3HiccupsHoldNoDeadSession(t *testing.T) {
 // L3, I1: what waited in the sockets of a node that stalled just before a session was due is read before the session
 // ends.
 func TestL3NobodyComesDueRightAfterAStall(t *testing.T) {
-	l := newLocal(1, width, awake)
-	l.supply(firstLocal, 10)
+	l := localWith(firstLocal, 10)
 	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +152,7 @@ func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
 		w := stocked(t)
 		w.openLocal(w.conn, 1)
 		time.Sleep(timeout - time.Second)
-		w.server.stalls.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
+		w.server.clock.stalls.look(instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)})
 		time.Sleep(timeout - time.Second)
 		if w.events.ends() > 0 {
 			t.Error("expired before its client had a timeout to be heard in")
@@ -171,8 +168,7 @@ func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
 func TestL4PromisesHold(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		l := newLocal(1, width, awake)
-		l.supply(firstLocal, 100)
+		l := localWith(firstLocal, 100)
 		all, safe := map[session.ID]*local{}, map[session.ID]time.Duration{}
 		now, stalls := time.Duration(0), (*session.Stalls)(nil)
 		for request := range byte(20) {

@@ -31,8 +31,7 @@ func opens(t interface{ Fatal(...any) }, l *Local, first, count int) []session.I
 // many ids at a time, also at those that have ended.
 func TestAListDoesNotHoldUpTheOthers(t *testing.T) {
 	for _, filter := range []session.Filter{{}, {Labels: session.Labels{{Key: "nobody"}}}} {
-		l := newLocal(1, width, awake)
-		l.blocks = []block{{firstLocal, 10 * maxHeld}}
+		l := localWith(firstLocal, 10*maxHeld)
 		ids := opens(t, l, 0, 4*maxHeld+1)
 		for _, id := range ids[:maxHeld/2] {
 			if _, err := l.close(l.serving[id], 0, time.Time{}); err != nil {
@@ -57,8 +56,7 @@ func TestAListDoesNotHoldUpTheOthers(t *testing.T) {
 // exactly once, nobody twice, and nobody who ended before it began; in the order of ids.
 func TestAListShowsWhoLivesAllTheWhileOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLocal(1, width, awake)
-		l.blocks = []block{{firstLocal, 1 << 20}}
+		l := localWith(firstLocal, 1<<20)
 		lasting := map[session.ID]bool{}
 		opened := rapid.IntRange(0, 3*maxHeld).Draw(t, "sessions")
 		for _, id := range opens(t, l, 0, opened) {

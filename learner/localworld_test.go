@@ -28,6 +28,13 @@ const (
 // awake is a machine that is never suspended.
 func awake(time.Duration) bool { return false }
 
+// localWith returns a Local of node 1 with ids from first on.
+func localWith(first session.ID, count uint32) *Local {
+	l := newLocal(1, width, awake, newIDPool())
+	l.ids.supply(first, count)
+	return l
+}
+
 // localWorld has a server that takes local sessions and has no ids for them yet.
 func localWorld(t *testing.T) *world {
 	t.Helper()
@@ -78,8 +85,7 @@ func (w *world) connect(e session.Events) session.Connection {
 }
 
 func TestLocalCertificatesAreBounded(t *testing.T) {
-	l := newLocal(1, width, awake)
-	l.supply(firstLocal, session.MaxClaim)
+	l := localWith(firstLocal, session.MaxClaim)
 	request := func(n int) session.RequestID { return session.RequestID{byte(n), byte(n >> 8)} }
 	const more = 5
 	for n := range localCertificates + more {
@@ -238,8 +244,7 @@ func TestMergeKeepsTheGlobalOne(t *testing.T) {
 
 // More upgrades than are remembered leave nothing behind.
 func TestUpgradedRequestsAreBounded(t *testing.T) {
-	l := newLocal(1, width, awake)
-	l.supply(firstLocal, session.MaxClaim)
+	l := localWith(firstLocal, session.MaxClaim)
 	const more = 5
 	c := &connection{}
 	open := func(n int) (*local, error) {

@@ -234,12 +234,12 @@ func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
 			w.server.Applied(attachment, 1, []session.Change{{Kind: session.Moved, Session: s}})
 		}
 		moved(2)
-		older, err := w.server.attach(s, w.conn, mark{}, w.server.look())
+		older, err := w.server.attach(s, w.conn, mark{}, w.server.clock.look())
 		if err != nil {
 			t.Fatal(err)
 		}
 		moved(3)
-		if _, err := w.conn.serve(t.Context(), session.Reply{Session: s}, w.server.look()); err != nil {
+		if _, err := w.conn.serve(t.Context(), session.Reply{Session: s}, w.server.clock.look()); err != nil {
 			t.Fatal(err)
 		}
 		w.conn.add(older)

@@ -55,9 +55,9 @@ func TestE1StallsByTheShorterInterval(t *testing.T) {
 					t.Errorf("without a stall it vouches for %v and is credited with %v, want %v and 0", got.VouchAge,
 						got.Credit, time.Since(begin))
 				}
-				w.server.stalls.mu.Lock() // as if nothing had looked since
-				w.server.stalls.last -= stall
-				w.server.stalls.mu.Unlock()
+				w.server.clock.stalls.mu.Lock() // as if nothing had looked since
+				w.server.clock.stalls.last -= stall
+				w.server.clock.stalls.mu.Unlock()
 				got := l.beat(session.Heartbeat{Good: 3, Interval: told})
 				if want := stall + session.GraceIntervals*min(told, interval); got.VouchAge != 0 || got.Credit != want {
 					t.Errorf("after a stall of %v it vouches for %v and is credited with %v, want 0 and %v", stall,

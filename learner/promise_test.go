@@ -252,8 +252,8 @@ func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
 		w.open(1, 1)
 		w.conn.Touch(nil)
 		l.beat(session.Heartbeat{}) // reported before the suspension, confirmed after it
-		suspend := instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(aheadLimit + 1).Round(0)}
-		w.server.stalls.look(suspend)
+		suspend := instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(aheadLimit + 1).Round(0)}
+		w.server.clock.stalls.look(suspend)
 		l.beat(session.Heartbeat{Confirmed: 1})
 		if got := w.conn.Touch(nil).SafeFor; got >= 0 {
 			t.Errorf("promise after a suspension: %v, want none", got)
@@ -308,8 +308,8 @@ func TestS5NobodyGetsPastTheDrop(t *testing.T) {
 				nil, mark{tag: server.table.nextTag()}, 0)
 			wg.Go(func() {
 				<-begin
-				woken := instant{mono: time.Since(server.table.base), wall: time.Now().Add(time.Hour).Round(0)}
-				server.stalls.look(woken)
+				woken := instant{mono: time.Since(server.clock.base), wall: time.Now().Add(time.Hour).Round(0)}
+				server.clock.stalls.look(woken)
 				if safe, err := server.table.touch(a, woken.mono); err != nil || safe >= 0 {
 					t.Errorf("promise after an hour of suspension: %v, %v", safe, err)
 				}
@@ -332,7 +332,7 @@ func TestS5AnOpenOverASuspensionPromisesNothing(t *testing.T) {
 			done <- g
 		}()
 		seq := l.request().Seq
-		w.server.stalls.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
+		w.server.clock.stalls.look(instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)})
 		l.reply(session.Reply{Seq: seq, Session: s})
 		if got := (<-done).SafeFor; got >= 0 {
 			t.Errorf("promise of an open that a suspension interrupted: %v, want none", got)

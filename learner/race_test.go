@@ -19,7 +19,7 @@ func TestL8NoTouchFallsBetween(t *testing.T) {
 			Node: 1, Interval: time.Hour, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true,
 			Upgrade: true, Logger: hclog.NewNullLogger(),
 		}, view)
-		server.local.supply(firstLocal, 1)
+		server.ids.supply(firstLocal, 1)
 		made, err := server.Connect(&events{})
 		if err != nil {
 			t.Fatal(err)

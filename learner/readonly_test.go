@@ -228,9 +228,9 @@ func pausing(t *testing.T) (s *Server, run func(d time.Duration)) {
 	s = NewServer(cfg, view)
 	return s, func(d time.Duration) {
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(look) {
-			s.look()
+			s.clock.look()
 		}
-		s.look()
+		s.clock.look()
 	}
 }
 
@@ -270,7 +270,7 @@ func TestN1QuietCountsFromTheEndOfAStall(t *testing.T) {
 				t.Errorf("is %v, want %v", got, want)
 			}
 		}
-		s.standing.begin(s.look())
+		s.standing.begin(s.clock.look())
 		run(readOnlyAfter + look)
 		is(session.ModeReadOnly)
 		time.Sleep(interval + 1)

@@ -204,7 +204,7 @@ func (r *relay) write() error {
 // would be of a silence that nobody has vouched for.
 func (r *relay) answer(beat *session.Heartbeat, all bool) error {
 	s := r.server
-	now := s.look()
+	now := s.clock.look()
 	touches, tag := s.table.take(r.touches[:0], all)
 	h := s.view.Attachment()
 	touches = s.table.keep(touches, h, tag)
@@ -231,7 +231,7 @@ func (r *relay) answer(beat *session.Heartbeat, all bool) error {
 // pack makes a chunk whose ages are as of now, which was when the table was taken. A stall since then is looked for
 // once more: whoever had one vouches for nothing (E1).
 func (r *relay) pack(touches []taken, now time.Duration) *session.Answer {
-	r.server.look()
+	r.server.clock.look()
 	r.sorted = r.sorted[:0]
 	for _, t := range touches {
 		r.sorted = append(r.sorted, session.Touch{ID: t.id, Age: now - t.at})
@@ -240,7 +240,7 @@ func (r *relay) pack(touches []taken, now time.Duration) *session.Answer {
 	packed := session.AppendTouches(make([]byte, 0, len(r.packed)+len(r.packed)/8), r.sorted)
 	r.packed = packed
 	a := &session.Answer{Term: r.server.view.Term(), Touches: packed}
-	a.VouchAge, a.ProcessAge, a.Credit = r.server.stalls.vouches(now)
+	a.VouchAge, a.ProcessAge, a.Credit = r.server.clock.stalls.vouches(now)
 	return a
 }
 

@@ -22,7 +22,7 @@ func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
 			time.Sleep(time.Second)
 			a := l.beat(session.Heartbeat{})
 			if a.Term != term || a.Attachment != 10*term || a.Round != l.round ||
-				a.VouchAge != time.Since(w.server.table.base) || a.ProcessAge != a.VouchAge || a.Credit != 0 {
+				a.VouchAge != time.Since(w.server.clock.base) || a.ProcessAge != a.VouchAge || a.Credit != 0 {
 				t.Errorf("answer to round %d: %+v, want term %d and h %d as they are now", l.round, a.Answer, term,
 					10*term)
 			}
@@ -252,9 +252,9 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 		if got := l.beat(session.Heartbeat{}).VouchAge; got != 20*interval {
 			t.Errorf("vouches for %v, want %v since the start", got, 20*interval)
 		}
-		w.server.stalls.mu.Lock() // as if nothing had looked for two intervals
-		w.server.stalls.last -= 2 * interval
-		w.server.stalls.mu.Unlock()
+		w.server.clock.stalls.mu.Lock() // as if nothing had looked for two intervals
+		w.server.clock.stalls.last -= 2 * interval
+		w.server.clock.stalls.mu.Unlock()
 		got := l.beat(session.Heartbeat{})
 		if got.VouchAge != 0 || got.ProcessAge != 20*interval || got.Credit != (2+session.GraceIntervals)*interval {
 			t.Errorf("after a stall it vouches for %v, runs for %v and is credited with %v", got.VouchAge,

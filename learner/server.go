@@ -55,83 +55,66 @@ type Config struct {
 	Logger hclog.Logger
 }
 
-// reached is how far a node's state has come: its highest attachment, and an index. A leader of a release that does not
-// name one has 0.
-type reached struct{ attachment, index uint64 }
-
-// Server serves a node's clients for as long as the node runs. It implements session.Service, and is told of applied
-// entries (Applied, Restored). Safe for concurrent use.
+// Server serves a node's clients for as long as the node runs. It implements session.Service. Safe for concurrent use.
+//
+// The server itself only puts its parts together. Each part has a lock of its own or none, and calls only parts that
+// stand below it in this list.
 type Server struct {
-	cfg    Config
-	view   View
-	table  *TouchTable
-	stalls *stallDetector
-	// standing is what the node's mode follows from.
-	standing standing
-	// local holds the local sessions: none unless the configuration allows them.
-	local *Local
-	// low makes refill look at how many ids are left; supplied is told when there are more.
-	low      chan struct{}
-	supplied *broadcast
-	// flights are upgrades that are to be asked of the leader; ended is closed when nobody takes them any more.
-	flights chan *flight
-	ended   chan struct{}
-	// wake makes Run look again: a round was good after jeopardy, or a client came in jeopardy.
-	wake chan struct{}
-	// advanced is told when the state has applied more.
-	advanced *broadcast
+	cfg  Config
+	view View
 
-	mu sync.Mutex
-	// relay is nil while no leader is followed. guarded by mu
-	relay *relay
-	// leaderAttachment is the highest attachment that the leader followed now has applied; 0 without one (M3). guarded
-	// by mu
-	leaderAttachment uint64
-	// catchUp is what the leader had applied at the stream's first heartbeat, and later an interval or more ago; next
-	// is what catchUp will be, noted at nextAt: heartbeats may follow each other at once, and a node is always behind
-	// by a commit. guarded by mu
-	catchUp, next reached
-	nextAt        time.Time
-	// goodTerm and goodRound name the newest good round learnt of, and goodAt is when that was. guarded by mu
-	goodTerm, goodRound uint64
-	goodAt              time.Time
-	// votesFrom is what the leader said of this node's vote last; votes is set once the node has applied that, and
-	// stays: a leader that has just begun does not know yet. guarded by mu
-	votesFrom uint64
-	votes     bool
-	// noIDs is why no ids can be claimed for local sessions, when a person has to mend it. guarded by mu
-	noIDs error
-	// health is what clients are told of. guarded by mu
-	health health
-	// connections are those with events. guarded by mu
-	connections map[*connection]struct{}
-	// stopping refuses new connections and requests. guarded by mu
-	stopping bool
+	// clients are told of the node's health.
+	clients *clients
+	// locals serves requests about local sessions, upgrades makes them global.
+	locals   *localService
+	upgrades *upgrades
+	// reads answers Find and List.
+	reads *reader
+	// upstream sends requests to the leader.
+	upstream *upstream
+	// registry knows the sessions that are not served here.
+	registry *registry
+	// standing is what the node's mode follows from.
+	standing *standing
+	// beats is what leaders have told.
+	beats *heartbeats
+	// wait lets requests wait for the node's own state.
+	wait *applyWait
+	// local holds the local sessions: none unless the configuration allows them. ids are those for more.
+	local *Local
+	ids   *idPool
+	clock *clock
+	table *TouchTable
 }
 
 // NewServer returns a server of the state behind view. Its process vouches for its clients from now on (E1).
 func NewServer(cfg Config, view View) *Server {
-	now := time.Now()
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	s := &Server{
-		cfg:         cfg,
-		view:        view,
-		table:       NewTouchTable(now),
-		low:         make(chan struct{}, 1),
-		supplied:    newBroadcast(),
-		flights:     make(chan *flight),
-		ended:       make(chan struct{}),
-		wake:        make(chan struct{}, 1),
-		advanced:    newBroadcast(),
-		goodAt:      now,
-		connections: make(map[*connection]struct{}),
-	}
-	s.standing.interval.Store(int64(cfg.Interval))
-	s.stalls = newStallDetector(cfg.Interval, instant{wall: now.Round(0)}, s.table.dropPromises)
-	s.local = newLocal(cfg.Node, cfg.ExpiryInterval, s.stalls.suspendedSince)
+	s := &Server{cfg: cfg, view: view, table: NewTouchTable(), ids: newIDPool()}
+	s.clock = newClock(&cfg, time.Now(), s.table.dropPromises)
+	s.local = newLocal(cfg.Node, cfg.ExpiryInterval, s.clock.stalls.suspendedSince, s.ids)
 	s.local.usage.Capacity = cfg.Capacity
+	s.wait = newApplyWait(&cfg, view)
+	s.beats = newHeartbeats(cfg.Interval, s.clock.base)
+	s.standing = newStanding(&cfg, s.beats, s.clock, view)
+	s.registry = &registry{node: cfg.Node, locals: cfg.Local, view: view, local: s.local, wait: s.wait}
+	s.upstream = &upstream{standing: s.standing}
+	s.reads = &reader{
+		view: view, clock: s.clock, standing: s.standing, wait: s.wait, local: s.local, registry: s.registry,
+		upstream: s.upstream,
+	}
+	s.upgrades = &upgrades{
+		node: cfg.Node, interval: cfg.Interval, allowed: cfg.Upgrade,
+		view: view, clock: s.clock, table: s.table, local: s.local, registry: s.registry, upstream: s.upstream,
+		flights: make(chan *flight), ended: make(chan struct{}),
+	}
+	s.locals = &localService{
+		cfg: &s.cfg, view: view, clock: s.clock, standing: s.standing, table: s.table, local: s.local, ids: s.ids,
+		registry: s.registry, reads: s.reads,
+	}
+	s.clients = newClients(&cfg, s.beats, s.standing)
 	return s
 }
 
@@ -141,11 +124,11 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.cfg.Local {
 		var wg sync.WaitGroup
 		defer wg.Wait()
-		wg.Go(func() { s.refill(ctx) })
-		wg.Go(func() { s.fly(ctx) })
+		wg.Go(func() { s.ids.run(ctx, s.cfg.Interval, s.cfg.Logger, s.claimBlock) })
+		wg.Go(func() { s.upgrades.run(ctx) })
 	}
-	s.standing.begin(s.look())
-	every := s.stalls.interval() / 4
+	s.standing.begin(s.clock.look())
+	every := s.clock.stalls.interval() / 4
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -153,70 +136,41 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-		case <-s.wake:
+		case <-s.clients.wake:
 		}
-		if now := s.stalls.interval() / 4; now != every {
+		if now := s.clock.stalls.interval() / 4; now != every {
 			every = now
 			ticker.Reset(every)
 		}
-		now := s.look()
-		s.judge(now)
-		s.expireLocal(now)
+		now := s.clock.look()
+		s.clients.judge(now)
+		s.locals.expire(now)
 	}
 }
 
-// look looks for stalls: before every promise, and while answering (E1, S5). It returns the moment, on the table's
-// clock.
-func (s *Server) look() time.Duration {
-	if s.cfg.Runs != nil {
-		s.cfg.Runs()
-	}
-	now := time.Now()
-	moment := now.Sub(s.table.base)
-	if s.stalls.look(instant{mono: moment, wall: now.Round(0)}) {
-		s.cfg.Logger.Warn("the machine was suspended: promises were dropped")
-	}
-	return moment
+// claimBlock claims ids for local sessions.
+func (s *Server) claimBlock(ctx context.Context) (session.ID, error) {
+	return s.AllocateIDs(ctx, session.ClaimRequest{MS: session.MS(s.cfg.Clock()), Count: session.MaxClaim})
 }
 
 // heard takes in a heartbeat of the leader that is followed (R1, M3, S4).
 func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 	s.pace(beat.Interval)
-	s.mu.Lock()
-	s.leaderAttachment = max(s.leaderAttachment, beat.Attachment)
-	s.votesFrom = beat.VotesFrom
-	leads := reached{s.leaderAttachment, beat.Compare}
-	if now := time.Now(); s.nextAt.IsZero() {
-		s.catchUp, s.next, s.nextAt = leads, leads, now
-	} else if now.Sub(s.nextAt) >= s.interval() {
-		s.catchUp, s.next, s.nextAt = s.next, leads, now
-	}
-	if beat.Good == 0 || term < s.goodTerm || term == s.goodTerm && beat.Good <= s.goodRound {
-		s.mu.Unlock()
-		return
-	}
-	s.goodTerm, s.goodRound, s.goodAt = term, beat.Good, time.Now()
-	s.standing.heardGood(s.goodAt.Sub(s.table.base))
-	wake := s.health != healthy
-	s.mu.Unlock()
-	if wake {
-		notify(s.wake)
+	if s.beats.hear(term, beat) && !s.clients.well() {
+		notify(s.clients.wake)
 	}
 }
 
-// pace takes the interval of a leader's rounds, 0 of one that does not tell it. What this node did not run for until
-// now is judged by what was known until now.
+// pace takes the interval of a leader's rounds, 0 from a leader that does not tell it. It first looks for stalls by the
+// interval that has counted until now.
 func (s *Server) pace(interval time.Duration) {
-	if interval == 0 {
-		interval = s.cfg.Interval
-	}
-	if interval == s.interval() {
+	if interval = s.beats.told(interval); interval == s.beats.interval() {
 		return
 	}
-	s.look()
-	s.standing.interval.Store(int64(interval))
-	if s.stalls.follow(interval) {
-		notify(s.wake)
+	s.clock.look()
+	s.beats.follow(interval)
+	if s.clock.stalls.follow(interval) {
+		notify(s.clients.wake)
 	}
 }
 
@@ -232,50 +186,24 @@ func (s *Server) Follow(link Link) error {
 	return r.run()
 }
 
+// setRelay makes r the way to the leader; nil: there is no leader any more.
 func (s *Server) setRelay(r *relay) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.relay = r
-	s.standing.follows.Store(r != nil)
-	s.leaderAttachment, s.catchUp, s.next, s.nextAt = 0, reached{}, reached{}, time.Time{}
+	s.upstream.use(r)
+	s.beats.forgetLeader() // before this leader's first heartbeat, after the former one's last
 	if r != nil {
-		notify(s.low)
+		s.ids.refill()
 	}
-}
-
-// ask sends a request to the leader. A read-only node asks for nothing but reads, whoever wants it: session.ErrReadOnly
-// says that nothing was done (N2).
-func (s *Server) ask(ctx context.Context, request session.Request) (session.Reply, error) {
-	s.mu.Lock()
-	r, stopping := s.relay, s.stopping
-	s.mu.Unlock()
-	switch {
-	case stopping:
-		return session.Reply{}, session.ErrStopping
-	case request.Read == nil && s.readOnly():
-		return session.Reply{}, session.ErrReadOnly
-	case r == nil:
-		return session.Reply{}, session.ErrNoLeader
-	}
-	return r.do(ctx, request)
 }
 
 // Stop refuses what comes from now on with ErrStopping. What is under way goes on.
-func (s *Server) Stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopping = true
-	s.standing.stopping.Store(true)
-}
+func (s *Server) Stop() { s.standing.stopping.Store(true) }
 
-// StepOut is Stop for a node whose state is not to be trusted: nothing that was ever confirmed counts for a promise any
-// more, and the link to the leader ends.
+// StepOut is Stop for a node whose state is not to be trusted: promises no longer rest on anything that was confirmed,
+// and the link to the leader ends.
 func (s *Server) StepOut() {
 	s.Stop()
 	s.table.dropPromises()
-	s.mu.Lock()
-	r := s.relay
-	s.mu.Unlock()
+	r := s.upstream.current()
 	if r == nil {
 		return
 	}
@@ -286,48 +214,68 @@ func (s *Server) StepOut() {
 
 // Connect begins a connection. Its error is ErrStopping.
 func (s *Server) Connect(events session.Events) (session.Connection, error) {
+	if s.standing.stopping.Load() {
+		return nil, session.ErrStopping
+	}
 	c := &connection{
 		server: s, events: events, sessions: make(map[session.ID]*attached), locals: make(map[session.ID]*local),
 	}
-	s.mu.Lock()
-	if s.stopping {
-		s.mu.Unlock()
-		return nil, session.ErrStopping
-	}
 	if events != nil {
-		s.connections[c] = struct{}{}
-	}
-	tell := s.health != healthy && events != nil
-	s.mu.Unlock()
-	if tell {
-		notify(s.wake)
+		s.clients.add(c)
 	}
 	return c, nil
 }
 
-func (s *Server) disconnect(c *connection) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.connections, c)
+// State returns what the node can do now, and the index of what it has shown until now (N4). It takes no lock and
+// allocates nothing, and Config.Admitted must not either.
+func (s *Server) State() session.NodeState {
+	return session.NodeState{Node: s.cfg.Node, Mode: s.standing.mode(s.clock.now()), Index: s.view.ShownIndex()}
 }
 
-// Ready returns nil when the node serves: it follows a leader, heard of a good round lately, and has applied what the
-// leader had an interval ago, and votes (R6). The error says why not; the last of these is [ErrNoVote].
+// AllocateIDs claims a block of ids of this node through the leader, and returns the first (O3). After
+// session.ErrOutcomeUnknown the block may be claimed, and then nobody uses it: a repeated call claims another block.
+func (s *Server) AllocateIDs(ctx context.Context, r session.ClaimRequest) (session.ID, error) {
+	return s.upstream.claim(ctx, s.cfg.Node, r)
+}
+
+// Find returns a session, or an ExpiredError, with the certificate if the node still has it. The read is linearizable:
+// it sees everything that was answered before it began (R4). It never answers from an older state than the client has
+// seen (N4).
+//
+// A read-only node answers a client that allows it from the state that it has applied, without the remaining time (N3).
+// It marks the answer as such; an error is then a session.AppliedError.
+//
+// The node answers for its own local sessions from what it holds, since no other node has newer state of them; so it
+// does for their ends. While an upgrade is under way other nodes may have newer state (L8). The session is then read
+// like one of the log, unless the log does not have it.
+func (s *Server) Find(ctx context.Context, id session.ID, o session.ReadOptions) (session.Listed, error) {
+	return s.reads.find(ctx, id, o)
+}
+
+// List returns one page of the sessions that match a filter: the replicated ones, and the local ones of this node. It
+// reads as Find does. A read-only node that is to answer from its applied state refuses a filter by remaining time with
+// session.ErrReadOnly: it knows the remaining times of local sessions only.
+func (s *Server) List(ctx context.Context, q session.Query) (session.Page, error) {
+	return s.reads.list(ctx, q)
+}
+
+// Ready returns nil when the node serves: it follows a leader, has heard of a good round lately, has applied what the
+// leader had applied an interval ago, and votes (R6). The error says what is missing. The vote is checked last, and
+// [ErrNoVote] says that only it is missing.
 func (s *Server) Ready() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	_, ever := s.beats.quiet(s.clock.now())
+	applied := reached{attachment: s.view.Attachment(), index: s.view.AppliedIndex()}
+	behind := s.beats.behind(applied)
 	switch {
-	case s.stopping:
+	case s.standing.stopping.Load():
 		return session.ErrStopping
-	case s.relay == nil:
+	case !s.standing.follows.Load():
 		return session.ErrNoLeader
-	case s.goodRound == 0 || s.health != healthy:
-		return fmt.Errorf("no good round since %s", s.goodAt.Format(time.RFC3339Nano))
-	case s.view.Attachment() < s.catchUp.attachment:
-		return fmt.Errorf("catching up: has applied attachment %d of %d", s.view.Attachment(), s.catchUp.attachment)
-	case s.view.AppliedIndex() < s.catchUp.index:
-		return fmt.Errorf("catching up: has applied index %d of %d", s.view.AppliedIndex(), s.catchUp.index)
-	case !s.hasVote():
+	case !ever || !s.clients.well():
+		return fmt.Errorf("no good round since %s", s.beats.lastGood().Format(time.RFC3339Nano))
+	case behind != nil:
+		return behind
+	case !s.beats.hasVote(applied.index):
 		return ErrNoVote
 	}
 	return nil
@@ -337,13 +285,6 @@ func (s *Server) Ready() error {
 var ErrNoVote = errors.New(
 	"this node has no vote yet, or not every other voter knows of it: until then no other node may be taken away",
 )
-
-// hasVote reports whether this node votes, and every other voter knows that, as far as the leader says (R6). Called
-// with mu held.
-func (s *Server) hasVote() bool {
-	s.votes = s.votes || s.votesFrom != session.NoVote && s.view.AppliedIndex() >= s.votesFrom
-	return s.votes
-}
 
 // Stats are figures of a [Server].
 type Stats struct {
@@ -359,23 +300,20 @@ type Stats struct {
 	Jeopardy bool
 }
 
-// LocalUsage returns how much there is of what the capacity bounds for local sessions.
+// LocalUsage returns how much the local sessions take of what the capacity bounds.
 func (s *Server) LocalUsage() session.Usage { return s.local.used() }
 
 // Stats returns the present figures.
 func (s *Server) Stats() Stats {
 	sessions, expired, upgraded := s.local.count()
-	ids := s.local.poolSize()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return Stats{
 		Attached:      s.table.Len(),
 		Local:         sessions,
 		LocalExpired:  expired,
 		LocalUpgraded: upgraded,
-		LocalIDs:      ids,
-		Connections:   len(s.connections),
-		Stalls:        s.stalls.count(),
-		Jeopardy:      s.health != healthy,
+		LocalIDs:      s.ids.left(),
+		Connections:   s.clients.count(),
+		Stalls:        s.clock.stalls.count(),
+		Jeopardy:      !s.clients.well(),
 	}
 }

@@ -15,7 +15,6 @@ import (
 // attachment, gets the next number of a counter, its tag, and each reported touch remembers the tag it went out with;
 // the newest confirmed tag is one number for the whole table, so a confirmation costs nothing per session.
 type TouchTable struct {
-	base   time.Time
 	shards [shards]shard
 	// window says which tags are confirmed. Replaced whole, under mu.
 	window atomic.Pointer[window]
@@ -45,7 +44,7 @@ type attached struct {
 
 	// The rest but id and attachment is guarded by shard.mu.
 
-	// last is the newest touch, or when the serving began (T4). Moments are durations since the table's base.
+	// last is the newest touch, or when the serving began (T4). Moments are those of the node's clock.
 	last time.Duration
 	// confirmed is the newest confirmed touch; older and newer are reported and not known to be confirmed. When both
 	// are taken, a further report replaces newer: older is the one that will be confirmed first.
@@ -86,9 +85,9 @@ func (w *window) confirms(tag uint64) bool {
 // dead reports that no heartbeat will ever confirm tag.
 func (w *window) dead(tag uint64) bool { return tag < w.first && !w.confirms(tag) }
 
-// NewTouchTable returns an empty table that counts time from base.
-func NewTouchTable(base time.Time) *TouchTable {
-	t := &TouchTable{base: base}
+// NewTouchTable returns an empty table.
+func NewTouchTable() *TouchTable {
+	t := &TouchTable{}
 	t.window.Store(&window{first: 1})
 	for i := range t.shards {
 		t.shards[i].number = i

@@ -15,7 +15,7 @@ import (
 // session's newest touch must have been in some table, or be in the last one.
 func TestT1NoTouchFallsBetweenTwoTables(t *testing.T) {
 	const sessions, writers, touches = 64, 4, 20_000
-	table := NewTouchTable(time.Now())
+	table := NewTouchTable()
 	var served []*attached
 	for id := session.ID(1); id <= sessions; id++ {
 		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil,
@@ -79,7 +79,7 @@ type report struct {
 func TestTableAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const sessions = 5
-		table := NewTouchTable(time.Now())
+		table := NewTouchTable()
 		m := model{map[session.ID]time.Duration{}, map[session.ID]bool{}, map[session.ID]time.Duration{}, nil}
 		served := map[session.ID]*attached{}
 		now, stream, newestTag := time.Duration(0), uint64(1), uint64(0)
@@ -167,7 +167,7 @@ func TestTableAgainstModel(t *testing.T) {
 
 // TestDiscardLeavesLaterReports makes sure that a refusal of one answer costs the next one nothing.
 func TestDiscardLeavesLaterReports(t *testing.T) {
-	table := NewTouchTable(time.Now())
+	table := NewTouchTable()
 	a := table.attach(session.Session{ID: 1, Timeout: timeout, Attachment: 1}, nil, mark{}, 0)
 	var tags []uint64
 	for _, at := range []time.Duration{1, 2} {

@@ -15,7 +15,7 @@ import (
 
 // suspend has the server find that the machine was suspended.
 func (w *world) suspend() {
-	w.server.stalls.look(instant{mono: time.Since(w.server.table.base), wall: time.Now().Add(time.Hour).Round(0)})
+	w.server.clock.stalls.look(instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)})
 }
 
 // S5: while the log may decide, a suspension voids what rests on the begin of the upgrade; before and after, the node's
@@ -66,7 +66,7 @@ func TestL8GrantsDuringAnUpgrade(t *testing.T) {
 
 		other := w.openLocal(w.conn, 2)
 		made, _, err := w.server.local.resume(session.ResumeRequest{Token: other.Token, Instance: 1, Attempt: 1},
-			w.conn, w.server.look())
+			w.conn, w.server.clock.look())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,13 +159,13 @@ func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
 func TestL8AnEndThatIsNotAppliedHere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
-		f, _, err := w.server.local.lift(w.openLocal(w.conn, 1).Token, w.server.look(), 0)
+		f, _, err := w.server.local.lift(w.openLocal(w.conn, 1).Token, w.server.clock.look(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := w.server.fell(ended, f, 100); !errors.Is(err, session.ErrOutcomeUnknown) ||
+		if err := w.server.upgrades.fell(ended, f, 100); !errors.Is(err, session.ErrOutcomeUnknown) ||
 			w.server.Stats().Local != 1 {
 			t.Errorf("%v, %d local sessions left; want %v and 1", err, w.server.Stats().Local,
 				session.ErrOutcomeUnknown)
@@ -180,7 +180,7 @@ func TestL8AResumeDoesNotSpin(t *testing.T) {
 		Node: 1, Interval: time.Hour, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true,
 		Upgrade: true, Logger: hclog.NewNullLogger(),
 	}, newFakeView())
-	server.local.supply(firstLocal, 1)
+	server.ids.supply(firstLocal, 1)
 	c, err := server.Connect(&events{})
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestL5NoAttachmentIsNoToken(t *testing.T) {
 		if _, err := w.conn.TouchToken(t.Context(), none); !errors.Is(err, session.ErrMoved) {
 			t.Errorf("touch: %v, want %v", err, session.ErrMoved)
 		}
-		if got := w.server.translate(none); got != none {
+		if got := w.server.table.translate(none); got != none {
 			t.Errorf("translated to %+v", got)
 		}
 	})

@@ -1,0 +1,70 @@
+package learner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holdfast/session"
+)
+
+// applyWait lets requests wait until this node's state has applied what they need. A wait is bounded: at its end the
+// error is session.ErrLagging (M5, N4). Safe for concurrent use.
+type applyWait struct {
+	state Progress
+	// bound is Config.LaggingWait.
+	bound time.Duration
+	// advanced is told when the state has applied more.
+	advanced *broadcast
+}
+
+func newApplyWait(cfg *Config, state Progress) *applyWait {
+	return &applyWait{state: state, bound: cfg.LaggingWait, advanced: newBroadcast()}
+}
+
+// seen waits until this node has applied what a client has seen (N4).
+func (w *applyWait) seen(ctx context.Context, index uint64) error {
+	if w.state.AppliedIndex() >= index {
+		return nil
+	}
+	return w.index(ctx, index)
+}
+
+// index waits until this node has applied the entry at index (M3).
+func (w *applyWait) index(ctx context.Context, index uint64) error {
+	bounded, cancel := context.WithTimeout(ctx, w.bound)
+	defer cancel()
+	return lagging(ctx, w.state.WaitApplied(bounded, index))
+}
+
+// attachment waits until this node has applied an attachment (M5).
+func (w *applyWait) attachment(ctx context.Context, attachment uint64) error {
+	if w.state.Attachment() >= attachment {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, w.bound)
+	defer cancel()
+	for {
+		advanced := w.advanced.wait()
+		// Observers of an entry are told, and tell advanced, before the entry's attachment shows.
+		if err := w.state.WaitApplied(bounded, w.state.ShownIndex()); err != nil {
+			return lagging(ctx, err)
+		}
+		if w.state.Attachment() >= attachment {
+			return nil
+		}
+		select {
+		case <-advanced:
+		case <-bounded.Done():
+			return lagging(ctx, bounded.Err())
+		}
+	}
+}
+
+// lagging returns session.ErrLagging for the end of a bounded wait, and err when the caller's own context ended.
+func lagging(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return session.ErrLagging
+	}
+	return err
+}

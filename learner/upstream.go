@@ -1,0 +1,61 @@
+package learner
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"holdfast/session"
+)
+
+// upstream sends requests to the leader, through the relay of the present stream. Safe for concurrent use.
+type upstream struct {
+	standing *standing
+
+	mu sync.Mutex
+	// relay is nil while no leader is followed. guarded by mu
+	relay *relay
+}
+
+// use sends requests through r from now on; nil: there is no leader.
+func (u *upstream) use(r *relay) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.relay = r
+	u.standing.follows.Store(r != nil)
+}
+
+// current returns the relay of the present stream, nil without a leader.
+func (u *upstream) current() *relay {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.relay
+}
+
+// ask sends a request to the leader and returns the reply. A read-only node asks for reads only: session.ErrReadOnly
+// says that nothing was done (N2).
+func (u *upstream) ask(ctx context.Context, request session.Request) (session.Reply, error) {
+	r := u.current()
+	switch {
+	case u.standing.stopping.Load():
+		return session.Reply{}, session.ErrStopping
+	case request.Read == nil && u.standing.readOnly():
+		return session.Reply{}, session.ErrReadOnly
+	case r == nil:
+		return session.Reply{}, session.ErrNoLeader
+	}
+	return r.do(ctx, request)
+}
+
+// claim claims a block of ids for node, and returns the first (O3).
+func (u *upstream) claim(ctx context.Context, node session.Node, r session.ClaimRequest) (session.ID, error) {
+	reply, err := u.ask(ctx, session.Request{Claim: &r})
+	if err != nil {
+		return 0, err
+	}
+	if reply.First.Node() != node {
+		return 0, fmt.Errorf("%w: claim of ids for node %d: got %v, an id of another node", errProtocol, node,
+			reply.First)
+	}
+	return reply.First, nil
+}
