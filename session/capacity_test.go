@@ -11,7 +11,7 @@ func TestUsageRoom(t *testing.T) {
 	tests := map[string]struct {
 		usage Usage
 		cost  uint64
-		want  string // the limit's name, and words of it
+		want  string // the limit's name, and part of its text
 	}{
 		"no bounds":    {Usage{Sessions: 1 << 40, Bytes: 1 << 50}, 1 << 50, ""},
 		"empty":        {Usage{Capacity: c}, 1000, ""},
@@ -45,7 +45,7 @@ func TestUsageRoom(t *testing.T) {
 			var limit *LimitError
 			if !errors.As(err, &limit) || !strings.HasPrefix(limit.Name+" "+limit.Limit, test.want) ||
 				limit.RetryAfter != FullRetryAfter {
-				t.Errorf("got %v, want %q and when to come back", err, test.want)
+				t.Errorf("got %v, want %q and a RetryAfter", err, test.want)
 			}
 		})
 	}

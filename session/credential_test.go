@@ -7,9 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// TestCredentialNeedsTheKey shows that an id does not tell its credential to who has not the cluster's key (K-02), and
-// that the credential of one id is not that of another. What clients hold must outlive a change of version: its bytes
-// are fixed.
+// K-02: without the cluster's key nobody can compute an id's credential, and two ids have different credentials.
+// Clients keep credentials over a change of version, so their bytes are fixed.
 func TestCredentialNeedsTheKey(t *testing.T) {
 	var ours, theirs session.Key
 	for i := range ours {
@@ -25,13 +24,13 @@ func TestCredentialNeedsTheKey(t *testing.T) {
 		t.Error("another id has the same credential")
 	}
 	if !ours.Verify(id, secret) {
-		t.Error("a credential is not that of its own id")
+		t.Error("Verify refuses the credential of the id")
 	}
 	for i := range secret {
 		wrong := secret
 		wrong[i] ^= 1
 		if ours.Verify(id, wrong) {
-			t.Errorf("a credential whose byte %d is wrong is taken", i)
+			t.Errorf("Verify accepts a credential whose byte %d is wrong", i)
 		}
 	}
 	// HMAC-SHA256 of the id's 8 bytes under the bytes 0 to 31, cut to 16 bytes.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a person reads of a wrong field is a sentence, whatever kind of limit the field has.
+// The text of a FieldError is a sentence, whatever kind of limit the field has.
 func TestFieldErrorIsASentence(t *testing.T) {
 	for _, tt := range []struct{ field, limit, want string }{
 		{"timeout", "positive; it is clamped to 4s to 40s", "timeout must be positive; it is clamped to 4s to 40s"},

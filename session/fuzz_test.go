@@ -12,8 +12,9 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// FuzzTouchesNext: whatever the bytes, ids rise, ages are within a year, packing what was read and reading it again
-// gives the same, and reading takes no memory at all: an answer of the wire has no count that could be a lie.
+// FuzzTouchesNext: whatever the bytes are, the ids that are read rise and the ages are within a year. Packing the
+// touches and reading them again gives the same. Reading allocates nothing, because packed touches carry no count that
+// could lie.
 func FuzzTouchesNext(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{3, 5, 0, 1, 1, 7})
@@ -22,7 +23,7 @@ func FuzzTouchesNext(f *testing.F) {
 	f.Add(session.AppendTouches(nil, []session.Touch{{ID: 1}, {ID: 1<<64 - 1, Age: 366 * 24 * time.Hour}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var err error
-		touches := make([]session.Touch, 0, len(b)/2+1) // the shortest is two bytes
+		touches := make([]session.Touch, 0, len(b)/2+1) // the shortest touch takes two bytes
 		bound.Cost{Fixed: 64 << 10}.Hold(t, len(b), func() {
 			r := session.Touches{Bytes: b}
 			for {
@@ -52,8 +53,8 @@ func FuzzTouchesNext(f *testing.F) {
 	})
 }
 
-// FuzzParseID: a text is an id or is refused with the field's name; an id that was read is written in one form, which
-// is read as the same; and its parts make it again.
+// FuzzParseID: ParseID reads a text as an id or refuses it with a FieldError. The id is written in one form, which is
+// read as the same id, and the id's parts make the id again.
 func FuzzParseID(f *testing.F) {
 	for _, s := range []string{
 		"0x0100000000010000", "0X1f", "ff", "0", "0x", "", "0xffffffffffffffff", "0x10000000000000000", "-1", "+1",
@@ -68,12 +69,12 @@ func FuzzParseID(f *testing.F) {
 		bound.Cost{PerByte: 16, Fixed: 64 << 10}.Hold(t, len(s), func() { id, err = session.ParseID(s) })
 		if err != nil {
 			if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "session_id" {
-				t.Errorf("%q is refused with %v, want a FieldError of session_id", s, err)
+				t.Errorf("ParseID(%q): %v, want a FieldError of session_id", s, err)
 			}
 			return
 		}
 		if id == 0 {
-			t.Fatalf("%q was read as no session", s)
+			t.Fatalf("ParseID(%q) = 0, which is no session", s)
 		}
 		text := id.String()
 		if again, err := session.ParseID(text); err != nil || again != id || len(text) != len("0x")+16 {
@@ -89,8 +90,8 @@ func FuzzParseID(f *testing.F) {
 	})
 }
 
-// FuzzNextID: whatever a node's mark and clock, the next id is the node's own and above the mark, or is refused (O1,
-// I7).
+// FuzzNextID: whatever a node's mark and clock are, the next id is one of the node and above the mark, or NextID
+// refuses (O1, I7).
 func FuzzNextID(f *testing.F) {
 	f.Add(uint64(0), uint8(1), uint64(0))
 	f.Add(uint64(1)<<56|0xffff, uint8(1), uint64(1))
@@ -100,7 +101,7 @@ func FuzzNextID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, mark uint64, number uint8, ms uint64) {
 		node := session.Node(number)
 		if node.Valid() && mark != 0 {
-			mark = mark&(1<<56-1) | uint64(number)<<56 // a mark is an id of its node, or none
+			mark = mark&(1<<56-1) | uint64(number)<<56 // a mark is 0 or an id of its node
 		}
 		id, err := session.NextID(session.ID(mark), node, ms)
 		switch {

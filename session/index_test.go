@@ -8,7 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// TestQueueFinds holds finding against a map, while ids as nodes give them out come and go.
+// TestQueueFinds compares Find and FindAll with a map while sessions with realistic ids come and go.
 func TestQueueFinds(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))

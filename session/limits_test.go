@@ -59,21 +59,21 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	if err := (session.Labels{{Key: "b"}, {Key: "a"}}).Check(); err == nil {
-		t.Error("labels that are not sorted pass")
+		t.Error("Check accepts labels that are not sorted")
 	}
 	if err := (session.Labels{{Key: "a"}, {Key: "a"}}).Check(); err == nil {
-		t.Error("a key twice passes")
+		t.Error("Check accepts a key twice")
 	}
 	labels, _ := session.NewLabels(map[string]string{"zone": "b", "app": "x"})
 	if v, ok := labels.Value("zone"); v != "b" || !ok || labels[0].Key != "app" {
 		t.Errorf("Value(zone) of %v = %q, %v", labels, v, ok)
 	}
 	if _, ok := labels.Value("none"); ok {
-		t.Error("Value of a key that is not there")
+		t.Error("Value finds a key that the labels do not have")
 	}
 }
 
-// Whoever sends 100,000 labels is refused for the price of counting them.
+// Refusing 100,000 labels costs no more than counting them.
 func TestTooManyLabelsAreNotSorted(t *testing.T) {
 	many := make(map[string]string)
 	for i := range 100_000 {

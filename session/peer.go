@@ -18,8 +18,8 @@ type Hello struct {
 }
 
 // LogVersion is the newest form of log entries that this release reads. Version 1 has [SetCapacity] and
-// [MoveSession.Named]. A leader uses a new form for its own commands only when the releases of all members read it, so
-// a rolling update stops no node.
+// [MoveSession.Named]. A leader writes these only when the releases of all members read them, so a rolling update stops
+// no node.
 const LogVersion = 1
 
 // Newer reports whether h is a newer stream of its node than o.

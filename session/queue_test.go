@@ -25,10 +25,10 @@ func newQueue(tb testing.TB, interval time.Duration) *session.ExpiryQueue[time.D
 	return q
 }
 
-// byDeadline is the due time of a session whose owner's word does not matter: what V holds, or the deadline if later.
+// byDeadline returns the later one of Value and the deadline, as the due time of a session.
 func byDeadline(it *session.Item[time.Duration]) time.Duration { return max(it.Deadline(), it.Value) }
 
-// pop takes everything that is due.
+// pop sifts the queue and pops every session that is due.
 func pop(q *session.ExpiryQueue[time.Duration], now time.Duration) []session.ID {
 	q.Sift(now, byDeadline)
 	var ids []session.ID
@@ -43,7 +43,7 @@ func pop(q *session.ExpiryQueue[time.Duration], now time.Duration) []session.ID 
 	return ids
 }
 
-// the strictly next multiple, also of a time that is a multiple.
+// a bucket comes due at the next multiple of the interval, strictly later than the due time.
 func TestQueueRounding(t *testing.T) {
 	for _, c := range []struct{ due, polled time.Duration }{
 		{1, width},
@@ -68,7 +68,7 @@ func TestQueueRounding(t *testing.T) {
 	}
 }
 
-// Q-10, K-04: a timeout that is not positive never gets in; an interval below the least is refused.
+// Q-10, K-04: the queue refuses a timeout that is not positive, and an interval below the least.
 func TestQueueRefuses(t *testing.T) {
 	for _, timeout := range []time.Duration{0, -1, -time.Hour} {
 		_, err := newQueue(t, width).Add(1, time.Second, timeout, 0)
@@ -89,7 +89,8 @@ func TestQueueRefuses(t *testing.T) {
 	}
 }
 
-// A touch changes no bucket; the session changes it when its bucket is polled, once, whatever the number of touches.
+// A touch leaves the session in its bucket. The session changes buckets once, when its bucket is polled, however often
+// it was touched.
 func TestQueueLazyRebucketing(t *testing.T) {
 	q := newQueue(t, width)
 	it, _ := q.Add(1, 0, 250*time.Millisecond, 0)
@@ -117,18 +118,18 @@ func TestQueueTouchOnlyForward(t *testing.T) {
 	}
 }
 
-// A due time in the past is polled at once, not never.
+// A session whose due time is in the past is popped by the next poll.
 func TestQueuePast(t *testing.T) {
 	q := newQueue(t, width)
 	pop(q, time.Hour)
 	q.Add(1, 0, time.Second, 0)
 	if got := pop(q, time.Hour); len(got) != 1 {
-		t.Errorf("popped %v, want the session whose due time is long past", got)
+		t.Errorf("popped %v, want the session that has long been due", got)
 	}
 }
 
-// Q-20, K-18: a touch between the poll and the pop keeps the session; after the pop it is marked, and a mark taken back
-// files it with the deadline that touches made (E4).
+// Q-20, K-18: a touch between the poll and the pop keeps the session. A popped session is marked. When its mark is
+// taken back, the session is filed with the deadline that touches gave it (E4).
 func TestQueueMarks(t *testing.T) {
 	q := newQueue(t, width)
 	it, _ := q.Add(1, 0, 50*time.Millisecond, 0)
@@ -137,18 +138,18 @@ func TestQueueMarks(t *testing.T) {
 	}
 	it.Touch(time.Second)
 	if got := pop(q, width); got != nil || q.Due() != 0 || it.Marked() {
-		t.Fatalf("popped %v, Due = %d, marked %v: a session that was touched after the poll", got, q.Due(), it.Marked())
+		t.Fatalf("popped %v, Due = %d, marked %v, want that the touch after the poll keeps it", got, q.Due(), it.Marked())
 	}
 	if got := pop(q, time.Second+width); len(got) != 1 || !it.Marked() || q.Marked() != 1 {
 		t.Fatalf("popped %v, marked %v, %d", got, it.Marked(), q.Marked())
 	}
 	it.Touch(9 * time.Second)
 	if got := pop(q, time.Hour); got != nil {
-		t.Fatalf("popped %v, which is marked", got)
+		t.Fatalf("popped %v although it is marked", got)
 	}
 	q.Return(it, it.Deadline())
 	if got := pop(q, 9*time.Second); got != nil || q.Marked() != 0 {
-		t.Errorf("popped %v before the deadline that a touch of the marked session made; %d marked", got, q.Marked())
+		t.Errorf("popped %v before the deadline of a touch that came while it was marked; %d marked", got, q.Marked())
 	}
 	if got := pop(q, 9*time.Second+width); len(got) != 1 {
 		t.Errorf("a session whose mark was taken back did not come due again")
@@ -173,14 +174,14 @@ func TestQueueStop(t *testing.T) {
 	}
 }
 
-// model is the queue as a list: what is there, and where.
+// model is one session of the list that TestQueueModel compares the queue with.
 type model struct {
 	deadline, from time.Duration
 	marked         bool
 }
 
-// TestQueueModel holds the queue against a list sorted by due time: whatever is done to it, what pops at a moment is
-// what is due then by the list, late by at most one interval.
+// TestQueueModel compares the queue with a list sorted by due time. After any operations, the sessions that pop at a
+// moment are those that are due in the list, at most one interval late.
 func TestQueueModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		interval := time.Duration(rapid.IntRange(50, 1000).Draw(t, "interval")) * time.Millisecond
@@ -279,7 +280,7 @@ func check(t *rapid.T, q *session.ExpiryQueue[time.Duration], list map[session.I
 	}
 }
 
-// order sorts marked sessions last.
+// order sorts by due time, with the marked sessions last.
 func order(m *model) time.Duration {
 	if m.marked {
 		return 1<<63 - 1 - time.Second
@@ -305,7 +306,7 @@ func BenchmarkQueueTouch(b *testing.B) {
 	}
 }
 
-// BenchmarkQueuePoll polls 100,000 sessions that are all due: sift, and pop and mark.
+// BenchmarkQueuePoll sifts 100,000 sessions that are all due, pops them and marks them.
 func BenchmarkQueuePoll(b *testing.B) {
 	const sessions = 100_000
 	b.ReportAllocs()

@@ -9,7 +9,7 @@ import (
 
 const stallGrace = time.Second
 
-// naiveStalls keeps every stall.
+// naiveStalls keeps every stall, with the credit of each alone.
 type naiveStalls []stall
 
 func (n naiveStalls) credit(since time.Duration) (credit time.Duration) {
@@ -29,7 +29,7 @@ func (n naiveStalls) due(due, since, timeout time.Duration) time.Duration {
 	return max(due, min(max(due+n.credit(since), end+stallGrace), end+timeout))
 }
 
-// stalling adds random stalls until a moment, every period or so.
+// stalling makes random stalls up to the moment until, on average one in each period.
 func stalling(random *rand.Rand, until, period time.Duration) (*Stalls, naiveStalls) {
 	var s *Stalls
 	var n naiveStalls
@@ -61,18 +61,17 @@ func TestStallsAgainstAllOfThem(t *testing.T) {
 	}
 }
 
-// Stalls are many, marks are not: what is merged makes nobody come due earlier, and little later for how long it has
-// been silent.
+// Merging stalls makes no session come due earlier, and none later by more than a small share of its silence.
 func TestStallsThatAreMerged(t *testing.T) {
 	for _, period := range []time.Duration{2 * time.Second, 10 * time.Second, 2 * time.Minute} {
 		random := rand.New(rand.NewPCG(1, uint64(period)))
 		until := 2000 * period
 		s, n := stalling(random, until, period)
 		if len(s.stalls) > maxStalls || s.Total() != n.credit(-1) {
-			t.Fatalf("%d marks, %v in total, want %d and %v", len(s.stalls), s.Total(), maxStalls, n.credit(-1))
+			t.Fatalf("%d stalls, %v in total, want at most %d and %v", len(s.stalls), s.Total(), maxStalls, n.credit(-1))
 		}
 		if !slices.IsSortedFunc(s.stalls, func(a, b stall) int { return int(a.end - b.end) }) {
-			t.Fatal("marks are out of order")
+			t.Fatal("stalls are out of order")
 		}
 		worst := 0.0
 		for range 20_000 {
@@ -90,7 +89,7 @@ func TestStallsThatAreMerged(t *testing.T) {
 	}
 }
 
-// A stall that seems to have ended before the one known already, on a clock that stood meanwhile, counts with that one.
+// A stall whose end is before the newest one's end is merged with the newest: the clock may have stood in between.
 func TestStallsAreInOrder(t *testing.T) {
 	s := (*Stalls)(nil).With(10, 3, 1).With(8, 4, 1)
 	if len(s.stalls) != 1 || s.Total() != 7 || s.until(9) != 0 || s.until(10) != 7 {
@@ -98,18 +97,18 @@ func TestStallsAreInOrder(t *testing.T) {
 	}
 }
 
-// What With returns shares nothing with what it was called on.
+// With changes nothing in the value that it is called on.
 func TestStallsDoNotChange(t *testing.T) {
 	var s *Stalls
 	for i := range time.Duration(200) {
 		before := s
-		var marks []stall
+		var want []stall
 		if s != nil {
-			marks = slices.Clone(s.stalls)
+			want = slices.Clone(s.stalls)
 		}
 		s = s.With(10*i, 5, 1)
-		if before != nil && !slices.Equal(before.stalls, marks) {
-			t.Fatalf("stall %d changed what was made before", i)
+		if before != nil && !slices.Equal(before.stalls, want) {
+			t.Fatalf("stall %d changed the value before it", i)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestTokenIsReadAsItWasWritten(t *testing.T) {
 	})
 }
 
-// What was written down outlives a change of version.
+// The text of a token never changes: users keep it over a change of version.
 func TestTokenText(t *testing.T) {
 	token := session.Token{ID: 1<<56 | 7, Credential: session.Credential{0, 0xff, 15: 1}, Attachment: 12}
 	const want = "0x0100000000000007.00ff0000000000000000000000000001.12"
@@ -56,11 +56,11 @@ func TestTokenText(t *testing.T) {
 	}
 }
 
-// Whatever prints a credential, alone or in a token, in a pointer, a list or a map, shows none of its bytes.
+// Printing shows no byte of a credential, alone or in a token, a pointer, a list or a map.
 func TestCredentialIsNotPrinted(t *testing.T) {
 	token := session.Token{ID: 7, Credential: session.Credential([]byte("sixteen secret b")), Attachment: 3}
 	bytes := token.Credential[:]
-	shown := []string{ // how its first bytes would look
+	shown := []string{ // the credential's first bytes as they would be printed
 		string(bytes[:4]), hex.EncodeToString(bytes[:4]), strings.ToUpper(hex.EncodeToString(bytes[:4])),
 		"115 105 120", "0x73, 0x69", "0x73 0x69", "163 151", "1110011",
 	}

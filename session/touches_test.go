@@ -25,7 +25,7 @@ func unpack(b []byte) ([]session.Touch, error) {
 	}
 }
 
-// The packed form is on the wire between versions: its bytes do not change.
+// The packed form never changes: nodes of different releases exchange it.
 func TestTouchesGolden(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -95,8 +95,8 @@ func TestTouchesCorrupt(t *testing.T) {
 	}
 }
 
-// realistic returns touches of n sessions of three nodes as they are after months: opened one by one at some hundred a
-// second, one in three still alive, touched within the last 10 s.
+// realistic returns touches of n sessions of three nodes after months of work. The sessions were opened one by one,
+// some hundred a second; one in three is still alive and was touched within the last 10 s.
 func realistic(n int) []session.Touch {
 	random := rand.New(rand.NewPCG(1, 2))
 	touches := make([]session.Touch, 0, n)
