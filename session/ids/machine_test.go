@@ -1,6 +1,7 @@
 package ids_test
 
 import (
+	"fmt"
 	"math"
 	"net"
 	"slices"
@@ -22,7 +23,8 @@ func derive(t *testing.T, mac string, pid int) ids.Machine {
 	return m
 }
 
-// What MyBatis-Plus 3 and Hutool 5.8 make of these: worked out apart from our code, with Java's String.hashCode.
+// The wanted numbers are those of MyBatis-Plus 3 and Hutool 5.8, computed without this package's code, with Java's
+// String.hashCode.
 func TestDeriveMachine(t *testing.T) {
 	for _, tt := range []struct {
 		mac                string
@@ -30,7 +32,7 @@ func TestDeriveMachine(t *testing.T) {
 		datacenter, worker uint64
 	}{
 		{"02:42:ac:11:00:02", 1, 8, 25},
-		{"02:42:ac:11:00:0a", 1, 8, 25}, // the container eight further on has the same
+		{"02:42:ac:11:00:0a", 1, 8, 25}, // eight containers after the first: the same number
 		{"00:16:3e:5f:a1:c7", 4711, 30, 0},
 		{"f4:5c:89:ab:cd:ef", 4194304, 31, 1},
 		{"ff:ff:ff:ff:ff:ff", 32768, 31, 28},
@@ -62,7 +64,10 @@ func TestHardwareAddress(t *testing.T) {
 	wantField(t, err, "mac")
 }
 
-// alike is the probability that two of n have the same number, of a space of numbers evenly spread.
+// machineNumbers is how many numbers of machines there are.
+const machineNumbers = (ids.MaxMachine + 1) * (ids.MaxMachine + 1)
+
+// alike is the probability that two of n have the same number, when space numbers are equally likely.
 func alike(space float64, n int) float64 {
 	different := 1.0
 	for i := range n {
@@ -71,24 +76,25 @@ func alike(space float64, n int) float64 {
 	return 1 - different
 }
 
-// The figures of docs/ids.md about numbers that are derived or drawn.
-func TestFiguresOfDerivedMachines(t *testing.T) {
-	for _, tt := range []struct {
-		space float64
-		n     int
-		want  float64
-	}{{1024, 5, 0.0097}, {1024, 10, 0.0431}, {1024, 20, 0.1703}, {1024, 38, 0.5010}, {1024, 100, 0.9933}, {
-		32,
-		7, 0.5063,
-	}} {
-		if got := alike(tt.space, tt.n); math.Abs(got-tt.want) > 0.00005 {
-			t.Errorf("%d of %v: %.4f, want %.4f", tt.n, tt.space, got, tt.want)
+// docs/ids.md says how likely two of n machines have one number if all 1,024 numbers are equally likely.
+func TestDocumentOfEvenNumbers(t *testing.T) {
+	machines, probabilities := "| machines |", "| probability |"
+	for _, n := range []int{5, 10, 20, 38, 100} {
+		p := 100 * alike(machineNumbers, n)
+		digits := 0
+		if p < 10 || p > 99 {
+			digits = 1
 		}
+		machines += fmt.Sprintf(" %d |", n)
+		probabilities += fmt.Sprintf(" %.*f %% |", digits, p)
 	}
-	if alike(1024, 37) >= 0.5 || alike(32, 6) >= 0.5 {
-		t.Error("fewer are enough")
-	}
-	// Two machines of any MAC, with any process ids up to 32,768.
+	wantInDocument(t, machines, probabilities)
+}
+
+// docs/ids.md says how often two machines or processes have one derived number, and how many machines are enough for a
+// probability of one half.
+func TestDocumentOfDerivedNumbers(t *testing.T) {
+	// All MAC addresses, with all process ids up to 32,768.
 	const pids = 32768
 	var count [32][32]float64
 	for datacenter := range 32 {
@@ -102,40 +108,54 @@ func TestFiguresOfDerivedMachines(t *testing.T) {
 		}
 	}
 	same := 0.0
-	for _, workers := range count {
-		for _, n := range workers {
-			same += n * n / (32 * pids * 32 * pids)
-		}
-	}
-	if got := 1 / same; math.Abs(got-821) > 0.5 {
-		t.Errorf("two machines have one number once in %.1f, want 821", got)
-	}
-	if got := math.Sqrt(2 * math.Ln2 / same); math.Abs(got-33.7) > 0.05 {
-		t.Errorf("one half at %.1f machines, want 33.7", got)
-	}
-	// Two processes of one machine: 21 to 29 workers' worth of chance, not 32.
 	least, most := math.Inf(1), 0.0
 	for _, workers := range count {
-		same := 0.0
+		sameProcess := 0.0
 		for _, n := range workers {
-			same += n * n / (pids * pids)
+			same += n * n / (32 * pids * 32 * pids)
+			sameProcess += n * n / (pids * pids)
 		}
-		least, most = min(least, 1/same), max(most, 1/same)
+		least, most = min(least, 1/sameProcess), max(most, 1/sameProcess)
 	}
-	if math.Round(least) != 21 || math.Round(most) != 29 {
-		t.Errorf("two processes of one machine have one number once in %.1f to %.1f", least, most)
+	wantInDocument(t,
+		fmt.Sprintf("two machines have the same number once in %.0f instead of once in %s", 1/same,
+			thousands(machineNumbers)),
+		fmt.Sprintf("So %.0f machines are enough for a probability of one half", math.Ceil(math.Sqrt(2*math.Ln2/same))),
+		fmt.Sprintf("Two processes of one machine have the same number once in %.0f to %.0f instead of once in %d", least,
+			most, ids.MaxMachine+1),
+	)
+}
+
+// docs/ids.md says how many numbers containers have, whose process id is 1: in all, and on Docker's default network,
+// where the MAC address ends like the IP address.
+func TestDocumentOfContainers(t *testing.T) {
+	numbers := func(macs []net.HardwareAddr) int {
+		seen := map[ids.Machine]bool{}
+		for _, mac := range macs {
+			m, err := ids.DeriveMachine(mac, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[m] = true
+		}
+		return len(seen)
 	}
-	// Containers of one Docker network, 172.17.0.2 and on, whose MAC ends like their address, and whose process id is
-	// 1.
-	numbers := map[ids.Machine]bool{}
+	var all, network []net.HardwareAddr
+	for low := range 256 {
+		for high := range 256 {
+			all = append(all, net.HardwareAddr{0x02, 0x42, 172, 17, byte(high), byte(low)})
+		}
+	}
 	for last := 2; last < 255; last++ {
-		m, err := ids.DeriveMachine(net.HardwareAddr{0x02, 0x42, 172, 17, 0, byte(last)}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		numbers[m] = true
+		network = append(network, net.HardwareAddr{0x02, 0x42, 172, 17, 0, byte(last)})
 	}
-	if len(numbers) != 8 {
-		t.Errorf("253 containers have %d numbers, want 8", len(numbers))
+	inAll, half := numbers(all), 1
+	for alike(float64(inAll), half) < 0.5 {
+		half++
 	}
+	wantInDocument(t,
+		fmt.Sprintf("leaves one worker to each datacenter: %d numbers in all. %d containers are enough for one half", inAll,
+			half),
+		fmt.Sprintf("only its three low bits change: **%d numbers**", numbers(network)),
+	)
 }
