@@ -82,7 +82,7 @@ func ingest(b *testing.B, n, every int) {
 	t, a := tracking(p), batch(p, n, every)
 	b.ReportAllocs()
 	for b.Loop() {
-		if refused, err := t.ingest(2, a, t.now()); err != nil || refused != nil {
+		if refused, err := t.ingest(2, a, t.heartbeats.now()); err != nil || refused != nil {
 			b.Fatal(len(refused), err)
 		}
 	}
@@ -130,12 +130,12 @@ func poll(b *testing.B, stalls *session.Stalls) {
 	for b.Loop() {
 		b.StopTimer()
 		t := tracking(p)
-		t.rounds.good = &round{n: 1, began: time.Hour}
-		words := t.rounds.owners(time.Hour)
+		t.heartbeats.rounds.good = &round{n: 1, began: time.Hour}
+		words := t.heartbeats.rounds.owners(time.Hour)
 		for i := range words {
 			words[i].stalls = stalls
 		}
-		x := expirer{t: t}
+		x := t.expirer()
 		b.StartTimer()
 		popped := 0
 		x.sift(time.Hour, words)
@@ -158,7 +158,7 @@ func BenchmarkPromotion(b *testing.B) {
 	for b.Loop() {
 		begun := time.Now()
 		t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(2 * time.Second)}, p, p)
-		if _, err := t.ingest(2, a, t.now()); err != nil {
+		if _, err := t.ingest(2, a, t.heartbeats.now()); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(time.Since(begun).Microseconds()), "us-to-first-touch")

@@ -6,21 +6,21 @@ import (
 	"holdfast/session"
 )
 
-// comparisonPatience is how many intervals a comparison waits for a node that answers and is behind.
+// comparisonPatience is how many intervals a comparison waits for a node that answers and lags.
 const comparisonPatience = 8
 
-// comparison is that of the digests which the nodes' states have at one index (D1). A node reports with each answer, so
-// that one whose digest changes later, at an index where nothing is applied any more, is compared again.
+// comparison compares the digests of the nodes' states at one index (D1). A node reports its digest with each answer,
+// so a digest that changes later, at an index where nothing is applied any more, is compared again.
 type comparison struct {
-	// index is compared since begun; 0: none yet.
+	// index is compared since begun; 0 before the first comparison.
 	index uint64
 	begun time.Duration
-	// found is what the newest comparison that came to an end has found (D2).
+	// found is the result of the newest comparison that has ended (D2).
 	found session.Comparison
 }
 
-// compare begins to compare another index, one that the leader has applied, once every node that is not lost has
-// reported the digest it has at the present one, or there was no patience left for it.
+// compare begins to compare at applied, the newest index that the leader has applied. Before that, every node that is
+// not lost has reported its digest at the present index, or the comparison has waited long enough.
 func (r *rounds) compare(applied uint64, now time.Duration) {
 	c := &r.comparison
 	if applied <= c.index || c.index > 0 && !r.reported(now) {
@@ -29,9 +29,9 @@ func (r *rounds) compare(applied uint64, now time.Duration) {
 	c.index, c.begun = applied, now
 }
 
-// reported reports whether nobody is waited for at the index that is compared.
+// reported reports whether the comparison waits for no node's digest any more.
 func (r *rounds) reported(now time.Duration) bool {
-	if now-r.comparison.begun >= comparisonPatience*r.interval {
+	if now-r.comparison.begun >= comparisonPatience*r.pace.interval() {
 		return true
 	}
 	for _, m := range r.members {
@@ -42,9 +42,9 @@ func (r *rounds) reported(now time.Duration) bool {
 	return true
 }
 
-// decide finds out what the reports say (D2): agreed when a quorum of the voters has one digest, undecided when none
-// has, and two of them differ, with nobody left to wait for. A quorum that was there and is there no more, because a
-// node has another digest now, is taken back: nobody steps out for what it said before.
+// decide finds the result of the reports (D2). The nodes agree if a quorum of the voters has one digest. They are
+// undecided if no quorum has, two voters differ, and no node is waited for. If a quorum is lost because a node now
+// reports another digest, decide takes the result back: no node steps out for a result that does not hold.
 func (r *rounds) decide(now time.Duration) {
 	c := &r.comparison
 	if c.index == 0 {
@@ -61,8 +61,8 @@ func (r *rounds) decide(now time.Duration) {
 	}
 }
 
-// common returns the digest that most voters have at the index that is compared, whether a quorum has it, and whether
-// another one has another.
+// common returns the digest that most voters have at the compared index, whether a quorum has it, and whether two
+// voters differ.
 func (r *rounds) common() (common session.StateDigest, agreed, differ bool) {
 	voters, most := 0, 0
 	for _, m := range r.members {
@@ -81,7 +81,7 @@ func (r *rounds) common() (common session.StateDigest, agreed, differ bool) {
 	return common, most > voters/2, differ
 }
 
-// alike returns how many voters have a digest.
+// alike returns how many voters have the digest d.
 func (r *rounds) alike(d session.StateDigest) int {
 	n := 0
 	for _, m := range r.members {

@@ -16,7 +16,7 @@ type comparing struct {
 
 func newComparing(t *testing.T, voters int) *comparing {
 	t.Helper()
-	c := &comparing{newRounds(7, time.Second, 0), t, map[session.Node]*stream{}}
+	c := &comparing{newRounds(7, newPace(time.Second), 0), t, map[session.Node]*stream{}}
 	var members []session.Member
 	for i := range voters {
 		members = append(members, session.Member{Node: session.Node(i + 1), Voter: true})

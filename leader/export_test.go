@@ -8,5 +8,5 @@ import (
 
 // Answer handles a request without a stream.
 func (t *Tracker) Answer(ctx context.Context, node session.Node, r *session.Request) (session.Reply, error) {
-	return t.answer(ctx, node, r)
+	return t.requests.answer(ctx, node, r)
 }

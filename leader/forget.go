@@ -5,20 +5,71 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"holdfast/session"
 )
 
-// openMarks remembers when sessions were opened, coarsely: enough to say up to which index every open is older than
-// some age (O2).
+// forgetter proposes the forgetting of request ids once their opens are old enough (O2). Safe for concurrent use.
+type forgetter struct {
+	log        Log
+	term       *term
+	heartbeats *heartbeats
+	registry   *registry
+	logger     hclog.Logger
+	// timeout is the largest timeout that the leader gives; margin covers the last rounds of a session.
+	timeout, margin time.Duration
+	opens           openMarks
+}
+
+// opened notes opens by the entry at index.
+func (f *forgetter) opened(index uint64, now time.Duration) { f.opens.note(index, now) }
+
+// age returns how old an open must be before its request id is forgotten (O2): by then, a session that its client never
+// heard of has expired. A session of a former leader with other settings may have a longer timeout than this leader
+// gives.
+func (f *forgetter) age() time.Duration {
+	timeout := max(f.timeout, f.registry.longestTimeout())
+	return timeout + timeout/10 + f.margin
+}
+
+// run proposes the forgetting from time to time, until ctx or the term ends. committed is the newest entry of former
+// terms: their opens count as opened at the start of this term.
+func (f *forgetter) run(ctx context.Context, committed uint64) {
+	f.opens.note(committed, f.heartbeats.now())
+	timer := time.NewTimer(f.opens.width)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.term.over:
+			return
+		case <-timer.C:
+		}
+		if index, ok := f.opens.older(f.heartbeats.now() - f.age()); ok {
+			result, err := f.log.Propose(ctx, session.ForgetRequests{UpToIndex: index})
+			if err == nil && result.Err == nil {
+				f.opens.drop(index)
+			} else {
+				f.logger.Debug("request ids not forgotten", "index", index, "term", f.term.number, "error", err)
+			}
+		}
+		timer.Reset(f.opens.width)
+	}
+}
+
+// openMarks remembers coarsely when sessions were opened: enough to say up to which index every open is older than some
+// age (O2). Safe for concurrent use.
 type openMarks struct {
 	mu sync.Mutex
-	// width is the time that one mark spans. Set before the first note.
+	// width is the time that one mark spans. It is set before the first note.
 	width time.Duration
 	// marks rise in all their fields. Guarded by mu.
 	marks []openMark
 }
 
-// openMark says that the opens up to index happened until last.
+// openMark says that the opens up to index happened at last or before.
 type openMark struct {
 	index       uint64
 	first, last time.Duration
@@ -60,37 +111,4 @@ func (o *openMarks) drop(index uint64) {
 		n++
 	}
 	o.marks = append(o.marks[:0], o.marks[n:]...)
-}
-
-// remembered is how old an open must be for its request id to be forgotten (O2): a session whose client never heard of
-// it has expired by then. Sessions of former leaders with other settings may have timeouts above this one's largest.
-func (t *Tracker) remembered() time.Duration {
-	timeout := max(t.cfg.Limits.Max, time.Duration(t.longest.Load()))
-	return timeout + timeout/10 + 4*t.cfg.Interval
-}
-
-// forget proposes the forgetting of request ids of opens that are older than the largest timeout and a margin. Opens of
-// earlier terms count as of this term's start.
-func (t *Tracker) forget(ctx context.Context) {
-	t.opens.note(t.view.CommitIndex(), t.now())
-	timer := time.NewTimer(t.opens.width)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.over:
-			return
-		case <-timer.C:
-		}
-		if index, ok := t.opens.older(t.now() - t.remembered()); ok {
-			result, err := t.log.Propose(ctx, session.ForgetRequests{UpToIndex: index})
-			if err == nil && result.Err == nil {
-				t.opens.drop(index)
-			} else {
-				t.logger.Debug("request ids not forgotten", "index", index, "term", t.cfg.Term, "error", err)
-			}
-		}
-		timer.Reset(t.opens.width)
-	}
 }

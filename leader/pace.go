@@ -1,46 +1,45 @@
 package leader
 
 import (
+	"sync/atomic"
 	"time"
 
 	"holdfast/session"
 )
 
-// timed notes the timeout of a session that the tracker comes to know. It is called for every one, before its shard is
-// locked, and takes no lock unless the timeout changes something.
-func (t *Tracker) timed(timeout time.Duration) {
-	for {
-		longest := t.longest.Load()
-		if int64(timeout) <= longest || t.longest.CompareAndSwap(longest, int64(timeout)) {
-			break
-		}
-	}
-	if timeout <= 3*time.Duration(t.interval.Load()) {
-		t.quicken(timeout)
-	}
+const (
+	// lostAfter is the number of intervals for which a heartbeat may stay unanswered before its member is lost (E1).
+	lostAfter = 3
+	// roundsPerTimeout is how many rounds begin within the smallest timeout when all settings are the default ones.
+	roundsPerTimeout = 8
+)
+
+// pace is the interval between two rounds. It becomes shorter, never longer. Reading it is safe for concurrent use; the
+// mutex of [heartbeats] guards its changes.
+type pace struct{ nanoseconds atomic.Int64 }
+
+func newPace(interval time.Duration) *pace {
+	p := &pace{}
+	p.nanoseconds.Store(int64(interval))
+	return p
 }
 
-// roundsPerTimeout is how many rounds begin within the smallest timeout when all settings are the default ones.
-const roundsPerTimeout = 8
+func (p *pace) interval() time.Duration { return time.Duration(p.nanoseconds.Load()) }
 
-// quicken has rounds begin as often within a timeout as the default settings have them in theirs: a node is lost after
-// three intervals, and a promise is of a touch that is as old (R1, E1, S3). Each configuration sees to more than three
-// within the timeouts of sessions that are opened under it. What is left are sessions of former leaders with other
-// settings, and local ones of nodes with other settings.
-func (t *Tracker) quicken(timeout time.Duration) {
-	interval := max(timeout/roundsPerTimeout, session.MinInterval)
-	t.mu.Lock()
-	shorter := interval < t.rounds.interval
-	if shorter {
-		t.rounds.interval = interval
-		t.interval.Store(int64(interval))
-		t.regular = min(t.regular, t.mono()+interval)
+// suits reports whether rounds are frequent enough for sessions with a timeout: more than lostAfter intervals fit in
+// it. An owner is lost only after so many intervals (E1), and a promise may rest on a touch as old as that (S3).
+func (p *pace) suits(timeout time.Duration) bool { return timeout > lostAfter*p.interval() }
+
+// quicken makes rounds as frequent within the timeout as the default settings make them within the default timeout. It
+// returns the interval, and whether that became shorter.
+//
+// Each configuration allows more than three intervals within the timeouts that it gives. Shorter timeouts are those of
+// former leaders with other settings, and of local sessions of nodes with other settings (R1).
+func (p *pace) quicken(timeout time.Duration) (interval time.Duration, shorter bool) {
+	interval = max(timeout/roundsPerTimeout, session.MinInterval)
+	if interval >= p.interval() {
+		return p.interval(), false
 	}
-	t.mu.Unlock()
-	if shorter {
-		t.wake()
-		t.logger.Warn("rounds are more frequent than heartbeat_interval in this term, for a session with a short "+
-			"timeout",
-			"interval", interval, "heartbeat_interval", t.cfg.Interval, "timeout", timeout, "term", t.cfg.Term)
-	}
+	p.nanoseconds.Store(int64(interval))
+	return interval, true
 }

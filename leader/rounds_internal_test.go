@@ -10,7 +10,7 @@ import (
 
 // T6: nothing that is said on a stream counts once a newer one is open, also what was being taken at that moment.
 func TestT6FormerStreamIsSilent(t *testing.T) {
-	r := newRounds(7, time.Second, 0)
+	r := newRounds(7, newPace(time.Second), 0)
 	r.configure([]session.Member{{Node: 2, Voter: true}}, 1, 0)
 	former, newest := newStream(session.Hello{Node: 2, Stream: 1}), newStream(session.Hello{Node: 2, Stream: 2})
 	if _, err := r.open(former, 0); err != nil {
@@ -57,7 +57,7 @@ func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
 		"a node of which none was opened": {session.Hello{}, at(1, 9, 6), at(1, 9, 6), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRounds(7, time.Second, 0)
+			r := newRounds(7, newPace(time.Second), 0)
 			r.configure([]session.Member{{Node: 2, Directory: 1, Voter: true}}, 1, 0)
 			var former *stream
 			if tt.open.Node != 0 {
@@ -87,7 +87,7 @@ func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
 // R3, T6: a node on another data directory is another member. It is not heard before the configuration names its
 // directory, nothing that the former one answered counts for it, and since when the node is silent stays (E1).
 func TestR3OtherDirectoryIsAnotherMember(t *testing.T) {
-	r := newRounds(7, time.Second, 0)
+	r := newRounds(7, newPace(time.Second), 0)
 	named := func(directory uint64) []*stream {
 		return r.configure([]session.Member{{Node: 2, Directory: directory, Voter: true}}, 1, 30)
 	}
@@ -125,7 +125,7 @@ func TestR3OtherDirectoryIsAnotherMember(t *testing.T) {
 
 // S4: to learners a round is its term and number: a later tracker of the term counts on.
 func TestS4ALaterTrackerOfTheTermCountsOn(t *testing.T) {
-	r := newRounds(7, time.Second, 41)
+	r := newRounds(7, newPace(time.Second), 41)
 	if r.good.number() != 0 {
 		t.Errorf("round %d is good before the first", r.good.number())
 	}

@@ -7,7 +7,7 @@ import (
 	"holdfast/session"
 )
 
-// held is what the tracker keeps of a session besides its deadline.
+// held is what the registry keeps of a session besides its deadline.
 type held struct {
 	attachment uint64
 	timeoutMS  uint32
@@ -20,8 +20,8 @@ func hold(s *session.Session) held {
 
 func (v *held) timeout() time.Duration { return time.Duration(v.timeoutMS) * time.Millisecond }
 
-// extension is by how much a touch moves a deadline ahead of itself: the timeout, and what two clocks may differ by in
-// it.
+// extension is how far after itself a touch puts the deadline: the timeout, and the most by which two clocks differ in
+// that time (T5).
 func (v *held) extension() time.Duration { return extension(v.timeout()) }
 
 func extension(timeout time.Duration) time.Duration { return timeout + timeout/200 }
@@ -36,29 +36,29 @@ const (
 	shardBits  = 5
 	shardCount = 1 << shardBits
 	// shardShift keeps the sessions that a node opened within about 16 s in one shard, so that a batch sorted by id
-	// changes shards seldom.
+	// rarely changes shards.
 	shardShift = 30
 )
 
-// shardOf spreads nodes, so that batches of two owners seldom want the same shard at once.
+// shardOf spreads nodes, so that batches of two owners rarely need the same shard at once.
 func shardOf(id session.ID) int {
 	return int((uint64(id)>>shardShift + uint64(id.Node())*5) % shardCount)
 }
 
-// shard is a part of the sessions.
+// shard is one of the parts into which the registry divides the sessions.
 type shard struct {
 	mu    sync.Mutex
 	queue *queue // guarded by mu
-	// ended are the sessions that ended since the term began, so that the filler does not bring them back; nil once the
-	// queue is filled. Guarded by mu.
+	// ended are the sessions that have ended since the term began, so that filling does not bring them back; nil once
+	// the queue is filled. Guarded by mu.
 	ended map[session.ID]struct{}
 }
 
-// filling reports whether sessions may be missing that exist. Called with mu held.
+// filling reports whether the queue may lack sessions that exist. Called with mu held.
 func (s *shard) filling() bool { return s.ended != nil }
 
-// adopt files a session that is neither here nor ended, due a timeout after the term's start (E1). It returns the item,
-// nil if the session has ended. Called with mu held.
+// adopt returns the session's item, nil if the session has ended. It files a session that is neither filed nor ended,
+// due a timeout after the term's start (E1). Called with mu held.
 func (s *shard) adopt(id session.ID, v held) *item {
 	if it := s.queue.Find(id); it != nil {
 		return it
@@ -68,14 +68,14 @@ func (s *shard) adopt(id session.ID, v held) *item {
 	}
 	it, err := s.queue.Add(id, 0, v.timeout(), v)
 	if err != nil {
-		return nil // a timeout that is not positive: the state machine opens no such session (K-04)
+		return nil // the timeout is not positive: the state machine opens no such session (K-04)
 	}
 	return it
 }
 
-// applied makes a session as an entry says it is. Its deadline is that of a touch at now (S2). A closing session that
-// was moved is not closing any more: the close names the former attachment, and the state machine leaves it alone (E4).
-// Called with mu held.
+// applied files or changes a session as an entry says. Its deadline is that of a touch at now (S2). A closing session
+// that was moved loses its mark: the close names the former attachment, so the state machine ignores it (E4). Called
+// with mu held.
 func (s *shard) applied(one *session.Session, now time.Duration) {
 	v := hold(one)
 	it := s.queue.Find(one.ID)
@@ -92,7 +92,16 @@ func (s *shard) applied(one *session.Session, now time.Duration) {
 	it.Touch(now + v.extension())
 }
 
-// remove forgets an ended session. Called with mu held.
+// closing returns the part of a close command that names the session, as the session is at now.
+func closing(it *item, now time.Duration) session.Closing {
+	c := session.Closing{ID: it.ID(), Attachment: it.Value.attachment, LastTouchAge: -time.Millisecond}
+	if it.Deadline() != 0 {
+		c.LastTouchAge = now - (it.Deadline() - it.Value.extension())
+	}
+	return c
+}
+
+// remove removes an ended session. Called with mu held.
 func (s *shard) remove(id session.ID) {
 	s.queue.Remove(id)
 	if s.filling() {

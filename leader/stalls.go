@@ -6,18 +6,18 @@ import (
 	"holdfast/session"
 )
 
-// stalls is what a node's answers say of the stalls of its process (E1).
+// stalls are the stalls of a node's process, as its answers report them (E1).
 type stalls struct {
-	// known are those of this term.
+	// known are the stalls of this term.
 	known *session.Stalls
-	// process is the one that answered last, at heard; credit is the sum that it told.
+	// process is the process that answered last, at heard. credit is the sum of credits that it reported.
 	process       session.Hello
 	credit, heard time.Duration
 }
 
-// hear takes what a whole answer says that arrived at now. All stalls that are new in it count as one that ended with
-// the newest. The credit is at most the time since the answer before, on the leader's clock, and the grace: no
-// session lost more, however long the stall was on the owner's clocks.
+// hear takes the report of a whole answer that arrived at now. All stalls that are new in it count as one stall, which
+// ended with the newest. Its credit is at most the time on the leader's clock since the answer before, plus the grace:
+// no session lost more, however long the stall was on the owner's clocks.
 func (s *stalls) hear(from session.Hello, a *session.Answer, now, grace time.Duration) {
 	from.Stream = 0
 	if from != s.process {
@@ -26,6 +26,6 @@ func (s *stalls) hear(from session.Hello, a *session.Answer, now, grace time.Dur
 	more := min(a.Credit-s.credit, now-s.heard+grace)
 	s.credit, s.heard = max(s.credit, a.Credit), now
 	if end := now - a.VouchAge; more > 0 && end >= 0 {
-		s.known = s.known.With(end, more, grace) // one that ended before the term began matters to nobody (E1)
+		s.known = s.known.With(end, more, grace) // a stall that ended before the term is ignored (E1)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"holdfast/session"
 )
 
-// vote notes since which entry a member has its vote. It keeps the first moment at which the vote was seen: every later
-// entry is behind the configuration that gave it.
+// vote notes the newest entry of the log, last, when a member is first seen to have a vote. The configuration that gave
+// the vote is not after that entry.
 func (m *member) vote(last uint64) {
 	switch {
 	case !m.voter:
@@ -17,14 +17,16 @@ func (m *member) vote(last uint64) {
 	}
 }
 
-// votesFrom returns the entry as of which the node of s votes, [session.NoVote] while it does not (R6).
+// votesFrom returns the entry from which on the node of s votes, [session.NoVote] while it does not (R6). Every other
+// voter must have applied that entry.
 //
-// A configuration that is committed is not enough: a quorum has it, of which the node itself is one. Were the leader of
-// a cluster of three to fail then, the node and the third would be left, and the third would refuse the node its vote
-// as long as it does not know that it is a voter, while its own log is too short to win. So every other voter must have
-// applied the entry. One that is lost is not waited for: while it is down no other node may be taken away. Nor is one
-// of a release that does not tell what it has applied: a cluster that is upgraded node by node would have no node ready
-// before the last.
+// A committed configuration is not enough, because the node itself may be part of the quorum that has it. Suppose that
+// the leader of three fails then. The third node refuses the new node its vote while it does not know that the new node
+// is a voter, and the third node's own log is too short to win.
+//
+// A lost voter is not waited for: while it is down, no other node may be taken away. A voter of a release that does not
+// report what it has applied is not waited for either: during an upgrade node by node, no node would be ready before
+// the last.
 func (r *rounds) votesFrom(s *stream, now time.Duration) uint64 {
 	m := r.current(s)
 	if m == nil || !m.voter {
@@ -39,6 +41,6 @@ func (r *rounds) votesFrom(s *stream, now time.Duration) uint64 {
 	return m.votesFrom
 }
 
-// tells reports whether a member tells what it has applied, or may yet say hello and tell: releases without a
-// [session.LogVersion] do not.
+// tells reports whether a member's release reports what it has applied; releases without a [session.LogVersion] do not.
+// A member that has not said hello may be of either.
 func (m *member) tells() bool { return m.hello.Node == 0 || m.hello.LogVersion > 0 }

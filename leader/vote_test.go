@@ -10,7 +10,7 @@ import (
 // R6: a node is told that it votes once every other voter that is not lost has applied an entry behind the
 // configuration that says so.
 func TestR6Vote(t *testing.T) {
-	r := newRounds(7, time.Second, 0)
+	r := newRounds(7, newPace(time.Second), 0)
 	members := func(third bool) []session.Member {
 		return []session.Member{{Node: 1, Voter: true}, {Node: 2, Voter: true}, {Node: 3, Directory: 9, Voter: third}}
 	}
@@ -66,7 +66,7 @@ func TestR6Vote(t *testing.T) {
 	tells("they have", 4, 9)
 
 	// Another tracker, and a voter that does not answer.
-	r, streams = newRounds(8, time.Second, 0), nil
+	r, streams = newRounds(8, newPace(time.Second), 0), nil
 	r.configure(members(true), 12, 0)
 	for _, hello := range []session.Hello{
 		{Node: 1, Stream: 2, LogVersion: 1},
@@ -84,7 +84,7 @@ func TestR6Vote(t *testing.T) {
 	tells("the second is lost", 3*time.Second, 12)
 
 	// One of a release that does not tell what it has applied.
-	r, streams = newRounds(9, time.Second, 0), nil
+	r, streams = newRounds(9, newPace(time.Second), 0), nil
 	r.configure(members(true), 12, 0)
 	tells = func(when string, now time.Duration, want uint64) {
 		t.Helper()

@@ -32,7 +32,6 @@ func larger() map[string]size {
 		"client.held":                  {17, 2},
 		"client.loop":                  {27, 134},
 		"client/internal/route.Router": {17, 10},
-		"leader.Tracker":               {25, 58},
 		"node.Node":                    {28, 79},
 		"test/sim/check.checker":       {26, 71},
 		"test/sim/check.life":          {19, 11},

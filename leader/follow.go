@@ -1,0 +1,142 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"holdfast/session"
+)
+
+// Follow serves one member's stream. It sends the welcome, and returns when the stream ends, ctx ends, or the term is
+// over; the error says why. It is [session.ErrWrongCluster] for a node that is no member, [ErrDirectory] for a node on
+// another data directory than the member's, and [ErrSuperseded] once the node has opened a newer stream (T6). The
+// leader's own relay follows like every other. Follow does not wait for a blocked Send or Recv: the caller makes them
+// return.
+func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if t.term.isOver() {
+		return ErrTermOver
+	}
+	t.heartbeats.reconfigure()
+	s := newStream(hello)
+	old, err := t.admit(ctx, s)
+	if err != nil {
+		return fmt.Errorf("follow by node %d: %w", hello.Node, err)
+	}
+	if old != nil {
+		old.stop(ErrSuperseded)
+	}
+	t.logger.Debug("stream opened", "node", hello.Node, "stream", hello.Stream, "term", t.term.number)
+	go func() { s.stop(t.write(s, link)) }()
+	go func() { s.stop(t.read(ctx, s, link)) }()
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		s.stop(ctx.Err())
+	case <-t.term.over:
+		s.stop(ErrTermOver)
+	}
+	t.heartbeats.close(s)
+	t.logger.Debug("stream ended", "node", hello.Node, "stream", hello.Stream, "term", t.term.number,
+		"reason", s.reason)
+	return s.reason
+}
+
+// admit makes s the newest stream of its node, and returns the former one. If s is not newer, it asks the node: some
+// other process may have opened the newest stream in the node's name.
+func (t *Tracker) admit(ctx context.Context, s *stream) (*stream, error) {
+	old, err := t.heartbeats.open(s)
+	if !errors.Is(err, ErrSuperseded) || t.cfg.Ask == nil || s.hello.Node == t.cfg.Node {
+		return old, err
+	}
+	newest, ok := t.cfg.Ask(ctx, s.hello.Node)
+	if !ok {
+		return nil, err
+	}
+	return t.heartbeats.reopen(s, newest)
+}
+
+// write sends heartbeats and replies, heartbeats first.
+func (t *Tracker) write(s *stream, link Link) error {
+	welcome := &session.Welcome{Term: t.term.number, Leader: t.cfg.Node}
+	if err := link.Send(session.LeaderMessage{Welcome: welcome}); err != nil {
+		return fmt.Errorf("send welcome: %w", err)
+	}
+	for {
+		if beat := t.heartbeat(s); beat != nil {
+			if err := link.Send(session.LeaderMessage{Heartbeat: beat}); err != nil {
+				return fmt.Errorf("send heartbeat: %w", err)
+			}
+		}
+		select {
+		case <-s.done:
+			return nil
+		case <-s.beats:
+		case r := <-s.replies:
+			if err := link.Send(session.LeaderMessage{Reply: r}); err != nil {
+				return fmt.Errorf("send reply: %w", err)
+			}
+		}
+	}
+}
+
+// heartbeat returns the heartbeat to send on s now, nil if there is none.
+func (t *Tracker) heartbeat(s *stream) *session.Heartbeat {
+	attachment := t.view.Attachment()
+	if !t.term.current() {
+		return nil // what a deposed leader applies as a follower does not count (M3)
+	}
+	beat := t.heartbeats.send(s)
+	if beat == nil {
+		return nil
+	}
+	beat.Attachment, beat.NotTaken = attachment, s.confirm(beat.Confirmed)
+	return beat
+}
+
+// read takes the learner's messages.
+func (t *Tracker) read(ctx context.Context, s *stream, link Link) error {
+	for {
+		m, err := link.Recv()
+		switch {
+		case err != nil:
+			return fmt.Errorf("receive: %w", err)
+		case s.stopped():
+			return nil
+		case m.Answer != nil:
+			if err := t.hear(s, m.Answer); err != nil {
+				return err
+			}
+		case m.Request != nil:
+			t.requests.serve(ctx, s, m.Request)
+		default:
+			return fmt.Errorf("receive: message with neither answer nor request: %w", ErrProtocol)
+		}
+	}
+}
+
+// hear takes one chunk of an answer. The goroutine of [Tracker.Run] judges what follows for rounds and expiry.
+func (t *Tracker) hear(s *stream, a *session.Answer) error {
+	now, sent, due := t.heartbeats.awaits(s, a.Round)
+	if !due {
+		return fmt.Errorf("receive: answer to round %d, which is not due: %w", a.Round, ErrProtocol)
+	}
+	refused, err := t.ingest(s.hello.Node, a, now)
+	if err == nil {
+		err = s.refuse(a.Round, refused)
+	}
+	if err != nil || !a.Last {
+		return err
+	}
+	if s.hello.Node == t.cfg.Node && a.Term > t.term.number {
+		t.term.end(fmt.Errorf("lead term %d: this node answers from term %d: %w", t.term.number, a.Term, ErrTermOver))
+		return ErrTermOver
+	}
+	if t.cfg.Heard != nil {
+		t.cfg.Heard(s.hello.Node, sent)
+	}
+	t.heartbeats.hear(s, a, now)
+	return nil
+}

@@ -1,0 +1,336 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/session"
+)
+
+// heartbeats guards the rounds and the accountable clock, and begins rounds in time. One mutex guards both, so that a
+// moment is read from the clock in the critical section that uses it. Safe for concurrent use.
+type heartbeats struct {
+	term   *term
+	view   View
+	logger hclog.Logger
+	stats  *counters
+	// wake wakes the goroutine of [Tracker.Run], which calls judge and begin.
+	wake  signal
+	start time.Time
+	// setting is the interval of the node's settings; pace has the one that counts.
+	setting time.Duration
+	pace    *pace
+	// looks counts the looks at the configuration.
+	looks atomic.Uint64
+
+	mu     sync.Mutex
+	clock  clock   // guarded by mu
+	rounds *rounds // guarded by mu
+	// regular is the monotonic time at which the next round begins even if nothing waits for it. Guarded by mu.
+	regular time.Duration
+	// looked is the newest look whose configuration was taken. Guarded by mu.
+	looked uint64
+	// wanted is the number of the newest round that a reader waits for. Guarded by mu.
+	wanted uint64
+	// turned is closed and replaced when a round becomes good. Guarded by mu.
+	turned chan struct{}
+}
+
+// wants are the moments of the accountable clock that the expirer waits for.
+type wants struct {
+	// round is the moment at or after which a round must begin (E2), never if the expirer needs none.
+	round time.Duration
+	// bucket is when the next bucket of the queue comes due, if filed says that there is one.
+	bucket time.Duration
+	filed  bool
+}
+
+// until notes that a bucket comes due, unless a known one does before.
+func (w *wants) until(bucket time.Duration) {
+	if !w.filed || bucket < w.bucket {
+		w.bucket, w.filed = bucket, true
+	}
+}
+
+// newHeartbeats returns the rounds of a term, whose clock starts now.
+func newHeartbeats(cfg *Config, term *term, view View, stats *counters, wake signal) *heartbeats {
+	h := &heartbeats{
+		term: term, view: view, logger: cfg.Logger, stats: stats, wake: wake,
+		start:   time.Now(),
+		setting: cfg.Interval,
+		pace:    newPace(cfg.Interval),
+		clock:   clock{limit: 2 * cfg.Interval},
+		turned:  make(chan struct{}),
+	}
+	h.rounds = newRounds(cfg.Term, h.pace, cfg.After)
+	members := view.Members()
+	h.rounds.configure(members, view.LastIndex(), 0)
+	return h
+}
+
+// mono returns the monotonic time since the term began.
+func (h *heartbeats) mono() time.Duration { return time.Since(h.start) }
+
+// now reads the accountable clock.
+func (h *heartbeats) now() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clock.read(h.mono())
+}
+
+// credit returns for how long the clock has stood since the term began.
+func (h *heartbeats) credit() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clock.credit(h.mono())
+}
+
+// owners returns the clock's reading and the state of every owner at that moment.
+func (h *heartbeats) owners() (time.Duration, *ownerStates) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.clock.read(h.mono())
+	return now, h.rounds.owners(now)
+}
+
+// newest returns the number of the newest round that has begun, of any tracker of the term.
+func (h *heartbeats) newest() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.rounds.newest.number(), h.rounds.after)
+}
+
+// good returns the number of the newest good round, 0 before the first.
+func (h *heartbeats) good() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rounds.good.number()
+}
+
+// reconfigure takes the newest configuration. Of two calls that overlap, the later look wins. A node that is stopping
+// reports no members at all: nothing changes then, and no member is lost by it.
+func (h *heartbeats) reconfigure() {
+	look := h.looks.Add(1)
+	members := h.view.Members()
+	last := h.view.LastIndex()
+	h.mu.Lock()
+	var ended []*stream
+	if look > h.looked && len(members) > 0 {
+		h.looked = look
+		ended = h.rounds.configure(members, last, h.clock.read(h.mono()))
+	}
+	h.mu.Unlock()
+	for _, s := range ended {
+		s.stop(fmt.Errorf("node %d left the cluster: %w", s.hello.Node, session.ErrWrongCluster))
+	}
+}
+
+// judge looks whether a newer round has become good. If so, the clock goes on (A1) and the readers that wait for the
+// round are woken (R4).
+func (h *heartbeats) judge() {
+	h.mu.Lock()
+	if !h.rounds.judge() {
+		h.mu.Unlock()
+		return
+	}
+	good := h.rounds.good.n
+	stood := h.clock.good(h.mono())
+	h.clock.limit = 2 * h.pace.interval() // not before: a clock never goes back
+	close(h.turned)
+	h.turned = make(chan struct{})
+	h.mu.Unlock()
+	if stood > 0 {
+		h.stats.stands.Add(1)
+		h.logger.Warn("time credited to every session", "credited", stood, "round", good, "term", h.term.number)
+	}
+}
+
+// begin begins a round if one is wanted, and signals the streams on which a heartbeat can be sent. It returns how long
+// to wait before the next call. It follows judge, so that heartbeats confirm all that the newest good round allows.
+//
+// At most one round is under way besides the regular ones. It serves every reader that came while the round before it
+// was under way (R4).
+func (h *heartbeats) begin(w wants) time.Duration {
+	applied := h.view.AppliedIndex()
+	h.mu.Lock()
+	mono := h.mono()
+	now := h.clock.read(mono)
+	newest := h.rounds.newest
+	wanted := h.wanted > newest.number() || w.round > newest.moment()
+	begins := mono >= h.regular || wanted && newest == h.rounds.good
+	if begins {
+		h.rounds.begin(now)
+		h.rounds.decide(now)
+		h.rounds.compare(applied, now)
+		h.regular = mono + h.pace.interval()
+	}
+	ready := h.rounds.ready()
+	wait := h.regular - mono
+	if at, ok := h.rounds.nextLoss(now); ok {
+		wait = h.sooner(wait, at, mono)
+	}
+	if w.filed {
+		wait = h.sooner(wait, w.bucket, mono)
+	}
+	h.mu.Unlock()
+	if begins {
+		h.stats.rounds.Add(1)
+	}
+	for _, s := range ready {
+		s.beats.set()
+	}
+	return wait
+}
+
+// sooner returns wait, or less if the clock reads at before that. Called with mu held.
+func (h *heartbeats) sooner(wait, at, mono time.Duration) time.Duration {
+	if d, ok := h.clock.until(at, mono); ok {
+		return min(wait, d)
+	}
+	return wait
+}
+
+// await returns once a round is good that began after the call (R4). The error is ctx's, or a
+// [session.NotLeaderError].
+func (h *heartbeats) await(ctx context.Context) error {
+	h.mu.Lock()
+	need := h.rounds.newest.number() + 1
+	h.wanted = max(h.wanted, need)
+	h.mu.Unlock()
+	h.wake.set()
+	for {
+		h.mu.Lock()
+		good, turned := h.rounds.good.number(), h.turned
+		h.mu.Unlock()
+		if good >= need {
+			return nil
+		}
+		select {
+		case <-turned:
+		case <-h.term.over:
+			return &session.NotLeaderError{}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// quicken makes rounds frequent enough for a session with a short timeout (R1).
+func (h *heartbeats) quicken(timeout time.Duration) {
+	h.mu.Lock()
+	interval, shorter := h.pace.quicken(timeout)
+	if shorter {
+		h.regular = min(h.regular, h.mono()+interval)
+	}
+	h.mu.Unlock()
+	if shorter {
+		h.wake.set()
+		h.logger.Warn("rounds are more frequent than heartbeat_interval in this term, for a session with a short "+
+			"timeout",
+			"interval", interval, "heartbeat_interval", h.setting, "timeout", timeout, "term", h.term.number)
+	}
+}
+
+// open makes s the newest stream of its node, see rounds.open.
+func (h *heartbeats) open(s *stream) (ended *stream, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rounds.open(s, h.clock.read(h.mono()))
+}
+
+// reopen decides about a stream that open refused, see rounds.reopen.
+func (h *heartbeats) reopen(s *stream, newest session.Hello) (ended *stream, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rounds.reopen(s, newest, h.clock.read(h.mono()))
+}
+
+// close notes the end of a stream.
+func (h *heartbeats) close(s *stream) {
+	h.mu.Lock()
+	h.rounds.close(s, h.clock.read(h.mono()))
+	h.mu.Unlock()
+	h.wake.set()
+}
+
+// send returns the heartbeat to send on s now, and notes it as sent; nil if there is none. The caller adds the
+// attachment and the touches not taken.
+func (h *heartbeats) send(s *stream) *session.Heartbeat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	mono := h.mono()
+	now := h.clock.read(mono)
+	r := h.rounds.next(s, now)
+	if r == nil {
+		return nil
+	}
+	s.sentAt = mono
+	return &session.Heartbeat{
+		Round: r.n, Good: h.rounds.good.number(), Confirmed: h.rounds.confirmed(s),
+		VotesFrom: h.rounds.votesFrom(s, now), Compare: h.rounds.comparison.index, Compared: h.rounds.comparison.found,
+		Interval: h.pace.interval(),
+	}
+}
+
+// awaits reports whether an answer to a round is due on s. If so, it returns the clock's reading, and when the
+// heartbeat was sent.
+func (h *heartbeats) awaits(s *stream, round uint64) (now time.Duration, sent time.Time, due bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clock.read(h.mono()), h.start.Add(s.sentAt), h.rounds.expects(s, round)
+}
+
+// hear takes the last chunk of an answer that arrived at now, unless s has ended meanwhile.
+func (h *heartbeats) hear(s *stream, a *session.Answer, now time.Duration) {
+	h.mu.Lock()
+	if h.rounds.expects(s, a.Round) {
+		h.rounds.answer(s, a, now)
+		h.rounds.decide(now)
+	}
+	h.mu.Unlock()
+	h.wake.set()
+}
+
+// logVersion returns the newest form of log entries that every member has said it reads ([session.LogVersion]).
+func (h *heartbeats) logVersion() uint32 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	version := uint32(session.LogVersion)
+	for _, m := range h.rounds.members {
+		if m.present {
+			version = min(version, m.hello.LogVersion)
+		}
+	}
+	return version
+}
+
+// follows reports whether a node has a stream open.
+func (h *heartbeats) follows(node session.Node) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.rounds.members[node]
+	return m != nil && m.stream != nil
+}
+
+// describe sets the numbers about rounds, clock and members.
+func (h *heartbeats) describe(s *Stats) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	mono := h.mono()
+	now := h.clock.read(mono)
+	s.Elapsed, s.Credited = now, mono-now
+	s.GoodRound = h.rounds.good.number()
+	for _, m := range h.rounds.members {
+		if m.stream != nil {
+			s.Members++
+		}
+		if m.present && h.rounds.lost(m, now) {
+			s.Lost++
+		}
+	}
+}
