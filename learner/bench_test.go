@@ -118,8 +118,8 @@ func BenchmarkAnswer(b *testing.B) {
 	const touched = 100_000
 	table, served := million(b)
 	cfg := Config{Interval: time.Second}
-	relay := &relay{
-		server: &Server{table: table, clock: newClock(&cfg, time.Now(), func() {}), view: newFakeView()}, link: sink{},
+	answerer := &answerer{
+		link: sink{}, table: table, clock: newClock(&cfg, time.Now(), func() {}), view: newFakeView(), log: &answerLog{},
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -130,7 +130,7 @@ func BenchmarkAnswer(b *testing.B) {
 			}
 		}
 		b.StartTimer()
-		if err := relay.answer(&session.Heartbeat{Round: 1}, false); err != nil {
+		if err := answerer.answer(&session.Heartbeat{Round: 1}, false); err != nil {
 			b.Fatal(err)
 		}
 	}

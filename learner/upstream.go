@@ -44,7 +44,7 @@ func (u *upstream) ask(ctx context.Context, request session.Request) (session.Re
 	case r == nil:
 		return session.Reply{}, session.ErrNoLeader
 	}
-	return r.do(ctx, request)
+	return r.calls.do(ctx, request)
 }
 
 // claim claims a block of ids for node, and returns the first (O3).

@@ -1,0 +1,145 @@
+package learner
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/session"
+)
+
+const (
+	// chunk is how many sessions one message of an answer holds: about 5 bytes each as a rule, 13 bytes at most.
+	chunk = 32 << 10
+	// maxUnconfirmed is how many answers are remembered while no round is good; then the oldest is forgotten. A later
+	// confirmation covers a forgotten answer, and a refusal of one of its touches still counts, see confirmed.
+	maxUnconfirmed = 1024
+)
+
+// answerer answers the heartbeats of one stream. One goroutine uses it.
+type answerer struct {
+	link  Link
+	table *TouchTable
+	clock *clock
+	view  View
+	log   *answerLog
+
+	// touches, sorted and packed are kept for their room.
+	touches []taken
+	sorted  []session.Touch
+	packed  []byte
+}
+
+// answer answers the heartbeat of a round (R2); all is set for the first answer of a stream, which reports everything
+// that the node serves (T3). The order of its steps is T1: it takes the table, then reads h, then leaves out what has
+// moved. So every touch in the answer was current at h.
+//
+// Ages count to the taking of the table, however late the answer is sent (T4): the answer says that there was no touch
+// until then. It does not know of later touches, so a longer age would claim a silence that nobody vouches for.
+func (w *answerer) answer(beat *session.Heartbeat, all bool) error {
+	now := w.clock.look()
+	touches, tag := w.table.take(w.touches[:0], all)
+	h := w.view.Attachment()
+	touches = w.table.keep(touches, h, tag)
+	w.touches = touches
+	slices.SortFunc(touches, func(a, b taken) int { return cmp.Compare(a.id, b.id) })
+	digest := w.digest(beat.Compare)
+	w.log.remember(answered{beat.Round, tag}, digest)
+	for {
+		n := min(len(touches), chunk)
+		a := w.pack(touches[:n], now)
+		touches = touches[n:]
+		a.Round, a.Attachment, a.Last = beat.Round, h, len(touches) == 0
+		a.Applied, a.Digest = w.view.AppliedIndex(), digest
+		if err := w.link.Send(session.LearnerMessage{Answer: a}); err != nil {
+			return err
+		}
+		if a.Last {
+			clear(w.touches)
+			return nil
+		}
+	}
+}
+
+// pack makes a chunk whose ages are as of now, the moment at which the table was taken. It looks for a stall since then
+// once more, because a node vouches for no time before the end of a stall (E1).
+func (w *answerer) pack(touches []taken, now time.Duration) *session.Answer {
+	w.clock.look()
+	w.sorted = w.sorted[:0]
+	for _, t := range touches {
+		w.sorted = append(w.sorted, session.Touch{ID: t.id, Age: now - t.at})
+	}
+	// The link may keep the bytes, so each chunk gets new ones.
+	packed := session.AppendTouches(make([]byte, 0, len(w.packed)+len(w.packed)/8), w.sorted)
+	w.packed = packed
+	a := &session.Answer{Term: w.view.Term(), Touches: packed}
+	a.VouchAge, a.ProcessAge, a.Credit = w.clock.stalls.vouches(now)
+	return a
+}
+
+// digest returns the digest of the state at an index. It returns none when the node has not applied the index, has
+// restored a snapshot after it, or has applied so much since that it has forgotten the digest.
+func (w *answerer) digest(index uint64) session.StateDigest {
+	if d, ok := w.view.DigestAt(index); ok && index > 0 {
+		return session.StateDigest{Index: index, Digest: d}
+	}
+	return session.StateDigest{}
+}
+
+// answered names an answer of a stream by its round, and the tag under which its touches were reported.
+type answered struct{ round, tag uint64 }
+
+// answerLog remembers the answers of one stream. Safe for concurrent use.
+type answerLog struct {
+	mu sync.Mutex
+	// answers are those not known to be confirmed, oldest first. guarded by mu
+	answers []answered
+	// reported is the digest in the newest answer (D1). guarded by mu
+	reported session.StateDigest
+}
+
+// remember adds an answer with its digest.
+func (l *answerLog) remember(a answered, digest session.StateDigest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.answers) == maxUnconfirmed {
+		l.answers = slices.Delete(l.answers, 0, 1)
+	}
+	l.answers = append(l.answers, a)
+	l.reported = digest
+}
+
+// digest returns the digest that the newest answer reported.
+func (l *answerLog) digest() session.StateDigest {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reported
+}
+
+// confirmed returns the tag of the newest remembered answer up to a round, 0 for none, and forgets the answers up to
+// it. last bounds the tags of all answers up to the round, including answers that were forgotten because there were too
+// many: the tags of these are below the tag of the oldest remembered answer.
+//
+// The relay needs last to heed the leader's refusal of a touch in a forgotten answer. The leader names a refused touch
+// only once, and a later confirmation covers the answer that reported it (without: I3).
+func (l *answerLog) confirmed(round uint64) (tag, last uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < len(l.answers) && l.answers[n].round <= round {
+		tag = l.answers[n].tag
+		n++
+	}
+	switch {
+	case n > 0:
+		last = tag
+	case len(l.answers) > 0:
+		last = l.answers[0].tag - 1
+	default:
+		last = math.MaxUint64
+	}
+	l.answers = slices.Delete(l.answers, 0, n)
+	return tag, last
+}
