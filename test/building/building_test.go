@@ -1,4 +1,4 @@
-// Package building holds the Go of docs/building.md, and runs it against whole nodes.
+// Package building has the Go code of docs/building.md, and runs it against whole nodes.
 package building
 
 import (
@@ -13,10 +13,10 @@ import (
 	"holdfast/session"
 )
 
-// What docs/building.md shows; test/planted holds the page to it.
+// docs/building.md shows this code; a test of test/planted keeps both the same.
 
-// whileSafe runs work under the session's promise, again after each time without one, until work has come to its own
-// end or the session to its.
+// whileSafe runs work while the session has a promise, and runs it again when a promise returns. It ends when work
+// returns by itself or when the session has ended.
 func whileSafe(s *client.Session, work func(context.Context) error) error {
 	for {
 		ctx := s.Context()
@@ -25,7 +25,7 @@ func whileSafe(s *client.Session, work func(context.Context) error) error {
 				return err
 			}
 		}
-		// The promise has run out. The session may live on: another promise comes, or the end.
+		// The promise has run out, but the session may live: wait for another promise or for the session's end.
 		for s.Context().Err() != nil {
 			if _, more := <-s.Events(); !more {
 				return s.Err()
@@ -34,14 +34,14 @@ func whileSafe(s *client.Session, work func(context.Context) error) error {
 	}
 }
 
-// enter opens a session that is a candidate in an election.
+// enter opens the session of a candidate in an election.
 func enter(ctx context.Context, c *client.Client, election string) (*client.Session, error) {
-	return c.Open(
-		ctx, client.SessionOptions{Timeout: 10 * time.Second, Labels: map[string]string{"election": election}},
-	)
+	return c.Open(ctx, client.SessionOptions{
+		Timeout: 10 * time.Second, Labels: map[string]string{"election": election},
+	})
 }
 
-// candidates returns the living candidates in the order in which their sessions were opened: that of the log.
+// candidates returns the living candidates in the order in which the log opened their sessions.
 func candidates(ctx context.Context, c *client.Client, election string) ([]session.Session, error) {
 	o := client.ListOptions{Labels: map[string]string{"election": election}, Scope: session.ScopeGlobal}
 	var all []session.Session
@@ -64,7 +64,7 @@ func candidates(ctx context.Context, c *client.Client, election string) ([]sessi
 	return all, nil
 }
 
-// elected returns once no candidate is left that was opened before own, with own as the cluster shows it.
+// elected waits until no candidate older than own is left. It returns own as the cluster shows it.
 func elected(ctx context.Context, c *client.Client, election string, own *client.Session) (session.Session, error) {
 	for {
 		all, err := candidates(ctx, c, election)
@@ -78,21 +78,21 @@ func elected(ctx context.Context, c *client.Client, election string, own *client
 		case 0:
 			return all[0], nil
 		}
-		// Only the one just before: its end concerns nobody else, and nobody else's end this one.
+		// Each candidate watches the candidate just before it, so an end wakes one candidate.
 		if err := gone(ctx, c, all[place-1].ID, own.Done()); err != nil {
 			return session.Session{}, err
 		}
 	}
 }
 
-// gone returns once a session has ended, or nobody needs to know any more. It asks once a second.
+// gone waits until a session has ended, or until enough is closed. It asks once a second.
 func gone(ctx context.Context, c *client.Client, id session.ID, enough <-chan struct{}) error {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
 	for {
 		found, err := c.Get(ctx, id)
 		switch {
-		case errors.Is(err, session.ErrExpired): // long ago: its certificate has been dropped
+		case errors.Is(err, session.ErrExpired): // it ended long ago: the cluster has dropped its certificate
 			return nil
 		case err != nil:
 			return err
@@ -109,7 +109,7 @@ func gone(ctx context.Context, c *client.Client, id session.ID, enough <-chan st
 	}
 }
 
-// lead waits to be elected, and leads for as long as that is sure.
+// lead waits until s is elected, and runs work while s has a promise.
 func lead(ctx context.Context, c *client.Client, s *client.Session, election string,
 	work func(context.Context, fence) error,
 ) error {
@@ -122,7 +122,7 @@ func lead(ctx context.Context, c *client.Client, s *client.Session, election str
 	})
 }
 
-// fence orders what is done in the name of an election: by the leader's session, then by its connection.
+// fence orders the writes of an election's leaders: by the leader's session, then by its attachment.
 type fence struct {
 	opened     uint64
 	id         session.ID
@@ -133,8 +133,8 @@ func (f fence) compare(g fence) int {
 	return cmp.Or(cmp.Compare(f.opened, g.opened), cmp.Compare(f.id, g.id), cmp.Compare(f.attachment, g.attachment))
 }
 
-// resource is what leaders change. It keeps the highest fence that it has seen beside its value: in a database, in the
-// same transaction.
+// resource is changed by leaders. It keeps the highest fence that it has seen beside its value. A database writes both
+// in one transaction.
 type resource struct {
 	highest fence
 	value   string
@@ -142,7 +142,7 @@ type resource struct {
 
 func (r *resource) set(f fence, value string) error {
 	if f.compare(r.highest) < 0 {
-		return fmt.Errorf("fence %v is below %v: another leads", f, r.highest)
+		return fmt.Errorf("set %q: fence %v is below %v: another candidate leads now", value, f, r.highest)
 	}
 	r.highest, r.value = f, value
 	return nil

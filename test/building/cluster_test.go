@@ -19,14 +19,14 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// cluster is three whole nodes and their clients, in a bubble.
+// cluster is three whole nodes and their clients in a bubble.
 type cluster struct {
 	*simnet.Network
 	t     *testing.T
 	names []string
 }
 
-// built runs f with a cluster that serves.
+// built runs f with a cluster once all nodes are ready.
 func built(t *testing.T, f func(b *cluster)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func built(t *testing.T, f func(b *cluster)) {
 	})
 }
 
-// client returns a client on a host of its own, which may be killed.
+// client returns a client on a host of its own. A test may kill the host.
 func (b *cluster) client(name string) *client.Client {
 	b.t.Helper()
 	var endpoints []string
@@ -81,7 +81,7 @@ func (b *cluster) client(name string) *client.Client {
 	return c
 }
 
-// candidate enters the election.
+// candidate opens the session of a candidate.
 func (b *cluster) candidate(c *client.Client) *client.Session {
 	b.t.Helper()
 	s, err := enter(context.Background(), c, "jobs")
@@ -91,7 +91,7 @@ func (b *cluster) candidate(c *client.Client) *client.Session {
 	return s
 }
 
-// apart cuts the nodes off from each other, and returns what heals that.
+// apart cuts the nodes off from each other. heal connects them again.
 func (b *cluster) apart() (heal func()) {
 	each := func(do func(from, to string)) {
 		for _, from := range b.names {
@@ -106,16 +106,16 @@ func (b *cluster) apart() (heal func()) {
 	return func() { each(b.Heal) }
 }
 
-// turn is what one leader does until its context ends.
+// turn is the time of one leader; it lasts until ctx ends.
 type turn struct {
 	who   string
 	fence fence
 	ctx   context.Context //nolint:containedctx // the test looks at its end
 }
 
-// TestCandidatesLeadOneAfterTheOther: candidates lead in the order of their opens, never two at a time; the next one is
-// found soon after the end of the one before; and what a former leader still does is refused, although its attachment
-// is the higher one.
+// TestCandidatesLeadOneAfterTheOther: candidates lead in the order of their opens, and never two at a time. The next
+// leader is found soon after the end of the former leader's session. A late write of the former leader is refused,
+// although its attachment is higher.
 func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 	built(t, func(b *cluster) {
 		t := b.t
@@ -164,7 +164,8 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 		if inherited.ctx.Err() == nil {
 			t.Error("two lead at a time")
 		}
-		// T + T/200 + X after the last touch, and a second between two looks; round and commit are milliseconds here.
+		// The timeout T, T/200, the expiry interval X, and a second between two reads. A round and a commit take
+		// milliseconds here.
 		if took, most := time.Since(killed), 10*time.Second+50*time.Millisecond+250*time.Millisecond+time.Second+
 			100*time.Millisecond; took > most {
 			t.Errorf("the next leader was found after %v, want %v at most", took, most)
@@ -187,7 +188,7 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// TestWorkStopsWithoutAPromise: work stops when the promise runs out, and goes on when there is another one: a cluster
+// TestWorkStopsWithoutAPromise: work stops when the promise runs out, and starts again with the next promise. A cluster
 // without a quorum ends no session (I8).
 func TestWorkStopsWithoutAPromise(t *testing.T) {
 	built(t, func(b *cluster) {
@@ -218,7 +219,7 @@ func TestWorkStopsWithoutAPromise(t *testing.T) {
 	})
 }
 
-// TestWorkThatIsDoneIsNotRepeated: work that ends well just as the promise runs out has been done.
+// TestWorkThatIsDoneIsNotRepeated: work that succeeds just as the promise runs out does not run again.
 func TestWorkThatIsDoneIsNotRepeated(t *testing.T) {
 	built(t, func(b *cluster) {
 		t := b.t
