@@ -23,7 +23,7 @@ import (
 	"holdfast/session"
 )
 
-// A flag's value that cannot be is a mistake in usage, told with the flag, what was given, and the range or the form.
+// A value that a flag cannot take is a usage error. It names the flag, the value, and the range or form.
 func TestFlagsSayWhatTheyTake(t *testing.T) {
 	startNode(t)
 	const form = "duration with a unit, such as 500ms, 2s or 1m"
@@ -50,7 +50,7 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 	}
 }
 
-// The longest timeout that may be asked for is taken, and so is a label that is said to be empty.
+// "session open" takes the longest timeout, and a label with an empty value, as its help says.
 func TestOpenTakesWhatItsHelpSays(t *testing.T) {
 	n := startNode(t)
 	if code, _, stderr := execute(t, "", "session", "open", "--timeout", "24h", "--label",
@@ -62,7 +62,7 @@ func TestOpenTakesWhatItsHelpSays(t *testing.T) {
 	}
 }
 
-// A token that is given where an id is wanted, or nothing, is not repeated: it is a secret.
+// The refusal of a token as an argument does not repeat the token: it is a secret.
 func TestATokenAsAnArgumentIsNotRepeated(t *testing.T) {
 	startNode(t)
 	for command, says := range map[string]string{
@@ -81,7 +81,7 @@ func TestATokenAsAnArgumentIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A token that is given where something else is wanted is shown without its credential.
+// An error that repeats a token given by mistake leaves out the credential.
 func TestATokenInAnErrorIsNotRepeated(t *testing.T) {
 	startNode(t)
 	for _, args := range [][]string{
@@ -100,14 +100,14 @@ func TestATokenInAnErrorIsNotRepeated(t *testing.T) {
 	}
 }
 
-// What only looks a little like a token is none.
+// Addresses, paths and ids are not taken for tokens.
 func TestWhatIsNoToken(t *testing.T) {
 	for _, text := range []string{
 		"node1.example.com:7400", "./token", "127.0.0.1:7400", "0x0100000000000007",
 		"deadbeef.example.org",
 	} {
 		if isToken(text) || withoutSecrets(text) != text {
-			t.Errorf("%q is taken for a token, and shown as %q", text, withoutSecrets(text))
+			t.Errorf("%q is taken for a token and shown as %q", text, withoutSecrets(text))
 		}
 	}
 	if got, want := withoutSecrets("open "+tokenText+": no such file"), "open "+livingToken().ID.String()+
@@ -116,7 +116,7 @@ func TestWhatIsNoToken(t *testing.T) {
 	}
 }
 
-// Endpoints that are none are told once, with what is expected.
+// The refusal of endpoints names them once, with the form that is expected.
 func TestEndpointsThatAreNone(t *testing.T) {
 	for _, endpoints := range []string{",", "", "localhost", "localhost:", "localhost:7400,,x"} {
 		for _, command := range []string{"session ls", "session hold", "ping", "cluster status"} {
@@ -133,7 +133,7 @@ func TestEndpointsThatAreNone(t *testing.T) {
 	}
 }
 
-// Who waited for too little names the flag that says for how long.
+// A call that runs out of time names --call-timeout.
 func TestCallsThatAreCutShortNameTheFlag(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
@@ -150,8 +150,7 @@ func TestCallsThatAreCutShortNameTheFlag(t *testing.T) {
 	}
 }
 
-// foreignServers returns addresses at which something answers that is no client port of a node: gRPC of another kind,
-// and HTTP/1.
+// foreignServers returns addresses of servers that are not the client port of a node: one of gRPC, one of HTTP/1.
 func foreignServers(t *testing.T) map[string]string {
 	t.Helper()
 	n := startNodeWith(t, func(server *grpc.Server) {
@@ -190,7 +189,7 @@ func TestWhatAnswersIsNoNode(t *testing.T) {
 	}
 }
 
-// The line of a node that does not answer says why, in few words.
+// The row of a node that does not answer says why in few words.
 func TestStatusSaysWhyANodeDoesNotAnswer(t *testing.T) {
 	n, closed := startNode(t), closedPort(t)
 	code, stdout, _ := execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed)
@@ -201,7 +200,7 @@ func TestStatusSaysWhyANodeDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// The cause in a row is the innermost error, which the dialer has if gRPC gives it as text only.
+// brief returns the innermost error, and takes it from the dialer where gRPC gives text only.
 func TestBrief(t *testing.T) {
 	unreachable := fmt.Errorf("ask h:1 for its status: %w", client.ErrUnreachable)
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
@@ -228,8 +227,8 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// Neither a node with too many connections, which hangs up, nor a node of an older release, which lacks a service, is
-// called a wrong port.
+// A node that hangs up because of its limit of connections is not called a wrong port. Nor is a node of an older
+// release, which lacks a newer service.
 func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
 	var asked target
 	asked.dialer.note("h:1", &hungUpError{syscall.ECONNRESET})
@@ -242,11 +241,11 @@ func TestWhatMayBeANodeIsNotForeign(t *testing.T) {
 		}
 	}
 	if late := error(lateError{time.Second}); !errors.Is(late, context.DeadlineExceeded) {
-		t.Errorf("%v is no deadline that passed", late)
+		t.Errorf("%v is not context.DeadlineExceeded", late)
 	}
 }
 
-// A server that speaks HTTP/1 explains why no node answered, but not a refusal by a node.
+// A server of HTTP/1 explains that no node answered. It does not explain a node's refusal.
 func TestHTTP1IsForeignOnlyWhenNoNodeAnswered(t *testing.T) {
 	var asked target
 	asked.dialer.note("h:1", errHTTP1)
@@ -258,7 +257,7 @@ func TestHTTP1IsForeignOnlyWhenNoNodeAnswered(t *testing.T) {
 	}
 }
 
-// The error does not always name the endpoint that is no client port: the advice about several endpoints accuses none.
+// An error does not always name the wrong endpoint, so the advice about several endpoints blames none of them.
 func TestAdviceOfSeveralEndpoints(t *testing.T) {
 	err := errors.New("unknown service holdfast.v1.ClusterService")
 	for want, endpoints := range map[string][]string{
@@ -283,7 +282,7 @@ func TestAdviceWhenANodeHangsUp(t *testing.T) {
 	}
 }
 
-// A node that refused has answered, whoever else is silent: the cluster can be reached.
+// A node that refuses has answered: the cluster can be reached, even if all other nodes are silent.
 func TestSilentNodes(t *testing.T) {
 	silent := fmt.Errorf("%w: connection refused", client.ErrUnreachable)
 	for name, tt := range map[string]struct {

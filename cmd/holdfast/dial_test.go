@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// hangingUp returns an address at which a server ends every connection at once.
+// hangingUp returns the address of a server that ends every connection at once.
 func hangingUp(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func hangingUp(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// began makes a connection, says something, and waits for the first bytes or the end.
+// began makes a connection, writes gRPC's first bytes, and waits for an answer or the end.
 func began(t *testing.T, d *dialer, address string) {
 	t.Helper()
 	conn, err := d.dial(t.Context(), address)
@@ -50,6 +50,7 @@ func began(t *testing.T, d *dialer, address string) {
 	t.Logf("%s: write %v, read %v", address, writeErr, readErr)
 }
 
+// The dialer keeps the typed cause of a failure, until a connection to the same address begins well.
 func TestDialerKeepsTheCauseOfAFailure(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
@@ -70,8 +71,8 @@ func TestDialerKeepsTheCauseOfAFailure(t *testing.T) {
 	}
 }
 
-// The SDK gives up connections that it no longer needs: that says nothing about the address.
-func TestDialerIgnoresWhatTheClientGivesUp(t *testing.T) {
+// A connection that the SDK gives up says nothing about the address.
+func TestDialerIgnoresConnectionsThatTheSDKGivesUp(t *testing.T) {
 	n := startNode(t)
 	var d dialer
 	ctx, cancel := context.WithCancel(t.Context())
@@ -89,7 +90,7 @@ func TestDialerIgnoresWhatTheClientGivesUp(t *testing.T) {
 	}
 }
 
-// scripted is a connection whose reads and writes return what the test says.
+// scripted is a connection with the reads and the write error of a test.
 type scripted struct {
 	net.Conn
 	reads    io.Reader
@@ -100,7 +101,7 @@ func (c *scripted) Read(b []byte) (int, error) { return c.reads.Read(b) }
 
 func (c *scripted) Write(b []byte) (int, error) { return len(b), c.writeErr }
 
-// Only the first event of a connection counts: a later error is no failure to begin.
+// A connection reports its first event only: a later error is not a failure to begin.
 func TestBeginningReportsOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		conn scripted

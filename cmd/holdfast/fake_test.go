@@ -18,28 +18,29 @@ import (
 	"holdfast/transport/wire"
 )
 
-// fakeNode is a node on loopback that knows a living session, an ended one, and serves streams.
+// fakeNode is a node on loopback. It knows one living and one ended session, and serves streams.
 type fakeNode struct {
 	holdfastv1.UnimplementedSessionServiceServer
 	holdfastv1.UnimplementedClusterServiceServer
 	holdfastv1.UnimplementedIdServiceServer
 	address string
-	number  uint32 // that its status gives
+	number  uint32 // in its status
 
 	mu     sync.Mutex
 	got    []string                                // guarded by mu
 	stream holdfastv1.SessionService_ConnectServer // guarded by mu; the newest
-	cut    chan struct{}                           // guarded by mu; closed to end stream
-	absent bool                                    // guarded by mu; streams that come are ended
+	cut    chan struct{}                           // guarded by mu; closing it ends stream
+	absent bool                                    // guarded by mu; end new streams
 	refuse error                                   // guarded by mu
 	filter *holdfastv1.SessionFilter               // guarded by mu; of the newest list
-	seen   []uint64                                // guarded by mu; what lists said was seen
-	// principal is what the client of the newest list called itself. guarded by mu
+	seen   []uint64                                // guarded by mu; the seen index of each list
+	// principal is the client's name in the newest list. guarded by mu
 	principal string
-	state     session.NodeState // guarded by mu; told with answers when it has a mode; read-only, it refuses writes
+	// state is part of each answer once it has a mode. A read-only node refuses writes. guarded by mu
+	state session.NodeState
 }
 
-// isIn has the node say what it is, and refuse what it should.
+// isIn puts the node into a mode. A read-only node refuses writes.
 func (n *fakeNode) isIn(mode session.Mode) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -49,7 +50,7 @@ func (n *fakeNode) isIn(mode session.Mode) {
 	}
 }
 
-// lose has the node end the newest stream, and all that come before the returned function is called.
+// lose ends the newest stream, and every new stream until back is called.
 func (n *fakeNode) lose() (back func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,7 +63,7 @@ func (n *fakeNode) lose() (back func()) {
 	}
 }
 
-// reads notes a read, which a read-only node does for those that allow it.
+// reads notes a read. A read-only node refuses it unless the request allows read-only answers.
 //
 //nolint:revive // flag-parameter: a field of the request
 func (n *fakeNode) reads(name string, allowed bool) (*holdfastv1.NodeState, error) {
@@ -78,7 +79,7 @@ func (n *fakeNode) reads(name string, allowed bool) (*holdfastv1.NodeState, erro
 	return n.stateProto(), err
 }
 
-// stateProto is what answers tell. The caller holds mu.
+// stateProto returns the state for an answer; nil before the node has a mode. The caller holds mu.
 func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	if n.state.Mode == 0 {
 		return nil
@@ -115,7 +116,7 @@ func startNode(t *testing.T) *fakeNode {
 	return n
 }
 
-// startNodeWith serves what register puts on a server, and returns its address.
+// startNodeWith starts a server with the services of register, and returns its address.
 func startNodeWith(t *testing.T, register func(*grpc.Server)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -133,7 +134,7 @@ func startNodeWith(t *testing.T, register func(*grpc.Server)) string {
 	return listener.Addr().String()
 }
 
-// called notes a call and returns what it is refused with.
+// called notes a call and returns the refusal that the test asked for.
 func (n *fakeNode) called(name string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -219,7 +220,7 @@ func (n *fakeNode) answer(m *holdfastv1.ClientMessage) *holdfastv1.ServerMessage
 	return answer
 }
 
-// moved tells the newest stream that the session is somebody else's now.
+// moved tells the newest stream that another client has the session now.
 func (n *fakeNode) moved() {
 	n.mu.Lock()
 	stream := n.stream
@@ -263,7 +264,7 @@ func (n *fakeNode) GetSession(_ context.Context,
 	}
 }
 
-// ListSessions has two pages.
+// ListSessions answers two pages of one session.
 func (n *fakeNode) ListSessions(ctx context.Context,
 	m *holdfastv1.ListSessionsRequest,
 ) (*holdfastv1.ListSessionsResponse, error) {
@@ -292,7 +293,7 @@ func (n *fakeNode) CloseSession(context.Context,
 	return &holdfastv1.CloseSessionResponse{}, n.called("close")
 }
 
-// UpgradeSession takes the token of the session while it is local.
+// UpgradeSession takes the session's token in its local form.
 func (n *fakeNode) UpgradeSession(_ context.Context,
 	m *holdfastv1.UpgradeSessionRequest,
 ) (*holdfastv1.UpgradeSessionResponse, error) {

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// FuzzParseToken: a text is a token or is refused without being repeated, for it is a secret; what was read is written
-// in one form, which is read as the same.
+// FuzzParseToken: parseToken reads a text or refuses it without repeating it, because a token is a secret. A token that
+// was read, written and read again is the same.
 func FuzzParseToken(f *testing.F) {
 	for _, s := range []string{
 		tokenText, " " + tokenText + "\n", "", "..", "1.00112233445566778899aabbccddeeff.1",
@@ -46,8 +46,8 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
-// FuzzIDDecode: "id decode" shows what its arguments say or names the one that says nothing, and "id encode" makes the
-// same ids of what was shown.
+// FuzzIDDecode: "id decode" shows its arguments, or names the argument that is no id. "id encode" makes the same ids
+// from the fields that were shown.
 func FuzzIDDecode(f *testing.F) {
 	f.Add("0x0100000000010000", "table")
 	f.Add("ff\n0xffffffffffffffff\n1", "json")
@@ -83,7 +83,7 @@ func FuzzIDDecode(f *testing.F) {
 	})
 }
 
-// sessionIDView is a session id as decode has shown it since its first version: scripts read it.
+// sessionIDView is the JSON of a decoded session id. Scripts read it, so it must not change.
 type sessionIDView struct {
 	ID      idText       `json:"id"`
 	Node    session.Node `json:"node"`
@@ -92,7 +92,7 @@ type sessionIDView struct {
 	Counter uint16       `json:"counter"`
 }
 
-// encodeAgain puts the ids that decode showed together, one by one.
+// encodeAgain encodes the fields that decode showed, and compares the ids.
 func encodeAgain(t *testing.T, words []string, views []sessionIDView) {
 	t.Helper()
 	for i, v := range views[:min(len(views), 4)] {
@@ -115,8 +115,8 @@ func encodeAgain(t *testing.T, words []string, views []sessionIDView) {
 	}
 }
 
-// FuzzIDLayouts: in every layout and form "id decode" shows an id that "id encode" makes again of what was shown, as
-// the same text, or refuses one of the words.
+// FuzzIDLayouts: in every layout and form "id decode" shows an id or refuses one of the words. "id encode" prints the
+// same for the fields that were shown.
 func FuzzIDLayouts(f *testing.F) {
 	f.Add("1541815603606036480", "snowflake", "", "", uint8(0))
 	f.Add("175928847299117063", "snowflake", "decimal", "1420070400000", uint8(2))
@@ -161,8 +161,8 @@ func FuzzIDLayouts(f *testing.F) {
 	})
 }
 
-// FuzzArguments gives the program any arguments, one a line, after its user has pressed Ctrl-C: it ends at once with
-// one of its exit codes, and says why unless it is done.
+// FuzzArguments runs the program with any arguments, one on each line, after Ctrl-C. The program ends at once with one
+// of its exit codes, and gives a reason unless the code is 0.
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{
 		"id\nencode\n--node\n1\n--time\n2026-11-21T12:00:00Z", "id\nencode\n--node\n255\n--ms\n18446744073709551615",
@@ -181,7 +181,7 @@ func FuzzArguments(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, arguments string) {
 		args := slices.DeleteFunc(strings.Split(arguments, "\n"), func(arg string) bool {
-			return strings.Contains(arg, "file") // names of the machine's files
+			return strings.Contains(arg, "file") // it would name a file of the machine
 		})
 		code, _, errOut := runFuzzed(t, args...)
 		if code < exitDone || code > exitUnreachable || code != exitDone && errOut == "" {
@@ -190,7 +190,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// runFuzzed runs the program with a context that has ended.
+// runFuzzed runs the program with an ended context, and bounds its memory and time.
 func runFuzzed(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -200,7 +200,7 @@ func runFuzzed(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		size += len(arg)
 	}
 	var out, errOut bytes.Buffer
-	// A line of a table is some thousand times an argument of one byte, each of whose cells is measured and styled.
+	// The table library measures and styles each cell: the line of a one-byte argument costs some thousand bytes.
 	bound.Cost{PerByte: 32 << 10, Fixed: 2 << 20}.Hold(t, size, func() {
 		code = run(ctx, args, strings.NewReader(tokenText), &out, &errOut)
 	})

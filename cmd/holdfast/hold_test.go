@@ -14,7 +14,7 @@ import (
 	"holdfast/session"
 )
 
-// holding is a session hold that runs.
+// holding is a running "session hold".
 type holding struct {
 	lines  *bufio.Scanner
 	code   chan int
@@ -117,7 +117,7 @@ func TestHoldFailsWhenTheSessionEndsOtherwise(t *testing.T) {
 	}
 }
 
-// Until a read-write node is found, a hold that allows read-only nodes says where it waits, with no id and no bound.
+// With --read-only, hold names the read-only node and waits without a limit until it finds a read-write node.
 func TestHoldWaitsAtAReadOnlyNode(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
@@ -127,7 +127,7 @@ func TestHoldWaitsAtAReadOnlyNode(t *testing.T) {
 	if w.State != "connected read-only" || w.Node != 1 || w.Index != 98 || w.Address != n.address {
 		t.Errorf("got %+v", w)
 	}
-	time.AfterFunc(600*time.Millisecond, func() { n.isIn(session.ModeReadWrite) }) // twice the bound
+	time.AfterFunc(600*time.Millisecond, func() { n.isIn(session.ModeReadWrite) }) // twice --call-timeout
 	var v heldView
 	h.line(t, &v)
 	if v.Token != tokenText {
@@ -140,8 +140,7 @@ func TestHoldWaitsAtAReadOnlyNode(t *testing.T) {
 	}
 }
 
-// A hold that has found a read-only node goes on waiting when that is lost, for longer than the bound, and says where
-// it is then.
+// When hold loses its read-only node, it waits on beyond --call-timeout, and names the node that it finds next.
 func TestHoldWaitsWhenItsReadOnlyNodeIsLost(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
@@ -150,7 +149,7 @@ func TestHoldWaitsWhenItsReadOnlyNodeIsLost(t *testing.T) {
 	h.line(t, &w)
 	back := n.lose()
 	lost := time.Now()
-	time.AfterFunc(600*time.Millisecond, back) // twice the bound
+	time.AfterFunc(600*time.Millisecond, back) // twice --call-timeout
 	h.line(t, &w)
 	if w.State != "connected read-only" || w.Address != n.address || time.Since(lost) < 600*time.Millisecond {
 		t.Errorf("got %+v after %v", w, time.Since(lost))

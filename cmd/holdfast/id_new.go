@@ -20,7 +20,8 @@ type newFlags struct {
 	layoutFlags
 
 	machine ids.Machine
-	// derived says that the machine's numbers are derived from the MAC address and the process id, not given by the user.
+	// derived says that the machine's numbers are derived from the MAC address and the process id, not given by the
+	// user.
 	derived bool
 	policy  string
 	spares  []uint

@@ -78,7 +78,7 @@ func TestIDJSON(t *testing.T) {
 		}
 		wantOutput(t, canonical(t, stdout), canonical(t, tt.want))
 	}
-	// The members of an id are in the order of its bits.
+	// The fields of an id in JSON are in the order of its bits.
 	_, stdout, _ := execute(t, "", "id", "decode", "-o", "json", "0x0100000000010007")
 	wantOutput(t, strings.Join(strings.Fields(stdout), ""),
 		`[{"id":"0x0100000000010007","node":1,"ms":1,"time":"2026-01-01T00:00:00.001Z","counter":7}]`)
@@ -175,7 +175,7 @@ func TestIDNewMakesSnowflakes(t *testing.T) {
 	}
 }
 
-// Scripts get ids alone on standard output, in the form they want; the terms go to standard error.
+// The standard output has the ids alone, for scripts. The terms go to the standard error.
 func TestIDNewSaysOnWhichTerms(t *testing.T) {
 	for args, says := range map[string]string{
 		"id new --layout snowflake --form base62 --count 3 --datacenter 0 --worker 31": "datacenter 0, worker 31",
@@ -194,7 +194,7 @@ func TestIDNewSaysOnWhichTerms(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends it also when no id has to wait for the next millisecond.
+// Ctrl-C ends "id new" even while no id has to wait for the next millisecond.
 func TestIDNewEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -206,8 +206,7 @@ func TestIDNewEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Without a flag the command makes a snowflake. Where the numbers are derived, it says so, or that it cannot where the
-// machine has no MAC address.
+// Without flags "id new" derives the machine's numbers and says so. It refuses if the machine has no MAC address.
 func TestIDNewDerivesTheMachine(t *testing.T) {
 	code, stdout, stderr := execute(t, "", "id", "new")
 	_, err := deriveMachine()

@@ -11,11 +11,11 @@ import (
 	"holdfast/session"
 )
 
-// hostile is a title for the terminal, a bell, a return, a control sequence of C1, a line, a tab, and a reversal of
-// what follows.
+// hostile has a terminal title, a bell, a carriage return, a control sequence of C1, a line feed, a tab, and a mark
+// that reverses the text after it.
 const hostile = "\x1b]0;owned\x07\rx\u009b2J\ny\tz\u202e"
 
-// obeyed returns the first character that a terminal would not show, besides what makes our own headers bold.
+// obeyed returns the first character that a terminal would obey instead of showing it. It ignores the bold of headers.
 func obeyed(text string) (rune, bool) {
 	for _, r := range strings.NewReplacer("\x1b[1m", "", "\x1b[m", "").Replace(text) {
 		if r != '\n' && !unicode.IsPrint(r) {
@@ -25,7 +25,7 @@ func obeyed(text string) (rune, bool) {
 	return 0, false
 }
 
-// Labels may hold any text. It neither reaches the terminal as it is, nor hides or forges other labels or rows.
+// Labels may hold any text. Control characters are escaped, and no label hides or forges other labels or rows.
 func TestLabelsDoNotReachTheTerminalAsTheyAre(t *testing.T) {
 	for _, tt := range []struct{ key, value, want string }{
 		{"a", "x y ü 日本", "a=x y ü 日本,other=shown"},
@@ -50,7 +50,7 @@ func TestLabelsDoNotReachTheTerminalAsTheyAre(t *testing.T) {
 	}
 }
 
-// The same holds of what nodes say: roles, versions, addresses, errors.
+// Text from nodes is escaped too: roles, versions, addresses, errors.
 func TestWhatNodesSayDoesNotReachTheTerminalAsItIs(t *testing.T) {
 	var out bytes.Buffer
 	if err := writeJSON(&out, map[string]string{hostile: hostile}, ""); err != nil {

@@ -24,17 +24,17 @@ func TestPingMeasuresEveryEndpoint(t *testing.T) {
 		t.Errorf("measured %s", stdout)
 	}
 	if v = views[1]; v.Endpoint != closed || v.Touches != 0 || v.MinUS != nil || v.Error == "" {
-		t.Errorf("of a node that is down: %+v", v)
+		t.Errorf("a node that is down: %+v", v)
 	}
-	// the first touch connects
+	// the first touch makes the connection, and is not counted
 	want := []string{"status", "open 10s ", "touch", "touch", "touch", "touch", "touch", "touch", "close"}
 	if got := n.calls(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// TestPingOfANodeThatDoesNotServe: its session is opened elsewhere, and that node's round trips are not taken for its
-// own.
+// TestPingOfANodeThatDoesNotServe: the client opens the session at another node. The round trips of that node do not
+// count for the measured node.
 func TestPingOfANodeThatDoesNotServe(t *testing.T) {
 	n := startNode(t)
 	n.number = 2 // and the session it opens is at node 1

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The principal comes from the flag, else from the environment, and every call carries it; a name that is none is a
-// mistake in usage.
+// The principal comes from the flag, or else from the environment, and every call carries it. An invalid name is a
+// usage error.
 func TestPrincipal(t *testing.T) {
 	n := startNode(t)
 	for _, tt := range []struct{ variable, flag, want string }{

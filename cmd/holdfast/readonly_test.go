@@ -9,7 +9,7 @@ import (
 	"holdfast/session"
 )
 
-// What a read-only node answers is said to be so, beside what is printed; without leave it answers nothing.
+// The output says when a read-only node answered. Without --read-only such a node answers nothing.
 func TestReadOnlyAnswersAreNoted(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
@@ -22,7 +22,7 @@ func TestReadOnlyAnswersAreNoted(t *testing.T) {
 		code, stdout, stderr = execute(t, "",
 			strings.Fields(strings.Replace(args, "--read-only", "--call-timeout 2s", 1))...)
 		if code != exitFailed || stdout != "" || !strings.Contains(stderr, session.ErrNoLeader.Error()) {
-			t.Errorf("%s without leave: exit code %d, %s\n%s", args, code, stderr, stdout)
+			t.Errorf("%s without --read-only: exit code %d, %s\n%s", args, code, stderr, stdout)
 		}
 	}
 	for _, id := range []string{"0x0100000000010007", "0x0200000000020000"} { // a session, a certificate
@@ -47,11 +47,11 @@ func TestReadOnlyAnswersAreNoted(t *testing.T) {
 	n.isIn(session.ModeReadWrite)
 	if _, stdout, _ = execute(t, "", "session", "ls", "--read-only", "-o", "json"); strings.Contains(stdout,
 		"read_only") {
-		t.Errorf("a read-write node is told as read-only: %s", stdout)
+		t.Errorf("a read-write node is shown as read-only: %s", stdout)
 	}
 }
 
-// No page is older than the one before it (N4).
+// No page of a list is older than the page before it (N4).
 func TestN4PagesOfAListNeverGoBack(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadWrite)
@@ -61,6 +61,6 @@ func TestN4PagesOfAListNeverGoBack(t *testing.T) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if want := []uint64{0, 98}; !slices.Equal(n.seen, want) {
-		t.Errorf("lists said that %d were seen, want %d", n.seen, want)
+		t.Errorf("the lists' seen indexes are %d, want %d", n.seen, want)
 	}
 }

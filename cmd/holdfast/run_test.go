@@ -150,7 +150,7 @@ func canonical(t *testing.T, s string) string {
 	return string(b)
 }
 
-// closedPort returns an address where nobody listens.
+// closedPort returns an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -289,7 +289,7 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("exit code %d, want %d; stderr %q, want %q in it", code, tt.want, stderr, tt.says)
 			}
 			if strings.Contains(stderr, "ab00000000") {
-				t.Error("the credential is told")
+				t.Error("the output has the credential")
 			}
 		})
 	}
@@ -318,7 +318,7 @@ func TestHelpSaysWhatMatters(t *testing.T) {
 	}
 }
 
-// Every help fits a terminal of a usual width.
+// Every help fits a terminal of 100 columns.
 func TestHelpIsNarrow(t *testing.T) {
 	for _, command := range []string{
 		"", "session", "session open", "session hold", "session touch", "session upgrade", "session close",

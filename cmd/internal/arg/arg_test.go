@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// values are what the flags of a command line are read into.
+// values are the values of parsed flags.
 type values struct {
 	count        uint64
 	owner        uint8
@@ -46,7 +46,7 @@ func TestValuesAreRead(t *testing.T) {
 	}
 }
 
-// Each refusal names the flag, what was given, and the range or the form: nothing of the parser that found it.
+// Each refusal names the flag, the value, and the range or form. It has no words of Go's parsers.
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		arg  string
@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Help shows a default as it would be written, and none for what is 0 unless it is given.
+// Help shows a default the way a user writes it, and no default of 0.
 func TestDefaultsInHelp(t *testing.T) {
 	for byDefault, want := range map[time.Duration]string{
 		0: "duration", time.Minute: "duration    (default 1m)", 90 * time.Second: "duration    (default 1m30s)",
@@ -101,7 +101,7 @@ func TestDefaultsInHelp(t *testing.T) {
 	}
 }
 
-// The lines of flags are wrapped, also in the help of a command below, and the words are all there.
+// WrapHelp wraps the flags of a command below root too, and loses no words.
 func TestHelpIsWrapped(t *testing.T) {
 	words := strings.Repeat("word ", 60)
 	root, below := &cobra.Command{Use: "top"}, &cobra.Command{Use: "below", Run: func(*cobra.Command, []string) {}}
