@@ -12,9 +12,8 @@ import (
 	"holdfast/session/ids"
 )
 
-// running is a generator whose clock moves on by a microsecond with each look, after a millisecond at first, in which
-// there are no ids: none is ever used up, so that what is measured is the making of ids and not the wait for the next
-// 4,096.
+// running returns a Snowflake whose clock moves on by a microsecond with each look, so no millisecond's ids are used up
+// and benchmarks measure no wait. The clock skips the first millisecond, in which a new Snowflake makes no ids.
 func running(b *testing.B) *ids.Snowflake {
 	b.Helper()
 	var looks atomic.Int64
@@ -51,8 +50,8 @@ func BenchmarkSnowflakeParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkSnowflakeOnTheWallClock takes ids as fast as they come: 4,096 a millisecond are 244 ns an id, and what
-// timers are late.
+// BenchmarkSnowflakeOnTheWallClock takes ids as fast as they come. 4,096 a millisecond are 244 ns an id; the rest is
+// the lateness of timers.
 func BenchmarkSnowflakeOnTheWallClock(b *testing.B) {
 	g, err := ids.NewSnowflake(ids.SnowflakeConfig{Policy: ids.Wait})
 	if err != nil {
@@ -66,7 +65,7 @@ func BenchmarkSnowflakeOnTheWallClock(b *testing.B) {
 	}
 }
 
-// BenchmarkNextID is what the state machine does for a session's id, on the wall clock like the others.
+// BenchmarkNextID measures what the state machine does for a session's id, on the wall clock as the other benchmarks.
 func BenchmarkNextID(b *testing.B) {
 	b.ReportAllocs()
 	var mark session.ID

@@ -7,15 +7,15 @@ import (
 	"holdfast/session"
 )
 
-// Form is a way to write an id as text. Every id has exactly one text in a form, and a text is read only if it is that
-// one, so that texts can be compared and used as keys. Texts of a form that sorts have one width, and the order of
-// their bytes is the order of the ids.
+// Form is a way to write an id as text. Every id has exactly one text in a form, and a reader accepts no other, so
+// texts can be compared and used as keys. A form that sorts has texts of one width, whose bytes are in the order of the
+// ids.
 type Form uint8
 
-// The forms. The digits are those of ASCII in the order of ASCII: 0-9, then A-Z (base62 alone), then a-z. Libraries
-// that put a-z before A-Z write another base62, which does not sort.
+// The forms. Digits are in the order of ASCII: 0-9, then A-Z (base62 only), then a-z. Libraries that put a-z before A-Z
+// write another base62, which does not sort.
 const (
-	// Hex0x is 0x and 16 hexadecimal digits, as session ids are shown. It sorts.
+	// Hex0x is 0x and 16 hexadecimal digits, the form of session ids. It sorts.
 	Hex0x Form = iota + 1
 	// Hex is 16 hexadecimal digits. It sorts.
 	Hex
@@ -38,7 +38,7 @@ func Forms() []Form {
 	return []Form{Hex0x, Hex, Base36, Base62, Decimal, HexShort, Base36Short, Base62Short}
 }
 
-// ParseForm returns the form that String names. It fails with a [session.FieldError] of form.
+// ParseForm returns the form with this name, as [Form.String] returns it. The error is a [session.FieldError] of form.
 func ParseForm(name string) (Form, error) {
 	for _, f := range Forms() {
 		if f.String() == name {
@@ -48,6 +48,7 @@ func ParseForm(name string) (Form, error) {
 	return 0, &session.FieldError{Field: "form", Limit: fmt.Sprintf("one of %v", Forms())}
 }
 
+// String returns the form's name in lower case.
 func (f Form) String() string {
 	switch f {
 	case Hex0x:
@@ -70,7 +71,8 @@ func (f Form) String() string {
 	return fmt.Sprintf("form %d", uint8(f))
 }
 
-// Width is the number of bytes of the longest text, and of every text when the form sorts. It is 0 for no form.
+// Width returns the number of bytes of the longest text, which every text has when the form sorts. It is 0 when f is no
+// form.
 func (f Form) Width() int { return len(f.prefix()) + f.digits() }
 
 // Sorts reports whether texts are in the order of their ids.
@@ -103,9 +105,8 @@ func (f Form) Append(b []byte, id uint64) []byte {
 	return append(append(b, f.prefix()...), digits[i:]...)
 }
 
-// Parse reads what Format writes, and nothing else: no capitals in base 36 and 16, no sign, no space, and leading zeros
-// as many as the form has. It fails with a [session.FieldError] of id. It is safe for concurrent use, as all methods
-// are.
+// Parse reads what [Form.Format] writes, and nothing else: no capitals in base 16 and 36, no sign, no space, and
+// exactly the leading zeros of the form. The error is a [session.FieldError] of id. It panics when f is no form.
 func (f Form) Parse(s string) (uint64, error) {
 	prefix, base := f.prefix(), f.base()
 	if len(s) <= len(prefix) || s[:len(prefix)] != prefix || len(s) > f.Width() || f.Sorts() && len(s) != f.Width() {
@@ -161,7 +162,7 @@ func (f Form) base() uint64 {
 	panic(f.String() + " does not exist")
 }
 
-// digits is how many digits the largest id has.
+// digits returns how many digits the largest id has, 0 when f is no form.
 func (f Form) digits() int {
 	switch f {
 	case Decimal:
@@ -176,7 +177,8 @@ func (f Form) digits() int {
 	return 0
 }
 
-// split returns id / base and id % base. A division by a constant is a multiplication, which is several times as fast.
+// split returns id / base and id % base. Each base is a constant here, so the compiler turns the division into a
+// multiplication, which is several times as fast.
 func split(id, base uint64) (rest, digit uint64) {
 	switch base {
 	case 10:
@@ -204,7 +206,7 @@ func digit(v, base uint64) byte {
 	}
 }
 
-// digitValue returns what c is worth, 64 or more when it is no digit of the base.
+// digitValue returns the value of the digit c, which is base or more when c is no digit of the base.
 func digitValue(c byte, base uint64) uint64 {
 	switch {
 	case c >= '0' && c <= '9':

@@ -86,8 +86,8 @@ func TestFormsRefuse(t *testing.T) {
 	}
 }
 
-// What is said of the forms holds: a text is read as the id it was written of, is as wide as said, sorts if said so,
-// and is the only one of its id: with another digit, or none, it is another id or none.
+// Forms do what their documentation says: a text is read as the id that it was written for, has the form's width, and
+// sorts if the form sorts. It is the only text of its id: with one byte replaced it is another id, or none.
 func TestFormsHoldWhatTheySay(t *testing.T) {
 	for _, f := range ids.Forms() {
 		if again, err := ids.ParseForm(f.String()); err != nil || again != f {
@@ -118,7 +118,7 @@ func TestFormsHoldWhatTheySay(t *testing.T) {
 	})
 }
 
-// The forms that do not sort have a pair that shows it: 2 is less than the base, whose text is 10.
+// The forms that do not sort put two texts in the wrong order: 2 is less than the base, whose text is 10.
 func TestShortFormsDoNotSort(t *testing.T) {
 	for form, base := range map[ids.Form]uint64{
 		ids.Decimal: 10, ids.HexShort: 16, ids.Base36Short: 36,

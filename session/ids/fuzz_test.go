@@ -12,8 +12,8 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// FuzzParse: in every form a text is an id or is refused with the field's name, and it is read only if it is the text
-// that the id is written as. That what is read is the number is checked against math/big where that knows the digits.
+// FuzzParse: every form reads a text as an id or refuses it with a FieldError, and reads it only if it is the text that
+// the form writes for the id. Where math/big knows the form's digits, it reads the same number.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "0", "00", "0x0100000000010007", "0100000000010007", "00jpia9pm9ybr", "05K1WLnfyEB", "72057594037993479",
@@ -32,7 +32,7 @@ func FuzzParse(f *testing.F) {
 			bound.Cost{PerByte: 16, Fixed: 64 << 10}.Hold(t, len(s), func() { id, err = form.Parse(s) })
 			if err != nil {
 				if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "id" {
-					t.Errorf("%v refuses %q with %v, want a FieldError of id", form, s, err)
+					t.Errorf("%v.Parse(%q): %v, want a FieldError of id", form, s, err)
 				}
 				continue
 			}
@@ -48,7 +48,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParseZXID: a text is a zxid or is refused with the field's name, and what was read is written in one form.
+// FuzzParseZXID: ParseZXID reads a text as a zxid or refuses it with a FieldError. The zxid is written in one form,
+// which is read as the same zxid.
 func FuzzParseZXID(f *testing.F) {
 	for _, s := range []string{
 		"", "0x", "0x300000010", "300000010", "0XFFFFFFFFFFFFFFFF", "0x10000000000000000", "-1",
@@ -62,7 +63,7 @@ func FuzzParseZXID(f *testing.F) {
 		bound.Cost{PerByte: 16, Fixed: 64 << 10}.Hold(t, len(s), func() { z, err = ids.ParseZXID(s) })
 		if err != nil {
 			if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "zxid" {
-				t.Errorf("%q is refused with %v, want a FieldError of zxid", s, err)
+				t.Errorf("ParseZXID(%q): %v, want a FieldError of zxid", s, err)
 			}
 			return
 		}
@@ -75,8 +76,8 @@ func FuzzParseZXID(f *testing.F) {
 	})
 }
 
-// FuzzDecode: every layout takes every id apart, or says why not, and what it shows makes the id again unless it is out
-// of range; and shows a time that people can be shown.
+// FuzzDecode: every layout decodes every id, except a snowflake whose highest bit is set. Encoding the values gives the
+// id again unless one of them is out of range. The time can be written as JSON.
 func FuzzDecode(f *testing.F) {
 	for _, id := range []uint64{
 		0, 1, 1541815603606036480, 175928847299117063, 0x017EDDBEB1B90000, 0x10000295bb80000,
@@ -117,7 +118,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDeriveMachine: whatever the address and the process id, the number is one, or the field is named.
+// FuzzDeriveMachine: whatever the address and the process id are, DeriveMachine returns a number in range or a
+// FieldError.
 func FuzzDeriveMachine(f *testing.F) {
 	f.Add([]byte{0x02, 0x42, 0xac, 0x11, 0, 2}, 1)
 	f.Add([]byte{}, 0)

@@ -13,8 +13,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// many has goroutines take ids until each has its share, while the clock is set back again and again, and returns all
-// ids, per goroutine in the order they came. Refusals of the clock are tried again.
+// many starts goroutines that each take some ids, and calls disturb again and again meanwhile. It returns the ids of
+// each goroutine in the order in which it got them. A goroutine tries again when Next refuses because of the clock.
 func many(t *testing.T, g *ids.Snowflake, goroutines, each int, disturb func()) [][]uint64 {
 	t.Helper()
 	made := make([][]uint64, goroutines)
@@ -42,8 +42,8 @@ func many(t *testing.T, g *ids.Snowflake, goroutines, each int, disturb func()) 
 	return made
 }
 
-// Under each policy ids of many goroutines are unique while the clock jumps; under Refuse and Wait each goroutine's
-// rise.
+// Under every policy the ids of many goroutines are unique while the clock jumps. Under Refuse and Wait the ids of each
+// goroutine rise.
 func TestManyGoroutinesWhileTheClockJumps(t *testing.T) {
 	for _, c := range []ids.SnowflakeConfig{
 		{Policy: ids.Refuse},
@@ -68,8 +68,8 @@ func TestManyGoroutinesWhileTheClockJumps(t *testing.T) {
 			if jumps < each/64 {
 				t.Errorf("%v: the clock jumped %d times", c.Policy, jumps)
 			}
-			for i, one := range made {
-				if rises := slices.IsSorted(one); !rises && (c.Policy == ids.Refuse || c.Policy == ids.Wait) {
+			for i, taken := range made {
+				if rises := slices.IsSorted(taken); !rises && (c.Policy == ids.Refuse || c.Policy == ids.Wait) {
 					t.Errorf("%v: the ids of goroutine %d do not rise", c.Policy, i)
 				}
 			}
@@ -82,8 +82,8 @@ func TestManyGoroutinesWhileTheClockJumps(t *testing.T) {
 	}
 }
 
-// Goroutines that take ids at the same time are no clock that is set back: whoever looks at it gets the id of what it
-// saw. Here every look is a millisecond later, and lets the others run before it is used.
+// Goroutines that take ids at the same time never see the clock as set back. Here every look at the clock is a
+// millisecond later than the look before, and lets other goroutines run before its value is used.
 func TestGoroutinesAreNoClockSetBack(t *testing.T) {
 	var looks atomic.Int64
 	g, err := ids.NewSnowflake(ids.SnowflakeConfig{Now: func() time.Time {
@@ -108,7 +108,7 @@ func TestGoroutinesAreNoClockSetBack(t *testing.T) {
 	wg.Wait()
 }
 
-// The same as with a clock that jumps, on real processors and the real clock, for the race detector's sake.
+// Ids of many goroutines are unique on the real clock and in parallel, where the race detector can see them.
 func TestManyGoroutinesOnTheRealClock(t *testing.T) {
 	g, err := ids.NewSnowflake(ids.SnowflakeConfig{Policy: ids.Wait})
 	if err != nil {

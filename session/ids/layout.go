@@ -12,11 +12,12 @@ import (
 
 // Field is a run of bits of an id with a meaning.
 type Field struct {
-	// Name is what errors and the command line call it.
+	// Name is the field's name in errors and on the command line.
 	Name string
-	// Shift is how many bits are below the field, Bits how wide it is.
+	// Shift is the number of bits below the field, Bits the number of its own.
 	Shift, Bits uint
-	// Min and Max are the range that Encode takes. Decode shows whatever the bits hold.
+	// Min and Max are the range that [Layout.Encode] accepts. [Layout.Decode] shows what the bits hold, in range or
+	// not.
 	Min, Max uint64
 	// Meaning is for people.
 	Meaning string
@@ -31,7 +32,7 @@ func (f Field) check(v uint64) error {
 	return nil
 }
 
-// The field of milliseconds, which every layout has.
+// fieldMS is the name of the field of milliseconds, which every layout has.
 const fieldMS = "ms"
 
 // Layout says what the bits of an id mean. It does not change, and is safe for concurrent use. The zero Layout has no
@@ -40,24 +41,24 @@ type Layout struct {
 	name string
 	// fields are ordered from the high bits to the low ones, without gaps. Bits above the first are 0 in every id.
 	fields []Field
-	// epoch is what ms counts from; zero when that is not known.
+	// epoch is the moment that ms counts from; zero when it is not known.
 	epoch time.Time
-	// usual is the text form that people know ids of this layout in.
+	// usual is the text form in which people know ids of this layout.
 	usual Form
-	// notes are what else there is to say of an id; nil for nothing.
+	// notes, when set, returns the notes on an id.
 	notes func(id uint64) []string
 }
 
-// Name is holdfast, zookeeper or snowflake.
+// Name returns holdfast, zookeeper or snowflake.
 func (l Layout) Name() string { return l.name }
 
 // Fields returns the fields from the high bits to the low ones. The slice is the caller's.
 func (l Layout) Fields() []Field { return slices.Clone(l.fields) }
 
-// Epoch is the moment ms counts from: zero when the layout does not say (ZooKeeper's counts from the machine's start).
+// Epoch returns the moment that ms counts from. It is zero for ZooKeeper's layout, which counts from a machine's start.
 func (l Layout) Epoch() time.Time { return l.epoch }
 
-// Usual is the text form that people know ids of this layout in.
+// Usual returns the text form in which people know ids of this layout.
 func (l Layout) Usual() Form { return l.usual }
 
 // Value is a field of an id and what the id holds there.
@@ -72,11 +73,11 @@ type Decoded struct {
 	ID uint64
 	// Values are in the order of the layout's fields.
 	Values []Value
-	// Time is the moment in the id, zero when the layout has no wall-clock time; Elapsed is then what the clock of the
-	// id's maker had counted.
+	// Time is the moment in the id. It is zero when the layout has no wall-clock time; then Elapsed is the reading of
+	// the maker's clock.
 	Time    time.Time
 	Elapsed time.Duration
-	// Notes are for people: which other readings the id has, and whether it can be an id at all.
+	// Notes are for people: other readings of the id, and reasons why it may be no id.
 	Notes []string
 }
 
@@ -90,7 +91,7 @@ func (d Decoded) Value(name string) uint64 {
 	return 0
 }
 
-// Decode takes id apart. It fails with a [session.FieldError] when id has bits above the layout's highest field.
+// Decode takes id apart. The error is a [session.FieldError] of id, when it has bits above the layout's highest field.
 func (l Layout) Decode(id uint64) (Decoded, error) {
 	if top := l.bits(); top < 64 && id>>top != 0 {
 		return Decoded{}, &session.FieldError{
@@ -101,7 +102,7 @@ func (l Layout) Decode(id uint64) (Decoded, error) {
 	for _, f := range l.fields {
 		d.Values = append(d.Values, Value{f, f.of(id)})
 	}
-	// No field of milliseconds has more than 41 bits, so that this does not overflow.
+	// This cannot overflow: no field of milliseconds has more than 41 bits.
 	elapsed := time.Duration(d.Value(fieldMS)) * time.Millisecond
 	if l.epoch.IsZero() {
 		d.Elapsed = elapsed
@@ -114,8 +115,8 @@ func (l Layout) Decode(id uint64) (Decoded, error) {
 	return d, nil
 }
 
-// Encode puts an id together of the fields that are named; the others are 0. A field that the layout has not, or whose
-// value is out of its range, is a [session.FieldError], the highest field's first.
+// Encode puts an id together from values by field name; fields without a value are 0. The error is a
+// [session.FieldError] of the highest field whose value is out of range, or of a name that is no field of the layout.
 func (l Layout) Encode(values map[string]uint64) (uint64, error) {
 	var id uint64
 	for _, f := range l.fields {
@@ -134,8 +135,8 @@ func (l Layout) Encode(values map[string]uint64) (uint64, error) {
 	return id, nil
 }
 
-// MS returns the milliseconds from the layout's epoch to t. It fails with a [session.FieldError] when an id of the
-// layout cannot hold t, or has no wall-clock time.
+// MS returns the milliseconds from the layout's epoch to t. The error is a [session.FieldError] of time, when an id of
+// the layout cannot hold t or has no wall-clock time.
 func (l Layout) MS(t time.Time) (uint64, error) {
 	i := slices.IndexFunc(l.fields, func(f Field) bool { return f.Name == fieldMS })
 	if l.epoch.IsZero() || i < 0 {
@@ -151,7 +152,7 @@ func (l Layout) MS(t time.Time) (uint64, error) {
 	return uint64(t.Sub(l.epoch).Milliseconds()), nil
 }
 
-// bits is how many bits ids have.
+// bits returns how many bits ids have.
 func (l Layout) bits() uint {
 	if len(l.fields) == 0 {
 		return 0
@@ -167,7 +168,7 @@ func (l Layout) names() []string {
 	return names
 }
 
-// field returns the field of these bits, which takes every value they hold.
+// field returns a field that accepts every value of its bits.
 func field(name string, shift, width uint, meaning string) Field {
 	return Field{Name: name, Shift: shift, Bits: width, Max: 1<<width - 1, Meaning: meaning}
 }

@@ -14,7 +14,7 @@ import (
 	"holdfast/session/ids"
 )
 
-// snowflake is the layout of snowflakes with this epoch in Unix milliseconds.
+// snowflake returns the layout of snowflakes with an epoch in Unix milliseconds.
 func snowflake(t interface{ Fatal(...any) }, epoch int64, rollbackBits int) ids.Layout {
 	l, err := ids.SnowflakeLayout(time.UnixMilli(epoch), rollbackBits)
 	if err != nil {
@@ -28,7 +28,7 @@ const (
 	discordEpoch = 1420070400000
 )
 
-// wantField fails unless err is a FieldError of this field.
+// wantField fails unless err is a FieldError of field, with a limit.
 func wantField(t *testing.T, err error, field string) {
 	t.Helper()
 	if e, ok := errors.AsType[*session.FieldError](err); !ok || e.Field != field || e.Limit == "" ||
@@ -45,9 +45,8 @@ func layouts(t interface{ Fatal(...any) }) []ids.Layout {
 	return all
 }
 
-// Ids that others have published: a post of Wikipedia's from June 2022; the one that Discord's reference takes apart
-// (its worker and process are our datacenter and worker); and ZooKeeper's of the spec (sections 3.2 and 3.3, rule
-// I-16).
+// Published ids: of a post by Wikipedia in June 2022; the example of Discord's reference, whose worker and process are
+// our datacenter and worker; and ZooKeeper's ids in the spec (sections 3.2 and 3.3, rule I-16).
 func TestKnownIDs(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -119,7 +118,7 @@ func TestKnownIDs(t *testing.T) {
 	}
 }
 
-// The fields of a layout lie side by side; and what an id holds makes the same id again.
+// The fields of a layout have no gaps between them, and encoding what Decode returns gives the same id.
 func TestLayoutsHaveNoGapsAndLoseNothing(t *testing.T) {
 	for _, l := range layouts(t) {
 		below := uint(0)
@@ -166,7 +165,7 @@ func TestLayoutsHaveNoGapsAndLoseNothing(t *testing.T) {
 	})
 }
 
-// The layout holdfast is the one of session.ID: what NextID makes is taken apart the same way, and put together again.
+// The layout holdfast is the layout of session.ID: it shows the same parts of an id, and makes the id from them again.
 func TestHoldfastLayoutIsThatOfSessionIDs(t *testing.T) {
 	l := ids.HoldfastLayout()
 	if !l.Epoch().Equal(session.Epoch()) || l.Usual().Format(7) != session.ID(7).String() {
@@ -260,7 +259,7 @@ func TestLayoutsRefuse(t *testing.T) {
 	}
 }
 
-// ZooKeeper's seeds (I-01, I-03, I-05), and the ids before 3.4.6, which do not tell their servers apart (I-14, I-15).
+// ZooKeeper's seeds (I-01, I-03, I-05), and the seeds before 3.4.6, which can be the same for two servers (I-14, I-15).
 func TestZooKeeperSeeds(t *testing.T) {
 	for _, tt := range []struct {
 		name       string

@@ -21,23 +21,23 @@ func HoldfastLayout() Layout {
 	}
 }
 
-// Of ZooKeeper's ids.
+// Parts of ZooKeeper's ids.
 const (
 	zooKeeperShift = 56
 	zooKeeperMS    = 40
-	// ContainerMarker is what ZooKeeper writes for an owner that is no session: the node is a container (I-30).
+	// ContainerMarker is the owner that ZooKeeper writes for a container node, which no session owns (I-30).
 	ContainerMarker uint64 = 1 << 63
 )
 
-// ZooKeeperLayout is the layout of ZooKeeper's session ids (ZooKeeper spec, section 3.1). Their milliseconds are those
-// of the clock of the server when it started, less whole multiples of 34.8 years: since 3.5 of the elapsed clock, which
-// on Linux counts from the machine's start. So they are no wall-clock time, and Decode gives them as Elapsed; the
-// wall-clock reading, which is the right one for servers before 3.5, is among the notes.
+// ZooKeeperLayout is the layout of ZooKeeper's session ids (ZooKeeper spec, section 3.1). Their milliseconds are the
+// low 40 bits of the server's clock at its start. Since 3.5 that is the elapsed clock, which on Linux counts from the
+// machine's start. So Decode returns them as Elapsed, and adds a note with the wall-clock time that is right for
+// servers before 3.5.
 func ZooKeeperLayout() Layout {
 	return Layout{
 		name: "zookeeper", usual: Hex0x, notes: zooKeeperNotes,
 		fields: []Field{
-			// I-05: the number's other bits are shifted out. I-10: the counter is never set back to 0.
+			// I-05: the number's higher bits are shifted out. I-10: the counter is never set back to 0.
 			field("server", zooKeeperShift, 8, "number of the server modulo 256"),
 			field(fieldMS, zooKeeperShift-zooKeeperMS, zooKeeperMS,
 				"the server's clock when it started, its low 40 bits"),
@@ -53,8 +53,8 @@ func zooKeeperNotes(id uint64) []string {
 	case ContainerMarker:
 		return []string{"marks a container, no session"}
 	}
-	// The milliseconds of wall time lost their multiple of 2^40, which was 1 from 2004 to 2039: while ZooKeeper used
-	// wall time.
+	// The id lacks the bits of wall time above the 40th. Those were 1 from 2004 to 2039, all the time that ZooKeeper
+	// used wall time.
 	ms := id>>(zooKeeperShift-zooKeeperMS)&(1<<zooKeeperMS-1) | 1<<zooKeeperMS
 	notes := []string{"by a server before 3.5, which used wall time, that started at " +
 		time.UnixMilli(int64(ms)).UTC().Format("2006-01-02T15:04:05.000Z")}
@@ -70,8 +70,8 @@ func zooKeeperNotes(id uint64) []string {
 	return notes
 }
 
-// ZooKeeperSeed returns the id that server begins to count from when it starts with its clock at ms (I-01), as
-// ZooKeeper does since 3.4.6: the first session gets the next one, and each further session the one after (I-02).
+// ZooKeeperSeed returns the id from which ZooKeeper since 3.4.6 counts when server starts with its clock at ms (I-01).
+// The first session gets the next id, each further session the id after (I-02).
 func ZooKeeperSeed(server, ms int64) uint64 {
 	seed := uint64(ms)<<24>>8 | uint64(server)<<zooKeeperShift
 	if seed == ContainerMarker { // I-03
@@ -80,13 +80,13 @@ func ZooKeeperSeed(server, ms int64) uint64 {
 	return seed
 }
 
-// ZooKeeperSeedSigned is ZooKeeperSeed as ZooKeeper did it up to 3.4.5, with an arithmetic shift: while bit 39 of the
-// clock is 1, the server's number drowns in ones (I-14, ZOOKEEPER-1622).
+// ZooKeeperSeedSigned is ZooKeeperSeed of ZooKeeper up to 3.4.5, with an arithmetic shift: while bit 39 of the clock is
+// 1, ones replace the server's number (I-14, ZOOKEEPER-1622).
 func ZooKeeperSeedSigned(server, ms int64) uint64 {
 	return uint64(ms<<24>>8) | uint64(server)<<zooKeeperShift
 }
 
-// Of snowflakes: a 0, 41 bits of milliseconds, 5 + 5 bits of a machine's number, 12 bits of a sequence.
+// Parts of snowflakes: a 0, 41 bits of milliseconds, 5 + 5 bits of a machine's number, 12 bits of a sequence.
 const (
 	snowflakeMSShift         = 22
 	snowflakeDatacenterShift = 17
@@ -94,20 +94,21 @@ const (
 	snowflakeMachineBits     = 5
 	snowflakeSequenceBits    = 12
 
-	// MaxSnowflakeMS is the largest number of milliseconds a snowflake holds: 69.7 years after its epoch.
+	// MaxSnowflakeMS is the largest number of milliseconds that a snowflake holds: 69.7 years after its epoch.
 	MaxSnowflakeMS = 1<<41 - 1
 	// MaxMachine is the largest number of a datacenter, and of a worker in it.
 	MaxMachine = 1<<snowflakeMachineBits - 1
-	// MaxRollbackBits is how many bits of the sequence may count rollbacks: 8 leave 16 ids a millisecond.
+	// MaxRollbackBits bounds the bits of the sequence that count rollbacks: 8 leave 16 ids a millisecond.
 	MaxRollbackBits = 8
 )
 
-// TwitterEpoch is the moment Twitter's snowflakes count from: 2010-11-04 01:42:54.657 UTC. They end on 2080-07-10.
+// TwitterEpoch is the moment from which Twitter's snowflakes count: 2010-11-04 01:42:54.657 UTC. They end on
+// 2080-07-10.
 func TwitterEpoch() time.Time { return time.UnixMilli(1288834974657).UTC() }
 
-// SnowflakeLayout is the layout of Twitter's snowflakes, counted from epoch; the zero time is TwitterEpoch. When
-// rollbackBits is not 0, as many high bits of the sequence are a field of their own: see [RollbackBits]. A
-// [session.FieldError] names epoch (not whole milliseconds, or not within 1970 to 2999) or rollback_bits (0 to
+// SnowflakeLayout is the layout of Twitter's snowflakes, counted from epoch; the zero time means [TwitterEpoch]. If
+// rollbackBits is not 0, that many high bits of the sequence are a field of their own: see [RollbackBits]. The error is
+// a [session.FieldError] of epoch (it must be whole milliseconds, within 1970 to 2999) or of rollback_bits (0 to
 // MaxRollbackBits).
 func SnowflakeLayout(epoch time.Time, rollbackBits int) (Layout, error) {
 	if epoch.IsZero() {

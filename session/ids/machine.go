@@ -8,12 +8,13 @@ import (
 	"holdfast/session"
 )
 
-// Machine is the number of a maker of snowflakes. Two makers with the same one make the same ids.
+// Machine is the number of a maker of snowflakes. Two makers with the same number make the same ids.
 type Machine struct {
 	// Datacenter and Worker are 0 to MaxMachine.
 	Datacenter, Worker uint64
 }
 
+// String returns the number as text for people.
 func (m Machine) String() string {
 	return fmt.Sprintf("datacenter %d, worker %d", m.Datacenter, m.Worker)
 }
@@ -32,18 +33,18 @@ func machineLimit() string { return fmt.Sprintf("0 to %d", MaxMachine) }
 
 // DeriveMachine derives a machine's number from a MAC address and a process id the way MyBatis-Plus and Hutool do:
 //
-//   - The datacenter is (second last byte | last byte << 8) >> 6, modulo 32: its two low bits are the two high bits of
-//     the second last byte of the MAC, its three high bits the three low bits of the last byte. The other 43 bits do
-//     not count.
-//   - The worker is Java's hash code of the datacenter's decimal digits followed by the process id's, its low 16 bits,
-//     modulo 32.
+//   - The datacenter is (second last byte | last byte << 8) >> 6, modulo 32. Its two low bits are the two high bits of
+//     the MAC's second last byte, and its three high bits the three low bits of the last byte. The other 43 bits of the
+//     MAC do not count.
+//   - The worker is Java's hash code of the datacenter's decimal digits followed by those of the process id: its low 16
+//     bits, modulo 32.
 //
-// Nothing makes such a number unique. Of 32 * 32 numbers, 38 machines have two alike with a probability of one half,
-// were they evenly spread; they are not: 31 is -1 modulo 32, so that the hash is the alternating sum of the digits. In
-// containers the process id is 1, and one number of a worker is left to a datacenter: see docs/ids.md. Numbers from a
-// configuration are better.
+// Nothing makes these numbers unique. If all 32 * 32 were equally likely, 38 machines would be enough for a probability
+// of one half that two have the same number. They are not equally likely: 31 is -1 modulo 32, so the hash is the
+// alternating sum of the digits. In containers the process id is 1, which leaves one worker to each datacenter: see
+// docs/ids.md. Numbers from a configuration are better.
 //
-// A mac of less than 2 bytes is a [session.FieldError] of mac, a negative pid one of pid.
+// The error is a [session.FieldError] of mac when mac has less than 2 bytes, or of pid when pid is negative.
 func DeriveMachine(mac net.HardwareAddr, pid int) (Machine, error) {
 	if len(mac) < 2 {
 		return Machine{}, &session.FieldError{Field: "mac", Limit: "at least 2 bytes"}
@@ -66,20 +67,21 @@ func javaHash(s string) uint64 {
 	return h
 }
 
-// HardwareAddress returns the MAC address to derive a machine's number from: that of the interface with the lowest
-// index among those that are up, are no loopback and have one. It fails when there is none.
+// HardwareAddress returns the MAC address from which to derive a machine's number. It belongs to the interface with the
+// lowest index of all that have one, are up and are no loopback. The error, when there is none, is a
+// [session.FieldError] of mac.
 func HardwareAddress(interfaces []net.Interface) (net.HardwareAddr, error) {
 	var found *net.Interface
 	for i := range interfaces {
-		one := &interfaces[i]
-		if one.Flags&net.FlagUp != 0 && one.Flags&net.FlagLoopback == 0 && len(one.HardwareAddr) >= 6 &&
-			(found == nil || one.Index < found.Index) {
-			found = one
+		candidate := &interfaces[i]
+		if candidate.Flags&net.FlagUp != 0 && candidate.Flags&net.FlagLoopback == 0 &&
+			len(candidate.HardwareAddr) >= 6 && (found == nil || candidate.Index < found.Index) {
+			found = candidate
 		}
 	}
 	if found == nil {
 		return nil, &session.FieldError{
-			Field: "mac", Limit: "must come from a network interface that is up and has one",
+			Field: "mac", Limit: "must come from a network interface that is up, and no such interface has one",
 		}
 	}
 	return found.HardwareAddr, nil

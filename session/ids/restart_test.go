@@ -10,16 +10,15 @@ import (
 	"holdfast/session/ids"
 )
 
-// Runs of one machine number, one after the other, repeat nothing on any clock, as long as each starts with the clock
-// at or after the newest id of those before: what a clock that is set back had other workers and rollback numbers make
-// counts as well.
+// Processes that have one machine number one after the other repeat no id on any clock, as long as the clock of each
+// starts at or after the newest id of the processes before, whichever worker or rollback number made that id.
 func TestRunsOneAfterTheOtherRepeatNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom(snowflakeConfigs()).Draw(t, "config")
 		clock := &wallClock{}
 		c.Now = clock.now
 		ended, end := context.WithCancel(context.Background())
-		end() // what would wait ends instead: the clock stands
+		end() // so that Next returns where it would wait for the clock, which stands
 		made := map[uint64]bool{}
 		newest := int64(0)
 		for range rapid.IntRange(2, 4).Draw(t, "runs") {
@@ -45,8 +44,8 @@ func TestRunsOneAfterTheOtherRepeatNothing(t *testing.T) {
 	})
 }
 
-// What no policy does: remember over a restart. The same machine number after a restart with the clock set back makes
-// the same ids, unless it is told where the clock was.
+// No policy remembers anything over a restart. A process with the same machine number and a clock that was set back
+// makes the same ids again, unless NotBefore says where the clock was.
 func TestRestartWithTheClockSetBackRepeatsIDs(t *testing.T) {
 	for _, c := range snowflakeConfigs() {
 		g, clock := generator(t, c)

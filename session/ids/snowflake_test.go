@@ -18,7 +18,7 @@ import (
 type wallClock struct {
 	mu     sync.Mutex
 	offset time.Duration // guarded by mu
-	// runs: with the bubble's time, instead of standing where it was set.
+	// runs says that the clock runs with the bubble's time, instead of standing where it was set.
 	runs bool
 }
 
@@ -41,7 +41,7 @@ func (c *wallClock) set(ms float64) {
 // bubbleBegin is when every bubble's clock begins.
 var bubbleBegin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// generator makes a Snowflake of c whose clock stood at 0 then.
+// generator returns a Snowflake of c, and its clock, which stands at 0.
 func generator(t interface{ Fatal(...any) }, c ids.SnowflakeConfig) (*ids.Snowflake, *wallClock) {
 	clock := &wallClock{}
 	c.Now = clock.now
@@ -52,7 +52,7 @@ func generator(t interface{ Fatal(...any) }, c ids.SnowflakeConfig) (*ids.Snowfl
 	return g, clock
 }
 
-// step is one look at the clock in a table: set to ms, it gives the id of these parts, or an error.
+// step is one call of Next in a table: with the clock set to ms, it returns id, or refuses.
 type step struct {
 	ms     float64
 	id     uint64
@@ -62,7 +62,7 @@ type step struct {
 
 func id(ms, worker, rest uint64) uint64 { return ms<<22 | 3<<17 | worker<<12 | rest }
 
-// The four answers on clocks that stand where the table sets them, machine (3, 7). None of these waits.
+// The four policies on clocks that stand where the table sets them, for machine (3, 7). No step waits.
 func TestClockTables(t *testing.T) {
 	back := ids.ErrClockSetBack
 	machine := ids.Machine{Datacenter: 3, Worker: 7}
@@ -81,7 +81,7 @@ func TestClockTables(t *testing.T) {
 			{ms: 10, id: id(10, 7, 0)},
 			{ms: 9, refuse: back, behind: time.Millisecond},
 			{ms: 9.75, refuse: back, behind: 250 * time.Microsecond},
-			{ms: 10, id: id(10, 7, 1)}, // its sequence goes on, it does not begin again: twitter-archive/snowflake#6
+			{ms: 10, id: id(10, 7, 1)}, // the sequence goes on and does not begin again: twitter-archive/snowflake#6
 			{ms: 11, id: id(11, 7, 0)},
 			{ms: 1, refuse: back, behind: 10 * time.Millisecond},
 			{ms: 12, id: id(12, 7, 0)},
@@ -96,13 +96,13 @@ func TestClockTables(t *testing.T) {
 			{ms: 100, id: id(100, 7, 0)},
 			{ms: 50, id: id(50, 9, 0)},
 			{ms: 50, id: id(50, 9, 1)},
-			{ms: 100, id: id(100, 9, 0)}, // the clock has caught up: nothing goes back to worker 7
+			{ms: 100, id: id(100, 9, 0)}, // the clock has caught up, and worker 9 goes on
 			{ms: 99, id: id(99, 8, 0)},
 			{ms: 98, refuse: back, behind: time.Millisecond},
 			{ms: 101, id: id(101, 8, 0)},
 			{ms: 100.5, refuse: back, behind: 500 * time.Microsecond}, // 7 and 9 have made ids in 100
 			{ms: 102, id: id(102, 8, 0)},
-			{ms: 101, id: id(101, 7, 0)}, // a worker that is behind is used again
+			{ms: 101, id: id(101, 7, 0)}, // worker 7 has made no id in 101
 			{ms: 100, refuse: back, behind: time.Millisecond},
 		}},
 		{
@@ -110,7 +110,7 @@ func TestClockTables(t *testing.T) {
 			ids.SnowflakeConfig{Policy: ids.SwitchWorker, Spares: []uint64{9}},
 			[]step{
 				{ms: 2, id: id(2, 7, 0)},
-				{ms: 0, refuse: back, behind: 2 * time.Millisecond}, // an earlier process may have used 9 in it
+				{ms: 0, refuse: back, behind: 2 * time.Millisecond}, // an earlier process may have used worker 9 then
 			},
 		},
 		{"one rollback bit", ids.SnowflakeConfig{Policy: ids.RollbackBits, RollbackBits: 1}, []step{
@@ -121,13 +121,13 @@ func TestClockTables(t *testing.T) {
 			{ms: 101, id: id(101, 7, 1<<11)},
 			{ms: 100, refuse: back, behind: time.Millisecond},
 			{ms: 102, id: id(102, 7, 1<<11)},
-			{ms: 101, id: id(101, 7, 0)}, // round and round
+			{ms: 101, id: id(101, 7, 0)}, // the rollback number is 0 again
 		}},
 		{"two rollback bits", ids.SnowflakeConfig{Policy: ids.RollbackBits, RollbackBits: 2}, []step{
 			{ms: 100, id: id(100, 7, 0)},
 			{ms: 99, id: id(99, 7, 1<<10)},
 			{ms: 105, id: id(105, 7, 1<<10)},
-			{ms: 104, id: id(104, 7, 2<<10)}, // one up, though 0 could be used again
+			{ms: 104, id: id(104, 7, 2<<10)}, // the next number, although 0 is free again
 			{ms: 103, id: id(103, 7, 3<<10)},
 			{ms: 102, id: id(102, 7, 0)},
 			{ms: 101, refuse: back, behind: time.Millisecond},
@@ -146,7 +146,7 @@ func TestClockTables(t *testing.T) {
 			{ms: 49, refuse: back, behind: time.Millisecond},
 			{ms: 60, id: id(60, 7, 0)},
 			{ms: 55, id: id(55, 8, 0)},
-			{ms: 50, refuse: back, behind: 5 * time.Millisecond}, // both may have made ids in it
+			{ms: 50, refuse: back, behind: 5 * time.Millisecond}, // an earlier process may have used both workers then
 		}},
 		{"the end of the 41 bits", ids.SnowflakeConfig{}, []step{
 			{ms: 1<<41 - 1, id: id(1<<41-1, 7, 0)},
@@ -173,8 +173,8 @@ func TestClockTables(t *testing.T) {
 	}
 }
 
-// A Snowflake makes no id in the millisecond it was made in: a process that ended in it may have had its machine
-// number.
+// A Snowflake makes no id in the millisecond in which it was made: a process that ended in that millisecond may have
+// had the same machine number.
 func TestFirstIDIsLaterThanTheStart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		clock := &wallClock{runs: true}
@@ -193,7 +193,7 @@ func TestFirstIDIsLaterThanTheStart(t *testing.T) {
 	})
 }
 
-// Wait is over the moment the clock has caught up, with the id after the newest one.
+// A wait ends the moment the clock has caught up, and Next then returns the id after the newest.
 func TestWaitUntilTheClockHasCaughtUp(t *testing.T) {
 	for _, back := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 14*time.Millisecond +
 		999*time.Microsecond} {
@@ -222,7 +222,7 @@ func TestWaitUntilTheClockHasCaughtUp(t *testing.T) {
 	}
 }
 
-// A wait ends with its context, and is over after 15 ms when the clock stands or goes on being set back.
+// A wait ends with its context, and after 15 ms when the clock stands.
 func TestWaitsAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		g, clock := generator(t, ids.SnowflakeConfig{Policy: ids.Wait})
@@ -248,8 +248,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	})
 }
 
-// Sequence exhaustion: a millisecond has 4,096 ids, or fewer with rollback bits; the next one waits for the next
-// millisecond.
+// A millisecond has 4,096 ids, or fewer with rollback bits. Then Next waits for the next millisecond.
 func TestSequenceIsUsedUp(t *testing.T) {
 	for _, tt := range []struct {
 		policy ids.Policy
@@ -276,7 +275,7 @@ func TestSequenceIsUsedUp(t *testing.T) {
 	}
 }
 
-// The last millisecond of the 41 bits has its 4,096 ids, and then there are no more.
+// The last millisecond of the 41 bits has 4,096 ids. After them Next refuses.
 func TestLastMillisecond(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		clock := &wallClock{runs: true}
@@ -305,7 +304,7 @@ func TestLastMillisecond(t *testing.T) {
 	})
 }
 
-// snowflakeConfigs are all policies with what they need.
+// snowflakeConfigs returns configurations of all policies.
 func snowflakeConfigs() []ids.SnowflakeConfig {
 	machine := ids.Machine{Datacenter: 5, Worker: 4}
 	return []ids.SnowflakeConfig{
@@ -319,7 +318,7 @@ func snowflakeConfigs() []ids.SnowflakeConfig {
 }
 
 // On any clock no id comes twice, every id has the clock's millisecond and the machine's numbers, and ids rise under
-// Refuse and Wait. An id is refused only if the clock is behind, or stands with its ids used up.
+// Refuse and Wait. Next refuses only if the clock is behind, or stands and the millisecond's ids are used up.
 func TestIDsAreUniqueOnAnyClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom(snowflakeConfigs()).Draw(t, "config")
@@ -327,7 +326,7 @@ func TestIDsAreUniqueOnAnyClock(t *testing.T) {
 		seen := map[uint64]bool{}
 		newest, at := uint64(0), int64(0)
 		ended, end := context.WithCancel(context.Background())
-		end() // what would wait ends instead: the clock stands
+		end() // so that Next returns where it would wait for the clock, which stands
 		for range rapid.IntRange(1, 400).Draw(t, "looks") {
 			at = max(at+rapid.Int64Range(-20, 20).Draw(t, "jump"), 0)
 			clock.set(float64(at))
@@ -351,7 +350,7 @@ func TestIDsAreUniqueOnAnyClock(t *testing.T) {
 	})
 }
 
-// checkParts fails unless got was made at the millisecond at by a machine of c.
+// checkParts fails unless got has the millisecond at, the datacenter of c, and a worker of c.
 func checkParts(t *rapid.T, c ids.SnowflakeConfig, l ids.Layout, got uint64, at int64) {
 	d, err := l.Decode(got)
 	if err != nil || d.Value("ms") != uint64(at) || d.Value("datacenter") != c.Machine.Datacenter ||

@@ -18,7 +18,7 @@ func TestZXID(t *testing.T) {
 		{1, 0, "0x100000000", 0},
 		{0, 0, "0x0", 0},
 		{7, 0xfffffffe, "0x7fffffffe", float64(0xfffffffe) / (1 << 32)},
-		// Where ZooKeeper's leader has stepped down (Z-03), ours goes on: the index has 64 bits.
+		// ZooKeeper's leader has stepped down here (Z-03); Raft's index, of 64 bits, goes on.
 		{7, 0xffffffff, "0x7ffffffff", float64(0xffffffff) / (1 << 32)},
 		{7, 1 << 32, "0x700000000", 0},
 		{1<<32 - 1, 1<<64 - 1, "0xffffffffffffffff", float64(0xffffffff) / (1 << 32)},
