@@ -33,9 +33,6 @@ func larger() map[string]size {
 		"client.loop":                  {27, 134},
 		"client/internal/route.Router": {17, 10},
 		"node.Node":                    {28, 79},
-		"test/sim/check.checker":       {26, 71},
-		"test/sim/check.life":          {19, 11},
-		"test/sim/history.Event":       {21, 2},
 	}
 }
 

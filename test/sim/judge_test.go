@@ -76,7 +76,7 @@ func (w *world) keep(plan []faults.Fault, events []history.Event) {
 	w.t.Logf("SEED=%d repeats the plan:\n%s", w.seed, told.String())
 	var all strings.Builder
 	for _, e := range events {
-		all.WriteString(e.String() + "\n")
+		all.WriteString(history.Line(e) + "\n")
 	}
 	lines := w.logs.text()
 	dir := w.t.ArtifactDir()

@@ -43,12 +43,14 @@ func good() []history.Event {
 		{At: second, Kind: history.NodeStarted, Who: "n3", Node: 3},
 		{At: 20 * second, Kind: history.AppliedTerm, Who: "n1", Index: 4, Term: 2},
 		{
-			At: 30 * second, Kind: history.AppliedOpen, Who: "n1", Node: 1, ID: id, Attachment: 1, Instance: 11, Index: 5,
-			Term: 2, Timeout: timeout,
+			At: 30 * second, Kind: history.AppliedOpen, Who: "n1", Node: 1, ID: id, Attachment: 1, Instance: 11,
+			Index: 5,
+			Term:  2, Timeout: timeout,
 		},
 		{
-			At: 30 * second, Kind: history.AppliedOpen, Who: "n2", Node: 1, ID: id, Attachment: 1, Instance: 11, Index: 5,
-			Term: 2, Timeout: timeout,
+			At: 30 * second, Kind: history.AppliedOpen, Who: "n2", Node: 1, ID: id, Attachment: 1, Instance: 11,
+			Index: 5,
+			Term:  2, Timeout: timeout,
 		},
 		{At: 30 * second, Kind: history.Digest, Who: "n1", Index: 5, Text: "aa"},
 		{At: 30 * second, Kind: history.Digest, Who: "n2", Index: 5, Text: "aa"},
@@ -58,12 +60,14 @@ func good() []history.Event {
 			Until: 35 * second,
 		},
 		{
-			At: 34 * second, Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id, Attachment: 2, Instance: 12, Index: 6,
-			Term: 2, Timeout: timeout,
+			At: 34 * second, Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id, Attachment: 2, Instance: 12,
+			Index: 6,
+			Term:  2, Timeout: timeout,
 		},
 		{
-			At: at(34.002), Kind: history.AppliedMove, Who: "n2", Node: 2, ID: id, Attachment: 2, Instance: 12, Index: 6,
-			Term: 2, Timeout: timeout,
+			At: at(34.002), Kind: history.AppliedMove, Who: "n2", Node: 2, ID: id, Attachment: 2, Instance: 12,
+			Index: 6,
+			Term:  2, Timeout: timeout,
 		},
 		{At: at(34.01), Kind: history.TookOver, Who: "c2", ID: id, Instance: 12, Asked: at(33.99)},
 		{
@@ -99,7 +103,8 @@ func good() []history.Event {
 		{At: 50 * second, Kind: history.Healed},
 		{At: 50 * second, Kind: history.Wants, Who: "c4"},
 		{
-			At: 55 * second, Kind: history.AppliedOpen, Who: "n1", Node: 3, ID: 3 << 56, Attachment: 4, Index: 10, Term: 2,
+			At: 55 * second, Kind: history.AppliedOpen, Who: "n1", Node: 3, ID: 3 << 56, Attachment: 4, Index: 10,
+			Term:    2,
 			Timeout: timeout,
 		},
 		{

@@ -9,12 +9,15 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// I1 and I8, in any weather. What is judged is each decision of a tracker that a session expires (history.Decided), not
-// the entry that may be applied much later, or never: at that moment its sessions are due by what the tracker knows.
-// Let Y lead term t, and decide at d about a session of timeout T whose owner is X under attachment a. All that follows
-// holds on Y's clock, which never runs faster than time and stands while no round is good (A1); so each "full timeout"
-// is T plus the time the clock stood in it. That second part is I8. A decision needs due = max(deadline, V(X)+T) <=
-// clock, and V and the deadline give these grounds for a session to live on:
+// early judges I1 and I8.
+type early struct{ judge }
+
+// check checks I1 and I8, in any weather. What is judged is each decision of a tracker that a session expires
+// (history.Decided), not the entry that may be applied much later, or never: at that moment its sessions are due by
+// what the tracker knows. Let Y lead term t, and decide at d about a session of timeout T whose owner is X under
+// attachment a. All that follows holds on Y's clock, which never runs faster than time and stands while no round is
+// good (A1); so each "full timeout" is T plus the time the clock stood in it. That second part is I8. A decision needs
+// due = max(deadline, V(X)+T) <= clock, and V and the deadline give these grounds for a session to live on:
 //
 //   - term: Y's tracker began after it had applied an entry of its term (R5, E1): d >= that + T.
 //   - move: if a was made in term t, Y's tracker took it as a touch when Y applied it (S2): d >= that + T.
@@ -34,7 +37,7 @@ import (
 //
 // Y knows at d what it took in strictly before; of what comes at the same instant nobody can tell, so it counts where
 // it excuses.
-func (c *checker) early(l *life) {
+func (c early) check(l *life) {
 	c.calmly(l)
 	c.certified(l)
 	for _, d := range l.decided {
@@ -51,7 +54,7 @@ func (c *checker) early(l *life) {
 
 // calmly checks without a word of the leader's what it comes to in a calm cluster: a touch that was taken keeps the
 // session for a full timeout.
-func (c *checker) calmly(l *life) {
+func (c early) calmly(l *life) {
 	end, ok := l.expired()
 	if !ok {
 		return
@@ -62,15 +65,15 @@ func (c *checker) calmly(l *life) {
 		}
 		c.checked("I1")
 		if end < t.Asked+l.timeout {
-			c.fail("I1", l, end, "expired %v after a touch that was taken, below its timeout %v: %s", end-t.Asked,
-				l.timeout, t)
+			c.fail("I1", l.id, end, "expired %v after a touch that was taken, below its timeout %v: %s", end-t.Asked,
+				l.timeout, history.Line(t))
 		}
 	}
 }
 
 // certified checks that an expiry rests on a decision of its own term about the attachment that it ended (E3), and what
 // its certificate says.
-func (c *checker) certified(l *life) {
+func (c early) certified(l *life) {
 	end, ok := l.expired()
 	if !ok {
 		return
@@ -82,7 +85,7 @@ func (c *checker) certified(l *life) {
 	if cert.LastTouchAge >= 0 {
 		c.checked("I1 certificate")
 		if cert.LastTouchAge < l.timeout {
-			c.fail("I1", l, end, "its certificate says it was touched %v before, which is below its timeout %v",
+			c.fail("I1", l.id, end, "its certificate says it was touched %v before, which is below its timeout %v",
 				cert.LastTouchAge, l.timeout)
 		}
 	}
@@ -91,20 +94,21 @@ func (c *checker) certified(l *life) {
 	}
 	c.checked("E3")
 	if cert.Term != l.end.Term {
-		c.fail("E3", l, end, "decided in term %d, and ended by an entry of term %d", cert.Term, l.end.Term)
+		c.fail("E3", l.id, end, "decided in term %d, and ended by an entry of term %d", cert.Term, l.end.Term)
 	}
 	for _, d := range l.decided {
 		if d.Term == cert.Term && d.Attachment == l.end.Attachment && d.At <= end {
 			return
 		}
 	}
-	c.fail("I1", l, end, "expired with attachment %d, about which nobody had decided so in term %d", l.end.Attachment,
+	c.fail("I1", l.id, end, "expired with attachment %d, about which nobody had decided so in term %d",
+		l.end.Attachment,
 		cert.Term)
 }
 
 // ruling is the judgement of one decision.
 type ruling struct {
-	c     *checker
+	c     early
 	l     *life
 	t     *term
 	d     history.Event
@@ -122,7 +126,7 @@ type ground struct {
 // holds checks that a ground had its full timeout when a moment came by which the session was due.
 func (r *ruling) holds(g ground, moment time.Duration) {
 	if invariant, what := r.wrong(g, moment); invariant != "" {
-		r.c.fail(invariant, r.l, r.d.At, "%s decides to end it %s", r.d.Who, what)
+		r.c.fail(invariant, r.l.id, r.d.At, "%s decides to end it %s", r.d.Who, what)
 	}
 }
 

@@ -3,17 +3,19 @@ package check
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"holdfast/session"
 	"holdfast/test/sim/history"
 )
 
-// fenced checks I4: after a resume was answered nothing that is sent through an older attachment takes effect. A cut
+// fence judges I4.
+type fence struct{ judge }
+
+// check checks I4: after a resume was answered nothing that is sent through an older attachment takes effect. A cut
 // off owner that has not heard of the move may still take a touch; what shows an effect is a promise that reaches
 // further than one from the time before could, or a close that is done. In a calm cluster it must not take the touch
 // either.
-func (c *checker) fenced(l *life) {
+func (c fence) check(l *life) {
 	c.outrun(l)
 	c.granted(l)
 	c.takers(l)
@@ -25,7 +27,7 @@ func (c *checker) fenced(l *life) {
 // already. So each move from one process to another falls into a call that does so on purpose, which had not ended
 // when the former attachment was first applied: before that nobody can have heard of it. A delayed resume of a
 // process that is gone, and one that a library makes by itself, take a session from nobody.
-func (c *checker) takenOver(l *life) {
+func (c fence) takenOver(l *life) {
 	made := make(map[uint64]history.Event)
 	for _, a := range l.applied {
 		if _, again := made[a.Attachment]; !again {
@@ -40,7 +42,7 @@ func (c *checker) takenOver(l *life) {
 			if !slices.ContainsFunc(c.takeOvers[l.id], func(e history.Event) bool {
 				return e.Instance == now.Instance && e.Asked <= now.At && e.At >= former.At
 			}) {
-				c.fail("I4", l, now.At, "process %d took it with attachment %d from process %d, and had not asked "+
+				c.fail("I4", l.id, now.At, "process %d took it with attachment %d from process %d, and had not asked "+
 					"for it since that had attachment %d",
 					now.Instance, attachment, former.Instance, former.Attachment)
 			}
@@ -50,7 +52,7 @@ func (c *checker) takenOver(l *life) {
 }
 
 // outrun checks what older attachments brought about.
-func (c *checker) outrun(l *life) {
+func (c fence) outrun(l *life) {
 	for _, g := range l.grants {
 		if g.Kind != history.Resumed {
 			continue
@@ -61,9 +63,9 @@ func (c *checker) outrun(l *life) {
 			}
 			c.checked("I4")
 			if limit := g.At + l.timeout; l.timeout != 0 && p.Until > limit {
-				c.fail("I4", l, p.At, "attachment %d was answered at %.4fs, yet a touch through an older one took "+
+				c.fail("I4", l.id, p.At, "attachment %d was answered at %.4fs, yet a touch through an older one took "+
 					"effect: %s",
-					g.Attachment, g.At.Seconds(), p)
+					g.Attachment, g.At.Seconds(), history.Line(p))
 			}
 		}
 		c.olderTouches(l, g)
@@ -73,18 +75,19 @@ func (c *checker) outrun(l *life) {
 
 // granted checks that what was granted had been applied by some node (M3), and that no two clients were granted one
 // attachment: that of an upgrade is told to all who asked for it.
-func (c *checker) granted(l *life) {
+func (c fence) granted(l *life) {
 	first := make(map[uint64]history.Event)
 	for _, g := range l.grants {
 		c.checked("M3")
 		if !slices.ContainsFunc(l.applied, func(a history.Event) bool {
 			return a.Attachment == g.Attachment && a.At <= g.At
 		}) {
-			c.fail("I4", l, g.At, "%s was granted attachment %d, which no node had applied (M3)", g.Who, g.Attachment)
+			c.fail("I4", l.id, g.At, "%s was granted attachment %d, which no node had applied (M3)", g.Who,
+				g.Attachment)
 		}
 		if f, ok := first[g.Attachment]; ok && f.Who != g.Who && f.Kind != history.Upgraded &&
 			g.Kind != history.Upgraded {
-			c.fail("I4", l, g.At, "attachment %d was granted to %s and to %s", g.Attachment, f.Who, g.Who)
+			c.fail("I4", l.id, g.At, "attachment %d was granted to %s and to %s", g.Attachment, f.Who, g.Who)
 		} else if !ok {
 			first[g.Attachment] = g
 		}
@@ -94,17 +97,17 @@ func (c *checker) granted(l *life) {
 // takers checks, in any weather, who takes touches of a session: only the owner of their attachment, and that only
 // while it has applied neither a newer attachment nor the end when the touch is sent (T2, M4). A process that was
 // started since may not have come as far again as the former one had, and may take them; they count for nothing (T5).
-func (c *checker) takers(l *life) {
+func (c fence) takers(l *life) {
 	for _, t := range l.touches {
 		made, ok := l.made(t.Attachment)
 		switch {
 		case !ok || made.At > t.At:
-			c.fail("I4", l, t.At, "a touch was taken through attachment %d, which no node had applied (M3): %s",
-				t.Attachment, t)
+			c.fail("I4", l.id, t.At, "a touch was taken through attachment %d, which no node had applied (M3): %s",
+				t.Attachment, history.Line(t))
 			continue
 		case t.Node != 0 && t.Node != made.Node:
-			c.fail("I4", l, t.At, "node %d took a touch through attachment %d of node %d: %s", t.Node, t.Attachment,
-				made.Node, t)
+			c.fail("I4", l.id, t.At, "node %d took a touch through attachment %d of node %d: %s", t.Node, t.Attachment,
+				made.Node, history.Line(t))
 			continue
 		}
 		c.checked("T2")
@@ -114,36 +117,31 @@ func (c *checker) takers(l *life) {
 				!c.startedWithin(owner, a.At, t.At)
 		}
 		if i := slices.IndexFunc(l.applied, passed); i >= 0 {
-			c.fail("I4", l, t.At, "%s had applied attachment %d, yet took a touch through an older one: %s", owner,
-				l.applied[i].Attachment, t)
+			c.fail("I4", l.id, t.At, "%s had applied attachment %d, yet took a touch through an older one: %s", owner,
+				l.applied[i].Attachment, history.Line(t))
 		}
 		ended := func(a history.Event) bool {
 			return a.Who == owner && a.At < t.Asked && !c.startedWithin(owner, a.At, t.At)
 		}
 		if i := slices.IndexFunc(l.ends, ended); i >= 0 {
-			c.fail("I4", l, t.At, "%s had applied the session's end, yet took a touch: %s", owner, t)
+			c.fail("I4", l.id, t.At, "%s had applied the session's end, yet took a touch: %s", owner, history.Line(t))
 		}
 	}
-}
-
-// startedWithin reports whether a process of a node began between two moments.
-func (c *checker) startedWithin(who string, from, till time.Duration) bool {
-	return slices.ContainsFunc(c.started[who], func(s time.Duration) bool { return s >= from && s <= till })
 }
 
 // closedBy checks that a close that was answered as done ended the session, and did so through the attachment that it
 // named, or through a newer one that the same client's library had resumed meanwhile (M2); and that no session is
 // closed whose close nobody asked for.
-func (c *checker) closedBy(l *life) {
+func (c fence) closedBy(l *life) {
 	for _, x := range l.closes {
 		c.checked("closes")
 		switch e := l.end; {
 		case e == nil || e.Cause != session.CauseClosed || e.At > x.At:
-			c.fail("I4", l, x.At, "a close was answered as done, and no node had applied one: %s", x)
+			c.fail("I4", l.id, x.At, "a close was answered as done, and no node had applied one: %s", history.Line(x))
 		case e.Attachment != x.Attachment &&
 			(x.Node != 0 || e.Attachment < x.Attachment || l.others(e.Attachment, x.Who)):
-			c.fail("I4", l, x.At, "a close through attachment %d ended the session with attachment %d: %s",
-				x.Attachment, e.Attachment, x)
+			c.fail("I4", l.id, x.At, "a close through attachment %d ended the session with attachment %d: %s",
+				x.Attachment, e.Attachment, history.Line(x))
 		}
 	}
 	// A library closes by itself what it opened for somebody who does not wait any more: then nobody was granted it.
@@ -151,44 +149,38 @@ func (c *checker) closedBy(l *life) {
 		if !slices.ContainsFunc(l.attempts, func(a history.Event) bool {
 			return a.Asked <= e.At && a.Attachment <= e.Attachment
 		}) {
-			c.fail("I4", l, e.At, "closed with attachment %d, and nobody had asked for that", e.Attachment)
+			c.fail("I4", l.id, e.At, "closed with attachment %d, and nobody had asked for that", e.Attachment)
 		}
 	}
 }
 
-// others reports whether an attachment was granted to another client than who.
-func (l *life) others(attachment uint64, who string) bool {
-	return slices.ContainsFunc(l.grants, func(g history.Event) bool {
-		return g.Attachment == attachment && g.Who != who
-	})
-}
-
-func (c *checker) olderTouches(l *life, g history.Event) {
+func (c fence) olderTouches(l *life, g history.Event) {
 	for _, t := range l.touches {
 		if t.Attachment < g.Attachment && t.Asked > g.At+c.bounds.Commit && c.calm(g.At, t.At) {
-			c.fail("I4", l, t.At, "attachment %d was answered at %.4fs, yet a calm cluster took a touch through an "+
+			c.fail("I4", l.id, t.At, "attachment %d was answered at %.4fs, yet a calm cluster took a touch through an "+
 				"older one: %s",
-				g.Attachment, g.At.Seconds(), t)
+				g.Attachment, g.At.Seconds(), history.Line(t))
 		}
 	}
 }
 
-func (c *checker) olderCloses(l *life, g history.Event) {
+func (c fence) olderCloses(l *life, g history.Event) {
 	for _, x := range l.closes {
 		if x.Attachment != 0 && x.Attachment < g.Attachment && x.Asked > g.At {
-			c.fail("I4", l, x.At, "attachment %d was answered at %.4fs, yet a close through an older one was done: %s",
-				g.Attachment, g.At.Seconds(), x)
+			c.fail("I4", l.id, x.At,
+				"attachment %d was answered at %.4fs, yet a close through an older one was done: %s",
+				g.Attachment, g.At.Seconds(), history.Line(x))
 		}
 	}
 }
 
 // told checks what clients hear of an end or a move: never of an end that no node has applied (E5), and of a move only
 // when somebody resumed the session; and in the end whoever holds an older attachment has heard.
-func (c *checker) told(l *life) {
+func (c fence) told(l *life) {
 	for _, g := range l.gone {
 		c.checked("E5")
 		if l.end == nil || g.At < l.end.At {
-			c.fail("E5", l, g.At, "%s was told of an end that no node had applied", g.Who)
+			c.fail("E5", l.id, g.At, "%s was told of an end that no node had applied", g.Who)
 		}
 	}
 	for _, m := range l.moved {
@@ -196,24 +188,14 @@ func (c *checker) told(l *life) {
 		if !slices.ContainsFunc(l.applied, func(a history.Event) bool {
 			return a.Attachment > m.Attachment && a.At <= m.At
 		}) {
-			c.fail("I4", l, m.At, "%s was told of a move that no node had applied", m.Who)
+			c.fail("I4", l.id, m.At, "%s was told of a move that no node had applied", m.Who)
 		}
 	}
-	newest := newestGrant(l)
+	newest := l.newestGrant()
 	for _, a := range l.alive {
 		if a.Attachment < newest.Attachment && a.At > max(newest.At, c.healed)+c.bounds.Settle {
-			c.fail("I4", l, a.At, "%s serves itself from attachment %d, and was never told of %d, answered at %.4fs",
+			c.fail("I4", l.id, a.At, "%s serves itself from attachment %d, and was never told of %d, answered at %.4fs",
 				a.Who, a.Attachment, newest.Attachment, newest.At.Seconds())
 		}
 	}
-}
-
-func newestGrant(l *life) history.Event {
-	var newest history.Event
-	for _, g := range l.grants {
-		if g.Attachment > newest.Attachment {
-			newest = g
-		}
-	}
-	return newest
 }

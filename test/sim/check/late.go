@@ -8,8 +8,11 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// late checks I2: a silent session expires in time, at the latest after the last fault.
-func (c *checker) late(l *life) {
+// late judges I2.
+type late struct{ judge }
+
+// check checks I2: a silent session expires in time, at the latest after the last fault.
+func (c late) check(l *life) {
 	if l.silent == 0 || l.timeout == 0 || l.end != nil && l.end.At < l.silent {
 		return
 	}
@@ -22,18 +25,15 @@ func (c *checker) late(l *life) {
 	if by <= c.finished {
 		c.checked("I2")
 		if l.end == nil {
-			c.fail("I2", l, c.finished, "silent since %.4fs, it should have expired by %.4fs, and never did",
+			c.fail("I2", l.id, c.finished, "silent since %.4fs, it should have expired by %.4fs, and never did",
 				l.silent.Seconds(), by.Seconds())
 		} else if l.end.At > by {
-			c.fail("I2", l, l.end.At, "silent since %.4fs, it should have expired by %.4fs", l.silent.Seconds(),
+			c.fail("I2", l.id, l.end.At, "silent since %.4fs, it should have expired by %.4fs", l.silent.Seconds(),
 				by.Seconds())
 		}
 	}
 	c.lateInTerm(l)
 }
-
-// extension is by how much a touch moves the deadline (T5).
-func (l *life) extension() time.Duration { return l.timeout + l.timeout/200 }
 
 // lateInTerm checks I2 by what the leader that ended a session heard, whatever happened before: it decides within the
 // extended timeout, an expiry interval, a round, for as long as the slowest of them took (E2 waits for one), and a
@@ -50,7 +50,7 @@ func (l *life) extension() time.Duration { return l.timeout + l.timeout/200 }
 // It asks for rounds in time meanwhile, a quorum's and, if it is not lost, the owner's: else the clock stands (A1), or
 // the owner's word is missing (E2). And an end is applied within a commit of its decision when for long no fault has
 // concerned a node but one that does not lead.
-func (c *checker) lateInTerm(l *life) {
+func (c late) lateInTerm(l *life) {
 	if _, ok := l.expired(); !ok || l.end.Certificate == nil {
 		return
 	}
@@ -69,60 +69,26 @@ func (c *checker) lateInTerm(l *life) {
 	if c.heardInTime(t, made.Node, lost, from, max(by, first.At)) {
 		c.checked("I2 " + name)
 		if first.At > by {
-			c.fail("I2", l, first.At,
+			c.fail("I2", l.id, first.At,
 				"silent since %.4fs (%s since %.4fs), it was found expired only now, should have been by %.4fs",
 				voice.Seconds(), name, from.Seconds(), by.Seconds())
 		}
 		if two := from + l.timeout + 2*time.Second; name == "fail-over" && c.single(from, l.end.At, t.leader) &&
 			l.end.At > two {
-			c.fail("I2", l, l.end.At, "term %d began at %.4fs, and it should have expired by %.4fs", t.number,
+			c.fail("I2", l.id, l.end.At, "term %d began at %.4fs, and it should have expired by %.4fs", t.number,
 				from.Seconds(), two.Seconds())
 		}
 	}
 	if c.single(last.At, l.end.At, t.leader) {
 		c.checked("I2 commit")
 		if l.end.At > last.At+c.bounds.Commit {
-			c.fail("I2", l, l.end.At, "found expired at %.4fs, its end was applied only now", last.At.Seconds())
+			c.fail("I2", l.id, l.end.At, "found expired at %.4fs, its end was applied only now", last.At.Seconds())
 		}
 	}
-}
-
-// decision returns the first and the last decision of a term about an attachment by the time the session ended.
-func (l *life) decision(term, attachment uint64) (first, last history.Event, ok bool) {
-	for _, d := range l.decided {
-		if d.Term != term || d.Attachment != attachment || d.At > l.end.At {
-			continue
-		}
-		if !ok {
-			first = d
-		}
-		last, ok = d, true
-	}
-	return first, last, ok
-}
-
-// lastVoice returns from when on no node can have taken a touch of a silent session any more: what its clients had sent
-// before may have been held back by a fault. False: nobody knows.
-func (c *checker) lastVoice(l *life) (time.Duration, bool) {
-	const underWay = 3 * time.Second
-	voice := l.silent
-	for _, s := range c.disturbed {
-		if s.from > l.silent || !s.open && s.till < l.silent-underWay {
-			continue
-		}
-		if s.open {
-			return 0, false
-		}
-		voice = max(voice, s.till+underWay)
-	}
-	for _, a := range l.applied {
-		voice = max(voice, a.At)
-	}
-	return voice, true
 }
 
 // situation returns the moment from which a session's last timeout counts, and what made it so.
-func (c *checker) situation(
+func (c late) situation(
 	t *term, owner session.Node, voice, decided, timeout time.Duration,
 ) (from time.Duration, name string, lost bool) {
 	from, name = voice, "silent"
@@ -136,7 +102,7 @@ func (c *checker) situation(
 			from, name = s, "owner restarted"
 		}
 	}
-	for _, at := range c.resets[link{t.leader, c.names[owner]}] {
+	for _, at := range c.resets[pair{t.leader, c.names[owner]}] {
 		if at > from && at < decided {
 			from, name = at, "owner lost"
 		}
@@ -158,7 +124,7 @@ func (c *checker) situation(
 // heardInTime reports whether rounds went on as they should between two moments.
 //
 //nolint:revive // flag-parameter: whose answers are awaited
-func (c *checker) heardInTime(t *term, owner session.Node, lost bool, from, till time.Duration) bool {
+func (c late) heardInTime(t *term, owner session.Node, lost bool, from, till time.Duration) bool {
 	gap := c.bounds.Interval * 3 / 2
 	if !steady(t.turns, from, till, gap) {
 		return false
@@ -180,41 +146,9 @@ func (c *checker) heardInTime(t *term, owner session.Node, lost bool, from, till
 }
 
 // unlessStalled returns a situation's name, or that of its own for an owner whose process stalled between two moments.
-func (c *checker) unlessStalled(name string, owner session.Node, from, till time.Duration) string {
+func (c late) unlessStalled(name string, owner session.Node, from, till time.Duration) string {
 	if c.credit(owner, from, till) > 0 {
 		return "owner stalled"
 	}
 	return name
-}
-
-// credit returns what the stalls of a node's process between two moments are credited with (E1): the time that they
-// and two intervals after each of them cover. A stall begins when the process looked at its clocks last, a quarter of
-// an interval before it at most. Shorter ones than an interval count as none, whoever may have noticed them.
-func (c *checker) credit(owner session.Node, from, till time.Duration) (sum time.Duration) {
-	covered := time.Duration(0)
-	for _, s := range c.stalls[c.names[owner]] {
-		if s.till <= from || s.from >= till || s.till-s.from <= c.bounds.Interval {
-			continue
-		}
-		end := s.till + 2*c.bounds.Interval
-		sum += max(end-max(s.from-c.bounds.Interval/4, covered), 0)
-		covered = end
-	}
-	return sum
-}
-
-// single reports whether from a while before from until till all faults concerned one node, and that does not lead.
-func (c *checker) single(from, till time.Duration, leader string) bool {
-	from -= c.bounds.Settle
-	one := ""
-	for _, s := range c.disturbed {
-		switch {
-		case s.from > till || !s.open && s.till < from:
-		case s.who == "" || s.who == leader || one != "" && s.who != one:
-			return false
-		default:
-			one = s.who
-		}
-	}
-	return from >= 0
 }

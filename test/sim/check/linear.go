@@ -89,12 +89,15 @@ const (
 	maxTime  = 5 * time.Second
 )
 
-// linear checks that there is one order of all that was done to a session, in which each open, resume and close takes
+// order judges linearizability.
+type order struct{ judge }
+
+// check checks that there is one order of all that was done to a session, in which each open, resume and close takes
 // effect between its call and its answer, and which explains each answer. The log tells which of the calls without an
 // answer took effect: what a node applied and no answer accounts for is an operation whose call may be as old as the
 // history, and which had taken effect when the first node applied it. Calls without answer or effect constrain nothing;
 // an expiry is such an operation without a call of anybody's.
-func (c *checker) linear(l *life) {
+func (c order) check(l *life) {
 	ops := l.operations()
 	if len(ops) == 0 {
 		return
@@ -102,7 +105,7 @@ func (c *checker) linear(l *life) {
 	c.checked("linear")
 	for _, o := range ops {
 		if o.Return < o.Call {
-			c.fail("linear", l, time.Duration(o.Return), "took effect before it was asked for at %.4fs: %s",
+			c.fail("linear", l.id, time.Duration(o.Return), "took effect before it was asked for at %.4fs: %s",
 				time.Duration(o.Call).Seconds(), o.Input)
 			return
 		}
@@ -119,10 +122,11 @@ func (c *checker) linear(l *life) {
 	}
 	switch r := porcupine.CheckOperationsTimeout(model, ops, maxTime); {
 	case steps > maxSteps || r == porcupine.Unknown:
-		c.fail("linear", l, l.lastAt(), "whether there is an order of its %d operations was not found out in %d steps",
+		c.fail("linear", l.id, l.lastAt(),
+			"whether there is an order of its %d operations was not found out in %d steps",
 			len(ops), steps)
 	case r == porcupine.Illegal:
-		c.fail("linear", l, l.lastAt(), "no order of what was done explains what clients were told:%s", list(ops))
+		c.fail("linear", l.id, l.lastAt(), "no order of what was done explains what clients were told:%s", list(ops))
 	}
 }
 

@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -24,15 +23,6 @@ type local struct {
 	ended *history.Event
 	// stopped is when the process that opened it ended, forever if it did not.
 	stopped time.Duration
-}
-
-func (c *checker) local(id session.ID) *local {
-	l := c.locals[id]
-	if l == nil {
-		l = &local{life: &life{id: id}, stopped: forever}
-		c.locals[id] = l
-	}
-	return l
 }
 
 // hear files what a client knows.
@@ -66,32 +56,21 @@ func (l *local) apply(e history.Event) {
 	l.ended = l.end
 }
 
-// localSessions holds local sessions against the same invariants. One node alone decides about each, on a clock that
+// locals judges local sessions.
+type locals struct{ judge }
+
+// check holds local sessions against the same invariants. One node alone decides about each, on a clock that
 // does not stand in a simulation: so nearly all of it holds in any weather, to the moment, and whatever leaders do.
-func (c *checker) localSessions() {
-	all := slices.SortedFunc(maps.Values(c.locals), func(a, b *local) int { return cmp.Compare(a.id, b.id) })
-	for _, t := range c.terms {
-		c.good = append(c.good, t.turns...)
-	}
-	slices.Sort(c.good)
-	c.localIDs(all)
+func (c locals) check() {
+	all := c.sortedLocals()
+	c.ids(all)
 	for _, l := range all {
 		c.placed(l)
 		c.scope = " local"
-		c.promises(l.life)
-		c.served(l.life)
-		c.outrun(l.life)
-		c.granted(l.life)
-		c.takers(l.life)
-		c.takenOver(l.life)
-		if l.global == nil {
-			c.closedBy(l.life)
-			c.told(l.life)
-			c.linear(l.life)
-		}
+		likeGlobal(c.judge, l)
 		c.scope = ""
-		c.localEarly(l)
-		c.localLate(l)
+		c.early(l)
+		c.late(l)
 		c.ofItsProcess(l)
 		c.leaderless(l)
 		c.givenUp(l)
@@ -103,9 +82,24 @@ func (c *checker) localSessions() {
 	}
 }
 
-// localIDs checks I7: an id of a local session is opened once, by the node whose it is, and before the log knew of it;
+// likeGlobal checks what holds for a local session as it does for a global one.
+func likeGlobal(j judge, l *local) {
+	promises{j}.check(l.life)
+	liveness{j}.served(l.life)
+	fence{j}.outrun(l.life)
+	fence{j}.granted(l.life)
+	fence{j}.takers(l.life)
+	fence{j}.takenOver(l.life)
+	if l.global == nil {
+		fence{j}.closedBy(l.life)
+		fence{j}.told(l.life)
+		order{j}.check(l.life)
+	}
+}
+
+// ids checks I7: an id of a local session is opened once, by the node whose it is, and before the log knew of it;
 // those that one node gives out rise.
-func (c *checker) localIDs(all []*local) {
+func (c locals) ids(all []*local) {
 	var opened []history.Event
 	for _, l := range all {
 		first, ok := l.opening()
@@ -119,23 +113,24 @@ func (c *checker) localIDs(all []*local) {
 }
 
 // openedOnce checks who opened a session, and that nobody did before or after.
-func (c *checker) openedOnce(l *local, first history.Event) {
+func (c locals) openedOnce(l *local, first history.Event) {
 	c.checked("I7 local")
 	if first.Node != l.id.Node() {
-		c.fail("I7", l.life, first.At, "opened locally by node %d", first.Node)
+		c.fail("I7", l.id, first.At, "opened locally by node %d", first.Node)
 	}
 	for _, a := range l.applied {
 		if a.Kind == history.AppliedOpen && (a.Who != first.Who || c.startedWithin(a.Who, first.At+1, a.At)) {
-			c.fail("I7", l.life, a.At, "opened locally by two processes: %s; and %s", first, a)
+			c.fail("I7", l.id, a.At, "opened locally by two processes: %s; and %s", history.Line(first),
+				history.Line(a))
 		}
 	}
 	if g := c.lives[l.id]; g != nil && len(g.applied) > 0 && g.applied[0].At < first.At {
-		c.fail("I7", l.life, first.At, "opened locally, and the log had its id: %s", g.applied[0])
+		c.fail("I7", l.id, first.At, "opened locally, and the log had its id: %s", history.Line(g.applied[0]))
 	}
 }
 
 // risingLocally checks that the ids that each node gave out rise.
-func (c *checker) risingLocally(opened []history.Event) {
+func (c locals) risingLocally(opened []history.Event) {
 	slices.SortFunc(opened, func(a, b history.Event) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
 	})
@@ -144,8 +139,9 @@ func (c *checker) risingLocally(opened []history.Event) {
 		if before, ok := newest[e.Node]; ok {
 			c.checked("I7 local order")
 			if e.ID <= before.ID {
-				c.fail("I7", &life{id: e.ID}, e.At,
-					"opened locally after a session of the same node with the same or a higher id: %s", before)
+				c.fail("I7", e.ID, e.At,
+					"opened locally after a session of the same node with the same or a higher id: %s",
+					history.Line(before))
 			}
 		}
 		newest[e.Node] = e
@@ -161,7 +157,7 @@ func (l *local) opening() (history.Event, bool) {
 }
 
 // placed finds out when the process ended that opened a session, and whether the session became global.
-func (c *checker) placed(l *local) {
+func (c locals) placed(l *local) {
 	if g := c.lives[l.id]; g != nil && len(g.applied) > 0 {
 		l.global = g
 	}
@@ -185,8 +181,8 @@ func (c *checker) placed(l *local) {
 	}
 }
 
-// localEarly checks I1: a local session does not expire before a timeout after each touch that was taken (L3).
-func (c *checker) localEarly(l *local) {
+// early checks I1: a local session does not expire before a timeout after each touch that was taken (L3).
+func (c locals) early(l *local) {
 	end, ok := l.expired()
 	if !ok {
 		return
@@ -197,12 +193,12 @@ func (c *checker) localEarly(l *local) {
 		}
 		c.checked("I1 local")
 		if end < v.Asked+l.timeout {
-			c.fail("I1", l.life, end, "its node ended it %v after a touch that was taken, below its timeout %v: %s",
-				end-v.Asked, l.timeout, v)
+			c.fail("I1", l.id, end, "its node ended it %v after a touch that was taken, below its timeout %v: %s",
+				end-v.Asked, l.timeout, history.Line(v))
 		}
 	}
 	if age := l.end.Certificate.LastTouchAge; age < l.timeout {
-		c.fail("I1", l.life, end, "its certificate says it was touched %v before, which is below its timeout %v", age,
+		c.fail("I1", l.id, end, "its certificate says it was touched %v before, which is below its timeout %v", age,
 			l.timeout)
 	}
 }
@@ -214,10 +210,10 @@ const travel = 100 * time.Millisecond
 // serves nobody meanwhile.
 const leaving = 7 * time.Second
 
-// localLate checks I2: a local session ends within an expiry interval and a quarter of a heartbeat interval of its
+// late checks I2: a local session ends within an expiry interval and a quarter of a heartbeat interval of its
 // due time (L3), which the stalls of its node move. One whose upgrade was asked for does not, while the outcome is
 // not known (L8).
-func (c *checker) localLate(l *local) {
+func (c locals) late(l *local) {
 	wait := l.timeout + c.bounds.ExpiryInterval + c.bounds.Interval/4
 	if end, ok := l.expired(); ok && len(l.asks) == 0 {
 		c.checked("I2 local")
@@ -227,7 +223,7 @@ func (c *checker) localLate(l *local) {
 			c.checked("I2 local stalled")
 		}
 		if age > wait+credit+time.Millisecond {
-			c.fail("I2", l.life, end, "its node ended it %v after it had heard of it last; its timeout is %v", age,
+			c.fail("I2", l.id, end, "its node ended it %v after it had heard of it last; its timeout is %v", age,
 				l.timeout)
 		}
 	}
@@ -250,17 +246,17 @@ func (c *checker) localLate(l *local) {
 	c.checked("I2 local silent")
 	switch {
 	case l.end == nil:
-		c.fail("I2", l.life, c.finished, "silent since %.4fs, its node should have ended it by %.4fs, and never did",
+		c.fail("I2", l.id, c.finished, "silent since %.4fs, its node should have ended it by %.4fs, and never did",
 			silent.Seconds(), by.Seconds())
 	case l.ended == nil && l.end.At <= by+leaving: // its process was ending, and took it along
 	case l.end.At > by:
-		c.fail("I2", l.life, l.end.At, "silent since %.4fs, its node should have ended it by %.4fs", silent.Seconds(),
+		c.fail("I2", l.id, l.end.At, "silent since %.4fs, its node should have ended it by %.4fs", silent.Seconds(),
 			by.Seconds())
 	}
 }
 
 // lastLocalVoice returns from when on its node can hear nothing any more of a session that went silent.
-func (c *checker) lastLocalVoice(l *local, silent time.Duration) time.Duration {
+func (c locals) lastLocalVoice(l *local, silent time.Duration) time.Duration {
 	one := *l.life
 	one.silent = silent
 	voice, known := c.lastVoice(&one)

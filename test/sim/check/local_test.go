@@ -295,7 +295,8 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			"yet took a touch with a local token", all(weather, add(touch(lifted2, 1, 76.3))),
 		},
 		{
-			"a close with a local token of a session that was moved since (L5)", "I4", "a close with a local token ended",
+			"a close with a local token of a session that was moved since (L5)", "I4",
+			"a close with a local token ended",
 			all(
 				of(lifted2, history.AppliedEnd, func(e *history.Event) { e.Cause = session.CauseClosed }),
 				add(closing(lifted2, 1, 80.6))),

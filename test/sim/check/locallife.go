@@ -10,7 +10,7 @@ import (
 
 // ofItsProcess checks that a local session ends with its node's process (L1): no later one of the node takes a request
 // with a token of it.
-func (c *checker) ofItsProcess(l *local) {
+func (c locals) ofItsProcess(l *local) {
 	if l.stopped == forever {
 		return
 	}
@@ -18,8 +18,8 @@ func (c *checker) ofItsProcess(l *local) {
 	for _, v := range l.voices {
 		if v.Asked > l.stopped {
 			c.fail(
-				"I5", l.life, v.At, "the process that had opened it ended at %.4fs, yet its local token was good "+
-					"later: %s", l.stopped.Seconds(), v,
+				"I5", l.id, v.At, "the process that had opened it ended at %.4fs, yet its local token was good "+
+					"later: %s", l.stopped.Seconds(), history.Line(v),
 			)
 		}
 	}
@@ -28,7 +28,7 @@ func (c *checker) ofItsProcess(l *local) {
 // leaderless checks that no change of leader ends a local session, nor the lack of one (L1, K-07). That its end needs a
 // reason is checked for all; here its client must not even lose its promise, in a time in which faults concerned other
 // nodes alone.
-func (c *checker) leaderless(l *local) {
+func (c locals) leaderless(l *local) {
 	first, ok := l.opening()
 	if !ok {
 		return
@@ -54,10 +54,10 @@ func (c *checker) leaderless(l *local) {
 	}
 	for _, x := range l.contexts {
 		if c.worldly[x.Who] || x.At >= c.finished || l.over(x) ||
-			!c.elsewhere(x.At-l.timeout-c.bounds.Settle/2, x.At, first.Who) {
+			!c.elsewhere(x.At-l.timeout-c.bounds.Settle/2, x.At, first.Who, &c.nodes) {
 			continue
 		}
-		c.fail("L1", l.life, x.At, "%s lost its promise while faults concerned other nodes than %s alone", x.Who,
+		c.fail("L1", l.id, x.At, "%s lost its promise while faults concerned other nodes than %s alone", x.Who,
 			first.Who)
 	}
 }
@@ -70,17 +70,9 @@ func (l *local) over(x history.Event) bool {
 		l.global != nil || slices.ContainsFunc(l.grants, resumed)
 }
 
-// elsewhere reports whether all faults between two moments concerned single nodes other than one.
-func (c *checker) elsewhere(from, till time.Duration, name string) bool {
-	return from >= 0 && !slices.ContainsFunc(c.disturbed, func(s span) bool {
-		_, isNode := c.started[s.who]
-		return s.from <= till && (s.open || s.till >= from) && (!isNode || s.who == name)
-	})
-}
-
 // givenUp checks that a client that holds nothing but local sessions, and opens none, gives none up while it is
 // promised (L6).
-func (c *checker) givenUp(l *local) {
+func (c locals) givenUp(l *local) {
 	for _, g := range l.elsewhere {
 		c.checked("L6")
 		// What such an open began ends a little after it: the other node may have been asked already.
@@ -93,8 +85,8 @@ func (c *checker) givenUp(l *local) {
 		for _, p := range l.promises {
 			if p.Who == g.Who && p.Until > g.At {
 				c.fail(
-					"I3", l.life, g.At, "%s was told that another node alone can know of it, and gave it up within "+
-						"its promise: %s", g.Who, p,
+					"I3", l.id, g.At, "%s was told that another node alone can know of it, and gave it up within "+
+						"its promise: %s", g.Who, history.Line(p),
 				)
 				break
 			}
@@ -116,7 +108,7 @@ func (l *local) lost(g history.Event) time.Duration {
 // lifted checks an upgrade (L7): somebody asked for it while the session lived, it changes neither owner nor timeout,
 // it brings back nothing that had ended (I5), and every promise that rests on the local session holds against the
 // leader that decides since (I3, L8). That it is done once is checked for every open.
-func (c *checker) lifted(l *local) {
+func (c locals) lifted(l *local) {
 	made := l.global.applied[0]
 	c.checked("L7")
 	asked := forever
@@ -125,18 +117,20 @@ func (c *checker) lifted(l *local) {
 	}
 	switch {
 	case asked > made.At:
-		c.fail("I5", l.life, made.At, "it became global, and nobody had asked for that: %s", made)
+		c.fail("I5", l.id, made.At, "it became global, and nobody had asked for that: %s", history.Line(made))
 	case asked > l.stopped:
-		c.fail("I5", l.life, made.At,
+		c.fail("I5", l.id, made.At,
 			"it became global, and the first upgrade was sent when the process of its node had ended, at %.4fs: %s",
-			l.stopped.Seconds(), made)
+			l.stopped.Seconds(), history.Line(made))
 	}
 	if l.ended != nil {
-		c.fail("I5", l.life, max(made.At, l.ended.At), "it is ended twice, or was brought back: %s; and %s", l.ended,
-			made)
+		c.fail("I5", l.id, max(made.At, l.ended.At), "it is ended twice, or was brought back: %s; and %s",
+			history.Line(*l.ended),
+			history.Line(made))
 	}
 	if made.Node != l.id.Node() || made.Timeout != l.timeout {
-		c.fail("I6", l.life, made.At, "it became another session than it was, with timeout %v: %s", l.timeout, made)
+		c.fail("I6", l.id, made.At, "it became another session than it was, with timeout %v: %s", l.timeout,
+			history.Line(made))
 	}
 	c.ways(l, asked, made)
 	end, ok := l.global.expired()
@@ -149,16 +143,16 @@ func (c *checker) lifted(l *local) {
 			c.checked("L8")
 		}
 		if end < p.Until {
-			c.fail("I3", l.life, end,
+			c.fail("I3", l.id, end,
 				"expired %v before the end of a promise that %s had while its node alone decided, or as far as that "+
 					"knew: %s",
-				p.Until-end, p.Who, p)
+				p.Until-end, p.Who, history.Line(p))
 		}
 	}
 }
 
 // ways counts how upgrades came about.
-func (c *checker) ways(l *local, asked time.Duration, made history.Event) {
+func (c locals) ways(l *local, asked time.Duration, made history.Event) {
 	var answers []history.Event
 	for _, g := range l.global.grants {
 		if g.Kind == history.Upgraded && g.Asked != 0 {
@@ -180,7 +174,7 @@ func (c *checker) ways(l *local, asked time.Duration, made history.Event) {
 
 // tokens checks what is done and told with local tokens of a session that has become global (L5): they speak for the
 // attachment that the upgrade made, at its owner, for as long as the session has no newer one, and nowhere else.
-func (c *checker) tokens(l *local) {
+func (c locals) tokens(l *local) {
 	made := l.global.applied[0]
 	newest := l.applied[len(l.applied)-1].Attachment
 	for _, t := range l.touches {
@@ -189,36 +183,36 @@ func (c *checker) tokens(l *local) {
 		}
 		c.checked("I4 local token")
 		if i := slices.IndexFunc(l.global.applied, passed); i >= 0 {
-			c.fail("I4", l.life, t.At, "%s had applied attachment %d, yet took a touch with a local token: %s",
-				c.names[made.Node], l.global.applied[i].Attachment, t)
+			c.fail("I4", l.id, t.At, "%s had applied attachment %d, yet took a touch with a local token: %s",
+				c.names[made.Node], l.global.applied[i].Attachment, history.Line(t))
 		}
 	}
 	c.closedByToken(l, made, newest)
 	for _, g := range l.gone {
 		c.checked("E5 local token")
 		if e := l.global.end; e == nil || g.At < e.At {
-			c.fail("E5", l.life, g.At, "%s was told, with a local token, of an end that no node had applied", g.Who)
+			c.fail("E5", l.id, g.At, "%s was told, with a local token, of an end that no node had applied", g.Who)
 		}
 	}
 	for _, m := range l.moved {
 		since := func(a history.Event) bool { return a.Attachment > made.Attachment && a.At <= m.At }
 		if m.Attachment >= newest && m.At <= l.stopped && !slices.ContainsFunc(l.global.applied, since) {
-			c.fail("I4", l.life, m.At, "%s was told of a move that no node had applied", m.Who)
+			c.fail("I4", l.id, m.At, "%s was told of a move that no node had applied", m.Who)
 		}
 	}
 }
 
 // closedByToken checks that a close with a local token ended the attachment that the upgrade made, and that only the
 // newest token did.
-func (c *checker) closedByToken(l *local, made history.Event, newest uint64) {
+func (c locals) closedByToken(l *local, made history.Event, newest uint64) {
 	for _, x := range l.closes {
 		e := l.global.end
 		switch {
 		case e == nil || e.At > x.At || e.Cause.String() != "closed":
-			c.fail("I4", l.life, x.At, "a close was answered as done, and no node had applied one: %s", x)
+			c.fail("I4", l.id, x.At, "a close was answered as done, and no node had applied one: %s", history.Line(x))
 		case x.Node != 0 && (e.Attachment != made.Attachment || x.Attachment != newest):
-			c.fail("I4", l.life, x.At, "a close with a local token ended the session with attachment %d: %s",
-				e.Attachment, x)
+			c.fail("I4", l.id, x.At, "a close with a local token ended the session with attachment %d: %s",
+				e.Attachment, history.Line(x))
 		}
 	}
 }

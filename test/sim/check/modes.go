@@ -12,7 +12,10 @@ import (
 // jeopardyIntervals is for how many intervals after a good round a node is read-write (N1).
 const jeopardyIntervals = 3
 
-// modes checks what nodes say they can do, by each process of a node alone. Let it say a mode in an answer to what was
+// modes judges N1, N2 and N5.
+type modes struct{ judge }
+
+// check checks what nodes say they can do, by each process of a node alone. Let it say a mode in an answer to what was
 // sent at k, which came at k': it was so at some moment between.
 //
 //   - N1: only a node whose read_only is on is READ_ONLY; no process is before it ran for as long as it takes without a
@@ -20,7 +23,7 @@ const jeopardyIntervals = 3
 //     intervals before, and is not READ_ONLY until that round is as old as it takes ("N1 again").
 //   - N2: for the same reason who was READ_ONLY twice, in less time than it takes to become so anew, was so all the
 //     time between. Nothing is granted there that was asked for, and answered, in that time.
-func (c *checker) modes() {
+func (c modes) check() {
 	slices.SortStableFunc(c.states, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	of := make(map[process][]history.Event)
 	for _, e := range c.states {
@@ -44,49 +47,8 @@ func (c *checker) modes() {
 	}
 }
 
-// answered files what nodes said of themselves, and what was shown or refused.
-func (c *checker) answered(e history.Event) {
-	if e.State.Node != 0 && e.Kind != history.NodeStarted {
-		c.states = append(c.states, e)
-	}
-	switch {
-	case e.Kind == history.Shown:
-		c.shown = append(c.shown, e)
-	case e.Kind == history.Refused && e.Op == history.Show && e.Lagging:
-		c.checked("N4 lagging")
-	case e.Kind == history.Refused && e.Node != 0 &&
-		(e.Op == history.Open || e.Op == history.Resume || e.Op == history.Close):
-		c.writes = append(c.writes, e)
-	}
-}
-
-// process is one of a node.
-type process struct {
-	who   string
-	began time.Duration
-}
-
-// process returns which process of a node gave an answer; false when another one began meanwhile.
-func (c *checker) process(e history.Event) (process, bool) {
-	who := c.names[cmp.Or(e.State.Node, e.Node)]
-	p := process{who, -1}
-	for _, s := range c.started[who] {
-		switch {
-		case s < e.Asked:
-			p.began = s
-		case s <= e.At:
-			return process{}, false
-		}
-	}
-	return p, p.began >= 0
-}
-
-func (c *checker) misled(e history.Event, invariant, format string, args ...any) {
-	c.fail(invariant, &life{id: e.ID}, e.At, format+": %s", append(args, e)...)
-}
-
 // calmMode checks what needs no more than one answer.
-func (c *checker) calmMode(e history.Event) {
+func (c modes) calmMode(e history.Event) {
 	calm := c.calm(e.Asked, e.At)
 	if calm {
 		c.checked("N1 calm")
@@ -103,7 +65,7 @@ func (c *checker) calmMode(e history.Event) {
 }
 
 // begins checks when a process becomes read-only.
-func (c *checker) begins(p process, told []history.Event) {
+func (c modes) begins(p process, told []history.Event) {
 	for i, e := range told {
 		if e.State.Mode != session.ModeReadOnly {
 			continue
@@ -130,7 +92,7 @@ func (c *checker) begins(p process, told []history.Event) {
 
 // reading returns the spans in which a process was read-only for sure: each from the coming of an answer that says so.
 // They end with an answer that says so too, whose span is asked for what it grants itself.
-func (c *checker) reading(told []history.Event) []span {
+func (c modes) reading(told []history.Event) []span {
 	var spans []span
 	for i, from := range told {
 		if from.State.Mode != session.ModeReadOnly {
@@ -157,17 +119,17 @@ func within(spans []span, e history.Event) bool {
 }
 
 // readOnlyGrants checks N2.
-func (c *checker) readOnlyGrants(l *life, reading map[process][]span) {
+func (c modes) readOnlyGrants(l *life, reading map[process][]span) {
 	for _, g := range slices.Concat(l.grants, l.closes) {
 		if p, ok := c.process(g); ok && g.Asked != 0 && within(reading[p], g) {
-			c.fail("N2", l, g.At, "%s was read-only, and took a write: %s", p.who, g)
+			c.fail("N2", l.id, g.At, "%s was read-only, and took a write: %s", p.who, history.Line(g))
 		}
 	}
 }
 
 // again checks N5: a session that was CONNECTED_READ_ONLY, and that its client holds to be alive long after the last
 // fault, is CONNECTED.
-func (c *checker) again(l *life) {
+func (c modes) again(l *life) {
 	for _, a := range l.alive {
 		had := slices.ContainsFunc(l.onlyReads, func(o history.Event) bool { return o.Who == a.Who && o.At < a.At })
 		if !had || c.healed == 0 || a.At < c.healed+c.bounds.Settle || l.closing(a) {
@@ -175,7 +137,7 @@ func (c *checker) again(l *life) {
 		}
 		c.checked("N5")
 		if a.Text != connected {
-			c.fail("N5", l, a.At, "%s was connected read-only, and is %s %v after the last fault", a.Who, a.Text,
+			c.fail("N5", l.id, a.At, "%s was connected read-only, and is %s %v after the last fault", a.Who, a.Text,
 				a.At-c.healed)
 		}
 	}

@@ -11,7 +11,10 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// reads checks what clients were shown. A session is known at each index by what nodes applied there (I6 compares
+// reads judges N3, N4 and R4.
+type reads struct{ judge }
+
+// check checks what clients were shown. A session is known at each index by what nodes applied there (I6 compares
 // them). An answer that tells index t to a client that had seen s shows each session as it was at one index from s to
 // t:
 //
@@ -23,7 +26,7 @@ import (
 //     above t, and it was so at the newest of them or later.
 //
 // Local sessions are their node's to show, and are left out.
-func (c *checker) reads() {
+func (c reads) check() {
 	if len(c.shown) == 0 {
 		return
 	}
@@ -41,7 +44,7 @@ func (c *checker) reads() {
 }
 
 // readAgain checks that long after the last fault every read is answered by a read-write node.
-func (c *checker) readAgain(e history.Event) {
+func (c reads) readAgain(e history.Event) {
 	if c.healed == 0 || e.Asked < c.healed+c.bounds.Serve {
 		return
 	}
@@ -59,7 +62,7 @@ type notice struct {
 
 // past is what was so at which index, and who knew when.
 type past struct {
-	c *checker
+	c reads
 	// of are the changes of each session, in the order of the log; ids are those of all.
 	of  map[session.ID][]history.Event
 	ids []session.ID

@@ -10,7 +10,10 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// replicas checks what nodes applied.
+// replicas judges I5, I6 and I7.
+type replicas struct{ judge }
+
+// check checks what nodes applied.
 //
 //   - I5: the end of a session is one entry on every node: same index, term, cause, owner, attachment and certificate.
 //     (Ephemerals, whose removal belongs to that entry, do not exist yet; what nodes changed at one index, whatever it
@@ -19,7 +22,7 @@ import (
 //     made none.
 //   - I7: an id is opened by one entry, and is given to one client; ids of one node rise in the order of the log,
 //     whatever restarts, snapshots and clocks do.
-func (c *checker) replicas(events []history.Event) {
+func (c replicas) check(events []history.Event) {
 	digests := make(map[uint64]history.Event)
 	opened, ended := make(map[session.ID]history.Event), make(map[session.ID]history.Event)
 	given, attached := make(map[session.ID]history.Event), make(map[uint64]history.Event)
@@ -37,7 +40,7 @@ func (c *checker) replicas(events []history.Event) {
 		case history.Opened:
 			// The repeat of one request is told what the first was (O2).
 			if g, ok := given[e.ID]; ok && (g.Who != e.Who || g.Asked != e.Asked) {
-				c.fail("I7", &life{id: e.ID}, e.At, "given to two opens: %s; and %s", g, e)
+				c.fail("I7", e.ID, e.At, "given to two opens: %s; and %s", history.Line(g), history.Line(e))
 			}
 			given[e.ID] = e
 		}
@@ -47,7 +50,7 @@ func (c *checker) replicas(events []history.Event) {
 }
 
 // same fails when e's digest is not that of the first event at its index.
-func (c *checker) same(invariant string, first map[uint64]history.Event, index uint64, e history.Event) {
+func (c replicas) same(invariant string, first map[uint64]history.Event, index uint64, e history.Event) {
 	f, ok := first[index]
 	if !ok {
 		first[index] = e
@@ -57,12 +60,12 @@ func (c *checker) same(invariant string, first map[uint64]history.Event, index u
 		c.checked(invariant)
 	}
 	if f.Text != e.Text {
-		c.fail(invariant, &life{}, e.At, "at index %d %s has digest %s, %s has %s", index, f.Who, f.Text, e.Who, e.Text)
+		c.fail(invariant, 0, e.At, "at index %d %s has digest %s, %s has %s", index, f.Who, f.Text, e.Who, e.Text)
 	}
 }
 
 // once fails when what is done once in an id's life was done by two entries, or otherwise on one node than on another.
-func (c *checker) once(invariant string, first map[session.ID]history.Event, id session.ID, e history.Event) {
+func (c replicas) once(invariant string, first map[session.ID]history.Event, id session.ID, e history.Event) {
 	f, ok := first[id]
 	if !ok {
 		first[id] = e
@@ -72,7 +75,7 @@ func (c *checker) once(invariant string, first map[session.ID]history.Event, id 
 		c.checked(invariant)
 	}
 	if !alike(f, e) {
-		c.fail(invariant, &life{id: id}, e.At, "%s twice, or not alike: %s; and %s", e.Kind, f, e)
+		c.fail(invariant, id, e.At, "%s twice, or not alike: %s; and %s", e.Kind, history.Line(f), history.Line(e))
 	}
 }
 
@@ -86,14 +89,14 @@ func alike(a, b history.Event) bool {
 }
 
 // attached fails when one attachment was given to two sessions or by two entries.
-func (c *checker) attached(first map[uint64]history.Event, e history.Event) {
+func (c replicas) attached(first map[uint64]history.Event, e history.Event) {
 	f, ok := first[e.Attachment]
 	if !ok {
 		first[e.Attachment] = e
 		return
 	}
 	if f.ID != e.ID || f.Index != e.Index {
-		c.fail("I6", &life{id: e.ID}, e.At, "one attachment given twice: %s; and %s", f, e)
+		c.fail("I6", e.ID, e.At, "one attachment given twice: %s; and %s", history.Line(f), history.Line(e))
 	}
 }
 
@@ -106,7 +109,7 @@ func unlisted(opened map[session.ID]history.Event, locals map[session.ID]*local)
 
 // rising checks that the ids of each node rise in the order of the log, within an entry in the order of attachments,
 // which is that of its commands.
-func (c *checker) rising(opened map[session.ID]history.Event) {
+func (c replicas) rising(opened map[session.ID]history.Event) {
 	all := make([]history.Event, 0, len(opened))
 	for _, e := range opened {
 		all = append(all, e)
@@ -120,8 +123,8 @@ func (c *checker) rising(opened map[session.ID]history.Event) {
 		if before, ok := newest[n]; ok {
 			c.checked("I7 order")
 			if e.ID <= before.ID {
-				c.fail("I7", &life{id: e.ID}, e.At,
-					"opened after a session of the same node with the same or a higher id: %s", before)
+				c.fail("I7", e.ID, e.At,
+					"opened after a session of the same node with the same or a higher id: %s", history.Line(before))
 			}
 		}
 		newest[n] = e
@@ -136,7 +139,7 @@ type entry struct {
 
 // log is what all processes made of all entries.
 type log struct {
-	c *checker
+	c replicas
 	// first is what the first process made of an index, made are all nodes that made something of it.
 	first map[uint64]entry
 	made  map[uint64][]string
@@ -145,7 +148,7 @@ type log struct {
 }
 
 // changes checks that all processes made the same of each entry.
-func (c *checker) changes(events []history.Event) {
+func (c replicas) changes(events []history.Event) {
 	l := log{c: c, first: make(map[uint64]entry), made: make(map[uint64][]string), under: make(map[string]*entry)}
 	for _, e := range events {
 		switch e.Kind { //nolint:exhaustive // the others are no changes
@@ -193,7 +196,7 @@ func (l *log) done(who string) {
 	}
 	l.c.checked("I6 changes")
 	if !slices.EqualFunc(f.changes, e.changes, alike) {
-		l.c.fail("I6", &life{id: e.changes[0].ID}, e.changes[0].At, "at index %d %s made\n%s\nand %s\n%s", index, f.who,
+		l.c.fail("I6", e.changes[0].ID, e.changes[0].At, "at index %d %s made\n%s\nand %s\n%s", index, f.who,
 			f.lines(), who, e.lines())
 	}
 }
@@ -205,14 +208,14 @@ func (l *log) idle(e history.Event) {
 		return
 	}
 	l.made[e.Index] = append(l.made[e.Index], e.Who)
-	l.c.fail("I6", &life{id: f.changes[0].ID}, e.At, "%s changed nothing at index %d, where %s made\n%s", e.Who,
+	l.c.fail("I6", f.changes[0].ID, e.At, "%s changed nothing at index %d, where %s made\n%s", e.Who,
 		e.Index, f.who, f.lines())
 }
 
 func (e *entry) lines() string {
 	all := make([]string, len(e.changes))
 	for i := range e.changes {
-		all[i] = e.changes[i].String()
+		all[i] = history.Line(e.changes[i])
 	}
 	return strings.Join(all, "\n")
 }

@@ -144,7 +144,8 @@ func (o Op) String() string {
 	return names[o]
 }
 
-// Event is one thing that happened. Times are since the run's start, on its one clock.
+// Event is one thing that happened: a record without behaviour, whose Kind says which fields it has. Times are since
+// the run's start, on its one clock.
 type Event struct {
 	At   time.Duration
 	Kind Kind
@@ -182,8 +183,8 @@ type Event struct {
 	Text    string
 }
 
-// String returns the event as one line.
-func (e Event) String() string {
+// Line returns an event as one line.
+func Line(e Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%11.4fs %-4s %s", e.At.Seconds(), e.Who, e.Kind)
 	if e.Op != 0 {
@@ -225,7 +226,7 @@ func (e Event) String() string {
 	if e.Cause != 0 {
 		fmt.Fprintf(&b, " %s", e.Cause)
 	}
-	b.WriteString(e.told())
+	b.WriteString(told(e))
 	if c := e.Certificate; c != nil {
 		fmt.Fprintf(&b, " (owner %d, term %d, last touch %v before, credited %v)", c.Owner, c.Term, c.LastTouchAge,
 			c.Credited)

@@ -37,8 +37,8 @@ func (r *Read) String() string {
 	return b.String()
 }
 
-// told returns what a node said of itself, and what it showed, as the middle of a line.
-func (e Event) told() string {
+// told returns what a node told about itself, and what it showed, as the middle of a line.
+func told(e Event) string {
 	text := ""
 	if e.State != (session.NodeState{}) {
 		text = fmt.Sprintf(" by node %d, %s at index %d", e.State.Node, e.State.Mode, e.State.Index)

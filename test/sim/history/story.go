@@ -140,12 +140,12 @@ func (t *teller) before(e Event) {
 // overture tells of the faults that the session was born under.
 func (t *teller) overture() {
 	for _, b := range t.began {
-		t.lines = append(t.lines, line{at: b.At, text: b.String()})
+		t.lines = append(t.lines, line{at: b.At, text: Line(b)})
 	}
 	t.began = nil
 }
 
-func (t *teller) add(e Event) { t.lines = append(t.lines, line{at: e.At, text: e.String()}) }
+func (t *teller) add(e Event) { t.lines = append(t.lines, line{at: e.At, text: Line(e)}) }
 
 // lead tells of the first that was heard of a new leader; of the one before the life began, too.
 func (t *teller) lead(e Event) {
@@ -204,7 +204,7 @@ func (t *teller) replicated(e Event) {
 		}
 		t.fold()
 		t.applied[d] = len(t.lines)
-		t.lines = append(t.lines, line{at: e.At, text: e.String(), who: []string{e.Who}})
+		t.lines = append(t.lines, line{at: e.At, text: Line(e), who: []string{e.Who}})
 		return
 	}
 	if l := &t.lines[at]; !slices.Contains(l.who, e.Who) {

@@ -42,26 +42,68 @@ type processTerm struct {
 // forever is later than any run.
 const forever = time.Duration(1<<63 - 1)
 
-// listen files what a leader heard.
-func (c *checker) listen(e history.Event) {
-	t := c.terms[e.Term]
+// leaders is what is known of leaders: their terms, trackers and decisions.
+type leaders struct {
+	// interval is the one between two heartbeats, quorum the number of voters that make a round good.
+	interval time.Duration
+	quorum   int
+	terms    map[uint64]*term
+	// began is when a node first applied an entry of a term.
+	began map[processTerm]time.Duration
+	// trackers are when those of a term began: a leader that stalls begins another (E1 starts anew).
+	trackers map[uint64][]time.Duration
+	// elections are the first trackers of terms.
+	elections []history.Event
+	// good are all moments at which a round may have become good.
+	good []time.Duration
+	// decisions is the number of decisions that a session expires.
+	decisions int
+}
+
+// begin files the first entry of a term that a node applied.
+func (s *leaders) begin(e history.Event) {
+	if at := (processTerm{e.Who, e.Term}); s.began[at] == 0 {
+		s.began[at] = e.At
+	}
+}
+
+// lead files the start of a tracker.
+func (s *leaders) lead(e history.Event) {
+	if s.trackers[e.Term] == nil {
+		s.elections = append(s.elections, e)
+	}
+	s.trackers[e.Term] = append(s.trackers[e.Term], e.At)
+}
+
+// listen files an answer that a leader heard. It returns the term's other leader, and files nothing, when there is one.
+func (s *leaders) listen(e history.Event) (other string) {
+	t := s.terms[e.Term]
 	if t == nil {
 		t = &term{
 			number: e.Term, leader: e.Who, first: e.Asked, heard: make(map[session.Node][]hearing),
-			began: c.began[processTerm{e.Who, e.Term}],
+			began: s.began[processTerm{e.Who, e.Term}],
 		}
-		c.terms[e.Term] = t
+		s.terms[e.Term] = t
 	}
 	if t.leader != e.Who {
-		c.fail("R3", &life{}, e.At, "term %d has two leaders, %s and %s", e.Term, t.leader, e.Who)
-		return
+		return t.leader
 	}
-	before := t.complete(c.bounds.Quorum)
+	before := t.complete(s.quorum)
 	t.first = min(t.first, e.Asked)
 	t.heard[e.Node] = append(t.heard[e.Node], hearing{e.Asked, e.At})
-	if newest := t.complete(c.bounds.Quorum); newest > before {
+	if newest := t.complete(s.quorum); newest > before {
 		t.turns, t.took = append(t.turns, e.At), append(t.took, e.At-newest)
 	}
+	return ""
+}
+
+// settleTerms finds out when each term's clock stood, and collects the good moments of all.
+func (s *leaders) settleTerms() {
+	for _, t := range s.terms {
+		t.settle(s.interval, s.trackers[t.number])
+		s.good = append(s.good, t.turns...)
+	}
+	slices.Sort(s.good)
 }
 
 // complete returns the newest moment after which heartbeats were sent that a quorum has answered; negative: none.

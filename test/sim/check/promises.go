@@ -6,9 +6,12 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// promises checks I3: no session expires before a promise for it ends, whoever gave it in answer to what; and what the
+// promises judges I3.
+type promises struct{ judge }
+
+// check checks I3: no session expires before a promise for it ends, whoever gave it in answer to what; and what the
 // SDK makes of it: the session's context ends before the session can have expired.
-func (c *checker) promises(l *life) {
+func (c promises) check(l *life) {
 	end, ok := l.expired()
 	if !ok {
 		return
@@ -16,43 +19,41 @@ func (c *checker) promises(l *life) {
 	for _, p := range l.promises {
 		c.checked("I3")
 		if end < p.Until {
-			c.fail("I3", l, end, "expired %v before the end of a promise that %s had: %s", p.Until-end, p.Who, p)
+			c.fail("I3", l.id, end, "expired %v before the end of a promise that %s had: %s", p.Until-end, p.Who,
+				history.Line(p))
 		}
 	}
 	for _, x := range l.contexts {
 		c.checked("context")
 		if x.At > end {
-			c.fail("I3", l, x.At, "its context at %s ended %v after its expiry", x.Who, x.At-end)
+			c.fail("I3", l.id, x.At, "its context at %s ended %v after its expiry", x.Who, x.At-end)
 		}
 	}
 }
 
-// closing reports whether the client of an event had asked for the session's close by then: it holds no promise any
-// more.
-func (l *life) closing(e history.Event) bool {
-	return slices.ContainsFunc(l.asked, func(a history.Event) bool { return a.Who == e.Who && a.At <= e.At })
-}
+// liveness judges what happens after the last fault.
+type liveness struct{ judge }
 
 // served checks that after the last fault every session that its client holds to be alive is safe.
-func (c *checker) served(l *life) {
+func (c liveness) served(l *life) {
 	for _, a := range l.alive {
 		if c.healed == 0 || a.At < c.healed+c.bounds.Settle || l.closing(a) {
 			continue
 		}
 		c.checked("served")
 		if a.Until <= a.At {
-			c.fail("liveness", l, a.At, "%s holds it to be alive, and is promised nothing %v after the last fault",
+			c.fail("liveness", l.id, a.At, "%s holds it to be alive, and is promised nothing %v after the last fault",
 				a.Who, a.At-c.healed)
 		}
 		if l.end != nil && l.end.At < a.At-c.bounds.Commit {
-			c.fail("E5", l, a.At, "%s holds it to be alive %v after its end", a.Who, a.At-l.end.At)
+			c.fail("E5", l.id, a.At, "%s holds it to be alive %v after its end", a.Who, a.At-l.end.At)
 		}
 	}
 }
 
 // wanting checks liveness: after the last fault every client that wants to be served is, in time: it holds a promise,
 // or could open or resume a session.
-func (c *checker) wanting(events []history.Event) {
+func (c liveness) wanting(events []history.Event) {
 	for i, w := range events {
 		by := w.At + c.bounds.Serve
 		if w.Kind != history.Wants || by > c.finished {
@@ -63,7 +64,7 @@ func (c *checker) wanting(events []history.Event) {
 			return e.At <= by && e.Who == w.Who && (e.Kind == history.Opened || e.Kind == history.Resumed ||
 				(e.Kind == history.Touched || e.Kind == history.Promised) && e.Until > e.At)
 		}) {
-			c.fail("liveness", &life{}, by, "%s wanted to be served at %.4fs, and was not within %v", w.Who,
+			c.fail("liveness", 0, by, "%s wanted to be served at %.4fs, and was not within %v", w.Who,
 				w.At.Seconds(), c.bounds.Serve)
 		}
 	}

@@ -1,0 +1,141 @@
+package check
+
+import (
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+)
+
+// facts is what a history tells, filed by its subject. note files each event once; after the last event and settleTerms
+// the facts change no more.
+type facts struct {
+	bounds Bounds
+	sessions
+	weather
+	nodes
+	leaders
+	clients
+	answers
+}
+
+// clients is what is known of clients beyond their sessions.
+type clients struct {
+	// openings are the opens of clients, answered or not.
+	openings []span
+	// worldly are clients that held a session that is no local one.
+	worldly map[string]bool
+	// takeOvers are the calls that took a session over on purpose, by session.
+	takeOvers map[session.ID][]history.Event
+}
+
+// answers are what nodes told about themselves and their state, whatever session it was about.
+type answers struct {
+	// states are the answers in which a node described itself.
+	states []history.Event
+	// shown are the answered reads.
+	shown []history.Event
+	// writes are the refused opens, resumes and closes whose refusing node is known.
+	writes []history.Event
+}
+
+func newFacts(b Bounds) *facts {
+	return &facts{
+		bounds:   b,
+		sessions: sessions{lives: make(map[session.ID]*life), locals: make(map[session.ID]*local)},
+		weather:  weather{patience: b.Settle},
+		nodes: nodes{
+			interval: b.Interval, names: make(map[session.Node]string), mayRead: make(map[string]bool),
+			started: make(map[string][]time.Duration), stopped: make(map[string][]time.Duration),
+			stalls: make(map[string][]span), resets: make(map[pair][]time.Duration),
+		},
+		leaders: leaders{
+			interval: b.Interval, quorum: b.Quorum, terms: make(map[uint64]*term),
+			began: make(map[processTerm]time.Duration), trackers: make(map[uint64][]time.Duration),
+		},
+		clients: clients{worldly: make(map[string]bool), takeOvers: make(map[session.ID][]history.Event)},
+	}
+}
+
+// note files one event. It judges only what the files cannot hold.
+func (f *facts) note(e history.Event, v *verdict) {
+	f.answers.note(e)
+	switch e.Kind {
+	case history.FaultBegan:
+		f.beginFault(e)
+	case history.FaultEnded:
+		f.endFault(e)
+	case history.Healed:
+		f.healed = e.At
+	case history.Finished:
+		f.finished = e.At
+	case history.NodeStopped:
+		f.stop(e)
+	case history.NodeStarted:
+		f.start(e)
+	case history.Stalled:
+		f.stall(e)
+	case history.Reset:
+		f.reset(e)
+	case history.AppliedTerm:
+		f.begin(e)
+	case history.Leads:
+		f.lead(e)
+	case history.Heard:
+		if other := f.listen(e); other != "" {
+			v.fail("R3", 0, e.At, "term %d has two leaders, %s and %s", e.Term, other, e.Who)
+		}
+	case history.Decided:
+		f.decisions++
+		l := f.life(e.ID)
+		l.decided = append(l.decided, e)
+	case history.TookOver:
+		f.takeOvers[e.ID] = append(f.takeOvers[e.ID], e)
+	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseAsked, history.Closed,
+		history.ToldMoved, history.ToldGone, history.ContextEnded, history.Silent, history.Alive, history.Refused,
+		history.UpgradeAsked, history.Upgraded, history.ToldElsewhere, history.OnlyReads:
+		f.hear(e)
+	case history.LocalOpened, history.LocalMoved, history.LocalEnded:
+		f.local(e.ID).apply(e)
+	case history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
+		f.life(e.ID).apply(e)
+	case history.Digest, history.Wants, history.Shown: // replicas and liveness look for these, answers has filed Shown
+	}
+	if e.Kind == history.Refused && e.Op == history.Show && e.Lagging {
+		v.checked("N4 lagging")
+	}
+}
+
+// note files what nodes told of themselves, and what was shown or refused.
+func (a *answers) note(e history.Event) {
+	if e.State.Node != 0 && e.Kind != history.NodeStarted {
+		a.states = append(a.states, e)
+	}
+	switch {
+	case e.Kind == history.Shown:
+		a.shown = append(a.shown, e)
+	case e.Kind == history.Refused && e.Node != 0 &&
+		(e.Op == history.Open || e.Op == history.Resume || e.Op == history.Close):
+		a.writes = append(a.writes, e)
+	}
+}
+
+// hear files what a client knows. What it knows of a local session is kept apart from what it knows of the global
+// session that the local one may become.
+func (f *facts) hear(e history.Event) {
+	if e.Kind == history.Opened || e.Op == history.Open {
+		f.openings = append(f.openings, span{who: e.Who, from: e.Asked, till: e.At})
+	}
+	switch {
+	case e.ID == 0 || e.Op == history.Show:
+	case e.Local:
+		f.local(e.ID).hear(e)
+	case e.Kind == history.ContextEnded && f.locals[e.ID] != nil: // it belongs to both
+		f.local(e.ID).life.hear(e)
+		f.life(e.ID).hear(e)
+	default:
+		f.worldly[e.Who] = f.worldly[e.Who] || e.Kind == history.Opened || e.Kind == history.Resumed ||
+			e.Kind == history.Upgraded
+		f.life(e.ID).hear(e)
+	}
+}
