@@ -14,7 +14,7 @@ import (
 	"holdfast/session"
 )
 
-// notClientPort says what is wrong with an address at which a server other than a node's client port answers.
+// notClientPort is the text about an address whose server is not the client port of a node.
 const notClientPort = "not a client port; clients use 7400 unless set otherwise"
 
 // notClientPortError says that the server at an endpoint is not the client port of a node. It is a
@@ -29,16 +29,16 @@ func (e *notClientPortError) Error() string {
 func (*notClientPortError) Is(target error) bool { return target == client.ErrUnreachable }
 
 // foreign reports whether a call failed because a server is not the client port of a node: it speaks HTTP/1, or it is a
-// gRPC server, such as a node's peer port, that lacks the services of every release. A server that hangs up may be a
-// node: a node does so to connections above its limit.
+// gRPC server, such as a node's peer port, that lacks the services of every release. A server that hangs up is not
+// foreign: a node hangs up on connections above its limit.
 func (t *target) foreign(err error) bool {
 	_, known := errors.AsType[*notClientPortError](err)
 	return known || errors.Is(err, client.ErrUnreachable) && t.dialer.saw(errHTTP1) || lacksServices(err)
 }
 
-// lacksServices reports whether a gRPC server answered that it does not have a service that every release has. It has
-// to look at the text: gRPC's code UNIMPLEMENTED does not tell an unknown service from an unknown method, which a node
-// of another release answers, and the SDK returns the end of a stream without its code.
+// lacksServices reports whether a gRPC server answered that it lacks a service that every release has. Only the text
+// tells: the code UNIMPLEMENTED stands for an unknown service and for an unknown method, which a node of another
+// release may answer. The SDK also returns the end of a stream as text, without its code.
 func lacksServices(err error) bool {
 	if err == nil {
 		return false
@@ -48,7 +48,7 @@ func lacksServices(err error) bool {
 		strings.Contains(said, "unknown service "+holdfastv1.ClusterService_ServiceDesc.ServiceName)
 }
 
-// hungUp reports whether a call failed while a server ended its connection without a word.
+// hungUp reports whether no node answered and a server ended its connection before it sent anything.
 func (t *target) hungUp(err error) bool {
 	return errors.Is(err, client.ErrUnreachable) && t.dialer.saw(errHungUp)
 }
@@ -89,8 +89,8 @@ func (t *target) advice(err error) string {
 		}
 		return which + " is " + notClientPort + "."
 	case t.hungUp(err):
-		return "A node that hangs up without a word may have no place for another connection: max_connections is the " +
-			"limit, its log and holdfast_client_connections_refused_total show the refusals."
+		return "A node that hangs up before it answers may have reached its limit of connections, max_connections. " +
+			"Its log and holdfast_client_connections_refused_total show refused connections."
 	case errors.Is(err, client.ErrUnreachable):
 		return "Is the cluster running? --endpoints or " + endpointsVariable + " names its nodes."
 	case status.Code(err) == codes.Unimplemented:

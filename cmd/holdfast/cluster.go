@@ -105,7 +105,7 @@ func silentNodes(errs []error) error {
 }
 
 // statusOf asks one node for its status. A server that is not the client port of a node is a [notClientPortError].
-// Every release knows this call, so a server without it is no node.
+// Every release of a node answers this call, so a server without it is not a node.
 func (t *target) statusOf(ctx context.Context, cl *client.Client, endpoint string) (client.Status, error) {
 	st, err := cl.Status(ctx, endpoint)
 	if status.Code(err) == codes.Unimplemented || err != nil && errors.Is(t.dialer.failure(endpoint), errHTTP1) {

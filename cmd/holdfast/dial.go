@@ -13,37 +13,38 @@ import (
 
 var (
 	// errHTTP1 says that a server answered gRPC's first bytes in HTTP/1.
-	errHTTP1 = errors.New("answers in HTTP/1")
+	errHTTP1 = errors.New("server answers in HTTP/1")
 	// errHungUp says that a server ended a connection before it sent anything.
-	errHungUp = errors.New("ended the connection without a word")
+	errHungUp = errors.New("server ended the connection before it sent anything")
 )
 
-// dialer connects to nodes and remembers why the newest connection to each address did not begin. gRPC gives these
-// causes as text only; the advice to the user depends on them. It is safe for concurrent use.
+// dialer makes the connections of the SDK. For each address it remembers why the newest connection failed before the
+// server sent HTTP/2. gRPC gives these causes as text only, and the advice to the user depends on them. A dialer is
+// safe for concurrent use.
 //
-// gRPC sets TCP_USER_TIMEOUT only on a bare [net.TCPConn], so connections of a dialer are without it. gRPC's keep-alive
-// finds a dead connection all the same.
+// gRPC sets the socket option TCP_USER_TIMEOUT on a [net.TCPConn] only, not on the connections of a dialer. gRPC's
+// keep-alive still finds a dead connection.
 type dialer struct {
 	mu sync.Mutex
-	// failures holds an error for each address whose newest connection did not begin; guarded by mu.
+	// failures has an error for each address whose newest connection failed early; guarded by mu.
 	failures map[string]error
 }
 
-// dial makes a TCP connection to address. It is a [client.Config]'s Dial.
+// dial makes a TCP connection to address, for [client.Config].
 func (d *dialer) dial(ctx context.Context, address string) (net.Conn, error) {
 	var tcp net.Dialer
 	conn, err := tcp.DialContext(ctx, "tcp", address)
 	if errors.Is(err, context.Canceled) {
-		return nil, err // the SDK no longer wants the connection: this says nothing about the address
+		return nil, err // the SDK gave up the connection, which says nothing about the address
 	}
 	d.note(address, err)
 	if err != nil {
 		return nil, err
 	}
-	return &beginning{Conn: conn, note: func(err error) { d.note(address, err) }}, nil
+	return &watchedConn{Conn: conn, note: func(err error) { d.note(address, err) }}, nil
 }
 
-// note records how the newest connection to address began; nil is well, or not known yet.
+// note records the newest connection to address; err is nil unless the connection failed early.
 func (d *dialer) note(address string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,14 +58,14 @@ func (d *dialer) note(address string, err error) {
 	d.failures[address] = err
 }
 
-// failure returns why the newest connection to address did not begin; nil if it did, or if there was none.
+// failure returns why the newest connection to address failed early, or nil.
 func (d *dialer) failure(address string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failures[address]
 }
 
-// saw reports whether the newest connection to any address failed with cause.
+// saw reports whether the newest connection to any address failed early because of cause.
 func (d *dialer) saw(cause error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,35 +77,36 @@ func (d *dialer) saw(cause error) bool {
 	return false
 }
 
-// beginning is a connection that reports how it began: once, after the first bytes or the first error.
-type beginning struct {
+// watchedConn is a connection that reports once whether it failed early: after the first read, or after a write that
+// failed before.
+type watchedConn struct {
 	net.Conn
-	note func(error)
-	over atomic.Bool
+	note     func(error)
+	reported atomic.Bool
 }
 
-// Read reads, and reports the result of the first read.
-func (c *beginning) Read(b []byte) (int, error) {
+// Read reads, and reports the first read.
+func (c *watchedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if c.over.CompareAndSwap(false, true) {
-		c.note(judgeBeginning(b[:n], err))
+	if c.reported.CompareAndSwap(false, true) {
+		c.note(earlyFailure(b[:n], err))
 	}
 	return n, err
 }
 
-// Write writes. A write that fails before the first read ended is the connection's beginning: gRPC may close the
-// connection then, and the read does not show the cause any more.
-func (c *beginning) Write(b []byte) (int, error) {
+// Write writes, and reports a failure before the first read. gRPC may close the connection after a failed write, and no
+// read shows the cause then.
+func (c *watchedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	if err != nil && c.over.CompareAndSwap(false, true) {
-		c.note(judgeBeginning(nil, err))
+	if err != nil && c.reported.CompareAndSwap(false, true) {
+		c.note(earlyFailure(nil, err))
 	}
 	return n, err
 }
 
-// judgeBeginning returns what is wrong with a connection whose first read or write brought these bytes and this error.
-// The first frame of HTTP/2 begins with its length, which no letter can be.
-func judgeBeginning(first []byte, err error) error {
+// earlyFailure returns why a connection failed early, from its first bytes and first error; nil if it did not fail. An
+// HTTP/2 server begins with a SETTINGS frame, whose first byte is 0, so its first bytes never look like HTTP/1.
+func earlyFailure(first []byte, err error) error {
 	switch {
 	case bytes.HasPrefix(first, []byte("HTTP/")):
 		return errHTTP1
@@ -112,7 +114,7 @@ func judgeBeginning(first []byte, err error) error {
 		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return &hungUpError{err}
-	default: // this side closed the connection, for one
+	default: // for example, the SDK closed the connection
 		return nil
 	}
 }

@@ -50,7 +50,7 @@ func began(t *testing.T, d *dialer, address string) {
 	t.Logf("%s: write %v, read %v", address, writeErr, readErr)
 }
 
-// The dialer keeps the typed cause of a failure, until a connection to the same address begins well.
+// The dialer keeps the typed cause of a failure until a connection to the same address succeeds.
 func TestDialerKeepsTheCauseOfAFailure(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
@@ -101,8 +101,8 @@ func (c *scripted) Read(b []byte) (int, error) { return c.reads.Read(b) }
 
 func (c *scripted) Write(b []byte) (int, error) { return len(b), c.writeErr }
 
-// A connection reports its first event only: a later error is not a failure to begin.
-func TestBeginningReportsOnce(t *testing.T) {
+// A connection reports its first event only: a later error is not an early failure.
+func TestAConnectionReportsOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		conn scripted
 		want []error
@@ -113,7 +113,7 @@ func TestBeginningReportsOnce(t *testing.T) {
 		"a reset write":         {scripted{reads: bytes.NewReader(nil), writeErr: syscall.ECONNRESET}, []error{errHungUp}},
 	} {
 		var got []error
-		c := &beginning{Conn: &tt.conn, note: func(err error) { got = append(got, err) }}
+		c := &watchedConn{Conn: &tt.conn, note: func(err error) { got = append(got, err) }}
 		for range 2 {
 			_, _ = c.Write([]byte("x"))
 			_, _ = c.Read(make([]byte, 64))

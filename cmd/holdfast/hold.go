@@ -76,7 +76,7 @@ type holder struct {
 	end func(*client.Session, context.Context) error
 }
 
-// hold gets the session, prints its events until ctx or the session ends, and in the first case ends the session.
+// hold gets the session and prints its events until the session or ctx ends. If ctx ends first, hold ends the session.
 func (h *holder) hold(ctx context.Context) error {
 	places := make(chan place, 1)
 	cl, err := h.target.client(client.Config{
@@ -122,9 +122,9 @@ type place struct {
 	state   session.NodeState
 }
 
-// obtain gets the session within the time of one call. The limit ends for good at the first read-only node, which
-// obtain prints: the cluster then answers, though it cannot open or resume yet, and the user allowed waiting. When that
-// node is lost, the wait goes on as it does for a session that is held.
+// obtain gets the session within the time limit of one call. With --read-only the limit ends for good at the first
+// read-only node: the cluster answers, though it cannot open or resume yet. obtain prints that node. If the node is
+// lost, obtain waits on, as hold does for a session that it has.
 func (h *holder) obtain(ctx context.Context, cl *client.Client, places <-chan place) (*client.Session, error) {
 	getting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -137,11 +137,11 @@ func idDecode(out *printer) *cobra.Command {
 				}
 				id, err := l.read(text)
 				if err != nil {
-					return usage("%q: %w", text, err)
+					return usage("ID %q: %w", text, err)
 				}
 				view, err := l.view(id)
 				if err != nil {
-					return usage("%q: %w", text, err)
+					return usage("ID %q: %w", text, err)
 				}
 				views = append(views, view)
 			}

@@ -36,7 +36,7 @@ counter that is used up. ZooKeeper holds an election when its counter is used up
 			for _, text := range args {
 				z, err := ids.ParseZXID(text)
 				if err != nil {
-					return usage("%q: %w", text, err)
+					return usage("ZXID %q: %w", text, err)
 				}
 				views = append(views, viewZXID(z))
 			}

@@ -114,7 +114,7 @@ the id was never given out, or the session ended long ago.
 			}
 			id, err := session.ParseID(args[0])
 			if err != nil {
-				return usage("%q: %w", args[0], err)
+				return usage("ID %q: %w", args[0], err)
 			}
 			return c.target.call(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
 				f, err := cl.Get(ctx, id)

@@ -223,7 +223,7 @@ func TestExitCodes(t *testing.T) {
 		{"session ls --endpoints localhost", nil, exitUsage, "host:port"},
 		{"session show", nil, exitUsage, `"holdfast session show" takes one ID, not 0 arguments`},
 		{"session show 0x1 0x2", nil, exitUsage, `"holdfast session show" takes one ID, not 2 arguments`},
-		{"id decode", nil, exitUsage, `"holdfast id decode" takes one ID or more, and was given none`},
+		{"id decode", nil, exitUsage, `"holdfast id decode" takes one ID or more, not 0 arguments`},
 		{
 			"completion nope", nil, exitUsage,
 			`"holdfast completion" takes the name of a shell, bash, fish, powershell, zsh: not "nope"`,

@@ -26,7 +26,7 @@ func formatToken(t session.Token) string { return t.Secret() }
 func parseToken(s string) (session.Token, error) {
 	t, err := session.ParseToken(s)
 	if err != nil {
-		return session.Token{}, usage("%w; want the token as \"session open\" prints it", err)
+		return session.Token{}, usage("%w, as \"session open\" prints it", err)
 	}
 	return t, nil
 }
@@ -78,7 +78,7 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 		if err != nil {
 			return session.Token{}, usage("--token-file: %w", err)
 		}
-		defer func() { _ = file.Close() }() // nothing was written
+		defer func() { _ = file.Close() }() // it is open for reading only
 		stdin = file
 	case f.text == "":
 		return session.Token{}, usage("no token given: want --token or --token-file")
@@ -88,7 +88,7 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 	b, err := io.ReadAll(io.LimitReader(stdin, tokenBytes))
 	switch {
 	case err != nil && f.file != "":
-		return session.Token{}, usage("--token-file: %w", err) // a directory, for one
+		return session.Token{}, usage("--token-file: %w", err) // for example, FILE is a directory
 	case err != nil:
 		return session.Token{}, fmt.Errorf("read token from standard input: %w", err)
 	}

@@ -37,7 +37,7 @@ func One(what string) cobra.PositionalArgs {
 func Some(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return fmt.Errorf("%q takes one %s or more, and was given none", cmd.CommandPath(), what)
+			return fmt.Errorf("%q takes one %s or more, not 0 arguments", cmd.CommandPath(), what)
 		}
 		return nil
 	}
