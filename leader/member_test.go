@@ -1,197 +1,124 @@
-package leader_test
+package leader
 
 import (
-	"fmt"
-	"io"
-	"slices"
-	"strings"
-	"sync"
-	"testing/synctest"
+	"errors"
+	"testing"
 	"time"
 
 	"holdfast/session"
 )
 
-// member is a scripted learner.
-type member struct {
-	w     *world
-	hello session.Hello
-	// reply makes an answer to a heartbeat that is given at once; nil: the test answers, or nobody does.
-	reply func(b *session.Heartbeat) *session.Answer
-	// delay is between a heartbeat and its reply.
-	delay time.Duration
-	// stuck, when set, blocks Send until it is closed.
-	stuck chan struct{}
-
-	out    chan session.LearnerMessage
-	cutOff chan struct{}
-	cut    func()
-	ended  chan error
-
-	mu      sync.Mutex
-	beats   []*session.Heartbeat
-	answers map[uint64]*session.Reply
-	welcome *session.Welcome
+// T6: nothing that is said on a stream counts once a newer one is open, also what was being taken at that moment.
+func TestT6FormerStreamIsSilent(t *testing.T) {
+	r := newRounds(7, newPace(time.Second), 0)
+	r.configure([]session.Member{{Node: 2, Voter: true}}, 1, 0)
+	former, newest := newStream(session.Hello{Node: 2, Stream: 1}), newStream(session.Hello{Node: 2, Stream: 2})
+	if _, err := r.open(former, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.begin(0)
+	if got := r.next(former, 0); got == nil || !r.expects(former, 1) {
+		t.Fatalf("the first stream is sent %+v", got)
+	}
+	if ended, err := r.open(newest, 5); err != nil || ended != former {
+		t.Fatalf("opening a newer one ended %+v, %v", ended, err)
+	}
+	if got := r.next(newest, 5); got == nil || r.expects(former, 1) || r.next(former, 5) != nil {
+		t.Errorf("an answer on the former stream still counts, or it is sent more; the newest was sent %+v", got)
+	}
+	r.close(former, 9)
+	if !r.expects(newest, 1) {
+		t.Error("the late end of the former stream ended the newest")
+	}
 }
 
-func (m *member) Send(s session.LeaderMessage) error {
-	if m.stuck != nil {
-		select {
-		case <-m.stuck:
-		case <-m.cutOff:
-		}
+// T6: of a stream that is refused the node itself is asked. One that it knows takes the place of one that it does not
+// know, whatever that said, and none that it does not know is opened from then on.
+func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
+	at := func(directory, incarnation, stream uint64) session.Hello {
+		return session.Hello{Node: 2, Directory: directory, Incarnation: incarnation, Stream: stream}
 	}
-	select {
-	case <-m.cutOff:
-		return errCut
-	default:
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case s.Welcome != nil:
-		m.welcome = s.Welcome
-	case s.Reply != nil:
-		m.answers[s.Reply.Seq] = s.Reply
-	case s.Heartbeat != nil:
-		m.beats = append(m.beats, s.Heartbeat)
-		m.w.line("%v  heartbeat %d to %d", m.w.now(), s.Heartbeat.Round, m.hello.Node)
-		if m.reply != nil {
-			if a := m.reply(s.Heartbeat); a != nil {
-				go m.sends(a)
+	for name, tt := range map[string]struct {
+		open, hello, newest session.Hello
+		opens, doubts       bool
+	}{
+		"a forged incarnation":            {at(1, 1<<62, 1), at(1, 9, 5), at(1, 9, 5), true, true},
+		"a forged stream":                 {at(1, 9, 1<<63), at(1, 9, 5), at(1, 9, 5), true, true},
+		"the next process, later":         {at(1, 1<<62, 1), at(1, 10, 1), at(1, 10, 3), true, true},
+		"an older stream":                 {at(1, 9, 5), at(1, 9, 4), at(1, 9, 5), false, false},
+		"the same stream":                 {at(1, 9, 5), at(1, 9, 5), at(1, 9, 5), false, false},
+		"a former process":                {at(1, 9, 5), at(1, 8, 7), at(1, 9, 5), false, false},
+		"a process that is asked before":  {at(1, 9, 5), at(1, 8, 7), at(1, 8, 7), true, true},
+		"a stream that nobody knows":      {at(1, 9, 5), at(1, 9, 4), at(1, 9, 3), false, false},
+		"an incarnation nobody knows":     {at(1, 1<<62, 1), at(1, 1<<61, 1), at(1, 9, 5), false, false},
+		"asked of another directory":      {at(1, 1<<62, 1), at(1, 9, 5), at(3, 9, 5), false, false},
+		"of a directory of no member":     {at(1, 1<<62, 1), at(3, 9, 5), at(3, 9, 5), false, false},
+		"a newer one that was overtaken":  {at(1, 9, 5), at(1, 9, 6), at(1, 9, 6), true, false},
+		"a node of which none was opened": {session.Hello{}, at(1, 9, 6), at(1, 9, 6), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRounds(7, newPace(time.Second), 0)
+			r.configure([]session.Member{{Node: 2, Directory: 1, Voter: true}}, 1, 0)
+			var former *stream
+			if tt.open.Node != 0 {
+				former = newStream(tt.open)
+				if _, err := r.open(former, 0); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-	}
-	return nil
-}
-
-// sends sends an answer after the member's delay, if the link still is.
-func (m *member) sends(a *session.Answer) {
-	timer := time.NewTimer(m.delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-m.cutOff:
-		return
-	}
-	select {
-	case m.out <- session.LearnerMessage{Answer: a}:
-	case <-m.cutOff:
+			s := newStream(tt.hello)
+			ended, err := r.reopen(s, tt.newest, 5)
+			if (err == nil) != tt.opens || tt.opens && ended != former || (r.current(s) != nil) != tt.opens {
+				t.Errorf("reopen ended %+v, %v; want %v", ended, err, tt.opens)
+			}
+			next := newStream(at(1, tt.newest.Incarnation, tt.newest.Stream+1))
+			if _, err = r.open(next, 6); (r.members[2].doubted || errors.Is(err, ErrSuperseded)) != tt.doubts &&
+				tt.opens {
+				t.Errorf("then the next stream: %v, doubted %v", err, r.members[2].doubted)
+			}
+			if _, err = r.reopen(newStream(at(1, tt.newest.Incarnation, tt.newest.Stream+2)),
+				at(1, tt.newest.Incarnation, tt.newest.Stream+2), 7); err != nil && tt.opens {
+				t.Errorf("a stream that the node knows: %v", err)
+			}
+		})
 	}
 }
 
-func (m *member) Recv() (session.LearnerMessage, error) {
-	select {
-	case s := <-m.out:
-		return s, nil
-	case <-m.cutOff:
-		return session.LearnerMessage{}, io.EOF
+// R3, T6: a node on another data directory is another member. It is not heard before the configuration names its
+// directory, nothing that the former one answered counts for it, and since when the node is silent stays (E1).
+func TestR3OtherDirectoryIsAnotherMember(t *testing.T) {
+	r := newRounds(7, newPace(time.Second), 0)
+	named := func(directory uint64) []*stream {
+		return r.configure([]session.Member{{Node: 2, Directory: directory, Voter: true}}, 1, 30)
 	}
-}
-
-// line adds a line to the transcript.
-func (w *world) line(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lines = append(w.lines, fmt.Sprintf(format, args...))
-}
-
-// transcript returns the lines, those of one moment sorted.
-func (w *world) transcript() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	slices.SortStableFunc(w.lines, func(a, b string) int {
-		da, _ := time.ParseDuration(strings.Fields(a)[0])
-		db, _ := time.ParseDuration(strings.Fields(b)[0])
-		if da != db {
-			return int(da - db)
-		}
-		return strings.Compare(a, b)
-	})
-	return strings.Join(w.lines, "\n")
-}
-
-// prompt answers every heartbeat at once, without touches.
-func prompt(b *session.Heartbeat) *session.Answer { return answer(b.Round) }
-
-// answer is a whole answer of a sound relay; h is above every attachment.
-func answer(round uint64, touches ...session.Touch) *session.Answer {
-	return &session.Answer{
-		Round: round, Term: term, Attachment: 1 << 40, VouchAge: forever, ProcessAge: forever,
-		Touches: session.AppendTouches(nil, touches), Last: true,
+	named(1)
+	former := newStream(session.Hello{Node: 2, Directory: 1, Incarnation: 9, Stream: 9})
+	later := newStream(session.Hello{Node: 2, Directory: 2, Incarnation: 1, Stream: 1})
+	if _, err := r.open(former, 0); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// join opens the next stream of a node, which answers by reply.
-func (w *world) join(node session.Node, reply func(*session.Heartbeat) *session.Answer) *member {
-	w.streams[node]++
-	return w.stream(session.Hello{Node: node, Incarnation: 1, Stream: w.streams[node], LogVersion: session.LogVersion},
-		reply)
-}
-
-func (w *world) stream(hello session.Hello, reply func(*session.Heartbeat) *session.Answer) *member {
-	return w.follow(&member{w: w, hello: hello, reply: reply})
-}
-
-func (w *world) follow(m *member) *member {
-	m.out, m.cutOff = make(chan session.LearnerMessage, 1<<14), make(chan struct{})
-	m.ended, m.answers = make(chan error, 1), make(map[uint64]*session.Reply)
-	m.cut = sync.OnceFunc(func() { close(m.cutOff) })
-	w.t.Cleanup(m.cut)
-	go func() {
-		m.ended <- w.tracker.Follow(w.t.Context(), m.hello, m)
-		m.cut()
-	}()
-	synctest.Wait()
-	return m
-}
-
-// replies changes how the member answers from now on.
-func (m *member) replies(by func(*session.Heartbeat) *session.Answer) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reply = by
-}
-
-// says sends an answer.
-func (m *member) says(a *session.Answer) {
-	m.out <- session.LearnerMessage{Answer: a}
-	synctest.Wait()
-}
-
-// last returns the newest heartbeat.
-func (m *member) last() *session.Heartbeat {
-	m.w.t.Helper()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.beats) == 0 {
-		m.w.t.Fatalf("at %v: no heartbeat to node %d", m.w.now(), m.hello.Node)
+	r.begin(10)
+	r.next(former, 10)
+	r.answer(former, &session.Answer{Round: 1, Term: 7, Last: true}, 20)
+	if _, err := r.open(later, 20); !errors.Is(err, ErrDirectory) {
+		t.Errorf("a directory that the configuration does not name: got %v, want %v", err, ErrDirectory)
 	}
-	return m.beats[len(m.beats)-1]
-}
-
-// asks sends a request and lets everything settle.
-func (m *member) asks(r session.Request) {
-	m.out <- session.LearnerMessage{Request: &r}
-	synctest.Wait()
-}
-
-// replied returns the reply to a request, nil while there is none.
-func (m *member) replied(seq uint64) *session.Reply {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.answers[seq]
-}
-
-// err returns why the stream has ended; it has to have.
-func (m *member) err() error {
-	m.w.t.Helper()
-	synctest.Wait()
-	select {
-	case err := <-m.ended:
-		return err
-	default:
-		m.w.t.Fatalf("at %v the stream of node %d has not ended", m.w.now(), m.hello.Node)
-		return nil
+	if ended := named(2); len(ended) != 1 || ended[0] != former {
+		t.Errorf("the change ended %v, want the former stream", ended)
+	}
+	if r.judge() {
+		t.Error("the former directory's answer makes a round good for the later one")
+	}
+	if m := r.members[2]; m.silent != 30 || m.answered != nil {
+		t.Errorf("silent since %v, newest answer %+v", m.silent, m.answered)
+	}
+	if _, err := r.open(former, 40); !errors.Is(err, ErrDirectory) {
+		t.Errorf("the former directory comes back: got %v, want %v", err, ErrDirectory)
+	}
+	if _, err := r.open(later, 40); err != nil {
+		t.Errorf("the later directory, whose incarnations begin anew: %v", err)
+	}
+	if ended := named(2); ended != nil {
+		t.Errorf("the same configuration again ended %v", ended)
 	}
 }

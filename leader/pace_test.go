@@ -60,22 +60,6 @@ func TestR1HeartbeatsTellTheInterval(t *testing.T) {
 	})
 }
 
-// O2: a request id is remembered for as long as the timeout of a session that is there, though the leader would give
-// none as long.
-func TestO2RequestsOfLongerTimeouts(t *testing.T) {
-	inBubble(t, voters(1), func(w *world) {
-		w.view.commit, w.log.index = 12, 12
-		w.has(5, 1)
-		w.lasts(5, time.Hour)
-		w.join(1, prompt)
-		defer w.run()()
-		w.at(2 * time.Hour)
-		if _, at := proposed[session.ForgetRequests](w.log); len(at) == 0 || at[0] < time.Hour {
-			t.Errorf("forgotten at %v, want once, after an hour", at)
-		}
-	})
-}
-
 // lasts gives a session another timeout, before the tracker runs.
 func (w *world) lasts(id session.ID, timeout time.Duration) {
 	w.view.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 
 	"holdfast/session"
 )
@@ -21,32 +20,6 @@ type requests struct {
 	wall       *wallClock
 	stats      *counters
 	handlers   handlers
-}
-
-// handlers runs the handlers of requests until it is stopped. Safe for concurrent use.
-type handlers struct {
-	mu      sync.Mutex
-	stopped bool // guarded by mu
-	running sync.WaitGroup
-}
-
-// start runs f beside the caller; false after stop.
-func (h *handlers) start(f func()) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.stopped {
-		return false
-	}
-	h.running.Go(f)
-	return true
-}
-
-// stop lets no more handlers start, and returns when all have ended.
-func (h *handlers) stop() {
-	h.mu.Lock()
-	h.stopped = true
-	h.mu.Unlock()
-	h.running.Wait()
 }
 
 // arrives reports whether a request adds to the state. Such requests have slots of their own on a stream, as their

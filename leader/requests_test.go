@@ -36,81 +36,6 @@ func (m *member) ask(r session.Request) *session.Reply {
 	return reply
 }
 
-// An open is proposed for the node it came through, with the negotiated timeout.
-func TestOpen(t *testing.T) {
-	solo(t, func(w *world, m *member) {
-		labels := session.Labels{{Key: "app", Value: "x"}}
-		id := session.RequestID{1, 2}
-		r := m.ask(session.Request{Open: &session.OpenRequest{RequestID: id, Timeout: time.Hour, Labels: labels}})
-		if r.Err != nil || r.Term != term || r.Index != 1 || r.Session.Owner != 2 ||
-			r.Session.Timeout != 40*time.Second {
-			t.Errorf("reply %+v", r)
-		}
-		opens, _ := proposed[session.OpenSession](w.log)
-		if len(opens) != 1 || opens[0].RequestID != id || opens[0].Node != 2 || len(opens[0].Labels) != 1 {
-			t.Errorf("proposed %+v", opens)
-		}
-		for field, open := range map[string]session.OpenRequest{
-			"timeout": {Timeout: 0},
-			"labels":  {Timeout: long, Labels: session.Labels{{Key: ""}}},
-		} {
-			r := m.ask(session.Request{Open: &open})
-			if got, ok := errors.AsType[*session.FieldError](r.Err); !ok || got.Field != field {
-				t.Errorf("%s: %v", field, r.Err)
-			}
-		}
-		if opens, _ := proposed[session.OpenSession](w.log); len(opens) != 1 {
-			t.Errorf("%d opens were proposed, want 1", len(opens))
-		}
-	})
-}
-
-// O2: the ids of requests that are older than the largest timeout are forgotten, those of earlier terms too; nothing is
-// proposed when there is nothing to forget.
-func TestO2ForgetRequests(t *testing.T) {
-	inBubble(t, voters(1), func(w *world) {
-		w.view.commit, w.log.index = 12, 12
-		m := w.join(1, prompt)
-		defer w.run()()
-		w.at(10 * time.Second)
-		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index 13
-		w.at(11 * time.Second)
-		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index 14
-		w.at(30 * time.Second)
-		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index >= 15
-		last := w.log.newest()
-		w.at(time.Hour)
-		forgotten, at := proposed[session.ForgetRequests](w.log)
-		if len(forgotten) != 3 || forgotten[0].UpToIndex != 12 || forgotten[1].UpToIndex != 14 ||
-			forgotten[2].UpToIndex != last {
-			w.t.Fatalf("forgotten %+v, want 12, 14 and %d", forgotten, last)
-		}
-		for i, opened := range []time.Duration{0, 11 * time.Second, 30 * time.Second} {
-			if age := at[i] - opened; age < 40*time.Second || age > 60*time.Second {
-				t.Errorf("%+v forgotten at the age of %v, want little above 40 s", forgotten[i], age)
-			}
-		}
-	})
-}
-
-// O2: what could not be forgotten is forgotten later.
-func TestO2Again(t *testing.T) {
-	inBubble(t, voters(1), func(w *world) {
-		w.view.commit = 12
-		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
-			_, forget := c.(session.ForgetRequests)
-			return session.Result{}, session.ErrOutcomeUnknown, forget && w.now() < 5*time.Minute
-		})
-		w.join(1, prompt)
-		defer w.run()()
-		w.at(6 * time.Minute)
-		_, at := proposed[session.ForgetRequests](w.log)
-		if len(at) < 2 || at[len(at)-1] < 5*time.Minute {
-			t.Errorf("proposed at %v, want until it was done", at)
-		}
-	})
-}
-
 // The word of an end comes with the index at which the learner knows the certificate.
 func TestM5EndsSayWhatToWaitFor(t *testing.T) {
 	solo(t, func(w *world, m *member) {
@@ -389,6 +314,28 @@ func TestEmptyRequest(t *testing.T) {
 	solo(t, func(_ *world, m *member) {
 		if r := m.ask(session.Request{}); !errors.Is(r.Err, session.ErrInvalid) {
 			t.Errorf("%+v, want ErrInvalid", r)
+		}
+	})
+}
+
+// What every member reads is known once each has had a stream.
+func TestLogVersion(t *testing.T) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
+		defer w.run()()
+		for n, reads := range map[session.Node]uint32{1: 1, 2: 9} {
+			w.stream(session.Hello{Node: n, Stream: 1, LogVersion: reads}, prompt)
+		}
+		if got := w.tracker.LogVersion(); got != 0 {
+			t.Errorf("version %d while nothing is known of node 3, want 0", got)
+		}
+		old := w.stream(session.Hello{Node: 3, Stream: 1}, prompt)
+		if got := w.tracker.LogVersion(); got != 0 {
+			t.Errorf("version %d with a node of a former release, want 0", got)
+		}
+		old.cut()
+		w.stream(session.Hello{Node: 3, Stream: 2, LogVersion: 1}, prompt)
+		if got := w.tracker.LogVersion(); got != session.LogVersion {
+			t.Errorf("version %d, want %d", got, session.LogVersion)
 		}
 	})
 }

@@ -1,127 +1,9 @@
 package leader
 
 import (
-	"errors"
 	"testing"
 	"time"
-
-	"holdfast/session"
 )
-
-// T6: nothing that is said on a stream counts once a newer one is open, also what was being taken at that moment.
-func TestT6FormerStreamIsSilent(t *testing.T) {
-	r := newRounds(7, newPace(time.Second), 0)
-	r.configure([]session.Member{{Node: 2, Voter: true}}, 1, 0)
-	former, newest := newStream(session.Hello{Node: 2, Stream: 1}), newStream(session.Hello{Node: 2, Stream: 2})
-	if _, err := r.open(former, 0); err != nil {
-		t.Fatal(err)
-	}
-	r.begin(0)
-	if got := r.next(former, 0); got == nil || !r.expects(former, 1) {
-		t.Fatalf("the first stream is sent %+v", got)
-	}
-	if ended, err := r.open(newest, 5); err != nil || ended != former {
-		t.Fatalf("opening a newer one ended %+v, %v", ended, err)
-	}
-	if got := r.next(newest, 5); got == nil || r.expects(former, 1) || r.next(former, 5) != nil {
-		t.Errorf("an answer on the former stream still counts, or it is sent more; the newest was sent %+v", got)
-	}
-	r.close(former, 9)
-	if !r.expects(newest, 1) {
-		t.Error("the late end of the former stream ended the newest")
-	}
-}
-
-// T6: of a stream that is refused the node itself is asked. One that it knows takes the place of one that it does not
-// know, whatever that said, and none that it does not know is opened from then on.
-func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
-	at := func(directory, incarnation, stream uint64) session.Hello {
-		return session.Hello{Node: 2, Directory: directory, Incarnation: incarnation, Stream: stream}
-	}
-	for name, tt := range map[string]struct {
-		open, hello, newest session.Hello
-		opens, doubts       bool
-	}{
-		"a forged incarnation":            {at(1, 1<<62, 1), at(1, 9, 5), at(1, 9, 5), true, true},
-		"a forged stream":                 {at(1, 9, 1<<63), at(1, 9, 5), at(1, 9, 5), true, true},
-		"the next process, later":         {at(1, 1<<62, 1), at(1, 10, 1), at(1, 10, 3), true, true},
-		"an older stream":                 {at(1, 9, 5), at(1, 9, 4), at(1, 9, 5), false, false},
-		"the same stream":                 {at(1, 9, 5), at(1, 9, 5), at(1, 9, 5), false, false},
-		"a former process":                {at(1, 9, 5), at(1, 8, 7), at(1, 9, 5), false, false},
-		"a process that is asked before":  {at(1, 9, 5), at(1, 8, 7), at(1, 8, 7), true, true},
-		"a stream that nobody knows":      {at(1, 9, 5), at(1, 9, 4), at(1, 9, 3), false, false},
-		"an incarnation nobody knows":     {at(1, 1<<62, 1), at(1, 1<<61, 1), at(1, 9, 5), false, false},
-		"asked of another directory":      {at(1, 1<<62, 1), at(1, 9, 5), at(3, 9, 5), false, false},
-		"of a directory of no member":     {at(1, 1<<62, 1), at(3, 9, 5), at(3, 9, 5), false, false},
-		"a newer one that was overtaken":  {at(1, 9, 5), at(1, 9, 6), at(1, 9, 6), true, false},
-		"a node of which none was opened": {session.Hello{}, at(1, 9, 6), at(1, 9, 6), true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRounds(7, newPace(time.Second), 0)
-			r.configure([]session.Member{{Node: 2, Directory: 1, Voter: true}}, 1, 0)
-			var former *stream
-			if tt.open.Node != 0 {
-				former = newStream(tt.open)
-				if _, err := r.open(former, 0); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s := newStream(tt.hello)
-			ended, err := r.reopen(s, tt.newest, 5)
-			if (err == nil) != tt.opens || tt.opens && ended != former || (r.current(s) != nil) != tt.opens {
-				t.Errorf("reopen ended %+v, %v; want %v", ended, err, tt.opens)
-			}
-			next := newStream(at(1, tt.newest.Incarnation, tt.newest.Stream+1))
-			if _, err = r.open(next, 6); (r.members[2].doubted || errors.Is(err, ErrSuperseded)) != tt.doubts &&
-				tt.opens {
-				t.Errorf("then the next stream: %v, doubted %v", err, r.members[2].doubted)
-			}
-			if _, err = r.reopen(newStream(at(1, tt.newest.Incarnation, tt.newest.Stream+2)),
-				at(1, tt.newest.Incarnation, tt.newest.Stream+2), 7); err != nil && tt.opens {
-				t.Errorf("a stream that the node knows: %v", err)
-			}
-		})
-	}
-}
-
-// R3, T6: a node on another data directory is another member. It is not heard before the configuration names its
-// directory, nothing that the former one answered counts for it, and since when the node is silent stays (E1).
-func TestR3OtherDirectoryIsAnotherMember(t *testing.T) {
-	r := newRounds(7, newPace(time.Second), 0)
-	named := func(directory uint64) []*stream {
-		return r.configure([]session.Member{{Node: 2, Directory: directory, Voter: true}}, 1, 30)
-	}
-	named(1)
-	former := newStream(session.Hello{Node: 2, Directory: 1, Incarnation: 9, Stream: 9})
-	later := newStream(session.Hello{Node: 2, Directory: 2, Incarnation: 1, Stream: 1})
-	if _, err := r.open(former, 0); err != nil {
-		t.Fatal(err)
-	}
-	r.begin(10)
-	r.next(former, 10)
-	r.answer(former, &session.Answer{Round: 1, Term: 7, Last: true}, 20)
-	if _, err := r.open(later, 20); !errors.Is(err, ErrDirectory) {
-		t.Errorf("a directory that the configuration does not name: got %v, want %v", err, ErrDirectory)
-	}
-	if ended := named(2); len(ended) != 1 || ended[0] != former {
-		t.Errorf("the change ended %v, want the former stream", ended)
-	}
-	if r.judge() {
-		t.Error("the former directory's answer makes a round good for the later one")
-	}
-	if m := r.members[2]; m.silent != 30 || m.answered != nil {
-		t.Errorf("silent since %v, newest answer %+v", m.silent, m.answered)
-	}
-	if _, err := r.open(former, 40); !errors.Is(err, ErrDirectory) {
-		t.Errorf("the former directory comes back: got %v, want %v", err, ErrDirectory)
-	}
-	if _, err := r.open(later, 40); err != nil {
-		t.Errorf("the later directory, whose incarnations begin anew: %v", err)
-	}
-	if ended := named(2); ended != nil {
-		t.Errorf("the same configuration again ended %v", ended)
-	}
-}
 
 // S4: to learners a round is its term and number: a later tracker of the term counts on.
 func TestS4ALaterTrackerOfTheTermCountsOn(t *testing.T) {
@@ -133,19 +15,5 @@ func TestS4ALaterTrackerOfTheTermCountsOn(t *testing.T) {
 	r.begin(1)
 	if got := r.newest.number(); got != 43 {
 		t.Errorf("the second round is number %d, want 43", got)
-	}
-}
-
-// E1: a session's silence begins at its touch, which is a timeout and T/200 before its deadline: a stall that ended
-// right after it counts, one that ended with it does not.
-func TestE1SilenceBeginsAtTheTouch(t *testing.T) {
-	const at, timeout, credit = 10 * time.Second, 4 * time.Second, time.Second
-	for after, want := range map[time.Duration]time.Duration{0: credit, 1: 2 * credit} {
-		stalls := (*session.Stalls)(nil).With(at+after, credit, time.Second).With(at+3*time.Second, credit, time.Second)
-		w, deadline := ownerState{stalls: stalls}, at+extension(timeout)
-		if got := w.due(deadline, timeout); got != deadline+want {
-			t.Errorf("with a stall that ended %v after the touch it is due %v after its deadline, want %v", after,
-				got-deadline, want)
-		}
 	}
 }
