@@ -12,8 +12,8 @@ import (
 
 const million = 1_000_000
 
-// population is sessions of three nodes as they are after months: opened one by one at some hundred a second, one in
-// three still alive. It is the view and the frozen copy of benchmarks.
+// population is the sessions of three nodes after months: opened one by one at about a hundred a second, one in three
+// still alive. It is also the view and the frozen copy of benchmarks.
 type population []session.Session
 
 func populate(n int) population {
@@ -57,7 +57,7 @@ func tracking(p population) *Tracker {
 	return t
 }
 
-// batch packs touches of n sessions of node 2, each the next but every after the former.
+// batch packs touches of n sessions of node 2: of every session, or of one in so many.
 func batch(p population, n, every int) *session.Answer {
 	random := rand.New(rand.NewPCG(3, 4))
 	touches := make([]session.Touch, 0, n)
@@ -73,7 +73,8 @@ func batch(p population, n, every int) *session.Answer {
 // BenchmarkIngest takes a packed batch of 100,000 sessions of one owner into a tracker of a million.
 func BenchmarkIngest(b *testing.B) { ingest(b, 100_000, 1) }
 
-// BenchmarkIngestSparse takes one session in twenty, as an interval brings them when clients touch every 10 s.
+// BenchmarkIngestSparse takes touches of one session in twenty, as they arrive in an interval when clients touch every
+// 10 s.
 func BenchmarkIngestSparse(b *testing.B) { ingest(b, 16_000, 20) }
 
 func ingest(b *testing.B, n, every int) {
@@ -90,7 +91,7 @@ func ingest(b *testing.B, n, every int) {
 	b.ReportMetric(float64(len(a.Touches))/float64(n), "B/session")
 }
 
-// BenchmarkHeap is the live heap of a tracker of a million sessions, all included.
+// BenchmarkHeap reports the live heap of a tracker of a million sessions.
 func BenchmarkHeap(b *testing.B) {
 	p := populate(million)
 	for b.Loop() {
@@ -109,10 +110,11 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkPoll finds 100,000 sessions due, and pops and marks them in entries, their owners lost.
+// BenchmarkPoll finds 100,000 sessions of lost owners due, and pops and marks them in batches.
 func BenchmarkPoll(b *testing.B) { poll(b, nil) }
 
-// BenchmarkPollStalled does so when each owner has stalled as often as is remembered, since the sessions were touched.
+// BenchmarkPollStalled does the same when each owner has stalled 64 times since the sessions were touched, as often as
+// is remembered.
 func BenchmarkPollStalled(b *testing.B) {
 	var stalls *session.Stalls
 	at := time.Minute
@@ -151,7 +153,8 @@ func poll(b *testing.B, stalls *session.Stalls) {
 	}
 }
 
-// BenchmarkPromotion begins to lead a million sessions: until a touch is taken, and until all are in the queue.
+// BenchmarkPromotion begins to lead a million sessions, and reports the time until a touch is taken and until all are
+// in the queue.
 func BenchmarkPromotion(b *testing.B) {
 	p := populate(million)
 	a := batch(p, 1, 1)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A1, as a table that can be read: intervals of 500 ms, good rounds at the moments marked with *.
+// A1 as a readable table: intervals of 500 ms, and good rounds at the moments marked with *.
 func TestA1ClockTranscript(t *testing.T) {
 	c := clock{limit: time.Second}
 	var lines []string
@@ -57,8 +57,8 @@ func TestA1ClockTranscript(t *testing.T) {
 	}
 }
 
-// TestA1ClockModel holds the clock against one that ticks: each millisecond counts if a good round was found, or the
-// term began, within the last two intervals.
+// A1: the clock equals a model that counts each millisecond for which a good round was found, or the term began, within
+// the last two intervals.
 func TestA1ClockModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100).Draw(t, "limit")

@@ -10,7 +10,7 @@ import (
 	"holdfast/session"
 )
 
-// blocked makes closes wait until release is called with what is to become of them.
+// blocked makes closes wait until release is called with their outcome.
 func (w *world) blocked() (release func(err error)) {
 	outcome := make(chan error, 1)
 	w.log.decides(func(ctx context.Context, c session.Command) (session.Result, error, bool) {
@@ -31,8 +31,8 @@ func (w *world) blocked() (release func(err error)) {
 	}
 }
 
-// E3: popped and marked is one step: while the close is under way the session is not proposed again and touches of it
-// are not taken; entries hold at most 1,024 sessions, each with its attachment, under the tracker's term.
+// E3: popping and marking are one step. While the close is under way, the session is not proposed again and touches of
+// it are not taken. Entries hold at most 1,024 sessions, each with its attachment, under the tracker's term.
 func TestE3Entries(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		const n = 3000
@@ -89,8 +89,8 @@ func TestE3MarkedAtOnce(t *testing.T) {
 	})
 }
 
-// E4: a close that certainly will not take effect gives the mark back, with the deadline that touches made of it
-// meanwhile; the session is not proposed again before the next interval.
+// E4: a refused close gives the mark back, with the deadline as touches have moved it meanwhile. The session is not
+// proposed again before the next interval.
 func TestE4Refused(t *testing.T) {
 	for name, err := range map[string]error{
 		"leadership transfer": session.ErrNotLeader,
@@ -141,7 +141,7 @@ func TestE4LeftAlone(t *testing.T) {
 	})
 }
 
-// E4: while the outcome is unknown the mark stays; the log decides, hours later if need be.
+// E4: while the outcome is unknown the mark stays, for hours if need be, until the log decides.
 func TestE4Unknown(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		s := w.has(5, 1)
@@ -172,7 +172,7 @@ func TestE4Unknown(t *testing.T) {
 	})
 }
 
-// E4: the refusal of a close under a former attachment does not take back the mark of a later one.
+// E4: the refusal of a close under a former attachment does not take back the mark of a later close.
 func TestE4FormerAttachment(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
@@ -231,8 +231,8 @@ func TestE5OnlyTheLogSays(t *testing.T) {
 	})
 }
 
-// M5, E5: the state shows an entry before those are told who observe it. A session that is shown and not filed yet is
-// not one that has ended: it is there for reads, and can be closed as soon as it is filed.
+// M5, E5: the state shows an entry before its observers are told of it. A session that is shown and not filed yet has
+// not ended: it can be read, and can be closed as soon as it is filed.
 func TestM5ShownAndNotFiledIsNotExpired(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		w.at(30 * time.Second)

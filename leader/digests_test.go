@@ -7,7 +7,7 @@ import (
 	"holdfast/session"
 )
 
-// comparing is a term's rounds with a stream of each voter.
+// comparing is the rounds of a term with a stream of each voter.
 type comparing struct {
 	*rounds
 	t       *testing.T
@@ -37,8 +37,8 @@ func (c *comparing) open(node session.Node, now time.Duration) {
 	c.streams[node] = s
 }
 
-// round begins a round with what the leader has applied, to which nodes report the digests that are the numbers given,
-// 0 for none.
+// round begins a round when the leader has applied an index. Each node in reports answers with the digest that the
+// number stands for, 0 for none.
 func (c *comparing) round(now time.Duration, applied uint64, reports map[session.Node]byte) {
 	c.begin(now)
 	c.decide(now)
@@ -46,7 +46,7 @@ func (c *comparing) round(now time.Duration, applied uint64, reports map[session
 	for node, digest := range reports {
 		s := c.streams[node]
 		if c.next(s, now) == nil {
-			c.t.Fatalf("node %d is sent nothing", node)
+			c.t.Fatalf("no heartbeat for node %d", node)
 		}
 		a := &session.Answer{Round: c.newest.n, Term: 7, Last: true}
 		if digest > 0 {
@@ -68,7 +68,7 @@ func (c *comparing) finds(when string, index uint64, digest byte) {
 	}
 }
 
-// D2: a quorum of the voters decides which digest is right; nodes without a vote do not.
+// D2: a quorum of the voters decides which digest is right; nodes without a vote do not count.
 func TestD2AQuorumDecides(t *testing.T) {
 	c := newComparing(t, 3)
 	c.round(0, 5, map[session.Node]byte{1: 1, 9: 1})
@@ -81,7 +81,7 @@ func TestD2AQuorumDecides(t *testing.T) {
 	c.finds("the next index, where the second has the first's", 6, 1)
 }
 
-// D2: when all differ, or the rest is lost, that is found, and nobody is right.
+// D2: if all voters differ, or two differ and the others are lost, no digest is right.
 func TestD2Apart(t *testing.T) {
 	c := newComparing(t, 3)
 	c.round(0, 5, map[session.Node]byte{1: 1, 2: 2, 3: 3, 9: 3})
@@ -106,7 +106,7 @@ func TestD2Apart(t *testing.T) {
 	c.finds("there is no patience left for it, and nothing newer to compare", 5, 0)
 }
 
-// D2: what a node reported before counts only as long as it reports it: a quorum that was there is taken back.
+// D2: a report counts only as long as the node repeats it, so a quorum can be taken back.
 func TestD2AQuorumThatWas(t *testing.T) {
 	c := newComparing(t, 3)
 	c.round(0, 5, map[session.Node]byte{1: 1, 2: 1})
@@ -115,12 +115,12 @@ func TestD2AQuorumThatWas(t *testing.T) {
 	c.finds("one of the two has another digest, and the third is waited for", 0, 0)
 	c.round(2, 5, map[session.Node]byte{2: 1})
 	c.finds("it has the former again", 5, 1)
-	c.open(2, 3) // it was started again
+	c.open(2, 3) // the node was restarted
 	c.decide(3)
 	c.finds("one of the two was started again", 0, 0)
 }
 
-// D1: another index is compared once all have reported, and after a while without those that are behind.
+// D1: another index is compared once all nodes have reported, and after a while without the nodes that lag.
 func TestD1Index(t *testing.T) {
 	c := newComparing(t, 3)
 	compares := func(when string, want uint64) {

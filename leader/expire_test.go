@@ -8,7 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// trio runs a leader of three voters with prompt relays on 1 and 2; node 3 is the test's.
+// trio runs a leader of three voters with prompt relays on nodes 1 and 2. The test plays node 3.
 func trio(t *testing.T, test func(w *world)) {
 	t.Helper()
 	inBubble(t, voters(1, 2, 3), func(w *world) {
@@ -18,7 +18,7 @@ func trio(t *testing.T, test func(w *world)) {
 	})
 }
 
-// late is trio with relays that take 1 ms to answer, so that every heartbeat of a round is sent before it is good.
+// late is trio with relays that take 1 ms to answer, so that all heartbeats of a round are sent before it is good.
 func late(t *testing.T, test func(w *world)) {
 	t.Helper()
 	inBubble(t, voters(1, 2, 3), func(w *world) {
@@ -29,7 +29,7 @@ func late(t *testing.T, test func(w *world)) {
 	})
 }
 
-// until answers heartbeats before d, and none from then on.
+// until answers the heartbeats before d, and no later ones.
 func (w *world) until(d time.Duration) func(*session.Heartbeat) *session.Answer {
 	return func(b *session.Heartbeat) *session.Answer {
 		if w.now() >= d {
@@ -39,7 +39,7 @@ func (w *world) until(d time.Duration) func(*session.Heartbeat) *session.Answer 
 	}
 }
 
-// touching answers every heartbeat, the one to round with a touch.
+// touching answers every heartbeat, and adds touches to the answer to one round.
 func touching(round uint64, touches ...session.Touch) func(*session.Heartbeat) *session.Answer {
 	return func(b *session.Heartbeat) *session.Answer {
 		if b.Round == round {
@@ -49,7 +49,7 @@ func touching(round uint64, touches ...session.Touch) func(*session.Heartbeat) *
 	}
 }
 
-// E1: who was never touched has a full timeout from the term's start.
+// E1: a session that was never touched has a full timeout from the term's start.
 func TestE1TermStart(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -63,7 +63,7 @@ func TestE1TermStart(t *testing.T) {
 	})
 }
 
-// E1: an owner that cannot vouch for the time before 3 s gives its sessions a full timeout from then.
+// E1: an owner whose process started at 3 s gives its sessions a full timeout from then.
 func TestE1Vouch(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -79,9 +79,9 @@ func TestE1Vouch(t *testing.T) {
 	})
 }
 
-// E1, I8: an owner that can vouch since 1 s gives its sessions a full timeout from then, on the accountable clock. The
-// clock stands from 2.5 s to 3.3 s, for no round is good; how long the owner says afterwards that it can vouch takes
-// that credit from nobody.
+// E1, I8: an owner whose process started at 1 s gives its sessions a full timeout from then, on the accountable clock.
+// No round is good from 2.5 s to 3.3 s, so the clock stands. The age that the owner reports afterwards takes that
+// credit from no session.
 func TestE1VouchKeepsCredit(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(5, 3)
@@ -112,7 +112,7 @@ func TestE1VouchKeepsCredit(t *testing.T) {
 	})
 }
 
-// E1: with the heartbeat of 2.5 s unanswered for three intervals the owner is lost, and its sessions have a full
+// E1: an owner that leaves the heartbeat of 2.5 s unanswered for three intervals is lost. Its sessions have a full
 // timeout from that heartbeat.
 func TestE1LostUnanswered(t *testing.T) {
 	trio(t, func(w *world) {
@@ -131,7 +131,7 @@ func TestE1LostUnanswered(t *testing.T) {
 	})
 }
 
-// E1: with no heartbeat out, it is a full timeout from when the end of the stream was noticed.
+// E1: if no heartbeat is unanswered when the stream ends, the full timeout begins when that end is noticed.
 func TestE1LostStream(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -143,7 +143,8 @@ func TestE1LostStream(t *testing.T) {
 	})
 }
 
-// E1: a member whose stream ended is lost at once; one that never opened any has three intervals from the term's start.
+// E1: a member whose stream ended is lost at once. A member that has opened no stream is lost three intervals after the
+// term's start.
 func TestE1LostAtOnce(t *testing.T) {
 	trio(t, func(w *world) {
 		defer w.run()()
@@ -159,7 +160,7 @@ func TestE1LostAtOnce(t *testing.T) {
 	})
 }
 
-// E1: with a heartbeat out when the stream ends, it is a full timeout from that heartbeat.
+// E1: if a heartbeat is unanswered when the stream ends, the full timeout begins with that heartbeat.
 func TestE1LostStreamUnanswered(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -171,8 +172,8 @@ func TestE1LostStreamUnanswered(t *testing.T) {
 	})
 }
 
-// E1: of streams that end without a complete answer the first end counts: an owner that opens them for ever holds
-// nothing.
+// E1: if several streams end without a complete answer, the first end counts. An owner that opens streams again and
+// again holds no sessions by it.
 func TestE1FirstEnd(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -190,7 +191,7 @@ func TestE1FirstEnd(t *testing.T) {
 	})
 }
 
-// E1: an answer ends the silence; the next one is counted from its own begin.
+// E1: an answer ends the silence; the next silence begins at its own first moment.
 func TestE1SilenceEnds(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -206,7 +207,8 @@ func TestE1SilenceEnds(t *testing.T) {
 	})
 }
 
-// E1, M6: owners that were never heard of in this term, members or not, hold nothing beyond a timeout from its start.
+// E1, M6: owners that have opened no stream in this term, members or not, hold no session beyond a timeout from its
+// start.
 func TestE1NeverSeen(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -216,7 +218,7 @@ func TestE1NeverSeen(t *testing.T) {
 	})
 }
 
-// M6: a removed member's sessions follow the rule for lost owners.
+// M6: the sessions of a removed member follow the rule for lost owners.
 func TestM6RemovedMember(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(5, 3)
@@ -228,12 +230,12 @@ func TestM6RemovedMember(t *testing.T) {
 		w.view.mu.Lock()
 		w.view.members = voters(1, 2)
 		w.view.mu.Unlock()
-		// Noticed at 2.5 s, when the next round begins.
+		// The removal is noticed at 2.5 s, when the next round begins.
 		w.expires(6750*ms, 5)
 	})
 }
 
-// E2: a due session waits for its owner's word, and a touch in it counts.
+// E2: a due session waits for its owner's answer, and a touch in that answer counts.
 func TestE2OwnersWord(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -250,14 +252,14 @@ func TestE2OwnersWord(t *testing.T) {
 		w.at(5 * time.Second)
 		w.alive(5)
 		m.says(answer(m.last().Round, session.Touch{ID: 5, Age: 100 * ms}))
-		// Touched at 4.9 s.
+		// The touch was at 4.9 s.
 		w.at(6 * time.Second)
 		m.says(answer(m.last().Round))
 		w.expires(9*time.Second, 5)
 	})
 }
 
-// E2: the word of an owner that says nothing ends its session, the moment it arrives.
+// E2: an answer of the owner without a touch ends a due session the moment it arrives.
 func TestE2SilentWord(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -276,12 +278,12 @@ func TestE2SilentWord(t *testing.T) {
 		m.says(answer(10))
 		w.alive()
 		if w.now() != 4700*ms {
-			t.Errorf("it took until %v", w.now())
+			t.Errorf("the session ended at %v, want at once", w.now())
 		}
 	})
 }
 
-// E2: a due session needs a good round that began at or after its due time; a lost owner does not change that.
+// E2: a due session needs a good round that began at or after its due time, also when its owner is lost.
 func TestE2NoGoodRound(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(5, 3)
@@ -302,7 +304,8 @@ func TestE2NoGoodRound(t *testing.T) {
 	})
 }
 
-// E2, I2: one round is started at once when sessions come due, one for all, and none when they turn out not to be due.
+// E2, I2: when sessions come due, one round begins at once for all of them. None begins if touches have moved their due
+// times.
 func TestE2OneRoundForAll(t *testing.T) {
 	trio(t, func(w *world) {
 		for id := session.ID(1); id <= 100; id++ {
@@ -330,7 +333,7 @@ func TestE2OneRoundForAll(t *testing.T) {
 	})
 }
 
-// I2: due between two regular rounds, with a heartbeat interval of an hour.
+// I2: a session that comes due between two regular rounds expires by a round that begins at once.
 func TestE2RoundAtOnce(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -340,7 +343,7 @@ func TestE2RoundAtOnce(t *testing.T) {
 		before := w.tracker.Stats().Rounds
 		w.expires(4250*ms, 5) // due at 4.02 s, after the regular round of 4 s
 		if got := w.tracker.Stats().Rounds - before; got != 1 {
-			t.Errorf("%d rounds, want 1 that nobody waited for", got)
+			t.Errorf("%d rounds, want 1 that began at once", got)
 		}
 	})
 }

@@ -18,19 +18,19 @@ import (
 const (
 	ms   = time.Millisecond
 	term = 7
-	// beat is the interval of rounds, width that of the expiry queue.
+	// beat is the interval of rounds, width the width of a bucket of the expiry queue.
 	beat  = 500 * ms
 	width = 250 * ms
-	// long is the timeout of most sessions here, and touched how far a touch moves the deadline ahead of itself.
+	// long is the timeout of most sessions here. touched is how far after itself a touch puts the deadline.
 	long    = 4 * time.Second
 	touched = long + long/200
-	// forever is the age of a process that was never stalled.
+	// forever is the age of a process that has never stalled.
 	forever = 1000 * time.Hour
 )
 
 var errCut = errors.New("the link was cut")
 
-// view is a fake of the leader's node: what it has applied, its term and the configuration.
+// view is a fake of the leader's node: its state, its term and the configuration.
 type view struct {
 	mu         sync.Mutex
 	sessions   map[session.ID]session.Session
@@ -38,11 +38,11 @@ type view struct {
 	term       uint64
 	commit     uint64
 	members    []session.Member
-	// full is why there is no room for more.
+	// full is the error for want of room.
 	full error
 	// onAttachment runs, with mu held, before an attachment is read.
 	onAttachment func()
-	// onSession runs before a session is looked up. Set before the tracker runs.
+	// onSession runs before a session is looked up. It is set before the tracker runs.
 	onSession func()
 }
 
@@ -88,7 +88,7 @@ func locked[T any](v *view, f func() T) T {
 	return f()
 }
 
-// Ascend makes v the frozen copy too.
+// Ascend makes v the frozen copy as well.
 func (v *view) Ascend(after session.ID, yield func(session.Session) bool) {
 	v.mu.Lock()
 	var all []session.Session
@@ -111,17 +111,17 @@ func (v *view) Ascend(after session.ID, yield func(session.Session) bool) {
 	}
 }
 
-// proposal is one command that was proposed, and when.
+// proposal is a proposed command with its moment.
 type proposal struct {
 	at      time.Duration
 	command session.Command
 }
 
-// log is a fake of the log and the state machine: it applies what is proposed to the view at once, unless answer says
+// log is a fake of the log and the state machine. It applies commands to the view at once, unless answer decides
 // otherwise.
 type log struct {
 	w *world
-	// answer, when set, is asked first; if it returns true, its result is the outcome.
+	// answer, if set, is called first. If it returns true, its result is the outcome.
 	answer func(ctx context.Context, c session.Command) (session.Result, error, bool)
 
 	mu    sync.Mutex
@@ -142,7 +142,7 @@ func (l *log) Propose(ctx context.Context, c session.Command) (session.Result, e
 	return l.apply(c, term), nil
 }
 
-// decides changes what becomes of proposals from now on.
+// decides sets the function that decides the outcome of proposals from now on.
 func (l *log) decides(answer func(context.Context, session.Command) (session.Result, error, bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +205,7 @@ func (l *log) apply(c session.Command, in uint64) session.Result {
 	return result
 }
 
-// proposed returns the commands of one type.
+// proposed returns the proposed commands of one type, and their moments.
 func proposed[C session.Command](l *log) (all []C, at []time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +232,7 @@ type world struct {
 	lines []string
 }
 
-// voters returns members that all vote.
+// voters returns members that all have a vote.
 func voters(nodes ...session.Node) []session.Member {
 	all := make([]session.Member, len(nodes))
 	for i, n := range nodes {
@@ -261,7 +261,7 @@ func newWorld(t *testing.T, members []session.Member) *world {
 	return w
 }
 
-// run runs the tracker until the returned function is called, which returns Run's error.
+// run runs the tracker until stop is called, which returns the error of Run.
 func (w *world) run() (stop func() error) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
@@ -274,7 +274,7 @@ func (w *world) run() (stop func() error) {
 
 func (w *world) now() time.Duration { return time.Since(w.start) }
 
-// at sleeps until d after the start and lets everything settle.
+// at sleeps until d after the start, then waits until all goroutines are idle.
 func (w *world) at(d time.Duration) {
 	w.t.Helper()
 	if wait := d - w.now(); wait < 0 {

@@ -16,11 +16,12 @@ import (
 type member struct {
 	w     *world
 	hello session.Hello
-	// reply makes an answer to a heartbeat that is given at once; nil: the test answers, or nobody does.
+	// reply returns the answer that is given to a heartbeat at once. Nil means that the test answers, or that no answer
+	// is given.
 	reply func(b *session.Heartbeat) *session.Answer
-	// delay is between a heartbeat and its reply.
+	// delay is the time between a heartbeat and its answer.
 	delay time.Duration
-	// stuck, when set, blocks Send until it is closed.
+	// stuck, if set, blocks Send until it is closed.
 	stuck chan struct{}
 
 	out    chan session.LearnerMessage
@@ -65,7 +66,7 @@ func (m *member) Send(s session.LeaderMessage) error {
 	return nil
 }
 
-// sends sends an answer after the member's delay, if the link still is.
+// sends sends an answer after the member's delay, unless the link is cut before.
 func (m *member) sends(a *session.Answer) {
 	timer := time.NewTimer(m.delay)
 	defer timer.Stop()
@@ -96,7 +97,7 @@ func (w *world) line(format string, args ...any) {
 	w.lines = append(w.lines, fmt.Sprintf(format, args...))
 }
 
-// transcript returns the lines, those of one moment sorted.
+// transcript returns the lines in the order of their moments; lines of one moment are sorted.
 func (w *world) transcript() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +115,7 @@ func (w *world) transcript() string {
 // prompt answers every heartbeat at once, without touches.
 func prompt(b *session.Heartbeat) *session.Answer { return answer(b.Round) }
 
-// answer is a whole answer of a sound relay; h is above every attachment.
+// answer returns a whole answer of a relay that never stalled and has applied every attachment.
 func answer(round uint64, touches ...session.Touch) *session.Answer {
 	return &session.Answer{
 		Round: round, Term: term, Attachment: 1 << 40, VouchAge: forever, ProcessAge: forever,
@@ -122,7 +123,7 @@ func answer(round uint64, touches ...session.Touch) *session.Answer {
 	}
 }
 
-// join opens the next stream of a node, which answers by reply.
+// join opens the next stream of a node, which answers heartbeats with reply.
 func (w *world) join(node session.Node, reply func(*session.Heartbeat) *session.Answer) *member {
 	w.streams[node]++
 	return w.stream(session.Hello{Node: node, Incarnation: 1, Stream: w.streams[node], LogVersion: session.LogVersion},
@@ -170,20 +171,20 @@ func (m *member) last() *session.Heartbeat {
 	return m.beats[len(m.beats)-1]
 }
 
-// asks sends a request and lets everything settle.
+// asks sends a request and waits until all goroutines are idle.
 func (m *member) asks(r session.Request) {
 	m.out <- session.LearnerMessage{Request: &r}
 	synctest.Wait()
 }
 
-// replied returns the reply to a request, nil while there is none.
+// replied returns the reply to a request, nil if there is none yet.
 func (m *member) replied(seq uint64) *session.Reply {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.answers[seq]
 }
 
-// err returns why the stream has ended; it has to have.
+// err returns why the stream has ended. The test fails if it has not.
 func (m *member) err() error {
 	m.w.t.Helper()
 	synctest.Wait()

@@ -12,7 +12,7 @@ import (
 	"holdfast/session"
 )
 
-// slowly is a frozen copy whose filling waits before each session until the test lets it go on.
+// slowly is a frozen copy that waits before each session until the test lets it continue.
 type slowly struct {
 	sessions []session.Session
 	step     chan struct{}
@@ -28,7 +28,7 @@ func (s *slowly) Ascend(_ session.ID, yield func(session.Session) bool) {
 	<-s.step
 }
 
-// filling runs a leader whose queue is not filled before the test calls fill.
+// filling runs a leader whose queue is filled when the test calls fill.
 func filling(t *testing.T, ids []session.ID, test func(w *world, m *member, fill func())) {
 	t.Helper()
 	inBubble(t, voters(1), func(w *world) {
@@ -51,8 +51,8 @@ func filling(t *testing.T, ids []session.ID, test func(w *world, m *member, fill
 	})
 }
 
-// The tracker serves while it fills: a touch of a session that is not filled in yet is taken, and the filling does not
-// take it back.
+// The tracker serves while it fills. A touch of a session that is not filled in yet is taken, and filling does not undo
+// it.
 func TestFillTouch(t *testing.T) {
 	filling(t, []session.ID{5, 6}, func(w *world, m *member, fill func()) {
 		w.at(200 * ms)
@@ -77,7 +77,7 @@ func TestFillTouch(t *testing.T) {
 	})
 }
 
-// What ends or moves before it is filled in is not brought back as it was.
+// Filling does not restore a session that has ended or moved since the copy was frozen.
 func TestFillBehindTheLog(t *testing.T) {
 	filling(t, []session.ID{5, 6, 7}, func(w *world, m *member, fill func()) {
 		m.replies(prompt)
@@ -103,7 +103,7 @@ func TestFillBehindTheLog(t *testing.T) {
 	})
 }
 
-// How long a session has is known before it is filled in.
+// The remaining time of a session is known before the session is filled in.
 func TestFillRemaining(t *testing.T) {
 	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
 		m.replies(prompt)
@@ -117,7 +117,7 @@ func TestFillRemaining(t *testing.T) {
 	})
 }
 
-// ... with what the stalls of its owner add.
+// The remaining time of a session that is not filled in counts the stalls of its owner.
 func TestFillRemainingAfterAStall(t *testing.T) {
 	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
 		m.replies(prompt)
@@ -137,7 +137,7 @@ func TestFillRemainingAfterAStall(t *testing.T) {
 	})
 }
 
-// A session that came due while it waited to be filled in expires when it is.
+// A session that comes due while it waits to be filled in expires once it is filled in.
 func TestFillLate(t *testing.T) {
 	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
 		m.replies(prompt)
@@ -150,8 +150,8 @@ func TestFillLate(t *testing.T) {
 	})
 }
 
-// A stream that is superseded while the last chunk of one of its answers is being taken in counts for no round (T6);
-// the touches of the chunk do count, as they had arrived (T3).
+// T6, T3: a stream is superseded while the last chunk of one of its answers is being taken. The answer counts for no
+// round; the touches in the chunk count, because they had arrived.
 func TestFillSuperseded(t *testing.T) {
 	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
 		w.at(200 * ms)

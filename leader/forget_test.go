@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// O2: the ids of requests that are older than the largest timeout are forgotten, those of earlier terms too; nothing is
-// proposed when there is nothing to forget.
+// O2: request ids older than the largest timeout are forgotten, those of earlier terms too. If there is nothing to
+// forget, nothing is proposed.
 func TestO2ForgetRequests(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.view.commit, w.log.index = 12, 12
@@ -30,13 +30,13 @@ func TestO2ForgetRequests(t *testing.T) {
 		}
 		for i, opened := range []time.Duration{0, 11 * time.Second, 30 * time.Second} {
 			if age := at[i] - opened; age < 40*time.Second || age > 60*time.Second {
-				t.Errorf("%+v forgotten at the age of %v, want little above 40 s", forgotten[i], age)
+				t.Errorf("%+v forgotten at the age of %v, want slightly more than 40 s", forgotten[i], age)
 			}
 		}
 	})
 }
 
-// O2: what could not be forgotten is forgotten later.
+// O2: if the forgetting fails, it is proposed again.
 func TestO2Again(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.view.commit = 12
@@ -49,13 +49,13 @@ func TestO2Again(t *testing.T) {
 		w.at(6 * time.Minute)
 		_, at := proposed[session.ForgetRequests](w.log)
 		if len(at) < 2 || at[len(at)-1] < 5*time.Minute {
-			t.Errorf("proposed at %v, want until it was done", at)
+			t.Errorf("proposed at %v, want again until it was applied", at)
 		}
 	})
 }
 
-// O2: a request id is remembered for as long as the timeout of a session that is there, though the leader would give
-// none as long.
+// O2: a request id is remembered for the longest timeout of a session that exists, even if the leader gives only
+// shorter timeouts.
 func TestO2RequestsOfLongerTimeouts(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.view.commit, w.log.index = 12, 12

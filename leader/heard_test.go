@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// TestHeard: the hook is told when the last chunk of an answer has been taken in, with the moment at which the
-// heartbeat was sent that it answers.
+// Config.Heard is called when the last chunk of an answer has been taken, with the moment at which the answered
+// heartbeat was sent.
 func TestHeard(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		type heard struct{ at, sent time.Duration }
@@ -32,18 +32,18 @@ func TestHeard(t *testing.T) {
 		slow.says(part)
 		w.at(1300 * ms)
 		if len(got) != 0 {
-			t.Errorf("told of a part of an answer: %v", <-got)
+			t.Errorf("Heard was called for a part of an answer: %v", <-got)
 		}
-		slow.says(answer(1)) // the next heartbeat goes out now
+		slow.says(answer(1)) // this sends the next heartbeat
 		w.at(1450 * ms)
 		slow.says(answer(3))
 		w.at(1500 * ms)
 		for _, want := range []heard{{1300 * ms, 0}, {1450 * ms, 1300 * ms}} {
 			if len(got) == 0 {
-				t.Fatalf("not told of the answer that came at %v", want.at)
+				t.Fatalf("Heard was not called for the answer of %v", want.at)
 			}
 			if h := <-got; h != want {
-				t.Errorf("told %v, want %v", h, want)
+				t.Errorf("Heard got %v, want %v", h, want)
 			}
 		}
 	})

@@ -9,13 +9,13 @@ import (
 	"holdfast/session"
 )
 
-// L5: a token of the time when a session was local has no attachment of the log. It closes nothing, and resumes what
-// has become global since.
+// L5: a local token names no attachment of the log. It closes no global session, and resumes a session that has become
+// global since.
 func TestL5TokensOfLocalSessions(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		s := w.has(5, 2)
 		tok := token(s)
-		tok.Local = true // the number is that of the session's attachment, by chance
+		tok.Local = true // its number equals the session's attachment by chance
 		if r := m.ask(session.Request{Close: &tok}); !errors.Is(r.Err, session.ErrMoved) {
 			t.Errorf("close: %v, want %v", r.Err, session.ErrMoved)
 		}
@@ -31,13 +31,13 @@ func TestL5TokensOfLocalSessions(t *testing.T) {
 	})
 }
 
-// M5: that a session is not global says only who still leads after he looked: the attachment of a local token does not
-// tell how far a node should have come.
+// M5: only a leader that still leads after its look-up can say that a session is not global. The attachment of a local
+// token does not say how far the leader's state should be.
 func TestM5OfTokensOfLocalSessions(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		const mine session.ID = 6
 		tok := session.Token{ID: mine, Credential: credential(mine), Attachment: 1 << 40, Local: true}
-		var rounds []uint64 // good when the session was looked up
+		var rounds []uint64 // the newest good round at each look-up
 		w.view.onSession = func() {
 			if rounds = append(rounds, w.tracker.Good()); len(rounds) == 4 {
 				w.has(mine, 1) // its upgrade is applied after the first of two looks
@@ -48,18 +48,17 @@ func TestM5OfTokensOfLocalSessions(t *testing.T) {
 		w.at(0)
 		if r := m.ask(session.Request{Close: &tok}); !errors.Is(r.Err, session.ErrExpired) || len(rounds) != 2 ||
 			rounds[1] <= rounds[0] {
-			t.Errorf("close of what is not global: %v, looked in rounds %v; want %v after a round", r.Err, rounds,
+			t.Errorf("close of a session that is not global: %v, looked up in rounds %v; want %v after a round", r.Err, rounds,
 				session.ErrExpired)
 		}
 		r := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 1, Attempt: 1}})
 		if r.Err != nil || r.Session.ID != mine {
-			t.Errorf("resume of what has become global meanwhile: %+v", r)
+			t.Errorf("resume of a session that has become global meanwhile: %+v", r)
 		}
 	})
 }
 
-// TestL7OnlyItsNodeUpgrades holds that a session is made global for the node of its id only, and that the leader gives
-// it a full timeout from then on.
+// L7: only the node of a session's id makes it global, and the leader gives it a full timeout from then on.
 func TestL7OnlyItsNodeUpgrades(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		up := session.UpgradeRequest{ID: 2<<56 | 9, Timeout: long}

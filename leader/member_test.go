@@ -8,7 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// T6: nothing that is said on a stream counts once a newer one is open, also what was being taken at that moment.
+// T6: once a newer stream is open, no message on the former stream counts, even one that is being taken at that moment.
 func TestT6FormerStreamIsSilent(t *testing.T) {
 	r := newRounds(7, newPace(time.Second), 0)
 	r.configure([]session.Member{{Node: 2, Voter: true}}, 1, 0)
@@ -18,13 +18,13 @@ func TestT6FormerStreamIsSilent(t *testing.T) {
 	}
 	r.begin(0)
 	if got := r.next(former, 0); got == nil || !r.expects(former, 1) {
-		t.Fatalf("the first stream is sent %+v", got)
+		t.Fatalf("the first stream gets heartbeat %+v", got)
 	}
 	if ended, err := r.open(newest, 5); err != nil || ended != former {
 		t.Fatalf("opening a newer one ended %+v, %v", ended, err)
 	}
 	if got := r.next(newest, 5); got == nil || r.expects(former, 1) || r.next(former, 5) != nil {
-		t.Errorf("an answer on the former stream still counts, or it is sent more; the newest was sent %+v", got)
+		t.Errorf("an answer on the former stream still counts, or a heartbeat is sent on it; the newest got %+v", got)
 	}
 	r.close(former, 9)
 	if !r.expects(newest, 1) {
@@ -32,8 +32,8 @@ func TestT6FormerStreamIsSilent(t *testing.T) {
 	}
 }
 
-// T6: of a stream that is refused the node itself is asked. One that it knows takes the place of one that it does not
-// know, whatever that said, and none that it does not know is opened from then on.
+// T6: about a stream that is refused, the node itself is asked. A stream that the node knows replaces one that it does
+// not know, whatever that claimed. From then on, no stream is opened that the node does not know.
 func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
 	at := func(directory, incarnation, stream uint64) session.Hello {
 		return session.Hello{Node: 2, Directory: directory, Incarnation: incarnation, Stream: stream}
@@ -42,19 +42,19 @@ func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
 		open, hello, newest session.Hello
 		opens, doubts       bool
 	}{
-		"a forged incarnation":            {at(1, 1<<62, 1), at(1, 9, 5), at(1, 9, 5), true, true},
-		"a forged stream":                 {at(1, 9, 1<<63), at(1, 9, 5), at(1, 9, 5), true, true},
-		"the next process, later":         {at(1, 1<<62, 1), at(1, 10, 1), at(1, 10, 3), true, true},
-		"an older stream":                 {at(1, 9, 5), at(1, 9, 4), at(1, 9, 5), false, false},
-		"the same stream":                 {at(1, 9, 5), at(1, 9, 5), at(1, 9, 5), false, false},
-		"a former process":                {at(1, 9, 5), at(1, 8, 7), at(1, 9, 5), false, false},
-		"a process that is asked before":  {at(1, 9, 5), at(1, 8, 7), at(1, 8, 7), true, true},
-		"a stream that nobody knows":      {at(1, 9, 5), at(1, 9, 4), at(1, 9, 3), false, false},
-		"an incarnation nobody knows":     {at(1, 1<<62, 1), at(1, 1<<61, 1), at(1, 9, 5), false, false},
-		"asked of another directory":      {at(1, 1<<62, 1), at(1, 9, 5), at(3, 9, 5), false, false},
-		"of a directory of no member":     {at(1, 1<<62, 1), at(3, 9, 5), at(3, 9, 5), false, false},
-		"a newer one that was overtaken":  {at(1, 9, 5), at(1, 9, 6), at(1, 9, 6), true, false},
-		"a node of which none was opened": {session.Hello{}, at(1, 9, 6), at(1, 9, 6), true, false},
+		"a forged incarnation":                       {at(1, 1<<62, 1), at(1, 9, 5), at(1, 9, 5), true, true},
+		"a forged stream":                            {at(1, 9, 1<<63), at(1, 9, 5), at(1, 9, 5), true, true},
+		"the next process, later":                    {at(1, 1<<62, 1), at(1, 10, 1), at(1, 10, 3), true, true},
+		"an older stream":                            {at(1, 9, 5), at(1, 9, 4), at(1, 9, 5), false, false},
+		"the same stream":                            {at(1, 9, 5), at(1, 9, 5), at(1, 9, 5), false, false},
+		"a former process":                           {at(1, 9, 5), at(1, 8, 7), at(1, 9, 5), false, false},
+		"an older process that the node reports":     {at(1, 9, 5), at(1, 8, 7), at(1, 8, 7), true, true},
+		"a stream that the node does not know":       {at(1, 9, 5), at(1, 9, 4), at(1, 9, 3), false, false},
+		"an incarnation that the node does not know": {at(1, 1<<62, 1), at(1, 1<<61, 1), at(1, 9, 5), false, false},
+		"the node reports another directory":         {at(1, 1<<62, 1), at(1, 9, 5), at(3, 9, 5), false, false},
+		"the stream is of another directory":         {at(1, 1<<62, 1), at(3, 9, 5), at(3, 9, 5), false, false},
+		"a newer stream":                             {at(1, 9, 5), at(1, 9, 6), at(1, 9, 6), true, false},
+		"the node has had no stream":                 {session.Hello{}, at(1, 9, 6), at(1, 9, 6), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRounds(7, newPace(time.Second), 0)
@@ -74,7 +74,7 @@ func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
 			next := newStream(at(1, tt.newest.Incarnation, tt.newest.Stream+1))
 			if _, err = r.open(next, 6); (r.members[2].doubted || errors.Is(err, ErrSuperseded)) != tt.doubts &&
 				tt.opens {
-				t.Errorf("then the next stream: %v, doubted %v", err, r.members[2].doubted)
+				t.Errorf("the next stream: %v, doubted %v", err, r.members[2].doubted)
 			}
 			if _, err = r.reopen(newStream(at(1, tt.newest.Incarnation, tt.newest.Stream+2)),
 				at(1, tt.newest.Incarnation, tt.newest.Stream+2), 7); err != nil && tt.opens {
@@ -84,8 +84,8 @@ func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
 	}
 }
 
-// R3, T6: a node on another data directory is another member. It is not heard before the configuration names its
-// directory, nothing that the former one answered counts for it, and since when the node is silent stays (E1).
+// R3, T6: a node on another data directory is another member. It gets no stream before the configuration names its
+// directory, and no answer of the former directory counts for it. The start of the node's silence stays (E1).
 func TestR3OtherDirectoryIsAnotherMember(t *testing.T) {
 	r := newRounds(7, newPace(time.Second), 0)
 	named := func(directory uint64) []*stream {

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// rules is the protocol written down naively: everything that happened is kept, and what follows is worked out from it
-// each time. It is told of an event just before the tracker is.
+// rules is a naive model of the protocol. It keeps every event, and computes from them what must hold. It is told of
+// each event just before the tracker is.
 type rules struct {
 	w *world
 
@@ -38,34 +38,34 @@ type beginning struct {
 	event   int
 }
 
-// node is what happened to one node.
+// node is the history of one node.
 type node struct {
 	voter, open, opened bool
 	answered, affirmed  uint64
 	started             time.Duration
-	// stalls are what each answer told of, heard is when the last one was, and credit what it said.
+	// stalls are the stalls that answers reported. heard is when the last answer arrived, credit its sum of credits.
 	stalls        []gap
 	heard, credit time.Duration
-	// sent is the heartbeat out, of round, on the open stream.
+	// out says that a heartbeat is unanswered on the open stream: that of round, sent at sent.
 	out    bool
 	round  uint64
 	sent   time.Duration
-	silent []time.Duration // what began a silence since the last whole answer
-	// processed are the answers on the open stream and when they were.
+	silent []time.Duration // moments since the last whole answer at which a silence could begin
+	// processed are the answers on the open stream with their moments, rounds their rounds.
 	processed []beginning
 	rounds    []uint64
 }
 
-// rule is one session.
+// rule is the model of one session.
 type rule struct {
 	owner      session.Node
 	attachment uint64
 	deadline   time.Duration
-	// latest is the latest due time there ever was: the bucket is not later than that.
+	// latest is the latest due time so far. The session's bucket is not later than that.
 	latest time.Duration
 }
 
-// clock adds up A1.
+// clock returns the reading of the accountable clock (A1).
 func (r *rules) clock() time.Duration {
 	reading, last := time.Duration(0), time.Duration(0)
 	for _, at := range append(slices.Clone(r.goods), r.w.now()) {
@@ -88,7 +88,7 @@ func (r *rules) lost(n *node) bool {
 	}
 }
 
-// due is E1.
+// due returns when a session comes due (E1).
 func (r *rules) due(s *rule) time.Duration {
 	n := r.nodes[s.owner]
 	v := max(0, n.started)
@@ -109,7 +109,7 @@ func (r *rules) due(s *rule) time.Duration {
 	return max(due, min(max(due+credit, end+2*beat), end+long))
 }
 
-// stalled is what an answer tells of stalls.
+// stalled takes the stalls that an answer reports.
 func (n *node) stalled(a *session.Answer, now time.Duration) {
 	if a.Credit > n.credit && now >= a.VouchAge {
 		end := now - a.VouchAge
@@ -121,7 +121,7 @@ func (n *node) stalled(a *session.Answer, now time.Duration) {
 	n.heard, n.credit = now, max(n.credit, a.Credit)
 }
 
-// horizon is E2: sessions of the node may expire that were due at it.
+// horizon returns the latest due time with which sessions of the node may expire (E2).
 func (r *rules) horizon(n *node) time.Duration {
 	round := r.good
 	if !r.lost(n) {
@@ -133,7 +133,7 @@ func (r *rules) horizon(n *node) time.Duration {
 	return r.begun[round].reading
 }
 
-// begins is told of each round by the own node's heartbeat.
+// begins notes when a round begins, by its first heartbeat.
 func (r *rules) begins(b *session.Heartbeat) {
 	if _, known := r.begun[b.Round]; !known {
 		r.events++
@@ -141,14 +141,14 @@ func (r *rules) begins(b *session.Heartbeat) {
 	}
 }
 
-// beats is told of each heartbeat, and holds it against S1.
+// beats takes a heartbeat to a member, and checks it by S1.
 func (r *rules) beats(m *member, b *session.Heartbeat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.nodes[m.hello.Node]
 	r.begins(b)
 	if n.out {
-		r.fault("a heartbeat while one is unanswered")
+		r.fault("a heartbeat was sent while another was unanswered")
 	}
 	n.out, n.round, n.sent = true, b.Round, r.clock()
 	n.silent = append(n.silent, r.clock())
@@ -159,11 +159,11 @@ func (r *rules) beats(m *member, b *session.Heartbeat) {
 		}
 	}
 	if b.Confirmed > most || b.Good > r.good {
-		r.fault("confirmed or good too much")
+		r.fault("a heartbeat confirms an answer, or names a round good, too early")
 	}
 }
 
-// answers is told of each whole answer.
+// answers takes a whole answer.
 func (r *rules) answers(from session.Node, a *session.Answer, touches []session.Touch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,18 +197,18 @@ func (r *rules) answers(from session.Node, a *session.Answer, touches []session.
 	}
 }
 
-// closes is told of each session that the tracker ends, and holds it against E1 and E2.
+// closes takes the sessions that the tracker ends, and checks them by E1 and E2.
 func (r *rules) closes(c session.CloseSessions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range c.Sessions {
 		s := r.sessions[one.ID]
 		if s == nil || s.attachment != one.Attachment {
-			r.fault("ended twice, or under a former attachment")
+			r.fault("a session ended twice, or under a former attachment")
 			continue
 		}
 		if r.due(s) > r.horizon(r.nodes[s.owner]) {
-			r.fault("ended early (I1)")
+			r.fault("a session ended early (I1)")
 		}
 		delete(r.sessions, one.ID)
 	}
@@ -216,7 +216,7 @@ func (r *rules) closes(c session.CloseSessions) {
 
 func (r *rules) fault(what string) { r.faults = append(r.faults, what) }
 
-// look notes due times, and finds who is late.
+// look notes due times, and fails if a session is late or the tracker's numbers differ from the model's.
 func (r *rules) look(t *rapid.T) {
 	synctest.Wait()
 	r.mu.Lock()
@@ -239,8 +239,8 @@ func (r *rules) look(t *rapid.T) {
 	}
 }
 
-// TestTrackerModel does random things to a tracker and holds what it does against the rules: nobody ends early or late,
-// nothing is confirmed or good too soon, the clock counts what it may.
+// TestTrackerModel compares a tracker with the model under random events: no session ends early or late, no answer is
+// confirmed and no round is good too early, and the clock counts what A1 says.
 func TestTrackerModel(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		// A bubble has no deadline to ask a *testing.T for.
@@ -322,7 +322,7 @@ func tryModel(t *testing.T, rt *rapid.T) {
 		},
 		"answer": func(t *rapid.T) { w.answers(t, r, open[other.Draw(t, "node")]) },
 		"live": func(t *rapid.T) {
-			// Time passes in small steps, and mostly everybody answers, two nodes always.
+			// Time passes in small steps. Mostly all nodes answer, and always two of them.
 			silent := rapid.IntRange(2, 12).Draw(t, "silent")
 			for range rapid.IntRange(1, 20).Draw(t, "steps") {
 				time.Sleep(ms.Draw(t, "for") / 8)
@@ -356,7 +356,7 @@ func tryModel(t *testing.T, rt *rapid.T) {
 	})
 }
 
-// answers has a member give the answer that is due on its stream, if one is.
+// answers lets a member give the answer that is due on its stream, if any.
 func (w *world) answers(t *rapid.T, r *rules, m *member) {
 	if m == nil || !r.nodes[m.hello.Node].out {
 		return

@@ -9,8 +9,7 @@ import (
 	"holdfast/session"
 )
 
-// TestO3ClaimsForTheNodeThatAsks holds that a claim is proposed for the node whose stream it came on, and answered with
-// what the state machine said.
+// O3: a claim is proposed for the node on whose stream it arrived, and answered with the result of the state machine.
 func TestO3ClaimsForTheNodeThatAsks(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
@@ -28,7 +27,7 @@ func TestO3ClaimsForTheNodeThatAsks(t *testing.T) {
 	})
 }
 
-// TestO3RefusesClaims holds that what would use up a node's ids is not proposed.
+// O3: a claim of too many ids, or of none, is not proposed.
 func TestO3RefusesClaims(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		for _, count := range []uint32{0, session.MaxClaim + 1} {
@@ -44,7 +43,7 @@ func TestO3RefusesClaims(t *testing.T) {
 	})
 }
 
-// An open is proposed for the node it came through, with the negotiated timeout.
+// An open is proposed for the node that received it, with the negotiated timeout.
 func TestOpen(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		labels := session.Labels{{Key: "app", Value: "x"}}
@@ -73,7 +72,8 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-// O4: without room an open and an upgrade are refused as the state says, and cost no entry. Everything else goes on.
+// O4: without room, an open and an upgrade are refused with the error of the state and cost no entry. All other
+// requests go on.
 func TestO4NothingIsProposedWithoutRoom(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		tok := token(m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}).Session)

@@ -7,8 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// E1: a session's silence begins at its touch, which is a timeout and T/200 before its deadline: a stall that ended
-// right after it counts, one that ended with it does not.
+// E1: the silence of a session begins at its touch, a timeout and T/200 before its deadline. A stall that ended right
+// after the touch counts; a stall that ended at that moment does not.
 func TestE1SilenceBeginsAtTheTouch(t *testing.T) {
 	const at, timeout, credit = 10 * time.Second, 4 * time.Second, time.Second
 	for after, want := range map[time.Duration]time.Duration{0: credit, 1: 2 * credit} {

@@ -7,8 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// R1: rounds begin eight times within the timeout of every session, whatever the leader's own interval is: for
-// one of a former leader, and for one that comes later. Heartbeats tell the interval.
+// R1: eight rounds begin within the timeout of every session, whatever the leader's own interval is: a session of a
+// former leader, and one that is opened later. Heartbeats carry the interval.
 func TestR1RoundsForShortTimeouts(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		const first, second = 500 * ms, 150 * ms
@@ -47,7 +47,7 @@ func TestR1RoundsForShortTimeouts(t *testing.T) {
 	})
 }
 
-// R1: a leader whose sessions all have long timeouts keeps to its own interval, and tells it.
+// R1: a leader whose sessions all have long timeouts keeps its own interval, and its heartbeats carry it.
 func TestR1HeartbeatsTellTheInterval(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		m := w.join(1, prompt)
@@ -60,7 +60,7 @@ func TestR1HeartbeatsTellTheInterval(t *testing.T) {
 	})
 }
 
-// lasts gives a session another timeout, before the tracker runs.
+// lasts gives a session another timeout before the tracker runs.
 func (w *world) lasts(id session.ID, timeout time.Duration) {
 	w.view.mu.Lock()
 	defer w.view.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// A1, I8: a leader without a quorum ages nobody; when it is back the clock goes on from where it stood, and the
-// certificate says what was credited.
+// A1, I8: a leader without a quorum ages no session. When the quorum is back, the clock goes on from where it stood,
+// and the certificate names the credit.
 func TestA1NoQuorum(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(5, 1)
@@ -37,7 +37,7 @@ func TestA1NoQuorum(t *testing.T) {
 	})
 }
 
-// A1, I8: a leader that was paused ages nobody by more than two intervals.
+// A1, I8: a leader that was paused ages no session by more than two intervals.
 func TestA1Paused(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
@@ -48,7 +48,7 @@ func TestA1Paused(t *testing.T) {
 	})
 }
 
-// A2: deadlines only move forward: an older touch changes nothing.
+// A2: deadlines only move forward, so an older touch changes nothing.
 func TestA2Forward(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
@@ -62,12 +62,12 @@ func TestA2Forward(t *testing.T) {
 			return answer(b.Round)
 		})
 		defer w.run()()
-		// Touched at 1 s: due at 5.02 s, polled at 5.25 s.
+		// The session was touched at 1 s: due at 5.02 s, polled at 5.25 s.
 		w.expires(5250*ms, 5)
 	})
 }
 
-// T3: the touches of an answer count as they arrive, also if its last chunk never does.
+// T3: the touches of an answer count as they arrive, even if its last chunk never does.
 func TestT3ChunksTouch(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -78,7 +78,8 @@ func TestT3ChunksTouch(t *testing.T) {
 		part.Last = false
 		m.says(part)
 		m.cut()
-		// Lost, with the heartbeat of 2 s unanswered: due at 6 s without the touch of 1.9 s, no later with it.
+		// The owner is lost: it did not answer the heartbeat of 2 s. The session is due at 6 s, with or without the
+		// touch of 1.9 s.
 		w.expires(6250*ms, 5)
 		closes, _ := proposed[session.CloseSessions](w.log)
 		if got, want := closes[0].Sessions[0].LastTouchAge, 6250*ms-1900*ms; got != want {
@@ -87,7 +88,7 @@ func TestT3ChunksTouch(t *testing.T) {
 	})
 }
 
-// T5: a touch counts if the session exists, is owned by who answers, under an attachment that the answer's node had
+// T5: a touch counts if the session exists and the answering node owns it, under an attachment that the node had
 // applied. Then the deadline is the arrival, less the age, plus timeout and timeout/200.
 func TestT5Touches(t *testing.T) {
 	for _, c := range []struct {
@@ -128,8 +129,8 @@ func TestT5Touches(t *testing.T) {
 	}
 }
 
-// S1: an answer is confirmed when it had been processed before the begin of a round that became good, not when it was
-// processed before the round became good.
+// S1: an answer is confirmed if it was processed before a good round began. It is not enough that it was processed
+// before the round became good.
 func TestS1ProcessedBeforeBegin(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.follow(&member{w: w, hello: session.Hello{Node: 1, Stream: 1}, reply: prompt, delay: ms})
@@ -148,7 +149,7 @@ func TestS1ProcessedBeforeBegin(t *testing.T) {
 		if got := second.last(); got.Round != 3 || got.Good != 2 || got.Confirmed != 1 {
 			t.Errorf("%+v, want round 3, good 2, confirmed 1", *got)
 		}
-		// An answer that makes nothing good, and rounds that do not become good, confirm nothing more.
+		// An answer that makes no round good, and rounds that do not become good, confirm nothing more.
 		third.says(answer(1))
 		w.at(10 * time.Second)
 		second.says(answer(3)) // good: 3, which began after answer 2 was processed
@@ -172,7 +173,7 @@ func TestS1NeedsGoodRounds(t *testing.T) {
 	})
 }
 
-// S1: touches not taken are named, once, together with the answer's confirmation.
+// S1: touches not taken are named once, together with the confirmation of their answer.
 func TestS1NotTaken(t *testing.T) {
 	late(t, func(w *world) {
 		w.has(4, 2)
@@ -210,7 +211,7 @@ func sameIDs(a, b []session.ID) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// S1: an answer on an ended stream is never confirmed, nor is what it named as not taken.
+// S1: an answer on an ended stream is never confirmed, and its touches not taken are never named.
 func TestS1EndedStream(t *testing.T) {
 	trio(t, func(w *world) {
 		m := w.join(3, nil)
@@ -232,7 +233,7 @@ func TestS1EndedStream(t *testing.T) {
 	})
 }
 
-// S1: a learner whose touches not taken wait without bound loses its stream; a new one starts complete.
+// S1: a learner with too many touches not taken and not confirmed loses its stream.
 func TestS1NotTakenBounded(t *testing.T) {
 	trio(t, func(w *world) {
 		m := w.join(3, nil)
@@ -248,12 +249,12 @@ func TestS1NotTakenBounded(t *testing.T) {
 		m.says(part)
 		select {
 		case err := <-m.ended:
-			w.t.Fatalf("ended with %v at the bound", err)
+			w.t.Fatalf("the stream ended with %v at the bound", err)
 		default:
 		}
 		m.says(answer(1, session.Touch{ID: 1}))
 		if err := m.err(); err == nil {
-			t.Error("not ended beyond the bound")
+			t.Error("the stream goes on beyond the bound")
 		}
 	})
 }

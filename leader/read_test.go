@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// R4: a read is answered by a good round that begins after it was asked, with the index noted before. One round serves
-// all who wait; it begins as soon as the former one is good, and not before.
+// R4: a good round that begins after a read was asked answers it, with the index noted before. One round serves all
+// readers that wait; it begins as soon as the round before it is good, and not earlier.
 func TestR4Reads(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
@@ -42,12 +42,12 @@ func TestR4Reads(t *testing.T) {
 			t.Errorf("%d rounds for 100 readers, want 2", got)
 		}
 		if w.now() != 100*ms {
-			t.Errorf("took until %v", w.now())
+			t.Errorf("the reads were answered at %v, want at once", w.now())
 		}
 	})
 }
 
-// R4: without a quorum no read is answered; when the term ends, it is refused.
+// R4: without a quorum no read is answered. When the term ends, the read is refused.
 func TestR4NoQuorumNoRead(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		stop := w.run()
@@ -61,7 +61,7 @@ func TestR4NoQuorumNoRead(t *testing.T) {
 	})
 }
 
-// R4, E1: how long sessions have, from the leader's own view of them.
+// R4, E1: the remaining time of sessions, by the leader's own deadlines.
 func TestR4Remaining(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)

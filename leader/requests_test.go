@@ -22,7 +22,7 @@ func solo(t *testing.T, test func(w *world, m *member)) {
 	})
 }
 
-// ask sends a request and returns the reply, which has to be there.
+// ask sends a request and returns its reply. The test fails if there is none.
 func (m *member) ask(r session.Request) *session.Reply {
 	m.w.t.Helper()
 	m.mu.Lock()
@@ -36,7 +36,7 @@ func (m *member) ask(r session.Request) *session.Reply {
 	return reply
 }
 
-// The word of an end comes with the index at which the learner knows the certificate.
+// The refusal for an ended session carries the index at which the learner has the certificate.
 func TestM5EndsSayWhatToWaitFor(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		tok := token(w.has(5, 2))
@@ -51,7 +51,7 @@ func TestM5EndsSayWhatToWaitFor(t *testing.T) {
 	})
 }
 
-// K-03: who has not the credential learns nothing and changes nothing, not even whether the session exists.
+// K-03: a client without the credential learns nothing, not even whether the session exists, and changes nothing.
 func TestBadCredential(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		tok := token(w.has(5, 2))
@@ -84,7 +84,7 @@ func TestUnknownSession(t *testing.T) {
 	})
 }
 
-// A deposed leader that does not know it yet may not have seen the open.
+// M5: a deposed leader that does not know it yet may not have applied the open.
 func TestM5NotExpiredButLagging(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		tok := session.Token{ID: 6, Credential: credential(6), Attachment: w.view.Attachment() + 1}
@@ -98,7 +98,7 @@ func TestM5NotExpiredButLagging(t *testing.T) {
 	})
 }
 
-// What a leader applies as a follower, deposed, does not come with a heartbeat.
+// M3: no heartbeat carries an attachment that a deposed leader has applied as a follower.
 func TestM3HeartbeatOfADeposedLeader(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		w.at(600 * time.Millisecond)
@@ -112,7 +112,7 @@ func TestM3HeartbeatOfADeposedLeader(t *testing.T) {
 	})
 }
 
-// M2: a close is under the session's attachment and no other.
+// M2: a close takes effect only under the session's attachment.
 func TestM2Close(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.has(4, 1)
@@ -153,8 +153,8 @@ func TestM2Close(t *testing.T) {
 	})
 }
 
-// E4: a client's close obeys the same rule: refused, the session lives on; and the proposal outlives the stream, so
-// that its outcome still decides about the mark.
+// E4: the rule holds for a client's close too. If the close is refused the session lives on. The proposal outlives the
+// stream, so that its outcome still decides about the mark.
 func TestE4ClientClose(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		tok := token(w.has(5, 1))
@@ -179,7 +179,7 @@ func TestE4ClientClose(t *testing.T) {
 	})
 }
 
-// A close that the state machine left alone says why.
+// If the state machine left the session alone, the reply to the close says why.
 func TestCloseLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		before session.Command
@@ -209,7 +209,7 @@ func TestCloseLeftAlone(t *testing.T) {
 	}
 }
 
-// M3: what an entry of another term did, or one after which the own term was over, is not this leader's to say.
+// M3: a leader does not say what an entry of another term did, nor what an entry did once its own term is over.
 func TestM3OutcomeUnknown(t *testing.T) {
 	for name, in := range map[string]uint64{"entry of another term": term + 1, "own term over": term} {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestM3OutcomeUnknown(t *testing.T) {
 	}
 }
 
-// A stream has a bound of requests under way; more are refused, and the others are answered.
+// A stream has a bound of requests under way. Requests beyond it are refused, and the others are answered.
 func TestRequestsBounded(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		release := make(chan struct{})
@@ -262,12 +262,12 @@ func TestRequestsBounded(t *testing.T) {
 			}
 		}
 		if r := m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}); r.Err != nil {
-			t.Errorf("after the others were done: %v", r.Err)
+			t.Errorf("after the others were answered: %v", r.Err)
 		}
 	})
 }
 
-// Opens that wait take no place from a resume, a close or a read of the same node, nor these from an open.
+// Opens that wait take no slot from a resume, a close or a read of the same node.
 func TestOpensThatWaitHoldUpNothingElse(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		tok, other := token(w.has(5, 1)), token(w.has(6, 1))
@@ -297,7 +297,7 @@ func TestOpensThatWaitHoldUpNothingElse(t *testing.T) {
 			"read":   {Read: &session.ReadRequest{}},
 		} {
 			if r := m.ask(r); r == nil || r.Err != nil {
-				t.Errorf("%s: %+v, want it done beside %d opens that wait", name, r, waiting-1)
+				t.Errorf("%s: %+v, want it answered while %d opens wait", name, r, waiting-1)
 			}
 		}
 		close(release)
@@ -318,7 +318,7 @@ func TestEmptyRequest(t *testing.T) {
 	})
 }
 
-// What every member reads is known once each has had a stream.
+// A leader knows what every member reads once each member has had a stream.
 func TestLogVersion(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
@@ -326,7 +326,7 @@ func TestLogVersion(t *testing.T) {
 			w.stream(session.Hello{Node: n, Stream: 1, LogVersion: reads}, prompt)
 		}
 		if got := w.tracker.LogVersion(); got != 0 {
-			t.Errorf("version %d while nothing is known of node 3, want 0", got)
+			t.Errorf("version %d before node 3 has had a stream, want 0", got)
 		}
 		old := w.stream(session.Hello{Node: 3, Stream: 1}, prompt)
 		if got := w.tracker.LogVersion(); got != 0 {

@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// M1: every resume is proposed, to the same node too, with the client's instance and attempt and the attachment that
-// its token names; the log decides, and its result is told as it is.
+// M1: every resume is proposed, also to the same node, with the client's instance and attempt and the attachment that
+// its token names. The log decides, and the reply is its result.
 func TestM1Resume(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		s := w.has(5, 2)
@@ -46,12 +46,12 @@ func TestM1Resume(t *testing.T) {
 	})
 }
 
-// A move that names an attachment is an entry at which a node of a former release stops. So none is named before every
-// member reads that, each by its own word, or because the log has an entry already that only such a member reads.
+// M1: a node of a former release stops at a move that names an attachment. So no move names one before every member
+// reads such entries: each has said so, or the log already has an entry that only such a member reads.
 func TestM1NothingIsNamedThatAMemberDoesNotRead(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		reads   uint32 // what node 3 reads
+		reads   uint32 // the newest form that node 3 reads
 		written uint32
 		want    uint64
 	}{
@@ -83,7 +83,7 @@ func TestM1NothingIsNamedThatAMemberDoesNotRead(t *testing.T) {
 	}
 }
 
-// never is the version of a member that has had no stream.
+// never is the version of a member that has opened no stream.
 const never = 1 << 31
 
 // M6: a closing session is not moved.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// S4: to learners a round is its term and number: a later tracker of the term counts on.
+// S4: a learner knows a round by its term and number, so a later tracker of the term continues the numbers.
 func TestS4ALaterTrackerOfTheTermCountsOn(t *testing.T) {
 	r := newRounds(7, newPace(time.Second), 41)
 	if r.good.number() != 0 {

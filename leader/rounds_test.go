@@ -12,8 +12,8 @@ import (
 	"holdfast/session"
 )
 
-// R1: a round every interval, to every member; a member has at most one unanswered heartbeat, and when it answers an
-// old one it is sent the newest at once; meanwhile it delays nobody.
+// R1: a round begins in every interval, for every member. A member has at most one unanswered heartbeat; when it
+// answers an old one, the newest is sent at once. A slow member delays no other.
 func TestR1Rounds(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.join(1, prompt)
@@ -45,7 +45,7 @@ func TestR1Rounds(t *testing.T) {
 	})
 }
 
-// R1: a member that does not even read delays nobody.
+// R1: a member that does not even read delays no other.
 func TestR1StuckMember(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.join(1, prompt)
@@ -67,7 +67,7 @@ func (w *world) good() uint64 {
 	return w.tracker.Stats().GoodRound
 }
 
-// R3: a quorum of the voters, and of nobody else, makes a round good.
+// R3: a quorum of the voters makes a round good, and nodes without a vote do not count.
 func TestR3Quorum(t *testing.T) {
 	observers := []session.Member{{Node: 4}, {Node: 5}, {Node: 6}}
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func TestR3Quorum(t *testing.T) {
 	}
 }
 
-// R3: observers never count, however many they are and however long it lasts.
+// R3: observers never count, however many they are and however long the voters are silent.
 func TestR3ObserversNeverCount(t *testing.T) {
 	members := append(voters(1, 2, 3), session.Member{Node: 4}, session.Member{Node: 5})
 	inBubble(t, members, func(w *world) {
@@ -121,7 +121,8 @@ func TestR3ObserversNeverCount(t *testing.T) {
 	})
 }
 
-// R3: an answer from a newer term does not count; it does end nothing, and an older term counts.
+// R3: an answer from a newer term does not count, and does not end the term either. An answer from an older term
+// counts.
 func TestR3NewerTermNeverCounts(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
@@ -145,7 +146,7 @@ func TestR3NewerTermNeverCounts(t *testing.T) {
 	})
 }
 
-// R3: the tracker ends at once when its own node reads a newer term, and nothing is good by that answer.
+// R3: the tracker ends at once when its own node is in a newer term, and the answer that shows it makes no round good.
 func TestR3OwnTermEndsTheTracker(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		stop := w.run()
@@ -170,7 +171,7 @@ func TestR3OwnTermEndsTheTracker(t *testing.T) {
 	})
 }
 
-// R3: what the own relay answers is the own term too.
+// R3: an answer of the leader's own relay shows the node's term too.
 func TestR3OwnAnswerEndsTheTracker(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		stop := w.run()
@@ -184,7 +185,7 @@ func TestR3OwnAnswerEndsTheTracker(t *testing.T) {
 	})
 }
 
-// R3: the quorum is that of the newest configuration.
+// R3: the voters of the newest configuration make the quorum.
 func TestR3NewestConfiguration(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
@@ -207,7 +208,7 @@ func TestR3NewestConfiguration(t *testing.T) {
 	})
 }
 
-// R3, T3: an answer counts with its last chunk, not before.
+// R3, T3: an answer counts when its last chunk arrives, and not before.
 func TestR3LastChunk(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		defer w.run()()
@@ -234,13 +235,13 @@ func TestR5TermOverAtTheStart(t *testing.T) {
 			t.Errorf("Run = %v, want ErrTermOver", err)
 		}
 		if got := w.tracker.Stats().Rounds; got != 0 {
-			t.Errorf("%d rounds were begun", got)
+			t.Errorf("%d rounds began, want none", got)
 		}
 	})
 }
 
-// T6: of a member's streams the newest counts, by incarnation and number; a stream that is not newer is refused, also
-// after the newest has ended; a node that is no member has none.
+// T6: the newest stream of a member counts, by incarnation and number. A stream that is not newer is refused, even
+// after the newest has ended. A node that is no member gets no stream.
 func TestT6NewestStream(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		defer w.run()()
@@ -298,7 +299,7 @@ func TestT6RemovedMember(t *testing.T) {
 	})
 }
 
-// What no learner says ends its stream.
+// A message that no learner sends ends its stream.
 func TestProtocol(t *testing.T) {
 	for name, say := range map[string]session.LearnerMessage{
 		"answer to a round to come": {Answer: answer(9)},
@@ -314,7 +315,7 @@ func TestProtocol(t *testing.T) {
 					t.Errorf("the stream ended with %v", err)
 				}
 				if got := w.good(); got != 0 {
-					t.Error("it counted")
+					t.Error("the answer counted")
 				}
 			})
 		})
@@ -330,7 +331,7 @@ func TestWelcome(t *testing.T) {
 	})
 }
 
-// A state that is replaced as a whole ends the term.
+// A snapshot that replaces the state ends the term.
 func TestRestored(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		stop := w.run()

@@ -9,17 +9,18 @@ import (
 
 const grace = session.GraceIntervals * beat
 
-// hiccuping is an owner whose process stands again and again: it answers a heartbeat that came meanwhile afterwards.
+// hiccuping is an owner whose process stalls again and again. It answers a heartbeat that arrives in a stall after the
+// stall.
 type hiccuping struct {
 	w *world
-	// from, every and lasts say when.
+	// from is when the first stall begins, every the time between two begins, and lasts the length of a stall.
 	from, every, lasts time.Duration
-	// last is the newest heartbeat that came while it stood.
+	// stood is the newest heartbeat that arrived in a stall.
 	stood  *session.Heartbeat
 	member *member
 }
 
-// owns makes h node 3, on which a session is that was touched at 0 and falls silent.
+// owns makes h node 3, the owner of a session that is touched at 0 and then falls silent.
 func (h *hiccuping) owns(w *world, id session.ID) {
 	h.w = w
 	w.has(id, 3)
@@ -35,7 +36,7 @@ func (h *hiccuping) owns(w *world, id session.ID) {
 	})
 }
 
-// says is its answer to a heartbeat now.
+// says returns the answer to a heartbeat now.
 func (h *hiccuping) says(b *session.Heartbeat, touches ...session.Touch) *session.Answer {
 	a := answer(b.Round, touches...)
 	if now := h.w.now(); now >= h.from+h.lasts {
@@ -47,7 +48,7 @@ func (h *hiccuping) says(b *session.Heartbeat, touches ...session.Touch) *sessio
 	return a
 }
 
-// runs lets time pass until d, and has the owner answer at the end of each stall what came in it.
+// runs lets time pass until d. At the end of each stall the owner answers the heartbeat that arrived in it.
 func (h *hiccuping) runs(d time.Duration) {
 	for end := h.from + h.lasts; end <= d; end += h.every {
 		if end < h.w.now() {
@@ -63,7 +64,7 @@ func (h *hiccuping) runs(d time.Duration) {
 }
 
 // E1, I2: an owner that stalls more often than the timeout holds a dead session for its stalls and the grace after
-// each, and no longer. A full timeout after each stall would hold it for ever.
+// each, and no longer. A full timeout after each stall would hold the session for ever.
 func TestE1HiccupsHoldNoDeadSession(t *testing.T) {
 	trio(t, func(w *world) {
 		h := &hiccuping{from: time.Second, every: 3500 * ms, lasts: 750 * ms}
@@ -76,7 +77,7 @@ func TestE1HiccupsHoldNoDeadSession(t *testing.T) {
 	})
 }
 
-// E1: a stall that ended before the newest touch is credited to nobody.
+// E1: a stall that ended before the newest touch earns the session no credit.
 func TestE1StallBeforeTheTouch(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -92,13 +93,13 @@ func TestE1StallBeforeTheTouch(t *testing.T) {
 			return a
 		})
 		defer w.run()()
-		// Touched at 1.6 s, after the stall.
+		// The touch was at 1.6 s, after the stall.
 		w.expires(5750*ms, 5)
 	})
 }
 
-// E1, I1: whatever a stall is credited with, nobody comes due within two intervals of its end: the owner has not read
-// what waited.
+// E1, I1: whatever the credit of a stall is, no session comes due within two intervals of its end: the owner has not
+// read its sockets yet.
 func TestE1GraceAfterAStall(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -119,8 +120,8 @@ func TestE1GraceAfterAStall(t *testing.T) {
 	})
 }
 
-// E1: of a stall no more is credited than the time on the leader's clock since the owner's answer before, and the
-// grace: a wall clock that was set forward by a year is no year of silence.
+// E1: a stall earns at most the time on the leader's clock since the owner's previous answer, plus the grace. A wall
+// clock that was set forward by a year is no year of silence.
 func TestE1CreditIsBounded(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
@@ -139,8 +140,8 @@ func TestE1CreditIsBounded(t *testing.T) {
 	})
 }
 
-// E1: what stalls are credited with is told on each stream anew, and counts once; what another process says counts
-// from its start.
+// E1: each stream reports the sum of credits anew, and it counts once. The sum of another process counts from that
+// process's start.
 func TestE1CreditOfAStreamAndOfAProcess(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -187,14 +188,14 @@ func TestE1CreditOfAStreamAndOfAProcess(t *testing.T) {
 	}
 }
 
-// E1: a stall that ended before the term began matters to nobody: the term gives every session a full timeout.
+// E1: a stall that ended before the term earns no credit: the term gives every session a full timeout.
 func TestE1StallBeforeTheTerm(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)
 		w.join(3, func(b *session.Heartbeat) *session.Answer {
 			a := answer(b.Round)
 			a.VouchAge, a.Credit = w.now()+10*ms, time.Minute
-			if w.now() >= time.Second { // another one
+			if w.now() >= time.Second { // another stall
 				a.VouchAge, a.Credit = w.now()-time.Second, time.Minute+100*ms
 			}
 			return a

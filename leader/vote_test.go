@@ -7,8 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// R6: a node is told that it votes once every other voter that is not lost has applied an entry behind the
-// configuration that says so.
+// R6: a node hears that it votes once every other voter that is not lost has applied an entry that is not before the
+// configuration in which the node got its vote.
 func TestR6Vote(t *testing.T) {
 	r := newRounds(7, newPace(time.Second), 0)
 	members := func(third bool) []session.Member {
@@ -55,7 +55,7 @@ func TestR6Vote(t *testing.T) {
 		9, 3)
 	tells("a stream of its former directory", 3, session.NoVote)
 	if got := r.votesFrom(streams[1], 3); got != session.NoVote {
-		t.Errorf("what the former directory had applied counts for the one in its place: the second votes from %d", got)
+		t.Errorf("entries that the former directory had applied count for its successor: the second votes from %d", got)
 	}
 	streams[2] = newStream(session.Hello{Node: 3, Directory: 8, Stream: 1, LogVersion: 1})
 	if _, err := r.open(streams[2], 3); err != nil {
@@ -65,7 +65,7 @@ func TestR6Vote(t *testing.T) {
 	answers(4, 9, 9, 9)
 	tells("they have", 4, 9)
 
-	// Another tracker, and a voter that does not answer.
+	// Another tracker has a voter that does not answer.
 	r, streams = newRounds(8, newPace(time.Second), 0), nil
 	r.configure(members(true), 12, 0)
 	for _, hello := range []session.Hello{
@@ -83,7 +83,7 @@ func TestR6Vote(t *testing.T) {
 	tells("the second has not answered", 3*time.Second-1, session.NoVote)
 	tells("the second is lost", 3*time.Second, 12)
 
-	// One of a release that does not tell what it has applied.
+	// A voter is of a release that does not report what it has applied.
 	r, streams = newRounds(9, newPace(time.Second), 0), nil
 	r.configure(members(true), 12, 0)
 	tells = func(when string, now time.Duration, want uint64) {

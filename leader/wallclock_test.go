@@ -9,8 +9,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// clocked runs a leader of one node whose wall clock shows at, and asks it for a session and for a block of ids with
-// the time ms; it returns the times that were proposed, none for what was refused, and the refusals.
+// clocked runs a leader of one node whose wall clock shows at. It asks the leader for two sessions and a block of ids
+// with the time ms, and returns the times that were proposed and the errors of refused requests.
 func clocked(t *testing.T, at time.Time, ms uint64) (proposedMS []uint64, refused []error) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -39,8 +39,8 @@ func clocked(t *testing.T, at time.Time, ms uint64) (proposedMS []uint64, refuse
 	return proposedMS, refused
 }
 
-// TestO1AWrongClockStopsNoOpens holds that opens and claims get ids whatever the node's clock and the leader's show: a
-// time that is more than a minute ahead of the leader's is lowered to that.
+// O1: opens and claims get ids whatever the clocks of node and leader show. A time more than a minute ahead of the
+// leader's is lowered to a minute ahead.
 func TestO1AWrongClockStopsNoOpens(t *testing.T) {
 	now := session.Epoch().AddDate(10, 0, 0)
 	for name, tt := range map[string]struct {
@@ -65,8 +65,8 @@ func TestO1AWrongClockStopsNoOpens(t *testing.T) {
 	}
 }
 
-// TestO1IDsAreUsedUpByBothClocks holds that a time which no id can hold is refused for what it is when the leader's
-// clock says so too, and that nothing is proposed that would use up what is left.
+// O1: if the leader's clock agrees that no id can hold the time, the request is refused as ids used up, and nothing is
+// proposed.
 func TestO1IDsAreUsedUpByBothClocks(t *testing.T) {
 	got, refused := clocked(t, session.TimeOfMS(session.MaxMS), session.MaxMS+1)
 	if len(got) > 0 || len(refused) != 3 {
