@@ -6,9 +6,9 @@ import (
 	"holdfast/session"
 )
 
-// attach begins to serve s through conn, with a confirmed touch (S2) whose tag was given out before it was known that
-// no suspension had made it void (S5); a tag of 0 is none. When the node serves a newer attachment of the session
-// already it returns nil and serves nothing.
+// attach begins to serve s through conn, with a confirmed touch (S2); a tag of 0 means none. The caller must have got
+// the tag before it looked for a suspension, so that a later one voids the touch (S5). attach returns nil when the node
+// already serves a newer attachment of the session.
 func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark, now time.Duration) *attached {
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
@@ -24,7 +24,7 @@ func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark,
 	case a.attachment > s.Attachment:
 		return nil
 	case conn != nil:
-		a.conn = conn // the repeat of a request whose answer was lost, through a new connection
+		a.conn = conn // the client lost the answer and repeats the request through a new connection
 	}
 	if confirmed.tag != 0 && confirmed.at >= a.confirmed.at {
 		a.confirmed = confirmed
@@ -32,8 +32,8 @@ func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark,
 	return a
 }
 
-// promote begins to serve s, which was a local session until now, where that left off: with its newest touch, which the
-// next answer reports (L8), and with a confirmed one as attach takes it.
+// promote begins to serve s, which was the local session from until now. It goes on from the newest touch, which the
+// next answer reports (L8), and from a confirmed touch as attach takes it.
 func (t *TouchTable) promote(s session.Session, from *local, confirmed mark) *attached {
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
@@ -48,7 +48,7 @@ func (t *TouchTable) promote(s session.Session, from *local, confirmed mark) *at
 	return a
 }
 
-// find returns what is served of a session, nil when nothing is.
+// find returns the attachment of a session that the node serves, nil when it serves none.
 func (t *TouchTable) find(id session.ID) *attached {
 	s := t.shardOf(id)
 	s.mu.Lock()
@@ -56,8 +56,8 @@ func (t *TouchTable) find(id session.ID) *attached {
 	return s.serving[id]
 }
 
-// end stops serving a session with an attachment other than keep, for a reason, and returns the connection to tell. It
-// reports false when nothing was served.
+// end stops serving a session, unless through the attachment keep, and returns the connection to tell. why is the
+// refusal of later touches. It returns false when nothing was served.
 func (t *TouchTable) end(id session.ID, keep uint64, why error) (*connection, bool) {
 	s := t.shardOf(id)
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (t *TouchTable) end(id session.ID, keep uint64, why error) (*connection, bo
 	return a.conn, true
 }
 
-// all returns the ids of everything that is served, in no order.
+// all returns the ids of all sessions that the node serves, in no order.
 func (t *TouchTable) all() []session.ID {
 	var ids []session.ID
 	for i := range t.shards {
@@ -85,7 +85,7 @@ func (t *TouchTable) all() []session.ID {
 	return ids
 }
 
-// Len returns the number of sessions served.
+// Len returns the number of sessions that the node serves.
 func (t *TouchTable) Len() int {
 	n := 0
 	for i := range t.shards {

@@ -119,7 +119,8 @@ func BenchmarkAnswer(b *testing.B) {
 	table, served := million(b)
 	cfg := Config{Interval: time.Second}
 	answerer := &answerer{
-		link: sink{}, table: table, clock: newClock(&cfg, time.Now(), func() {}), view: newFakeView(), log: &answerLog{},
+		link: sink{}, table: table, clock: newClock(&cfg, time.Now(), func() {}), view: newFakeView(),
+		log: &answerLog{},
 	}
 	b.ReportAllocs()
 	for b.Loop() {

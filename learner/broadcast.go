@@ -2,7 +2,7 @@ package learner
 
 import "sync"
 
-// broadcast wakes everyone who waits. Safe for concurrent use.
+// broadcast wakes all goroutines that wait. Safe for concurrent use.
 type broadcast struct {
 	mu sync.Mutex
 	// next is closed at the next tell; nil while nobody waits. guarded by mu
@@ -11,7 +11,8 @@ type broadcast struct {
 
 func newBroadcast() *broadcast { return &broadcast{} }
 
-// wait returns a channel that is closed at the next tell. What is waited for is to be checked after this call.
+// wait returns a channel that the next tell closes. The caller checks its condition after this call, so that it misses
+// no tell.
 func (b *broadcast) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -21,6 +22,7 @@ func (b *broadcast) wait() <-chan struct{} {
 	return b.next
 }
 
+// tell wakes all goroutines that wait.
 func (b *broadcast) tell() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,7 +32,7 @@ func (b *broadcast) tell() {
 	}
 }
 
-// notify leaves a word in a channel with room for one.
+// notify wakes the reader of a channel that has room for one word; a word that is there already suffices.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

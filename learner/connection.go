@@ -16,19 +16,20 @@ type connection struct {
 	server *Server
 	// events is nil for unary calls.
 	events session.Events
-	// told is what the client was last told of the node's health. guarded by clients.mu
+	// told is the health of the node that the client was told last. guarded by clients.mu
 	told health
 
 	mu sync.Mutex
-	// sessions are those of this connection, and for a moment some that have ended. guarded by mu
+	// sessions are the global sessions of this connection, and for a moment some that have ended. guarded by mu
 	sessions map[session.ID]*attached
-	// all are the same, and some that have ended, in the order of their shards; nil after an addition. guarded by mu
+	// all are the same in the order of their shards, and some that have ended; nil after an addition. guarded by mu
 	all []*attached
-	// locals are the local ones, and for a moment some that have ended. guarded by mu
+	// locals are the local sessions of this connection, and for a moment some that have ended. guarded by mu
 	locals map[session.ID]*local
 }
 
-// Open opens a session through the leader and serves it once this node has applied it, or opens a local one.
+// Open opens a session through the leader and serves it once this node has applied the open. It opens a local session
+// without the leader.
 func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.Grant, error) {
 	if o.Local {
 		return c.openLocal(ctx, o)
@@ -41,8 +42,8 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 	return c.serve(ctx, reply, received)
 }
 
-// Resume moves a session here through the leader and serves it once this node has applied it; a local one of this node
-// gets its new attachment from the node itself.
+// Resume moves a session here through the leader and serves it once this node has applied the move. A local session of
+// this node gets its new attachment from the node itself.
 func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (session.Grant, error) {
 	if err := c.server.mayResume(ctx, r); err != nil {
 		return session.Grant{}, err
@@ -58,7 +59,7 @@ func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (sessi
 	if certificate, ok := c.server.local.certificate(r.Token.ID); ok {
 		return session.Grant{}, cmp.Or(c.server.registry.authentic(r.Token), expired(&certificate))
 	}
-	if err := c.server.wait.seen(ctx, r.Seen); err != nil { // what the node decided has become global since
+	if err := c.server.wait.seen(ctx, r.Seen); err != nil { // a local session has become global since
 		return session.Grant{}, err
 	}
 	received := c.server.clock.look()
@@ -83,8 +84,8 @@ func (s *Server) mayResume(ctx context.Context, r session.ResumeRequest) error {
 	}
 }
 
-// serve begins to serve what the leader, having applied it, has granted; this node must have applied it too (M3). A
-// request that an earlier entry had done already confirms no touch (S2), and the repeat of an open that went through
+// serve begins to serve an attachment that the leader has applied and granted, once this node has applied it too (M3).
+// A request that an earlier entry had already done confirms no touch (S2). The repeat of an open that went through
 // another node leaves the session there (O2).
 func (c *connection) serve(ctx context.Context, reply session.Reply, received time.Duration) (session.Grant, error) {
 	s := c.server
@@ -114,14 +115,14 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 	}
 	c.add(a)
 	if confirmed.tag != 0 {
-		// The client counts from its sending, so the promise is the one of the moment received (S3 with k = r).
-		grant.SafeFor = max(a.timeout-a.timeout/100-time.Millisecond, -1)
+		// The client counts from its sending of the request, so the full promise is safe (S3 with k = r).
+		grant.SafeFor = safeFor(a.timeout, 0)
 	}
 	return grant, nil
 }
 
-// attach serves an attachment unless the state has gone on to a newer one or an end, which this node may have applied
-// before it could know that it serves the session.
+// attach serves an attachment, unless the state has a newer one or the end of the session. This node may have applied
+// either before attach put the session into the table, where Applied would have found it.
 func (s *Server) attach(granted session.Session, c *connection, confirmed mark, now time.Duration) (*attached, error) {
 	a := s.table.attach(granted, c, confirmed, now)
 	if a == nil {
@@ -141,7 +142,8 @@ func (s *Server) attach(granted session.Session, c *connection, confirmed mark, 
 	return a, nil
 }
 
-// add has touches of all of c's sessions touch a. Of two resumes through one connection the older may come here last.
+// add adds a to the sessions of the connection, unless they have a newer attachment of the session: of two resumes
+// through one connection the older may come here last.
 func (c *connection) add(a *attached) {
 	if c.events == nil {
 		return // unary calls name their sessions by token
@@ -155,9 +157,9 @@ func (c *connection) add(a *attached) {
 	c.all = nil
 }
 
-// forget drops sessions that have ended, unless a newer attachment is served through this connection. It comes after
-// the client's word of their end has been queued, so that a touch of all either names the end or follows that word; the
-// list of all is left to that touch.
+// forget drops sessions that have ended, unless a newer attachment is served through this connection. The caller first
+// queues the event that tells the client of the end: a touch of all then either names the end or follows the event.
+// forget leaves the list of all to that touch.
 func (c *connection) forget(ids []session.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,9 +189,9 @@ func (c *connection) Touch(ids []session.ID) session.Touched {
 	return out.touched()
 }
 
-// touchAll touches every session of the connection. Those that have ended since are failures, once: the client must not
-// take the promise of the others for theirs, if the word of their end comes later than this answer (I3). Called with mu
-// held.
+// touchAll touches every session of the connection. A session that has ended since the last touch is a failure, once.
+// The client may hear of its end only after this answer, and must not take the promise of the other sessions for its
+// own (I3). Called with mu held.
 func (c *connection) touchAll(now time.Duration) session.Touched {
 	if c.all == nil {
 		c.all = slices.SortedFunc(maps.Values(c.sessions), func(a, b *attached) int {
@@ -223,7 +225,7 @@ func (c *connection) touchOne(id session.ID, now time.Duration) (time.Duration, 
 	return safe, err
 }
 
-// touch touches one session, and forgets it if it has ended. Called with mu held.
+// touch touches one global session, and forgets it if it has ended. Called with mu held.
 func (c *connection) touch(a *attached, now time.Duration) (time.Duration, error) {
 	safe, err := c.server.table.touch(a, now)
 	if err != nil {
@@ -232,7 +234,7 @@ func (c *connection) touch(a *attached, now time.Duration) (time.Duration, error
 	return safe, err
 }
 
-// outcome gathers the outcomes of the touches of one request.
+// outcome gathers the outcomes of all touches of one request.
 type outcome struct {
 	touches  int
 	safe     time.Duration
@@ -257,7 +259,7 @@ func (o *outcome) touched() session.Touched {
 	return session.Touched{SafeFor: o.safe, Failures: o.failures}
 }
 
-// TouchToken touches a session that this node owns. A node that was restarted serves an attachment again as soon as the
+// TouchToken touches a session that this node owns. After a restart the node serves an attachment again as soon as the
 // present leader has applied it (M3).
 func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Duration, error) {
 	s := c.server
@@ -284,7 +286,7 @@ func (c *connection) TouchToken(ctx context.Context, t session.Token) (time.Dura
 	return s.table.touch(a, now)
 }
 
-// verify checks a token's credential and waits for this node to have applied its attachment, for a bounded time (M5).
+// verify checks a token's credential, and waits a bounded time until this node has applied its attachment (M5).
 func (s *Server) verify(ctx context.Context, t session.Token) error {
 	if err := s.registry.authentic(t); err != nil {
 		return err
@@ -292,11 +294,11 @@ func (s *Server) verify(ctx context.Context, t session.Token) error {
 	return s.wait.attachment(ctx, t.Attachment)
 }
 
-// reattach serves what the state says this node owns.
+// reattach serves the session of a token again if the state says that this node owns it.
 func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error) {
 	current, ok := s.view.Session(t.ID)
 	if !ok && s.local.has(t.ID) {
-		return nil, session.ErrLagging // the token says that it is global
+		return nil, session.ErrLagging // the token says that the session is global, and the state does not show it yet
 	}
 	if !ok {
 		return nil, s.registry.gone(t.ID)
@@ -310,15 +312,15 @@ func (s *Server) reattach(t session.Token, now time.Duration) (*attached, error)
 	return s.attach(current, nil, mark{}, now)
 }
 
-// Close ends a session through the leader; this node has applied the end when it returns nil. A local session of this
-// node ends here.
+// Close ends a session through the leader. When it returns nil, this node has applied the end. A local session of this
+// node ends without the leader.
 func (c *connection) Close(ctx context.Context, t session.Token) error {
 	if t.Local {
 		here, err := c.server.locals.close(ctx, t)
 		if here {
 			return err
 		}
-		t = c.server.table.translate(t) // else the leader says what it knows
+		t = c.server.table.translate(t) // the leader explains what becomes of a token that is not translated
 	}
 	reply, err := c.server.upstream.ask(ctx, session.Request{Close: &t})
 	if err != nil {

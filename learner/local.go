@@ -8,73 +8,73 @@ import (
 	"holdfast/session"
 )
 
-// localCertificates is how many local sessions a node remembers that ended or became global, the newest ones.
+// localCertificates is how many local sessions a node remembers after they ended or became global: the newest ones.
 const localCertificates = 10_000
 
-// Local holds the sessions that are known to this node alone (L1): their facts, their deadlines, and the ids that are
-// there for more. Nothing of it is on a disk or on another node. Its moments are durations on one clock, the touch
-// table's. Safe for concurrent use.
+// Local holds the sessions that only this node knows (L1): their facts and their deadlines. Nothing of it is on a disk
+// or on another node. Its moments are those of the node's clock. Safe for concurrent use.
 type Local struct {
 	node session.Node
-	// suspendedSince reports whether the machine was found suspended since a moment (S5).
+	// suspendedSince reports whether the machine was found to have been suspended since a moment (S5).
 	suspendedSince func(moment time.Duration) bool
-	// ids are those for more sessions.
+	// ids are the ids for more sessions. Its lock is taken while mu is held.
 	ids *idPool
 
 	mu sync.Mutex
 	// serving holds the newest attachment of each session. guarded by mu
 	serving map[session.ID]*local
-	// queue files them by when they come due; what it keeps is the timeout. guarded by mu
+	// queue files the sessions by when they come due, with their timeouts. guarded by mu
 	queue *session.ExpiryQueue[time.Duration]
-	// order are the ids of serving as they were given out, which is their order, and some that have ended. guarded by
-	// mu
+	// order are the ids of serving, and of some sessions that have ended, in the order in which they were given out.
+	// That is also the order of their numbers. guarded by mu
 	order []session.ID
-	// requests are the opens that a repeat is answered for: those of serving and of ring. guarded by mu
+	// requests are the opens whose repeats are answered: the opens of the sessions in serving and in ring. guarded by
+	// mu
 	requests map[session.RequestID]session.ID
-	// ring are the newest sessions that ended or became global, by age, with oldest the place of the next one; ended is
-	// how those ended that did. guarded by mu
+	// ring holds the newest sessions that ended or became global; oldest is the place that is overwritten next. ended
+	// holds the certificates of the ones that ended. guarded by mu
 	ended  map[session.ID]session.Certificate
 	ring   []past
 	oldest int
-	// usage is what serving takes, and may take (O4). guarded by mu
+	// usage is what the sessions of serving take, and may take (O4). guarded by mu
 	usage session.Usage
-	// expired counts ends by expiry, upgraded sessions that became global. guarded by mu
+	// expired counts the sessions that expired, upgraded the ones that became global. guarded by mu
 	expired, upgraded uint64
 }
 
 // local is one attachment of a local session.
 type local struct {
-	// facts, request and attempt (M1) do not change.
+	// facts, request and attempt (M1) do not change: another attachment is another local.
 	facts   session.Session
 	request session.RequestID
 	attempt uint64
 
-	// The rest is guarded by Local.mu.
+	// All following fields are guarded by Local.mu.
 
 	item *session.Item[time.Duration]
 	// last is the newest touch.
 	last time.Duration
-	// conn hears of its end.
+	// conn is told of the end.
 	conn *connection
-	// over is why it is served no longer; nil while it is.
+	// over is the refusal of touches after the end; nil while the attachment is served.
 	over error
-	// flight is its upgrade, nil while none is under way.
+	// flight is the upgrade under way; nil: there is none.
 	flight *flight
 }
 
-// past is a session that is here no longer, and the open that made it.
+// past is a session that the node no longer has as a local one, and the open that made it.
 type past struct {
 	id      session.ID
 	request session.RequestID
 }
 
-// globalError answers the repeat of an open whose session has become global.
+// globalError says that the session of a repeated open has become global.
 type globalError struct{ id session.ID }
 
 func (e *globalError) Error() string { return "session " + e.id.String() + " has become global" }
 
-// newLocal returns an empty Local of a node whose buckets are as wide as interval, which is raised to what an
-// ExpiryQueue takes, on a machine of which suspendedSince tells.
+// newLocal returns an empty Local of a node. interval is the width of its buckets, and is raised to the least that an
+// ExpiryQueue takes.
 func newLocal(node session.Node, interval time.Duration, suspendedSince func(time.Duration) bool,
 	ids *idPool,
 ) *Local {
@@ -92,19 +92,19 @@ func newLocal(node session.Node, interval time.Duration, suspendedSince func(tim
 // opening is an open of a local session.
 type opening struct {
 	session.OpenRequest
-	// timeout is the negotiated one.
+	// timeout is negotiated.
 	timeout time.Duration
 	conn    *connection
 }
 
-// firstAttachment is the one that an open makes (L5).
+// firstAttachment is the attachment that an open makes (L5).
 const firstAttachment = 1
 
-// cost is what s takes of the node's capacity: a local session has no tracker and no record in the log's state, and a
-// request id that is remembered as long as it is.
+// cost returns the bytes that s takes of the node's capacity (O4). It counts no tracker and no record in the log's
+// state, because a local session has neither.
 func (s *local) cost() uint64 { return session.SessionBytes + s.facts.Labels.Bytes() }
 
-// room returns why there is none for one more session with labels (O4). Called with mu held.
+// room returns an error when there is no room for one more session with labels (O4). Called with mu held.
 func (l *Local) room(labels session.Labels) error {
 	err := l.usage.Room(session.SessionBytes + labels.Bytes())
 	if limit, ok := errors.AsType[*session.LimitError](err); ok {
@@ -113,15 +113,15 @@ func (l *Local) room(labels session.Labels) error {
 	return err
 }
 
-// used returns what the sessions take, and may take.
+// used returns how much the sessions take, and may take.
 func (l *Local) used() session.Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.usage
 }
 
-// open makes a session with an id that was claimed for it (L2), touched at now. A repeat is answered as repeated says.
-// Without ids it returns nil and no error. Without room the error is a [session.LimitError].
+// open makes a session, touched at now, with an id from the pool (L2). It answers a repeat as repeated says. It returns
+// nil and no error when there are no ids, and a [session.LimitError] when there is no room.
 func (l *Local) open(o opening, now time.Duration) (*local, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,9 +151,9 @@ func (l *Local) open(o opening, now time.Duration) (*local, error) {
 	return s, nil
 }
 
-// repeated answers the repeat of an open with the session that it made, which conn serves from now on. One that was
-// resumed since stays where it is: ErrMoved, the repeat is older than that. Of one that is here no longer the error is
-// how it ended, or a globalError. Called with mu held.
+// repeated answers the repeat of an open with the session that the open made, and serves it through conn from now on. A
+// session that was resumed since stays where it is, because the repeat is older than the resume: the error is ErrMoved.
+// For a session that is not here any more the error says how it ended, or is a globalError. Called with mu held.
 func (l *Local) repeated(id session.ID, conn *connection, now time.Duration) (*local, error) {
 	s := l.serving[id]
 	if s == nil {
@@ -176,9 +176,10 @@ func (s *local) touch(now time.Duration) {
 	s.item.Touch(now + s.facts.Timeout)
 }
 
-// promise is what a touch at now is answered with (L4); negative is none. While an upgrade is under way it rests on the
-// begin of that: the log may know of the session already, and not of the touch (L8). Then the clock that decides is not
-// this machine's alone: after a suspension since the begin there is no promise (S5). Called with mu held.
+// promise returns the promise for a touch at now (L4), negative for none. While an upgrade is under way, the promise
+// counts from the upgrade's beginning: the log may know the session already without knowing of the touch (L8). The
+// leader's clock may decide by then, so there is no promise after a suspension since that beginning (S5). Called with
+// mu held.
 func (l *Local) promise(s *local, now time.Duration) time.Duration {
 	rests := now
 	if s.flight != nil {
@@ -187,20 +188,17 @@ func (l *Local) promise(s *local, now time.Duration) time.Duration {
 			return -1
 		}
 	}
-	if safe := s.facts.Timeout - (now - rests) - s.facts.Timeout/100 - time.Millisecond; safe > 0 {
-		return safe
-	}
-	return -1
+	return safeFor(s.facts.Timeout, now-rests)
 }
 
-// heard records a touch of s and returns the promise; the error says why s is served no longer.
+// heard records a touch of s and returns the promise. The error says why s is served no longer.
 func (l *Local) heard(s *local, now time.Duration) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hear(s, now)
 }
 
-// promised returns the promise of s at now, without a touch; the error says why s is served no longer.
+// promised returns the promise of s at now, without a touch. The error says why s is served no longer.
 func (l *Local) promised(s *local, now time.Duration) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +208,7 @@ func (l *Local) promised(s *local, now time.Duration) (time.Duration, error) {
 	return l.promise(s, now), nil
 }
 
-// heardAll records a touch of each of all, adds the outcomes to out, and takes those out of all that have ended.
+// heardAll records a touch of each session in all, adds the outcomes to out, and deletes ended sessions from all.
 func (l *Local) heardAll(all map[session.ID]*local, now time.Duration, out *outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +230,7 @@ func (l *Local) hear(s *local, now time.Duration) (time.Duration, error) {
 	return l.promise(s, now), nil
 }
 
-// named returns the attachment that a token speaks for; nil without an error when the session is not here.
+// named returns the attachment that a token names. It returns nil without an error when the session is not here.
 func (l *Local) named(t session.Token) (*local, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +242,7 @@ func (l *Local) namedBy(t session.Token) (*local, error) {
 	s := l.serving[t.ID]
 	switch {
 	case s != nil && !t.Local:
-		return nil, session.ErrLagging // it is global, and this node has not heard of that
+		return nil, session.ErrLagging // the session is global, and this node has not applied the upgrade
 	case s != nil && t.Attachment != s.facts.Attachment:
 		return nil, session.MovedTo(s.facts)
 	}
@@ -258,8 +256,8 @@ func (l *Local) has(id session.ID) bool {
 	return l.serving[id] != nil
 }
 
-// decides reports whether this node alone knows what is to be known of a session: it is here and no upgrade of it is
-// under way, or was and ended. The log has nothing of it.
+// decides reports whether only this node knows the session's state, and the log knows nothing of it. So it is for a
+// local session without an upgrade under way, and for one that ended as a local session.
 func (l *Local) decides(id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,18 +268,19 @@ func (l *Local) decides(id session.ID) bool {
 	return ended
 }
 
-// serves reports whether s is served still.
+// serves reports whether s is still served.
 func (l *Local) serves(s *local) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return s.over == nil
 }
 
-// resume gives a session a new attachment that is served through conn, and returns it and the connection that is to
-// hear of the former one's end, nil for none (L5). The same attempt again is answered as the first time, and another
-// process than the one that resumed it last must name its attachment (M1). Nothing is returned when the session is
-// not here, or while it is upgraded: the attachment that the log gives it then is not to lose the instance and
-// attempt that go with it.
+// resume gives a session a new attachment that conn serves (L5). It returns the attachment, and the connection that
+// must be told of the former one's end, nil for none. It answers a repeated attempt like the first one. A client
+// process other than the one that resumed the session last must name the present attachment (M1).
+//
+// resume returns nothing when the session is not here, and while an upgrade is under way. The upgrade's command carries
+// the session's instance and attempt, which a resume would change.
 func (l *Local) resume(r session.ResumeRequest, conn *connection,
 	now time.Duration,
 ) (s *local, left *connection, err error) {

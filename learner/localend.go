@@ -7,14 +7,14 @@ import (
 	"holdfast/session"
 )
 
-// localGone is a session that has ended, and the connection that is to hear of it.
+// localGone is a session that has ended, and the connection that must be told.
 type localGone struct {
 	facts       session.Session
 	certificate session.Certificate
 	conn        *connection
 }
 
-// close ends s because its client wishes so; the error says why it is served no longer.
+// close ends s at its client's request. The error says why s is served no longer.
 func (l *Local) close(s *local, now time.Duration, wall time.Time) (localGone, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -22,13 +22,13 @@ func (l *Local) close(s *local, now time.Duration, wall time.Time) (localGone, e
 	case s.over != nil:
 		return localGone{}, s.over
 	case s.flight != nil:
-		return localGone{}, session.ErrClosing // it is to be asked of the log, or again
+		return localGone{}, session.ErrClosing // retry once the outcome of the upgrade is known
 	}
 	return l.end(s, session.CauseClosed, now, wall), nil
 }
 
-// localDue returns when a session comes due on a node with these stalls: a timeout after its newest touch, and later
-// by what they are credited with (L3, I8).
+// localDue returns when a session comes due: a timeout after its newest touch, later by the credit of the node's stalls
+// since (L3, I8).
 func localDue(it *session.Item[time.Duration], stalls *session.Stalls) time.Duration {
 	return stalls.Due(it.Deadline(), it.Deadline()-it.Value, it.Value)
 }
@@ -57,7 +57,7 @@ func (l *Local) expire(now time.Duration, stalls *session.Stalls, wall time.Time
 	return gone
 }
 
-// end ends s and remembers it. Called with mu held.
+// end ends s and remembers its certificate. Called with mu held.
 func (l *Local) end(s *local, cause session.Cause, now time.Duration, wall time.Time) localGone {
 	c := session.Certificate{
 		ID: s.facts.ID, Cause: cause, LastTouchAge: max(now-s.last, 0), Owner: l.node,
@@ -69,7 +69,7 @@ func (l *Local) end(s *local, cause session.Cause, now time.Duration, wall time.
 	return localGone{s.facts, c, s.conn}
 }
 
-// remember keeps s as one that was here, in place of the oldest when there are enough. Called with mu held.
+// remember puts s into the ring, in place of the oldest session once the ring is full. Called with mu held.
 func (l *Local) remember(s *local) {
 	one := past{s.facts.ID, s.request}
 	if len(l.ring) < localCertificates {
@@ -83,7 +83,7 @@ func (l *Local) remember(s *local) {
 	l.oldest = (l.oldest + 1) % localCertificates
 }
 
-// drop takes s out and remembers it. Called with mu held.
+// drop takes s out and remembers that it was here. Called with mu held.
 func (l *Local) drop(s *local) {
 	l.remember(s)
 	l.queue.Remove(s.facts.ID)
@@ -95,7 +95,7 @@ func (l *Local) drop(s *local) {
 	}
 }
 
-// certificate returns how a session ended, false when that is not known.
+// certificate returns how a session ended, false when the node does not know.
 func (l *Local) certificate(id session.ID) (session.Certificate, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -152,7 +152,9 @@ func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
 		w := stocked(t)
 		w.openLocal(w.conn, 1)
 		time.Sleep(timeout - time.Second)
-		w.server.clock.stalls.look(instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)})
+		w.server.clock.stalls.look(
+			instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)},
+		)
 		time.Sleep(timeout - time.Second)
 		if w.events.ends() > 0 {
 			t.Error("expired before its client had a timeout to be heard in")

@@ -8,12 +8,12 @@ import (
 	"holdfast/session"
 )
 
-// listed is s as it is shown at now. Called with mu held.
+// listed returns what a read at now shows of s. Called with mu held.
 func (s *local) listed(now time.Duration, stalls *session.Stalls) session.Listed {
 	return session.Listed{Session: s.facts, Remaining: max(localDue(s.item, stalls)-now, 0)}
 }
 
-// find shows a session, false when it is not here.
+// find returns what a read at now shows of a session, false when the session is not here.
 func (l *Local) find(id session.ID, now time.Duration, stalls *session.Stalls) (session.Listed, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,12 +24,12 @@ func (l *Local) find(id session.ID, now time.Duration, stalls *session.Stalls) (
 	return s.listed(now, stalls), true
 }
 
-// maxHeld bounds the sessions of a list that touches, opens and expiries wait for; a list looks at up to maxScan.
+// maxHeld is how many sessions a list looks at under one hold of the lock, on which touches, opens and expiries wait. A
+// whole list looks at up to maxScan.
 const maxHeld = 256
 
-// list returns one page of the sessions that match a filter. It is of no one moment: whoever lives from before the call
-// until it ends is looked at once, in the order of ids; what is opened or ends meanwhile may be in it, and one that
-// ended stays in it.
+// list returns one page of the sessions that match a filter, in the order of ids. The page shows no single moment. It
+// has a session that lives all the while exactly once. It may have a session that opened or ended meanwhile.
 func (l *Local) list(q session.Query, now time.Duration, stalls *session.Stalls) session.Page {
 	look := localLook{query: q, now: now, stalls: stalls, upTo: q.After}
 	if q.Filter.Scope != session.ScopeGlobal {
@@ -44,14 +44,14 @@ type localLook struct {
 	query  session.Query
 	now    time.Duration
 	stalls *session.Stalls
-	// upTo is the last id that was looked at, which may have ended since; the list goes on after it.
+	// upTo is the id looked at last, whose session may have ended since. The list goes on after it.
 	upTo session.ID
-	// looked is how many sessions were.
+	// looked is how many sessions the list has looked at.
 	looked int
 	page   session.Page
 }
 
-// lookOn goes on with a list for up to maxHeld ids, and reports whether it has to go on again.
+// lookOn goes on with a list for up to maxHeld ids, and reports whether more remain.
 func (l *Local) lookOn(look *localLook) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +82,8 @@ func (look *localLook) at(s *local) {
 	}
 }
 
-// merge makes one page of two, each of which is complete up to its Next. A session that is in both became global after
-// the local page was made: the global one counts.
+// merge makes one page of two, each of which is complete up to its Next. When a session is on both pages, the global
+// entry counts: the session became global after the local page was made.
 func merge(global, local session.Page, size int) session.Page {
 	next := global.Next
 	if next == 0 || local.Next != 0 && local.Next < next {

@@ -332,7 +332,9 @@ func TestS5AnOpenOverASuspensionPromisesNothing(t *testing.T) {
 			done <- g
 		}()
 		seq := l.request().Seq
-		w.server.clock.stalls.look(instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)})
+		w.server.clock.stalls.look(
+			instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)},
+		)
 		l.reply(session.Reply{Seq: seq, Session: s})
 		if got := (<-done).SafeFor; got >= 0 {
 			t.Errorf("promise of an open that a suspension interrupted: %v, want none", got)

@@ -43,7 +43,7 @@ func (r *reader) find(ctx context.Context, id session.ID, o session.ReadOptions)
 	if c, ok := r.local.certificate(id); ok {
 		return session.Listed{}, expired(&c)
 	}
-	if err := r.wait.seen(ctx, o.Seen); err != nil { // a session that the node alone knew has become global since
+	if err := r.wait.seen(ctx, o.Seen); err != nil { // a local session has become global since
 		return session.Listed{}, err
 	}
 	if r.readsApplied(o) {

@@ -1,3 +1,15 @@
+// Package learner is what every node does for its own clients: it serves their connections, keeps their touches, and
+// reports the touches to the node that leads. The node that leads does so too, through a link to itself.
+//
+// A [Server] lives as long as its node. It holds the [TouchTable] and the connections, and implements session.Service.
+// A relay serves exactly one leader, over one [Link]. It ends with its link, and the node then gives the server a new
+// one.
+//
+//	client touch --> connection --> TouchTable                      one short lock, no allocation, no network
+//	heartbeat    --> relay: take the table, read h, leave out what has moved (T1) --> answer
+//	open, resume --> relay --> leader --> log --> own state has applied it --> attach to the table (M3)
+//
+// Rule numbers refer to docs/protocol.md.
 package learner
 
 import (
@@ -12,46 +24,47 @@ import (
 	"holdfast/session"
 )
 
-// Config is what a [Server] needs to know.
+// Config configures a [Server].
 type Config struct {
 	// Node is this node's number.
 	Node session.Node
 	// Interval is the heartbeat interval that counts until a leader has told its own (R1).
 	Interval time.Duration
-	// ExpiryInterval is the width of a bucket of the local sessions' expiry queue; what is too small is raised.
+	// ExpiryInterval is the width of a bucket of the local sessions' expiry queue. The server raises too small a value
+	// to session.MinExpiryInterval.
 	ExpiryInterval time.Duration
-	// Limits clamps the timeouts of local sessions; those of others are the leader's business.
+	// Limits clamps the timeouts of local sessions. The leader clamps those of global sessions.
 	Limits session.Limits
-	// Capacity bounds the local sessions of this node (O4); those of the cluster are the log's business.
+	// Capacity bounds the local sessions of this node (O4). The log bounds the global ones.
 	Capacity session.Capacity
 	// Local allows local sessions (L1). It is the same on every node of a cluster.
 	Local bool
-	// Upgrade allows to make local sessions global (L7). It is the same on every node of a cluster.
+	// Upgrade allows clients to make local sessions global (L7). It is the same on every node of a cluster.
 	Upgrade bool
-	// ReadOnly lets the node serve reads of the state it has applied once it has learnt of no good round, while it ran,
-	// for longer than ReadOnlyAfter, which is 3 intervals at least (N1).
+	// ReadOnly lets the node serve reads of the state it has applied, once it has run for longer than ReadOnlyAfter
+	// without learning of a good round. ReadOnlyAfter counts as 3 intervals at least (N1).
 	ReadOnly      bool
 	ReadOnlyAfter time.Duration
-	// Admitted reports whether the node may take part in its cluster, and is of it as far as it knows; nil: it is. Safe
-	// for concurrent use; it takes no lock and allocates nothing.
+	// Admitted reports whether the node may take part in its cluster, as far as it knows; nil: it may. It must be safe
+	// for concurrent use, take no lock and allocate nothing.
 	Admitted func() bool
-	// LocalChanged, when set, is told of each local session that opens, gets a new attachment or ends here, before its
-	// client is; of an open or a resume once more when it is repeated. It must return soon, and is called by several
-	// goroutines.
+	// LocalChanged, when set, is told of each local session that opens, gets a new attachment or ends here, before the
+	// client is told. A repeated open or resume is told again. LocalChanged must return soon; several goroutines call
+	// it.
 	LocalChanged func(session.Change)
-	// Runs, when set, is called before the clocks are looked at, by several goroutines. A test has it not return for
-	// a while: then the process did not run, as far as this package can tell.
+	// Runs, when set, is called before the server looks at the clocks, by several goroutines. A test blocks it for a
+	// while to stall the server: the process then did not run, as far as this package can tell.
 	Runs func()
-	// Clock is the wall clock that ids and certificates of local sessions are dated by; nil is time.Now.
+	// Clock is the wall clock that dates the ids and certificates of local sessions; nil is time.Now.
 	Clock func() time.Time
-	// LaggingWait is how long a request waits for this node to catch up before it is told LAGGING (M5).
+	// LaggingWait is how long a request waits for this node to catch up before the answer is LAGGING (M5).
 	LaggingWait time.Duration
 	// Try returns the client addresses of the other nodes, for clients in jeopardy. Safe for concurrent use.
 	Try func() []string
 	// Judge, when set, is told with each heartbeat what the newest comparison of digests has found, and which digest
-	// this node had reported when that was found (D2). It must return soon.
+	// this node had reported before that comparison (D2). It must return soon.
 	Judge func(reported session.StateDigest, found session.Comparison)
-	// Logger is for changes of state, never for a touch.
+	// Logger gets changes of state, never a touch.
 	Logger hclog.Logger
 }
 
@@ -80,7 +93,7 @@ type Server struct {
 	beats *heartbeats
 	// wait lets requests wait for the node's own state.
 	wait *applyWait
-	// local holds the local sessions: none unless the configuration allows them. ids are those for more.
+	// local holds the local sessions: none unless the configuration allows them. ids are the ids for more sessions.
 	local *Local
 	ids   *idPool
 	clock *clock
@@ -195,7 +208,7 @@ func (s *Server) setRelay(r *relay) {
 	}
 }
 
-// Stop refuses what comes from now on with ErrStopping. What is under way goes on.
+// Stop refuses new requests and connections with ErrStopping from now on. Requests under way go on.
 func (s *Server) Stop() { s.standing.stopping.Store(true) }
 
 // StepOut is Stop for a node whose state is not to be trusted: promises no longer rest on anything that was confirmed,
@@ -281,7 +294,7 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// ErrNoVote says that the node would be none of a quorum yet.
+// ErrNoVote says that the node cannot be part of a quorum yet.
 var ErrNoVote = errors.New(
 	"this node has no vote yet, or not every other voter knows of it: until then no other node may be taken away",
 )
@@ -290,13 +303,14 @@ var ErrNoVote = errors.New(
 type Stats struct {
 	// Attached sessions, and connections with events.
 	Attached, Connections int
-	// Local sessions, those that have expired, those that became global, and the ids in stock for more.
+	// Local sessions, the ones that have expired and the ones that became global since the node began, and the ids in
+	// stock for more.
 	Local                       int
 	LocalExpired, LocalUpgraded uint64
 	LocalIDs                    uint64
-	// Stalls of the process or the machine that were noticed.
+	// Stalls of the process or the machine that the node noticed.
 	Stalls uint64
-	// Jeopardy is set while clients are told that touches may not count.
+	// Jeopardy is set while clients are told that touches may not count (S4).
 	Jeopardy bool
 }
 

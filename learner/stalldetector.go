@@ -16,39 +16,40 @@ type instant struct {
 	wall time.Time
 }
 
-// stallDetector notices when this process did not run: for longer than an interval a stall, and when wall time ran
-// ahead of monotonic time a suspended machine. The node vouches for what its clients said only since the end of the
-// last such gap (E1, S5), and the gaps are credited to its sessions. Safe for concurrent use.
+// stallDetector notices gaps: times in which this process did not run. A gap is a stall, when nothing looked for longer
+// than an interval, or a suspension of the machine, when wall time ran ahead of monotonic time. The node vouches for
+// its clients only since the end of the newest gap (E1, S5), and the gaps are credited to its sessions. Safe for
+// concurrent use.
 type stallDetector struct {
-	// limit is an interval, as [stallDetector.follow] left it.
+	// limit is the longest time between two looks that is no stall, see [stallDetector.follow].
 	limit atomic.Int64
 	// own is the interval of this node's configuration, began when the process did.
 	own, began time.Duration
-	// suspended is called, with mu held, when the machine is found to have been suspended: nobody who looks gets past
+	// suspended is called, with mu held, when the machine turns out to have been suspended. No other look returns
 	// before it has returned.
 	suspended func()
 
 	mu sync.Mutex
-	// last is of the last look, on the monotonic clock. guarded by mu
+	// last is the moment of the last look. guarded by mu
 	last time.Duration
-	// base is when wall time was last put in relation to monotonic time: at the begin, after a suspension that was
-	// noticed, and whenever the wall clock was set back. Wall time is compared with this one relation, not from look to
-	// look, so that short suspensions add up. guarded by mu
+	// base is the instant from which wall time and monotonic time are compared. It is set at the beginning, after each
+	// suspension that was noticed, and whenever the wall clock was set back. A comparison from look to look instead
+	// would miss short suspensions that add up. guarded by mu
 	base instant
-	// since is when the process began, or its last gap ended, and looked is last: both are written with mu held, and
-	// read by those who take no lock.
+	// since is the moment at which the process began or its newest gap ended; looked equals last. Both are written with
+	// mu held, and read without it.
 	since, looked atomic.Int64
-	// suspension is when the machine was last found to have been suspended; negative: never. guarded by mu
+	// suspension is the moment at which the newest suspension was noticed; negative: none was. guarded by mu
 	suspension time.Duration
 	// gaps counts the gaps. guarded by mu
 	gaps uint64
-	// stalls are the gaps. covered is the end of the newest credit: overlapping credits count once. guarded by mu
+	// stalls are the gaps with their credits. covered is the end of the newest credit, because overlapping credits
+	// count once. guarded by mu
 	stalls  *session.Stalls
 	covered time.Duration
 }
 
-// aheadLimit is how far wall time may run ahead of monotonic time, all suspensions since the last one that was noticed
-// taken together: more is a suspended machine (S5).
+// aheadLimit is how far wall time may run ahead of monotonic time since base without counting as a suspension (S5).
 const aheadLimit = time.Second
 
 func newStallDetector(own time.Duration, now instant, suspended func()) *stallDetector {
@@ -59,18 +60,19 @@ func newStallDetector(own time.Duration, now instant, suspended func()) *stallDe
 	return p
 }
 
-// follow has the detector notice stalls that a leader's sessions, and this node's local ones, have to be credited with:
-// those longer than the shorter of the leader's interval and this node's own (E1, L3). It reports whether that is news.
+// follow sets the limit to the shorter of a leader's interval and this node's own, and reports whether the limit
+// changed. The leader's sessions must be credited with stalls longer than the leader's interval (E1), and local
+// sessions with stalls longer than the node's own (L3).
 func (p *stallDetector) follow(interval time.Duration) bool {
 	limit := int64(min(interval, p.own))
 	return p.limit.Swap(limit) != limit
 }
 
-// interval is what looks must come much more often than.
+// interval returns the limit. Looks must come much more often.
 func (p *stallDetector) interval() time.Duration { return time.Duration(p.limit.Load()) }
 
-// look notes that the process runs at now, and finds out whether it, or the machine, did not since the last look. It
-// reports that the machine did not.
+// look notes that the process runs at now, and looks for a gap since the last look. It reports whether the machine was
+// suspended.
 func (p *stallDetector) look(now instant) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,8 +99,9 @@ func (p *stallDetector) look(now instant) bool {
 	return suspended
 }
 
-// credit credits the gap from the last look to now and the grace after it; after a suspension also the time that the
-// monotonic clock did not show, up to the largest timeout: more is of use to no session. Called with mu held.
+// credit credits sessions with the gap from the last look to now, and with the grace after it. After a suspension it
+// adds the time that the monotonic clock did not show, up to the largest timeout: no session can use more. Called with
+// mu held.
 func (p *stallDetector) credit(now, ahead time.Duration) {
 	grace := session.GraceIntervals * p.interval()
 	credit := now + grace - max(p.last, p.covered)
@@ -109,26 +112,26 @@ func (p *stallDetector) credit(now, ahead time.Duration) {
 	p.stalls = p.stalls.With(now, credit, grace)
 }
 
-// vouches returns, as of now, how long ago the last gap ended, how long ago the process began, and the sum of all
-// credits. A gap that ended later has an age of 0.
+// vouches returns, as of now, the age of the end of the newest gap, the age of the process, and the sum of all credits.
+// The age is 0 for a gap that ended after now.
 func (p *stallDetector) vouches(now time.Duration) (age, process, credit time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return max(now-p.vouched(), 0), max(now-p.began, 0), p.stalls.Total()
 }
 
-// stalled returns the gaps so far.
+// stalled returns the gaps so far with their credits.
 func (p *stallDetector) stalled() *session.Stalls {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stalls
 }
 
-// vouched returns since when the process has run without a gap, as far as was noticed. It takes no lock.
+// vouched returns the moment since which the process has run without a gap that was noticed. It takes no lock.
 func (p *stallDetector) vouched() time.Duration { return time.Duration(p.since.Load()) }
 
-// runs returns since when the process has run without a gap: now, when one ends that nobody has noticed yet. It takes
-// no lock.
+// runs returns the moment since which the process has run without a gap. It is now while a gap ends that no look has
+// noticed yet. It takes no lock.
 func (p *stallDetector) runs(now time.Duration) time.Duration {
 	if looked := time.Duration(p.looked.Load()); now-looked > p.interval() {
 		return now
@@ -136,8 +139,8 @@ func (p *stallDetector) runs(now time.Duration) time.Duration {
 	return p.vouched()
 }
 
-// suspendedSince reports whether the machine was found suspended at or after a moment: what the monotonic clock says of
-// the time since then is not to be trusted.
+// suspendedSince reports whether a suspension was noticed at or after a moment. Then the monotonic clock does not show
+// all of the time since that moment.
 func (p *stallDetector) suspendedSince(moment time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,19 +8,19 @@ import (
 	"holdfast/session"
 )
 
-// TouchTable holds what this node serves and what it has heard since it last answered a heartbeat. A touch takes one
-// short lock of one of its shards and allocates nothing. Safe for concurrent use.
+// TouchTable holds the attachments that this node serves, and the touches that it has heard since it last answered a
+// heartbeat. A touch takes the short lock of one shard and allocates nothing. Safe for concurrent use.
 //
-// Promises (S3) need to know which touch of a session the leader has confirmed. Each answer to a heartbeat, and each
-// attachment, gets the next number of a counter, its tag, and each reported touch remembers the tag it went out with;
-// the newest confirmed tag is one number for the whole table, so a confirmation costs nothing per session.
+// A promise (S3) rests on the newest touch of a session that the leader has confirmed. Each answer to a heartbeat, and
+// each attachment, gets the next number of a counter, its tag. Each reported touch remembers the tag of its answer. The
+// newest confirmed tag is one number for the whole table, so a confirmation costs nothing per session.
 type TouchTable struct {
 	shards [shards]shard
-	// window says which tags are confirmed. Replaced whole, under mu.
+	// window says which tags are confirmed. It is replaced as a whole, with mu held.
 	window atomic.Pointer[window]
 
 	mu sync.Mutex
-	// tag is the newest one given out. guarded by mu
+	// tag is the newest tag given out. guarded by mu
 	tag uint64
 }
 
@@ -31,47 +31,49 @@ type shard struct {
 	mu     sync.Mutex
 	// serving holds the newest attachment served of each session. guarded by mu
 	serving map[session.ID]*attached
-	// touched are those touched since the table was last taken; spare is the list of the time before. guarded by mu
+	// touched are the attachments touched since the table was last taken. spare is the list from the taking before,
+	// kept for its room. guarded by mu
 	touched, spare []*attached
-	// _ keeps neighbours off one cache line: writers of different shards do not meet.
+	// _ keeps shards on separate cache lines, so that writers of different shards do not slow each other down.
 	_ [64]byte
 }
 
-// attached is one attachment that this node serves. What a touch needs comes first and fills one cache line.
+// attached is one attachment that this node serves. The fields that a touch needs come first and fill one cache line.
 type attached struct {
 	shard   *shard
 	timeout time.Duration
 
-	// The rest but id and attachment is guarded by shard.mu.
+	// All following fields are guarded by shard.mu, except id and attachment, which do not change.
 
 	// last is the newest touch, or when the serving began (T4). Moments are those of the node's clock.
 	last time.Duration
-	// confirmed is the newest confirmed touch; older and newer are reported and not known to be confirmed. When both
-	// are taken, a further report replaces newer: older is the one that will be confirmed first.
+	// confirmed is the newest confirmed touch. older and newer are reported, but not known to be confirmed. While both
+	// are taken, a further report replaces newer, because the leader confirms older first.
 	confirmed, older mark
-	// listed is set while the shard's touched list holds this, ended once the attachment is served no longer.
+	// listed is set while the shard's touched list holds this attachment, ended once the node serves it no longer.
 	listed, ended bool
 
 	newer mark
-	// over is why it ended.
+	// over is the refusal of touches after the end.
 	over error
-	// conn hears of its end; nil when no connection does.
+	// conn is told of the end; nil: no connection is.
 	conn *connection
 
 	id         session.ID
 	attachment uint64
-	// local is the attachment that the session had as a local one, until it became global by this one; 0: none.
+	// local is the attachment that the session had as a local one before this attachment made it global; 0: none.
 	local uint64
 }
 
-// mark is a touch and the tag of the answer that reported it; tag 0 is none.
+// mark is a touch and the tag of the answer that reported it. Tag 0 means no touch.
 type mark struct {
 	tag uint64
 	at  time.Duration
 }
 
-// window is the set of confirmed tags: those of this stream's answers up to the newest confirmed one, and those of the
-// stream before, which nothing confirms any more (S1). Marks below floor count for nothing (S5).
+// window is the set of confirmed tags. It holds the tags of this stream's answers up to the newest confirmed answer,
+// and the confirmed tags of the stream before, to which nothing is added any more (S1). Marks below floor count for
+// nothing (S5).
 type window struct {
 	first, upTo       uint64
 	oldFirst, oldUpTo uint64
@@ -82,7 +84,7 @@ func (w *window) confirms(tag uint64) bool {
 	return tag >= w.first && tag <= w.upTo || tag >= w.oldFirst && tag <= w.oldUpTo
 }
 
-// dead reports that no heartbeat will ever confirm tag.
+// dead reports whether no heartbeat will ever confirm tag.
 func (w *window) dead(tag uint64) bool { return tag < w.first && !w.confirms(tag) }
 
 // NewTouchTable returns an empty table.
@@ -96,13 +98,13 @@ func NewTouchTable() *TouchTable {
 	return t
 }
 
-// shardOf spreads the ids of one millisecond, and of one second, over the shards.
+// shardOf spreads ids over the shards evenly, whether they come from one millisecond or from one second.
 func (t *TouchTable) shardOf(id session.ID) *shard {
 	return &t.shards[uint64(id)*0x9e3779b97f4a7c15>>(64-6)]
 }
 
-// touch records a touch of a received at now, and returns what may be promised for it (S3), negative for nothing. The
-// error says why a is served no longer; then nothing is recorded (T2).
+// touch records a touch of a that was received at now, and returns the promise for it (S3), which is negative when
+// there is none. The error says why a is served no longer; touch then records nothing (T2).
 func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error) {
 	w := t.window.Load()
 	a.shard.mu.Lock()
@@ -110,8 +112,8 @@ func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error
 	return a.touch(w, now)
 }
 
-// touchAll touches all, which stand in the order of their shards so that each shard is locked about once, adds each
-// outcome to out, and returns those that are still served, in place.
+// touchAll touches all and adds each outcome to out. It returns the attachments that are still served, in place. all is
+// in the order of the shards, so that touchAll locks each shard about once.
 func (t *TouchTable) touchAll(all []*attached, now time.Duration, out *outcome) []*attached {
 	w := t.window.Load()
 	kept := all[:0]
@@ -133,7 +135,7 @@ func (t *TouchTable) touchAll(all []*attached, now time.Duration, out *outcome) 
 	return kept
 }
 
-// touch is one touch. Called with the shard's mu held.
+// touch is [TouchTable.touch] under the window w. Called with the shard's mu held.
 func (a *attached) touch(w *window, now time.Duration) (time.Duration, error) {
 	if a.ended {
 		return -1, a.over
@@ -146,19 +148,26 @@ func (a *attached) touch(w *window, now time.Duration) (time.Duration, error) {
 	return a.promise(w, now), nil
 }
 
-// promise is S3.
+// promise returns the promise for a touch at now (S3), negative for none. Called with the shard's mu held.
 func (a *attached) promise(w *window, now time.Duration) time.Duration {
 	a.settle(w)
 	if a.confirmed.tag == 0 || a.confirmed.tag < w.floor {
 		return -1
 	}
-	if safe := a.timeout - (now - a.confirmed.at) - a.timeout/100 - time.Millisecond; safe > 0 {
+	return safeFor(a.timeout, now-a.confirmed.at)
+}
+
+// safeFor returns the promise of a session whose newest confirmed touch is so old (S3), negative for none. A hundredth
+// of the timeout and a millisecond are a margin for clocks that run at different rates.
+func safeFor(timeout, age time.Duration) time.Duration {
+	if safe := timeout - age - timeout/100 - time.Millisecond; safe > 0 {
 		return safe
 	}
 	return -1
 }
 
-// settle moves reported touches to where w puts them.
+// settle applies w to the reported touches: it takes over the confirmed ones and drops the dead ones. Called with the
+// shard's mu held.
 func (a *attached) settle(w *window) {
 	for a.older.tag != 0 {
 		switch {
@@ -173,7 +182,7 @@ func (a *attached) settle(w *window) {
 	}
 }
 
-// report notes that the newest touch went out with the answer tag.
+// report notes that the newest touch went out with the answer tag. Called with the shard's mu held.
 func (a *attached) report(w *window, tag uint64) {
 	a.settle(w)
 	if a.older.tag == 0 {
@@ -183,18 +192,18 @@ func (a *attached) report(w *window, tag uint64) {
 	}
 }
 
-// taken is a touch as it was when the table was taken.
+// taken is a touch at the moment when the table was taken.
 type taken struct {
-	id session.ID // here, so that sorting does not touch the attachments
+	id session.ID // a copy, so that sorting does not load the attachments
 	at time.Duration
 	a  *attached
 }
 
-// take swaps what was touched for an empty table, shard by shard, each swap atomic against every touch (T1), and
-// appends it to buf; with all set it appends everything that is served (T3). The touches are reported under the
-// returned tag.
+// take appends the touches since the last call to buf, and empties the table (T1). It goes shard by shard; the swap of
+// a shard is atomic with respect to every touch. With all set it appends everything that is served (T3). The touches
+// are reported under the returned tag.
 //
-//nolint:revive // flag-parameter: a first answer differs in nothing else
+//nolint:revive // flag-parameter: the first answer of a stream differs in nothing else
 func (t *TouchTable) take(buf []taken, all bool) ([]taken, uint64) {
 	tag := t.nextTag()
 	w := t.window.Load()
@@ -239,13 +248,13 @@ func (s *shard) take(buf []taken, w *window, tag uint64) []taken {
 			buf = append(buf, taken{a.id, a.last, a})
 		}
 	}
-	clear(s.spare) // what has ended is not kept alive by an old list
+	clear(s.spare) // else an old list would keep ended attachments alive
 	return buf
 }
 
-// keep leaves out what is served no longer, and returns the rest, in place (T1, last step). An attachment above h,
-// which an upgrade serves from the entry on that makes it, is left for the next answer: the leader would not take it
-// (T5). Touches stand in the order of their shards, so each shard is locked about once.
+// keep returns the touches whose attachments are still served, in place (T1, last step). It leaves an attachment above
+// h for the next answer, because the leader would not take it (T5): an upgrade serves its attachment before h shows it.
+// The touches are in the order of the shards, so that keep locks each shard about once.
 func (t *TouchTable) keep(touches []taken, h, tag uint64) []taken {
 	kept := touches[:0]
 	var locked *shard
@@ -271,7 +280,7 @@ func (t *TouchTable) keep(touches []taken, h, tag uint64) []taken {
 	return kept
 }
 
-// again takes a report back, and lists the touch for the next answer. Called with the shard's mu held.
+// again takes a report back and lists the touch for the next answer. Called with the shard's mu held.
 func (a *attached) again(tag uint64) {
 	switch tag {
 	case a.newer.tag:
@@ -285,7 +294,8 @@ func (a *attached) again(tag uint64) {
 	}
 }
 
-// beginStream makes what the stream before reported and was not told to be confirmed unconfirmed for ever (S1).
+// beginStream begins a new stream. Touches that the former stream reported, but did not see confirmed, stay unconfirmed
+// for ever (S1).
 func (t *TouchTable) beginStream() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,8 +303,8 @@ func (t *TouchTable) beginStream() {
 	t.window.Store(&window{first: t.tag + 1, oldFirst: w.first, oldUpTo: w.upTo, floor: w.floor})
 }
 
-// confirm makes the touches reported up to tag confirmed, less those of notTaken, which were reported up to the tag
-// last (S1).
+// confirm confirms the touches reported up to tag, except for those of the sessions in notTaken. The leader did not
+// take the touches of these that were reported up to the tag last (S1).
 func (t *TouchTable) confirm(tag, last uint64, notTaken []session.ID) {
 	for _, id := range notTaken {
 		t.shardOf(id).discard(id, last)
@@ -322,7 +332,7 @@ func (s *shard) discard(id session.ID, tag uint64) {
 	}
 }
 
-// dropPromises makes everything that was ever confirmed or reported count for nothing (S5).
+// dropPromises voids every touch that was confirmed or reported: no promise rests on one any more (S5).
 func (t *TouchTable) dropPromises() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

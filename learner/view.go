@@ -1,15 +1,3 @@
-// Package learner is what every node does for its own clients: it serves their connections, keeps their touches, and
-// reports those to whichever node leads. A node that leads does so too, through a link to itself.
-//
-// [Server] lives as long as the node. It owns the [TouchTable] and the connections, and implements session.Service. A
-// Relay serves exactly one leader, over one [Link]; when the link ends, so does the relay, and the node gives the
-// server a new link.
-//
-//	client touch --> connection --> TouchTable                      one short lock, no allocation, no network
-//	heartbeat    --> Relay: take the table, read h, leave out what has moved (T1) --> answer
-//	open, resume --> Relay --> leader --> log --> own state has applied it --> attach to the table (M3)
-//
-// Rule numbers are those of docs/protocol.md.
 package learner
 
 import (
@@ -24,7 +12,7 @@ type View interface {
 	Progress
 }
 
-// Sessions is what the state holds.
+// Sessions are the sessions of the state.
 type Sessions interface {
 	Session(id session.ID) (session.Session, bool)
 	Certificate(id session.ID) (session.Certificate, bool)
@@ -36,24 +24,24 @@ type Sessions interface {
 
 // Progress is how far the state has come.
 type Progress interface {
-	// Attachment is the highest one applied, shown after observers were told of it.
+	// Attachment is the highest attachment applied. It rises after observers were told of the entry.
 	Attachment() uint64
-	// AppliedIndex is that of the newest entry applied, shown after observers were told of it.
+	// AppliedIndex is the index of the newest entry applied. It rises after observers were told of the entry.
 	AppliedIndex() uint64
-	// ShownIndex is that of the newest entry that reads show, which may be one that observers are being told of. Read
-	// after a read, it is not below what that showed (N4).
+	// ShownIndex is the index of the newest entry that reads show, which may be an entry that observers are being told
+	// of. Called after a read, it is not below the entry that the read showed (N4).
 	ShownIndex() uint64
-	// DigestAt returns the digest that the state had at an index, false when it is not known (D1).
+	// DigestAt returns the digest that the state had at an index, false when the node does not know it (D1).
 	DigestAt(index uint64) ([16]byte, bool)
-	// Term is Raft's, as this node reads it now.
+	// Term is Raft's present term.
 	Term() uint64
 	// WaitApplied returns when the entry at index has been applied.
 	WaitApplied(ctx context.Context, index uint64) error
 }
 
-// Link is one stream to a leader. Send is called by one goroutine at a time, and so is Recv; both return an error once
-// the stream has ended, which ending the context it was made with does, and Close. Close may be called more than once,
-// by any goroutine.
+// Link is one stream to a leader. One goroutine at a time calls Send, and one calls Recv. Both return an error once the
+// stream has ended, by Close or by the end of the context with which it was made. Any goroutine may call Close, also
+// more than once.
 type Link interface {
 	Send(m session.LearnerMessage) error
 	Recv() (session.LeaderMessage, error)
