@@ -75,19 +75,3 @@ func (a *agreement) drift() []string {
 	}
 	return found
 }
-
-// tellSettings logs the differences unless they are those that were told last, and returns what has been told now.
-func (n *Node) tellSettings(told string) string {
-	now := strings.Join(n.admission.agreement.drift(), "; ")
-	switch now {
-	case told:
-	case "":
-		n.logger.Info("the settings of all nodes that were met are the same again")
-	default:
-		n.logger.Warn(
-			"settings differ between nodes: the node that leads uses its own; make them the same on every node",
-			"reason", now,
-		)
-	}
-	return now
-}

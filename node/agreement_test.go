@@ -26,7 +26,7 @@ func TestSettingsThatDifferAreTold(t *testing.T) {
 		}
 		c.restart(n)
 		c.eventually("all serve", 2*within, func() bool {
-			return !slices.ContainsFunc(c.nodes, func(n *testNode) bool { return n.serves() != nil })
+			return !slices.ContainsFunc(c.nodes, func(n *testNode) bool { return n.health.check() != nil })
 		})
 		time.Sleep(3 * complaintInterval)
 		for i, want := range []string{

@@ -19,7 +19,7 @@ func TestN1ARemovedMemberShowsNothing(t *testing.T) {
 		g := c.mustOpen(leads, 5*time.Second)
 		gone := c.others(leads)[0]
 		c.eventually("the session is known to all", within, func() bool {
-			_, ok := gone.state.Session(g.Session.ID)
+			_, ok := gone.view.Session(g.Session.ID)
 			return ok
 		})
 		defer c.removed(leads, gone)()
@@ -41,18 +41,18 @@ func (c *testCluster) removed(leads, gone *testNode) (heal func()) {
 	c.t.Helper()
 	for range 20 {
 		c.eventually("it is a member", within, func() bool {
-			return gone.named(gone.cfg.Node) != 0 && leads.named(gone.cfg.Node) != 0
+			return gone.roster.named(gone.cfg.Node) != 0 && leads.roster.named(gone.cfg.Node) != 0
 		})
 		if err := leads.consensus.raft.RemoveServer(serverID(gone.cfg.Node, gone.admission.mine),
 			0, 0).Error(); err != nil {
 			c.t.Fatal(err)
 		}
 		c.eventually("it knows, or is back", within, func() bool {
-			return gone.named(gone.cfg.Node) == 0 || leads.named(gone.cfg.Node) != 0
+			return gone.roster.named(gone.cfg.Node) == 0 || leads.roster.named(gone.cfg.Node) != 0
 		})
 		heal = c.cut(gone, c.others(gone)...)
 		synctest.Wait()
-		if gone.named(gone.cfg.Node) == 0 {
+		if gone.roster.named(gone.cfg.Node) == 0 {
 			return heal
 		}
 		heal()

@@ -18,7 +18,7 @@ func BenchmarkOpens1024(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	entries, writes := n.proposer.Stats().Entries, n.consensus.stores.guard.writes.Load()
+	entries, writes := n.consensus.proposer.Stats().Entries, n.consensus.stores.guard.writes.Load()
 	request := uint64(0)
 	for b.Loop() {
 		var wg sync.WaitGroup
@@ -37,7 +37,7 @@ func BenchmarkOpens1024(b *testing.B) {
 		wg.Wait()
 	}
 	all := float64(b.N * opens)
-	b.ReportMetric(all/float64(n.proposer.Stats().Entries-entries), "opens/entry")
+	b.ReportMetric(all/float64(n.consensus.proposer.Stats().Entries-entries), "opens/entry")
 	b.ReportMetric(all/float64(2*(n.consensus.stores.guard.writes.Load()-writes)), "opens/fsync")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/all, "ns/open")
 }

@@ -10,20 +10,20 @@ import (
 	"holdfast/session"
 )
 
-// setCapacity has the cluster take this node's bounds while it leads (O4). It looks again and again, because a proposal
-// may fail, and one of a former leader may come after it. The bounds are an entry that releases before
-// session.LogVersion 1 do not read: the first of a cluster waits until every member is known to read it, and later ones
-// need not, as all members have read one.
-func (n *Node) setCapacity(ctx context.Context, tracker *leader.Tracker) {
-	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval)
+// setCapacity proposes this node's bounds to the cluster while this node leads (O4). It looks again and again, because a
+// proposal may fail, and a former leader's proposal may come after it. Releases before session.LogVersion 1 do not read
+// an entry with bounds: a cluster's first bounds wait until every member is known to read them. Later bounds need not
+// wait, because every member has read the first.
+func (t *terms) setCapacity(ctx context.Context, tracker *leader.Tracker) {
+	ticker := time.NewTicker(t.cfg.Sessions.HeartbeatInterval)
 	defer ticker.Stop()
-	want := n.cfg.Sessions.Capacity()
+	want := t.cfg.Sessions.Capacity()
 	for {
-		if introduces(n.state.Usage().Capacity, want, tracker.LogVersion()) {
-			if _, err := n.proposer.Propose(ctx, session.SetCapacity{Capacity: want}); err != nil {
-				n.logger.Debug("capacity not set", "error", err)
+		if introduces(t.view.Usage().Capacity, want, tracker.LogVersion()) {
+			if _, err := t.consensus.proposer.Propose(ctx, session.SetCapacity{Capacity: want}); err != nil {
+				t.options.Logger.Debug("capacity not set", "error", err)
 			} else {
-				n.logger.Info("capacity set", "max_sessions", want.MaxSessions, "max_state_bytes", want.MaxBytes)
+				t.options.Logger.Info("capacity set", "max_sessions", want.MaxSessions, "max_state_bytes", want.MaxBytes)
 			}
 		}
 		select {
@@ -34,29 +34,29 @@ func (n *Node) setCapacity(ctx context.Context, tracker *leader.Tracker) {
 	}
 }
 
-// introduces reports whether a leader that wants a capacity is to propose it, where the cluster has one already and
-// every member reads log entries of a version.
+// introduces reports whether a leader proposes the capacity that it wants, where now is the cluster's capacity and every
+// member reads log entries of version.
 func introduces(now, want session.Capacity, version uint32) bool {
 	return now != want && (now != session.Capacity{} || version >= 1)
 }
 
-// written returns the newest form of log entries that this node has applied. A cluster gets its first bounds as soon as
-// every member reads entries of version 1.
-func (n *Node) written() uint32 {
-	if n.state.Usage().Capacity == (session.Capacity{}) {
+// written returns the newest version of log entries that this node has applied. A cluster gets its first bounds as soon
+// as every member reads entries of version 1.
+func (t *terms) written() uint32 {
+	if t.view.Usage().Capacity == (session.Capacity{}) {
 		return 0
 	}
 	return 1
 }
 
-// From which share of a capacity on an operator is warned, and below which one the next warning may come: sessions come
-// and go about any threshold.
+// An operator is warned at warnShare of a capacity, and again only after the use was below calmShare: sessions come and
+// go around any single threshold.
 const (
 	warnShare = 0.8
 	calmShare = 0.7
 )
 
-// fullness warns of something that fills up. It belongs to one goroutine.
+// fullness warns when a capacity is nearly used up. It belongs to one goroutine.
 type fullness struct {
 	of     string
 	read   func() session.Usage

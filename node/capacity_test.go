@@ -18,7 +18,7 @@ func (c *testCluster) capacities(want session.Capacity) {
 	c.t.Helper()
 	c.eventually("the cluster's bounds", within, func() bool {
 		for _, n := range c.nodes {
-			if n.state.Usage().Capacity != want {
+			if n.view.Usage().Capacity != want {
 				return false
 			}
 		}
@@ -40,7 +40,7 @@ func TestO4TheClusterIsFull(t *testing.T) {
 		for _, n := range c.nodes {
 			all = append(all, c.mustOpen(n, within))
 		}
-		before := leads.state.AppliedIndex()
+		before := leads.view.AppliedIndex()
 		for _, n := range c.nodes {
 			_, err := c.open(n, within)
 			limit, ok := errors.AsType[*session.LimitError](err)
@@ -49,7 +49,7 @@ func TestO4TheClusterIsFull(t *testing.T) {
 				t.Errorf("%s: open beyond the bound: %v", n.name, err)
 			}
 		}
-		if after := leads.state.AppliedIndex(); after != before {
+		if after := leads.view.AppliedIndex(); after != before {
 			t.Errorf("%d entries for opens that were refused, want none", after-before)
 		}
 		status, err := leads.Status(t.Context())
@@ -75,9 +75,9 @@ func TestO4TheClusterIsFull(t *testing.T) {
 		}
 		next := c.leader(within, leads)
 		c.eventually("the next leader's bounds", within, func() bool {
-			return next.state.Usage().Capacity.MaxSessions == 2
+			return next.view.Usage().Capacity.MaxSessions == 2
 		})
-		if got := next.state.Sessions(); got != 3 {
+		if got := next.view.Sessions(); got != 3 {
 			t.Errorf("%d sessions under a lower bound, want all 3", got)
 		}
 		for i := range all[:2] {
@@ -96,7 +96,7 @@ func TestO4TheClusterIsFull(t *testing.T) {
 		}
 		c.mustOpen(next, within)
 		c.start(leads)
-		c.eventually("all agree", within, func() bool { return leads.state.Usage() == next.state.Usage() })
+		c.eventually("all agree", within, func() bool { return leads.view.Usage() == next.view.Usage() })
 	})
 }
 

@@ -230,9 +230,9 @@ func (c *testCluster) mustOpen(n *testNode, within time.Duration) session.Grant 
 func (c *testCluster) agree(within time.Duration) {
 	c.t.Helper()
 	c.eventually("one digest", within, func() bool {
-		newest, digest := c.nodes[0].state.Digest()
+		newest, digest := c.nodes[0].view.Digest()
 		for _, n := range c.nodes[1:] {
-			if index, d := n.state.Digest(); index > newest {
+			if index, d := n.view.Digest(); index > newest {
 				newest, digest = index, d
 			}
 		}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -37,28 +35,18 @@ type consensus struct {
 	transport *raftnet.Checked
 	// watch says when leadership may have changed.
 	watch *leadership
+	// proposer puts commands into Raft's log.
+	proposer *fsm.Proposer
 	// release lets what is held at a failed write end.
 	release func()
-}
-
-// amongPeers returns the address that this node's peers name for the member on a directory. Raft's configuration keeps
-// the address at which a member was taken in; peers are what an operator changes when a node moves.
-func (n *Node) amongPeers(d raftnet.Directory) string {
-	for _, s := range n.servers() {
-		if node, directory, err := nodeOfServer(s.ID); err == nil && directory == d {
-			return n.peerOf(node).Raft
-		}
-	}
-	return ""
 }
 
 // startRaft starts Raft over listener. The log of every founder begins with the same configuration; a node that has a
 // log already has it.
 func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	self, _ := n.cfg.Self()
-	logger := raftLogger{n.logger.Named("raft"), n.failed}
-	stores, err := openStores(n.dir, logger, &guardedStore{fatal: n.fail, released: n.released, dog: n.watchdog},
-		n.options.Disk)
+	logger := raftLogger{n.options.Logger.Named("raft"), n.failure.failed}
+	stores, err := openStores(n.dir, logger, &guardedStore{failure: n.failure, dog: n.watchdog}, n.options.Disk)
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +57,14 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		ClusterID:        n.cfg.ClusterID,
 		Settings:         n.cfg.ClusterSettings(),
 		Node:             n.cfg.Node,
-		Member:           n.greets,
+		Member:           n.roster.greets,
 		Advertise:        string(advertised),
 		Listener:         listener,
-		Dial:             n.network.Dial,
-		MaxHandshakes:    n.listeners.parts.handshakes,
+		Dial:             n.options.Network.Dial,
+		MaxHandshakes:    n.ports.parts.handshakes,
 		HandshakeTimeout: raftTimeout,
 		Directory:        n.admission.mine,
-		Elsewhere:        n.amongPeers,
+		Elsewhere:        n.roster.raftAddressOf,
 		Waits:            !n.admission.admitted(),
 		Meet:             n.admission.answer,
 		Logger:           logger,
@@ -84,7 +72,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	trans := raftnet.NewChecked(raftnet.NewTransport(layer, raftTimeout), raftnet.Checks{
 		Term: n.admission.knownTerm, Command: fsm.CheckEntry, Logger: logger,
 	})
-	c := &consensus{stores: stores, layer: layer, transport: trans, watch: newLeadership(), release: n.release}
+	c := &consensus{stores: stores, layer: layer, transport: trans, watch: newLeadership(), release: n.failure.release}
 	defer func() { // also when this goroutine ends at a write that failed
 		if c.raft == nil {
 			err = errors.Join(err, c.close())
@@ -96,12 +84,12 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	if err = stores.finish(); err != nil {
 		return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, err)
 	}
-	first, err := n.first()
+	first, err := n.roster.first(n.admission.isFounder())
 	if begun, _ := raft.HasExistingState(stores.logs, stores.stable, stores.snapshots); err != nil && !begun {
 		return nil, err
 	}
 	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first,
-		&watchedFSM{n.state, n.watchdog, stores.anchor, n.fail})
+		&watchedFSM{n.view.State, n.watchdog, stores.anchor, n.failure.fail})
 	if err != nil {
 		if why := stores.origins.refusal(); why != nil { // Raft says only that none could be loaded
 			return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, why)
@@ -111,7 +99,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	}
 	stores.origins.started()
 	c.watch.observe(c.raft)
-	n.raft.Store(c.raft)
+	n.roster.raft.Store(c.raft)
 	return c, nil
 }
 
@@ -146,29 +134,6 @@ func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config 
 	c.NotifyCh = notify
 	c.Logger = logger
 	return c
-}
-
-// first is the configuration that a founder's log begins with, nil when the log of this node begins with nothing. It is
-// the same on every founder, whatever its configuration says of peers: the founders are what they have agreed on.
-func (n *Node) first() (*raft.Configuration, error) {
-	founders := n.admission.isFounder()
-	if founders == nil {
-		return nil, nil //nolint:nilnil // nothing is what it begins with
-	}
-	var c raft.Configuration
-	for _, node := range slices.Sorted(maps.Keys(founders)) {
-		p := n.peerOf(node)
-		if p.Node != node {
-			return nil, fmt.Errorf("node %d founded the cluster with this one, and is not among its peers: add it",
-				node)
-		}
-		c.Servers = append(c.Servers, raft.Server{
-			Suffrage: raft.Voter,
-			ID:       serverID(node, founders[node]),
-			Address:  raftnet.At(p.Raft, founders[node]),
-		})
-	}
-	return &c, nil
 }
 
 // stop ends Raft and closes what it stood on. It waits for Raft until ctx ends: a disk that hangs must not hang the
@@ -221,6 +186,17 @@ func newLeadership() *leadership {
 	}
 	go l.relay()
 	return l
+}
+
+// pause waits for a change of leadership, at most for a time, or until ctx ends.
+func (l *leadership) pause(ctx context.Context, most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.changed:
+	case <-ctx.Done():
+	}
 }
 
 func (l *leadership) relay() {

@@ -3,6 +3,8 @@ package node
 import (
 	"fmt"
 	"syscall"
+
+	"holdfast/node/config"
 )
 
 const (
@@ -55,20 +57,20 @@ func descriptorLimit() (int, error) {
 }
 
 // share decides how many connections each port may have.
-func (n *Node) share() (parts, error) {
-	p := defaultParts(n.cfg.Clients.MaxConnections)
-	if n.options.Network != nil { // whose connections may be no files
+func share(cfg config.Config, o Options) (parts, error) {
+	p := defaultParts(cfg.Clients.MaxConnections)
+	if _, files := o.Network.(tcp); !files { // connections of another network may be no files
 		return p, nil
 	}
 	limit, err := descriptorLimit()
 	if err != nil {
 		return parts{}, err
 	}
-	p, err = p.within(limit, len(n.cfg.Peers)-1)
-	if err == nil && p.clients < n.cfg.Clients.MaxConnections {
-		n.logger.Warn("too few file descriptors for max_connections: clients get what is left beside Raft, the disk "+
+	p, err = p.within(limit, len(cfg.Peers)-1)
+	if err == nil && p.clients < cfg.Clients.MaxConnections {
+		o.Logger.Warn("too few file descriptors for max_connections: clients get what is left beside Raft, the disk "+
 			"and HTTP",
-			"max_connections", n.cfg.Clients.MaxConnections, "descriptors", limit, "clients", p.clients)
+			"max_connections", cfg.Clients.MaxConnections, "descriptors", limit, "clients", p.clients)
 	}
 	return p, err
 }

@@ -177,8 +177,8 @@ func TestHooks(t *testing.T) {
 		for len(all) > 0 {
 			h := <-all
 			from[h.from]++
-			if h.late || h.term != leads.tracker.Load().Stats().Term {
-				t.Errorf("heard %+v in term %d", h, leads.tracker.Load().Stats().Term)
+			if h.late || h.term != leads.roles.terms.tracker.Load().Stats().Term {
+				t.Errorf("heard %+v in term %d", h, leads.roles.terms.tracker.Load().Stats().Term)
 			}
 		}
 		if len(from) != 3 {

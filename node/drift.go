@@ -1,30 +1,31 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport/raftnet"
 )
 
-// raftAddress is where Raft dials a server.
+// raftAddress returns the address at which Raft dials a server.
 func raftAddress(s raft.Server) string {
-	address, _, _ := raftnet.Split(s.Address) // one that names no directory is shown as it is
+	address, _, _ := raftnet.Split(s.Address) // an address without a directory is shown as it is
 	return address
 }
 
-// drift says of which nodes Raft's newest configuration and this node's peers do not say the same, and what to do;
-// nothing while there is no configuration. Peers are what an operator changes, and Raft does not read them: without a
-// word he would believe them.
-func (n *Node) drift() []string {
+// drift says how Raft's newest configuration and this node's peers differ, and what to do; nothing while there is no
+// configuration. An operator changes peers, and Raft does not read them: without a report the operator would take the
+// peers for the members.
+func (r *roster) drift() []string {
 	members := map[session.Node]string{}
-	for _, s := range n.servers() {
+	for _, s := range r.servers() {
 		if node, _, err := nodeOfServer(s.ID); err == nil {
 			members[node] = raftAddress(s)
 		}
@@ -32,50 +33,48 @@ func (n *Node) drift() []string {
 	if len(members) == 0 {
 		return nil
 	}
+	return differences(r.peers, members)
+}
+
+// differences compares peers with the addresses at which members were taken in: one text for each node that differs.
+func differences(peers []config.Peer, members map[session.Node]string) []string {
 	var found []string
-	for _, p := range n.cfg.Peers {
+	unnamed := maps.Clone(members)
+	for _, p := range peers {
 		switch address, member := members[p.Node]; {
 		case !member:
-			found = append(
-				found, fmt.Sprintf(
-					"node %d is among this node's peers, at %s, and no member: start it on an empty data directory "+
-						"if it does not run yet", p.Node, p.Raft,
-				),
-			)
+			found = append(found, fmt.Sprintf("node %d is among this node's peers, at %s, and no member: start it on "+
+				"an empty data directory if it does not run yet", p.Node, p.Raft))
 		case address != p.Raft:
 			found = append(found, fmt.Sprintf("node %d was taken in at %s, and is among this node's peers at %s: "+
 				"it is dialled there first; make peers the same on every node", p.Node, address, p.Raft))
 		}
-		delete(members, p.Node)
+		delete(unnamed, p.Node)
 	}
-	for _, node := range slices.Sorted(maps.Keys(members)) {
+	for _, node := range slices.Sorted(maps.Keys(unnamed)) {
 		found = append(found, fmt.Sprintf("node %d is a member at %s, and not among this node's peers: "+
 			"add it there; who votes counts for the quorum whether it runs or not, and none can be removed", node,
-			members[node]))
+			unnamed[node]))
 	}
 	return found
 }
 
-// tellDrift logs the differences unless they are those that were told last, and returns what has been told now.
-func (n *Node) tellDrift(told string) string {
-	now := strings.Join(n.drift(), "; ")
-	switch now {
-	case told:
-	case "":
-		n.logger.Info("Raft's configuration and this node's peers say the same again")
-	default:
-		n.logger.Warn("Raft's configuration and this node's peers differ", "reason", now)
-	}
-	return now
+// report logs a list of differences when it has changed. It belongs to one goroutine.
+type report struct {
+	// differ is logged with the differences, same once there are none any more.
+	differ, same string
+	// told are the differences in the log.
+	told string
 }
 
-// explained adds the differences to why this node does not serve, when it hears of no leader: they may be the cause.
-func (n *Node) explained(err error) error {
-	if !errors.Is(err, session.ErrNoLeader) {
-		return err
+func (r *report) tell(logger hclog.Logger, found []string) {
+	now := strings.Join(found, "; ")
+	switch now {
+	case r.told:
+	case "":
+		logger.Info(r.same)
+	default:
+		logger.Warn(r.differ, "reason", now)
 	}
-	if found := n.drift(); len(found) > 0 {
-		return fmt.Errorf("%w; %s", err, strings.Join(found, "; "))
-	}
-	return err
+	r.told = now
 }

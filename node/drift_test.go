@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -60,7 +62,7 @@ func TestAClusterGrows(t *testing.T) {
 		for _, n := range c.nodes[:3] {
 			c.restart(n)
 			c.leader(20 * time.Second)
-			c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.serves() == nil })
+			c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.health.check() == nil })
 		}
 		c.voters()
 		c.agree(10 * time.Second)
@@ -74,7 +76,7 @@ func TestAClusterGrows(t *testing.T) {
 		}
 		time.Sleep(2 * complaintInterval)
 		for _, n := range c.nodes {
-			if found := n.drift(); len(found) > 0 {
+			if found := n.roster.drift(); len(found) > 0 {
 				t.Errorf("%s: %q", n.name, found)
 			}
 		}
@@ -96,7 +98,7 @@ func TestMembersThatAreNoPeersAreTold(t *testing.T) {
 		for _, n := range c.nodes[:3] {
 			known[n.cfg.Node] = 3
 			c.restart(n)
-			c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.serves() == nil })
+			c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.health.check() == nil })
 		}
 		time.Sleep(time.Minute)
 		for _, n := range c.nodes[:3] {
@@ -123,4 +125,44 @@ func TestMembersThatAreNoPeersAreTold(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestDifferencesOfPeersAndMembers(t *testing.T) {
+	peers := threePeers()
+	same := map[session.Node]string{1: "n1:7401", 2: "n2:7401", 3: "n3:7401"}
+	for name, tt := range map[string]struct {
+		members map[session.Node]string
+		want    []string
+	}{
+		"the same":      {same, nil},
+		"no member":     {map[session.Node]string{1: "n1:7401", 3: "n3:7401"}, []string{"node 2 is among this node's peers"}},
+		"another place": {map[session.Node]string{1: "x:1", 2: "n2:7401", 3: "n3:7401"}, []string{"node 1 was taken in at x:1"}},
+		"no peers": {
+			map[session.Node]string{1: "n1:7401", 2: "n2:7401", 3: "n3:7401", 5: "n5:1", 4: "n4:1"},
+			[]string{"node 4 is a member at n4:1", "node 5 is a member at n5:1"},
+		},
+	} {
+		got := differences(peers, tt.members)
+		ok := len(got) == len(tt.want)
+		for i := range tt.want {
+			ok = ok && strings.HasPrefix(got[i], tt.want[i])
+		}
+		if !ok {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// A report is logged when it changes, and at its end.
+func TestReportTellsChanges(t *testing.T) {
+	var log syncBuffer
+	logger := hclog.New(&hclog.LoggerOptions{Output: &log, DisableTime: true})
+	r := report{differ: "they differ", same: "they agree"}
+	for _, found := range [][]string{nil, {"a"}, {"a"}, {"a", "b"}, nil, nil} {
+		r.tell(logger, found)
+	}
+	want := "[WARN]  they differ: reason=a\n[WARN]  they differ: reason=\"a; b\"\n[INFO]  they agree\n"
+	if got := log.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }

@@ -70,7 +70,7 @@ func TestAnEmptiedNodeLosesNoEntry(t *testing.T) {
 		if _, err := again.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); err != nil {
 			t.Errorf("a session that was acknowledged: %v", err)
 		}
-		c.eventually("the emptied node serves", 30*time.Second, func() bool { return emptied.serves() == nil })
+		c.eventually("the emptied node serves", 30*time.Second, func() bool { return emptied.health.check() == nil })
 		c.agree(10 * time.Second)
 		c.mustOpen(emptied, 5*time.Second)
 	})
@@ -95,7 +95,7 @@ func TestAnEmptiedNodeVotesOnce(t *testing.T) {
 			t.Errorf("%s voted twice in term %d", emptied.name, term)
 		}
 		heal()
-		c.eventually("the emptied node serves", 40*time.Second, func() bool { return emptied.serves() == nil })
+		c.eventually("the emptied node serves", 40*time.Second, func() bool { return emptied.health.check() == nil })
 		c.agree(10 * time.Second)
 	})
 }
@@ -106,12 +106,12 @@ func (c *testCluster) voters() {
 	c.eventually("that all vote", 40*time.Second, func() bool {
 		for _, n := range c.nodes {
 			for _, of := range c.nodes {
-				s, d, ok := n.directoryOf(of.cfg.Node)
+				s, d, ok := n.roster.directoryOf(of.cfg.Node)
 				if !ok || s.Suffrage != raft.Voter || d != of.admission.mine {
 					return false
 				}
 			}
-			if n.serves() != nil {
+			if n.health.check() != nil {
 				return false
 			}
 		}
@@ -161,10 +161,10 @@ func TestTwoEmptiedNodesAreNoCluster(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for i, n := range c.nodes {
-			if n.Leads() || n.serves() == nil {
+			if n.Leads() || n.health.check() == nil {
 				t.Errorf("%s serves", n.name)
 			}
-			if err := n.serves(); i < 2 && !strings.Contains(err.Error(), "node 3 knows node") {
+			if err := n.health.check(); i < 2 && !strings.Contains(err.Error(), "node 3 knows node") {
 				t.Errorf("%s does not say why it waits: %v", n.name, err)
 			}
 			if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable ||
@@ -185,7 +185,7 @@ func TestANewClusterWaitsForAll(t *testing.T) {
 		c.start(c.nodes[1])
 		time.Sleep(time.Minute)
 		for _, n := range c.nodes[:2] {
-			if err := n.serves(); err == nil || !strings.Contains(err.Error(), "node 3") {
+			if err := n.health.check(); err == nil || !strings.Contains(err.Error(), "node 3") {
 				t.Errorf("%s says %v, want that it waits for node 3", n.name, err)
 			}
 			if got := strings.Count(n.log.String(), "takes no part yet"); got < 3 || got > 10 {
@@ -227,7 +227,7 @@ func TestALostDirectoryComesBack(t *testing.T) {
 		leads := c.leader(within, n)
 		c.start(n)
 		time.Sleep(3 * time.Second)
-		if s, d, ok := leads.directoryOf(n.cfg.Node); !ok || s.Suffrage != raft.Voter || d != second {
+		if s, d, ok := leads.roster.directoryOf(n.cfg.Node); !ok || s.Suffrage != raft.Voter || d != second {
 			t.Errorf("after 3s the cluster knows of it %+v on %v", s, d)
 		}
 		var third []*testNode
@@ -265,10 +265,10 @@ func TestASecondProcessOfOneNumber(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- second.Run(ctx) }()
 		time.Sleep(30 * time.Second)
-		if s, d, ok := leads.directoryOf(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before ||
-			second.serves() == nil || member.serves() != nil {
-			t.Errorf("the cluster knows %+v on %v; the member serves: %v, the second: %v", s, d, member.serves(),
-				second.serves())
+		if s, d, ok := leads.roster.directoryOf(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before ||
+			second.health.check() == nil || member.health.check() != nil {
+			t.Errorf("the cluster knows %+v on %v; the member serves: %v, the second: %v", s, d, member.health.check(),
+				second.health.check())
 		}
 		if strings.Contains(leads.log.String(), "removing a node") {
 			t.Error("the member was removed")
@@ -294,7 +294,7 @@ func TestANewNodeVotesOnceItHasCaughtUp(t *testing.T) {
 		n.hook = func(uint64, uint64, []session.Change) { <-caughtUp }
 		c.start(n)
 		server := func() raft.Server {
-			s, _, _ := leads.directoryOf(n.cfg.Node)
+			s, _, _ := leads.roster.directoryOf(n.cfg.Node)
 			return s
 		}
 		c.eventually("being taken in", 20*time.Second, func() bool { return n.admission.admitted() })
@@ -334,11 +334,11 @@ func TestAStrayProcessTakesNoPlace(t *testing.T) {
 		); asks[cfg.Node].directory != stray.admission.mine {
 			t.Errorf("the stray process does not ask: %+v", asks)
 		}
-		if s, d, ok := leads.directoryOf(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before {
+		if s, d, ok := leads.roster.directoryOf(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before {
 			t.Errorf("the cluster knows %+v on %v, want a voter on %v", s, d, before)
 		}
 		c.start(member)
-		c.eventually("the member serves", within, func() bool { return member.serves() == nil })
+		c.eventually("the member serves", within, func() bool { return member.health.check() == nil })
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

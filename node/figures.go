@@ -15,8 +15,8 @@ type (
 
 // figures reads everything once. A node that does not lead has the zero figures of a leader.
 func (n *Node) figures() *figures {
-	f := &figures{node: n, client: n.client.Stats(), stalls: n.watchdog.Stats(), replica: n.replica.stats()}
-	if t := n.tracker.Load(); t != nil {
+	f := &figures{node: n, client: n.ports.client.Stats(), stalls: n.watchdog.Stats(), replica: n.replica.stats()}
+	if t := n.roles.terms.tracker.Load(); t != nil {
 		f.leader = t.Stats()
 	}
 	return f
@@ -35,32 +35,32 @@ func sessionMetrics() []metric {
 			return float64(f.node.consensus.raft.CommitIndex())
 		}),
 		gauge("applied_index", "Raft index of the newest entry the state machine has applied.",
-			func(f *figures) float64 { return float64(f.node.state.AppliedIndex()) }).
+			func(f *figures) float64 { return float64(f.node.view.AppliedIndex()) }).
 			when("below raft_commit_index of the leader for 30 s: the node is behind"),
 		gauge("sessions", "Replicated sessions this node knows.", func(f *figures) float64 {
-			return float64(f.node.state.Sessions())
+			return float64(f.node.view.Sessions())
 		}).
 			when("nodes differ for 30 s: one is behind"),
 		gauge(
 			"sessions_limit", "Replicated sessions there may be (max_sessions of the node that led last); 0 while "+
 				"nothing bounds them.", func(f *figures) float64 {
-				return float64(f.node.state.Usage().Capacity.MaxSessions)
+				return float64(f.node.view.Usage().Capacity.MaxSessions)
 			},
 		).
 			when("sessions is above 80 % of it: the log has a warning"),
 		gauge(
 			"state_bytes", "Memory of a node that replicated sessions, certificates and remembered request ids take, "+
-				"as the cluster counts.", func(f *figures) float64 { return float64(f.node.state.Usage().Bytes) },
+				"as the cluster counts.", func(f *figures) float64 { return float64(f.node.view.Usage().Bytes) },
 		),
 		gauge(
 			"state_limit_bytes", "What state_bytes may be (max_state_bytes of the node that led last); 0 while "+
 				"nothing bounds it.", func(f *figures) float64 {
-				return float64(f.node.state.Usage().Capacity.MaxBytes)
+				return float64(f.node.view.Usage().Capacity.MaxBytes)
 			},
 		).
 			when("state_bytes is above 80 % of it: the log has a warning"),
 		gauge("requests_remembered", "Request ids of opens that are remembered (O2).", func(f *figures) float64 {
-			return float64(f.node.state.Requests())
+			return float64(f.node.view.Requests())
 		}),
 		gauge("sessions_local_bytes", "Memory that sessions of this node alone take, counted as state_bytes.",
 			func(f *figures) float64 { return float64(f.node.server.LocalUsage().Bytes) }),
@@ -84,7 +84,7 @@ func sessionMetrics() []metric {
 
 func healthMetrics() []metric {
 	return []metric{
-		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.serves() == nil) }).
+		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.health.check() == nil) }).
 			when("0 for 30 s"),
 		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 {
 			return truth(f.node.server.Stats().Jeopardy)
@@ -104,17 +104,17 @@ func healthMetrics() []metric {
 			func(f *figures) float64 { return float64(f.node.server.Stats().Stalls) }).
 			when("it rises: the machine is starved, or was paused"),
 		counter("log_entries_proposed", "Raft entries this node has proposed.", func(f *figures) float64 {
-			return float64(f.node.proposer.Stats().Entries)
+			return float64(f.node.consensus.proposer.Stats().Entries)
 		}),
 		counter("log_commands_proposed", "Commands in those entries: group commit puts many into one.",
-			func(f *figures) float64 { return float64(f.node.proposer.Stats().Commands) }),
+			func(f *figures) float64 { return float64(f.node.consensus.proposer.Stats().Commands) }),
 		counter("log_bytes_proposed", "Bytes of those entries.", func(f *figures) float64 {
-			return float64(f.node.proposer.Stats().Bytes)
+			return float64(f.node.consensus.proposer.Stats().Bytes)
 		}),
 		counter("log_writes", "Batches of entries written to this node's Raft log: two syncs each.",
 			func(f *figures) float64 { return float64(f.node.consensus.stores.guard.writes.Load()) }),
 		counter("log_outcomes_unknown", "Commands whose callers were told that the outcome is unknown.",
-			func(f *figures) float64 { return float64(f.node.proposer.Stats().Unknown) }).
+			func(f *figures) float64 { return float64(f.node.consensus.proposer.Stats().Unknown) }).
 			when("it rises without a change of leader"),
 	}
 }

@@ -280,7 +280,7 @@ func (l *library) kept(c *testCluster) {
 	has := func(nodes ...*testNode) func() bool {
 		return func() bool {
 			for _, n := range nodes {
-				if n.serves() != nil || lost(n, l.ids) > 0 {
+				if n.health.check() != nil || lost(n, l.ids) > 0 {
 					return false
 				}
 			}

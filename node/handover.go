@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"holdfast/leader"
+	"holdfast/node/config"
+	"holdfast/node/watchdog"
 	"holdfast/session"
 )
 
@@ -17,28 +20,34 @@ var (
 	errNotTakenOver = errors.New("no other node took over in time")
 )
 
-// HandOver hands Raft's leadership to a voter that is up to date, and returns when this node leads no more. Its error
-// is [session.ErrNotLeader] on a node that does not lead; ctx's; or why no other node took over, in which case this one
-// leads on. Safe for concurrent use.
-func (n *Node) HandOver(ctx context.Context) error {
-	r := n.consensus.raft
-	if r.State() != raft.Leader {
+// handover gives Raft's leadership to another node. Safe for concurrent use.
+type handover struct {
+	cfg      config.Config
+	logger   hclog.Logger
+	raft     *raft.Raft
+	view     *view
+	watchdog *watchdog.Watchdog
+}
+
+// handOver is [Node.HandOver].
+func (h *handover) handOver(ctx context.Context) error {
+	if h.raft.State() != raft.Leader {
 		return &session.NotLeaderError{}
 	}
-	if waits := n.watchdog.Waits(); waits > n.cfg.Sessions.HeartbeatInterval {
-		return fmt.Errorf("a write or an entry has taken %v, and Raft waits for it", waits)
+	if waits := h.watchdog.Waits(); waits > h.cfg.Sessions.HeartbeatInterval {
+		return fmt.Errorf("hand leadership over: Raft waits for a write or an entry, for %v so far", waits)
 	}
-	if n.votesAlone() {
+	if !h.view.othersVote(h.cfg.Node) {
 		return errAlone
 	}
-	// Nobody waits for the future: Raft never answers it when it ends, or hangs, before it has come to it.
-	_ = r.LeadershipTransfer()
+	// Nobody waits for the future: Raft never answers it when Raft ends, or hangs, before it has come to the transfer.
+	_ = h.raft.LeadershipTransfer()
 	// Raft gives a transfer an election timeout.
-	timeout := time.NewTimer(n.cfg.Raft.ElectionTimeout + pollInterval)
+	timeout := time.NewTimer(h.cfg.Raft.ElectionTimeout + pollInterval)
 	defer timeout.Stop()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	for r.State() == raft.Leader {
+	for h.raft.State() == raft.Leader {
 		select {
 		case <-ticker.C:
 		case <-timeout.C:
@@ -50,16 +59,27 @@ func (n *Node) HandOver(ctx context.Context) error {
 	return nil
 }
 
-// fruitless is how many intervals at least a leader waits for a good round: as many as it waits for a node (E1).
+// stepAside hands leadership over after the process did not run.
+func (h *handover) stepAside(ctx context.Context) {
+	h.logger.Warn("handing leadership over, as this process did not run")
+	ctx, cancel := context.WithTimeout(ctx, h.watchdog.Limit)
+	defer cancel()
+	if err := h.handOver(ctx); err != nil && !errors.Is(err, session.ErrNotLeader) && ctx.Err() == nil {
+		h.logger.Warn("leadership was not handed over", "error", err)
+	}
+}
+
+// fruitless is the least number of intervals that a leader waits for a good round. A leader waits as long for a node
+// before it counts as lost (E1).
 const fruitless = 3
 
-// yieldUnanswered hands leadership over when no round has been good for longer than the stall limit, until ctx ends.
-// Raft's port is open, or this node would not lead, but the others do not reach it at the peer port: as long as it
-// leads, no touch counts and nobody is ready. A next leader that fares no better hands over too. Time in which this
-// process did not run is not counted.
-func (n *Node) yieldUnanswered(ctx context.Context, tracker *leader.Tracker) {
-	interval := n.cfg.Sessions.HeartbeatInterval
-	limit := max(n.watchdog.Limit, fruitless*interval)
+// whenUnanswered hands leadership over when no round has been good for longer than the stall limit, until ctx ends.
+// Raft's port works, or this node would not lead; but the others do not reach the peer port. While such a node leads, no
+// touch counts and no node is ready. The next leader hands over too if it fares no better. Time in which this process
+// did not run does not count.
+func (h *handover) whenUnanswered(ctx context.Context, tracker *leader.Tracker) {
+	interval := h.cfg.Sessions.HeartbeatInterval
+	limit := max(h.watchdog.Limit, fruitless*interval)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	good, unanswered := tracker.Good(), time.Duration(0)
@@ -76,20 +96,10 @@ func (n *Node) yieldUnanswered(ctx context.Context, tracker *leader.Tracker) {
 		if unanswered <= limit {
 			continue
 		}
-		n.logger.Warn("handing leadership over, as no round has been good", "for", unanswered, "limit", limit)
-		if err := n.HandOver(ctx); err != nil && ctx.Err() == nil {
-			n.logger.Warn("leadership was not handed over", "error", err)
+		h.logger.Warn("handing leadership over, as no round has been good", "for", unanswered, "limit", limit)
+		if err := h.handOver(ctx); err != nil && ctx.Err() == nil {
+			h.logger.Warn("leadership was not handed over", "error", err)
 		}
 		unanswered = 0
 	}
-}
-
-// votesAlone reports whether this node is the only voter.
-func (n *Node) votesAlone() bool {
-	for _, m := range n.view.Members() {
-		if m.Voter && m.Node != n.cfg.Node {
-			return false
-		}
-	}
-	return true
 }

@@ -1,9 +1,7 @@
 package node
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -19,7 +17,7 @@ const httpTimeout = 10 * time.Second
 const maxHeaderBytes = 16 << 10
 
 // newHTTP returns the server of /metrics and /healthz.
-func (n *Node) newHTTP() *http.Server {
+func newHTTP(n *Node) *http.Server {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -35,27 +33,20 @@ func (n *Node) newHTTP() *http.Server {
 		WriteTimeout:   httpTimeout,
 		IdleTimeout:    httpTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog:       n.logger.Named("http").StandardLogger(nil),
+		ErrorLog:       n.options.Logger.Named("http").StandardLogger(nil),
 	}
 }
 
 // healthz answers 200 when the node serves, 503 with the reason when it does not. A warning comes on a second line.
 func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if err := n.serves(); err != nil {
+	if err := n.health.check(); err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintf(w, "not serving: %v\n", err) //nolint:errcheck // the asker has gone away
 		return
 	}
 	fmt.Fprintln(w, "ok") //nolint:errcheck // the asker has gone away
-	if text := n.warning(); text != "" {
+	if text := n.health.warning(); text != "" {
 		fmt.Fprintf(w, "warning: %s\n", text) //nolint:errcheck // the asker has gone away
 	}
-}
-
-func serveHTTP(s *http.Server, l net.Listener) error {
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

@@ -61,13 +61,13 @@ func TestLocalSessionsInACluster(t *testing.T) {
 		c.eventually("ids for local sessions", 10*time.Second, func() bool { return owner.server.Stats().LocalIDs > 0 })
 		conn := listen(t, owner)
 		defer conn.Disconnect()
-		before := owner.state.AppliedIndex()
+		before := owner.view.AppliedIndex()
 		open := session.OpenRequest{Local: true, Timeout: 5 * time.Second, RequestID: session.RequestID{1}}
 		g, err := conn.Open(t.Context(), open)
 		if err != nil || !g.Session.Local || g.Session.ID.Node() != owner.cfg.Node {
 			t.Fatalf("opened %+v, %v", g, err)
 		}
-		if after := owner.state.AppliedIndex(); after != before || owner.state.Sessions() != 0 {
+		if after := owner.view.AppliedIndex(); after != before || owner.view.Sessions() != 0 {
 			t.Errorf("the log went from %d to %d for a local session", before, after)
 		}
 
@@ -140,7 +140,7 @@ func TestL9OfAnotherMind(t *testing.T) {
 		c.change = func(cfg *config.Config) { cfg.Sessions.Local = false }
 		c.start(odd)
 		time.Sleep(time.Minute)
-		if odd.server.Ready() == nil || odd.serves() == nil {
+		if odd.server.Ready() == nil || odd.health.check() == nil {
 			t.Error("a node whose setting differs serves")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -248,8 +248,8 @@ func TestUpgradesInACluster(t *testing.T) {
 			return err == nil
 		})
 		if global.Session.ID != g.Session.ID || global.Session.Timeout != g.Session.Timeout || global.Token.Local ||
-			owner.state.Sessions() != 1 {
-			t.Errorf("upgraded to %+v, %d sessions; want one, %v", global, owner.state.Sessions(), g.Session)
+			owner.view.Sessions() != 1 {
+			t.Errorf("upgraded to %+v, %d sessions; want one, %v", global, owner.view.Sessions(), g.Session)
 		}
 		if s := owner.server.Stats(); s.Local != 0 || s.Attached != 1 {
 			t.Errorf("its node has %d local and %d global sessions, want 0 and 1", s.Local, s.Attached)

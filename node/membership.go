@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"holdfast/leader"
@@ -15,109 +16,71 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-const (
-	// patience is how many looks a node must have been gone for, and another one in its place have asked for, before
-	// the leader takes that one in: two processes that were given one number by mistake must not replace each other.
-	patience = 10
-	// recent is how many heartbeat intervals an asking is remembered.
-	recent = 4
-)
-
-// servers are those of Raft's newest configuration, none while there is none.
-func (n *Node) servers() []raft.Server {
-	r := n.raft.Load()
-	if r == nil {
-		return nil
-	}
-	future := r.GetConfiguration()
-	if future.Error() != nil {
-		return nil
-	}
-	return future.Configuration().Servers
+// meetings meets the other nodes on Raft's port: this node learns whether it may take part in Raft, and nodes compare
+// their settings. Safe for concurrent use.
+type meetings struct {
+	logger    hclog.Logger
+	interval  time.Duration
+	dir       *dir
+	roster    *roster
+	admission *admission
+	consensus *consensus
+	// applied returns the newest index that this node has applied.
+	applied func() uint64
+	fail    func(error)
 }
 
-// directoryOf returns the directory that Raft's newest configuration names for a node, and its server there; false when
-// the node is not in it.
-func (n *Node) directoryOf(node session.Node) (raft.Server, raftnet.Directory, bool) {
-	for _, s := range n.servers() {
-		if of, d, err := nodeOfServer(s.ID); err == nil && of == node {
-			return s, d, true
-		}
-	}
-	return raft.Server{}, 0, false
-}
-
-// named is the directory of [Node.directoryOf], 0 when the node is in no configuration.
-func (n *Node) named(node session.Node) raftnet.Directory {
-	_, d, _ := n.directoryOf(node)
-	return d
-}
-
-// term is Raft's term of this node, 0 before Raft runs.
-func (n *Node) term() uint64 {
-	r := n.raft.Load()
-	if r == nil {
-		return 0
-	}
-	return r.CurrentTerm()
-}
-
-// belongs reports whether this node is admitted, and a member as far as it knows: a cluster that has removed it goes on
-// without it, so that what it has is not shown (N1). It takes no lock.
-func (n *Node) belongs() bool { return n.admission.admitted() && n.member.Load() }
-
-// votes reports whether this node is admitted, and has a vote with its directory.
-func (n *Node) votes() bool {
-	s, d, ok := n.directoryOf(n.cfg.Node)
-	return n.admission.admitted() && ok && d == n.admission.mine && s.Suffrage == raft.Voter
-}
-
-// meet has this node meet each of the others while it has no vote or hears of no leader, for as long as it runs:
-// another in its place may have been taken in, and it comes back.
-func (n *Node) meet(ctx context.Context) error {
-	if founders := n.admission.alone(); founders != nil {
-		n.settle(ctx, founders)
+// run meets each of the other nodes while this node has no vote or hears of no leader, until ctx ends. It never stops
+// for good: another process in this node's place may have been taken in, and this one comes back.
+func (m *meetings) run(ctx context.Context) error {
+	if founders := m.admission.alone(); founders != nil {
+		m.settle(ctx, founders)
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for _, p := range n.cfg.Peers {
-		if p.Node != n.cfg.Node {
-			wg.Go(func() { n.meetOne(ctx, p) })
-		}
+	for _, p := range m.roster.others() {
+		wg.Go(func() { m.meetOne(ctx, p) })
 	}
 	ticker := time.NewTicker(complaintInterval)
 	defer ticker.Stop()
-	if w, ok := errors.AsType[*waitsError](n.admission.check()); ok {
-		n.logger.Info("waiting for " + w.awaited())
+	if w, ok := errors.AsType[*waitsError](m.admission.check()); ok {
+		m.logger.Info("waiting for " + w.awaited())
 	}
-	told, settings := n.tellDrift(""), ""
+	members := report{
+		differ: "Raft's configuration and this node's peers differ",
+		same:   "Raft's configuration and this node's peers say the same again",
+	}
+	settings := report{
+		differ: "settings differ between nodes: the node that leads uses its own; make them the same on every node",
+		same:   "the settings of all nodes that were met are the same again",
+	}
+	members.tell(m.logger, m.roster.drift())
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil
 		}
-		told, settings = n.tellDrift(told), n.tellSettings(settings)
-		if err := n.admission.check(); err != nil {
-			n.logger.Warn("takes no part yet", "reason", err)
+		members.tell(m.logger, m.roster.drift())
+		settings.tell(m.logger, m.admission.agreement.drift())
+		if err := m.admission.check(); err != nil {
+			m.logger.Warn("takes no part yet", "reason", err)
 		}
 	}
 }
 
 // meetOne meets one other node at intervals, and at once when there is news.
-func (n *Node) meetOne(ctx context.Context, p config.Peer) {
-	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval)
+func (m *meetings) meetOne(ctx context.Context, p config.Peer) {
+	ticker := time.NewTicker(m.interval)
 	defer ticker.Stop()
 	for {
-		news := n.admission.news()
-		if _, leads := n.consensus.raft.LeaderWithID(); leads == "" || !n.votes() ||
-			n.admission.agreement.asks(p.Node, time.Now()) {
-			request, view := n.admission.ask(n.state.AppliedIndex())
-			met, err := n.consensus.layer.Meet(ctx, p.Raft, request)
+		news := m.admission.news()
+		if m.due(p) {
+			met, view, err := m.meet(ctx, p)
 			if err != nil {
-				n.admission.unreached(p.Node, err)
-			} else if founders := n.admission.learn(met, view); founders != nil {
-				n.settle(ctx, founders)
+				m.admission.unreached(p.Node, err)
+			} else if founders := m.admission.learn(met, view); founders != nil {
+				m.settle(ctx, founders)
 			}
 		}
 		select {
@@ -129,33 +92,47 @@ func (n *Node) meetOne(ctx context.Context, p config.Peer) {
 	}
 }
 
+// due reports whether this node is to meet another one now.
+func (m *meetings) due(p config.Peer) bool {
+	_, leads := m.consensus.raft.LeaderWithID()
+	return leads == "" || !m.admission.admitted() || !m.roster.votes() ||
+		m.admission.agreement.asks(p.Node, time.Now())
+}
+
+// meet meets a node at the address that the peers have for it. view is the view of admission that this node spoke from.
+func (m *meetings) meet(ctx context.Context, p config.Peer) (met raftnet.Met, view uint64, err error) {
+	request, view := m.admission.ask(m.applied())
+	met, err = m.consensus.layer.Meet(ctx, p.Raft, request)
+	return met, view, err
+}
+
 // settle admits this node: the founders are on its disk before it says a word to Raft. A founder's log then begins with
-// the first configuration; that of a node which is taken in is the leader's to write.
-func (n *Node) settle(ctx context.Context, founders directories) {
-	if err := n.dir.admit(founders); err != nil {
-		n.fail(err)
+// the first configuration. The leader writes the log of a node that it takes in.
+func (m *meetings) settle(ctx context.Context, founders directories) {
+	if err := m.dir.admit(founders); err != nil {
+		m.fail(err)
 		return
 	}
-	n.admission.settled(founders)
-	first, err := n.first()
+	m.admission.settled(founders)
+	first, err := m.roster.first(m.admission.isFounder())
 	if err != nil {
-		n.fail(err)
+		m.fail(err)
 		return
 	}
 	if first != nil {
 		// Nobody waits for the future: Raft never answers it when the write fails.
-		_ = n.consensus.raft.BootstrapCluster(*first)
-		n.awaitLog(ctx)
+		_ = m.consensus.raft.BootstrapCluster(*first)
+		m.awaitLog(ctx)
 	}
-	n.consensus.layer.Admit()
-	n.logger.Info("takes part", "directory", n.admission.mine, "founder", first != nil)
+	m.consensus.layer.Admit()
+	m.logger.Info("takes part", "directory", m.admission.mine, "founder", first != nil)
 }
 
 // awaitLog waits until Raft's log has an entry, or ctx ends.
-func (n *Node) awaitLog(ctx context.Context) {
+func (m *meetings) awaitLog(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	for n.consensus.raft.LastIndex() == 0 {
+	for m.consensus.raft.LastIndex() == 0 {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -164,20 +141,59 @@ func (n *Node) awaitLog(ctx context.Context) {
 	}
 }
 
-// membership is what a leader does for nodes whose directories are new.
+// askStream asks a node, at the address that the peers have for it, for the newest stream that the node opened to a
+// leader (T6). It is false for a node that is not among the peers, and for one of a release that does not tell.
+func (m *meetings) askStream(ctx context.Context, node session.Node) (session.Hello, bool) {
+	p := m.roster.peerOf(node)
+	if p.Node != node {
+		return session.Hello{}, false
+	}
+	met, _, err := m.meet(ctx, p)
+	if err != nil || met.Node != node {
+		return session.Hello{}, false
+	}
+	var told meeting
+	if err := json.Unmarshal(met.Answer, &told); err != nil || told.Incarnation == 0 {
+		return session.Hello{}, false
+	}
+	return session.Hello{
+		Node: node, Directory: uint64(met.Directory), Incarnation: told.Incarnation, Stream: told.Stream,
+	}, true
+}
+
+// runs reports whether the node at p's address runs on a directory. A request to be taken in may come from a stray
+// process elsewhere that was given the node's number by mistake, while the node itself is only away.
+func (m *meetings) runs(ctx context.Context, p config.Peer, directory raftnet.Directory) bool {
+	met, _, err := m.meet(ctx, p)
+	return err == nil && met.Node == p.Node && met.Directory == directory
+}
+
+const (
+	// patience is how many looks must find a node gone and another one asking in its place, before the leader takes the
+	// other one in: two processes that were given one number by mistake must not replace each other.
+	patience = 10
+	// recent is for how many heartbeat intervals a request to be taken in is remembered.
+	recent = 4
+)
+
+// membership takes in nodes on new data directories, for the time of one term that this node leads. It belongs to one
+// goroutine.
 type membership struct {
-	node    *Node
+	*meetings
 	tracker *leader.Tracker
-	// gone counts the looks at which a node was gone and another in its place asked.
+	// gone counts the looks that found a node gone and another one asking in its place.
 	gone map[session.Node]int
 	// target is the entry that a node must have applied before it votes.
 	target map[session.Node]uint64
 }
 
+func newMembership(m *meetings, tracker *leader.Tracker) *membership {
+	return &membership{m, tracker, map[session.Node]int{}, map[session.Node]uint64{}}
+}
+
 // takeIn takes in nodes on new directories until ctx ends.
-func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
-	m := membership{n, tracker, map[session.Node]int{}, map[session.Node]uint64{}}
-	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval)
+func (m *membership) takeIn(ctx context.Context) {
+	ticker := time.NewTicker(m.interval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -185,16 +201,16 @@ func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
 		case <-ctx.Done():
 			return
 		}
-		asks := n.admission.asks(time.Now().Add(-recent * n.cfg.Sessions.HeartbeatInterval))
-		for _, p := range n.cfg.Peers {
+		asks := m.admission.asks(time.Now().Add(-recent * m.interval))
+		for _, p := range m.roster.peers {
 			asked, ok := asks[p.Node]
-			if !ok || p.Node == n.cfg.Node {
+			if !ok || p.Node == m.roster.self {
 				delete(m.gone, p.Node)
 				continue
 			}
 			if change := m.next(ctx, p, asked); change != nil {
-				// Raft takes one change at a time, and only once the last is committed. What becomes of this one the
-				// next look shows: nobody waits, for a leader whose disk hangs would not answer.
+				// Raft takes one change at a time, and only once the last is committed. Nobody waits for the change,
+				// because a leader whose disk hangs would not answer: the next look shows its outcome.
 				change()
 				break
 			}
@@ -202,18 +218,19 @@ func (n *Node) takeIn(ctx context.Context, tracker *leader.Tracker) {
 	}
 }
 
-// next returns the next step towards a configuration in which who asked votes, nil when there is none to take now.
+// next returns the next step towards a configuration in which the node that asked votes, nil when there is no step to
+// take now.
 func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func() {
-	r, timeout := m.node.consensus.raft, m.node.cfg.Sessions.HeartbeatInterval
+	r, timeout := m.consensus.raft, m.interval
 	id, address := serverID(p.Node, asked.directory), raftnet.At(p.Raft, asked.directory)
-	server, named, found := m.node.directoryOf(p.Node)
+	server, named, found := m.roster.directoryOf(p.Node)
 	switch {
 	case !found:
 		if !m.runs(ctx, p, asked.directory) {
 			return nil
 		}
 		return func() {
-			m.node.logger.Warn("taking a node in on a new data directory, without a vote", "node", p.Node, "directory",
+			m.logger.Warn("taking a node in on a new data directory, without a vote", "node", p.Node, "directory",
 				asked.directory)
 			r.AddNonvoter(id, address, 0, timeout)
 		}
@@ -225,10 +242,10 @@ func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func
 		if m.gone[p.Node]++; m.gone[p.Node] < patience || !m.runs(ctx, p, asked.directory) {
 			return nil
 		}
-		delete(m.gone, p.Node) // another that asks has to wait in its turn
+		delete(m.gone, p.Node) // the next directory that asks has to wait as long
 		delete(m.target, p.Node)
 		return func() {
-			m.node.logger.Warn("removing a node whose data directory is gone", "node", p.Node, "directory", named,
+			m.logger.Warn("removing a node whose data directory is gone", "node", p.Node, "directory", named,
 				"asks", asked.directory)
 			r.RemoveServer(server.ID, 0, timeout)
 		}
@@ -243,36 +260,8 @@ func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func
 		return nil
 	}
 	return func() {
-		m.node.logger.Warn("a node on a new data directory has caught up, and gets its vote", "node", p.Node,
+		m.logger.Warn("a node on a new data directory has caught up, and gets its vote", "node", p.Node,
 			"directory", asked.directory, "applied", asked.applied)
 		r.AddVoter(id, address, 0, timeout)
 	}
-}
-
-// askStream asks a node itself for the newest stream that it has opened to a leader, where this node dials it (T6). It
-// does not know where a node of no peer's is, nor does a release before this one answer that.
-func (n *Node) askStream(ctx context.Context, node session.Node) (session.Hello, bool) {
-	p := n.peerOf(node)
-	if p.Node != node {
-		return session.Hello{}, false
-	}
-	request, _ := n.admission.ask(n.state.AppliedIndex())
-	met, err := n.consensus.layer.Meet(ctx, p.Raft, request)
-	if err != nil || met.Node != node {
-		return session.Hello{}, false
-	}
-	var m meeting
-	if err := json.Unmarshal(met.Answer, &m); err != nil || m.Incarnation == 0 {
-		return session.Hello{}, false
-	}
-	return session.Hello{Node: node, Directory: uint64(met.Directory), Incarnation: m.Incarnation, Stream: m.Stream},
-		true
-}
-
-// runs reports whether it is the node at p's address that runs on a directory. Whoever asks may be a stray process
-// elsewhere that was given the number by mistake, while the node itself is only away.
-func (m *membership) runs(ctx context.Context, p config.Peer, directory raftnet.Directory) bool {
-	request, _ := m.node.admission.ask(m.node.state.AppliedIndex())
-	met, err := m.node.consensus.layer.Meet(ctx, p.Raft, request)
-	return err == nil && met.Node == p.Node && met.Directory == directory
 }

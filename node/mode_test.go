@@ -46,7 +46,7 @@ func TestN1AnElectionAloneOpensNothing(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			c.start(leads)
-			c.eventually("all serve", within, func() bool { return leads.serves() == nil })
+			c.eventually("all serve", within, func() bool { return leads.health.check() == nil })
 		}
 	})
 }
@@ -55,7 +55,7 @@ func TestN1AnElectionAloneOpensNothing(t *testing.T) {
 func (c *testCluster) elected(but *testNode) bool {
 	others := c.others(but)
 	return slices.ContainsFunc(others, func(n *testNode) bool { return n.Leads() }) &&
-		!slices.ContainsFunc(others, func(n *testNode) bool { return n.serves() != nil })
+		!slices.ContainsFunc(others, func(n *testNode) bool { return n.health.check() != nil })
 }
 
 // A node that is cut off serves what it has to those that allow it, and nothing else, until it is back.
@@ -144,7 +144,7 @@ func (c *testCluster) tells(n *testNode, want session.Mode) {
 	c.t.Helper()
 	ready := want == session.ModeReadWrite
 	if ready {
-		c.eventually(n.name+" serves", within, func() bool { return n.serves() == nil })
+		c.eventually(n.name+" serves", within, func() bool { return n.health.check() == nil })
 	}
 	s, err := n.Status(c.t.Context())
 	if err != nil || s.Mode != want || s.Ready != ready {
@@ -290,7 +290,7 @@ func TestK13AQuietElectionRefusesNobody(t *testing.T) {
 				conn.Disconnect()
 			}
 			c.start(leads)
-			c.eventually("all serve", within, func() bool { return leads.serves() == nil })
+			c.eventually("all serve", within, func() bool { return leads.health.check() == nil })
 		}
 	})
 }

@@ -53,7 +53,7 @@ func TestAMemberMoves(t *testing.T) {
 						n := nodes[of]
 						c.restart(n)
 						if order[0] != 0 && (n != moved || i == 2) { // it is not reached by those that do not know yet
-							c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.serves() == nil })
+							c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.health.check() == nil })
 						}
 					}
 					c.voters()
@@ -138,7 +138,7 @@ func TestAWrongAddressAmongPeers(t *testing.T) {
 			}
 			for _, n := range c.others(member) {
 				c.restart(n)
-				c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.serves() == nil })
+				c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.health.check() == nil })
 			}
 			c.voters()
 			c.agree(10 * time.Second)

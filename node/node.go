@@ -6,10 +6,7 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -17,7 +14,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"holdfast/fsm"
-	"holdfast/leader"
 	"holdfast/learner"
 	"holdfast/node/config"
 	"holdfast/node/watchdog"
@@ -64,85 +60,57 @@ type Options struct {
 	monotonic func() time.Time
 }
 
-// Node is one node of a cluster. Make it with [New], run it once with Run.
+// Node is one node of a cluster: it puts the parts together, runs them and stops them. Make it with [New], and run it
+// once with Run.
 type Node struct {
 	cfg     config.Config
 	options Options
-	logger  hclog.Logger
-	network Network
+	failure *failure
 
 	dir       *dir
-	listeners listeners
-	state     *fsm.State
+	ports     *ports
+	watchdog  *watchdog.Watchdog
+	roster    *roster
+	admission *admission
 	view      *view
 	consensus *consensus
-	proposer  *fsm.Proposer
-	watchdog  *watchdog.Watchdog
 	replica   *replica
-	admission *admission
-	// raft is set once Raft runs: what comes over its port looks at it.
-	raft   atomic.Pointer[raft.Raft]
-	server *learner.Server
-	client *clientport.Server
-	peers  *peerport.Server
-
-	// rounds are those of the newest term this node led. It belongs to the goroutine of the roles.
-	rounds ledRounds
-	// tracker is that of the term this node leads, nil in others.
-	tracker atomic.Pointer[leader.Tracker]
-	// member is set while Raft's newest configuration names this node on its directory, as of the last look.
-	member atomic.Bool
-	// streams counts the streams to leaders.
-	streams atomic.Uint64
-	// complaints bounds what is logged about roles that end. Only the role loop uses it.
-	complaints rate.Sometimes
-
-	fatal     chan struct{}
-	fatalOnce sync.Once
-	// fatalErr is set before fatal is closed.
-	fatalErr error
-	ready    chan struct{}
-	// released is closed when Raft is to end: a write that failed is held until then.
-	released    chan struct{}
-	releaseOnce sync.Once
+	server    *learner.Server
+	health    *health
+	meetings  *meetings
+	roles     *roles
 }
 
-// complaintInterval is the least time between two warnings about roles that end.
+// complaintInterval is the least time between two warnings about one thing that does not end.
 const complaintInterval = 10 * time.Second
 
 // fatalWait is how long a failed start may take to say what it was doing.
 const fatalWait = time.Second
 
-// New opens the data directory, binds the ports and starts Raft. Errors say what to do. The node serves once Run runs;
-// a node that is not to run after all is closed by running it with a context that has ended.
+// New opens the data directory, binds the ports and starts Raft. Errors say what to do. The node serves once Run runs.
+// To close a node that is not to run after all, run it with a context that has ended.
 func New(cfg config.Config, o Options) (*Node, error) {
 	cfg, err := cfg.Complete()
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{
-		cfg:        cfg,
-		options:    o,
-		logger:     o.Logger,
-		network:    o.Network,
-		fatal:      make(chan struct{}),
-		ready:      make(chan struct{}),
-		released:   make(chan struct{}),
-		complaints: rate.Sometimes{Interval: complaintInterval},
-	}
-	if n.network == nil {
-		n.network = tcp{}
+	if o.Network == nil {
+		o.Network = tcp{}
 	}
 	if o.monotonic == nil {
 		o.monotonic = time.Now
 	}
-	n.watchdog = watchdog.NewWatchdog(cfg.Raft.StallLimit, o.monotonic)
-	n.replica = &replica{complaints: rate.Sometimes{Interval: complaintInterval}}
-	if n.options.Clock == nil {
-		n.options.Clock = time.Now
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	n := &Node{
+		cfg:      cfg,
+		options:  o,
+		failure:  newFailure(o.Logger),
+		watchdog: watchdog.NewWatchdog(cfg.Raft.StallLimit, o.monotonic),
 	}
 	for _, warning := range cfg.Warnings() {
-		n.logger.Warn("configuration", "warning", warning)
+		o.Logger.Warn("configuration", "warning", warning)
 	}
 	if err := n.open(); err != nil {
 		return nil, err
@@ -150,7 +118,7 @@ func New(cfg config.Config, o Options) (*Node, error) {
 	return n, nil
 }
 
-// open brings up what New promises, from the disk to the servers, and closes what it opened when a step fails.
+// open makes the parts, from the disk to the servers. It closes what it opened when a step fails.
 func (n *Node) open() (err error) {
 	if n.dir, err = openDir(n.cfg.DataDir, n.cfg.ClusterID, n.cfg.Node, n.options.Clock()); err != nil {
 		return err
@@ -160,19 +128,52 @@ func (n *Node) open() (err error) {
 			err = errors.Join(err, n.dir.Close())
 		}
 	}()
-	n.admission = newAdmission(n.cfg.Node, n.dir.record.Directory, n.dir.record.Founders, n.otherNodes())
-	n.admission.about = about{names: n.named, term: n.term, stream: n.newestStream, agreement: newAgreement(n.cfg.Node,
-		n.cfg.Compared())}
-	if n.listeners, err = n.listen(); err != nil {
+	mine := n.dir.record.Directory
+	n.roster = &roster{self: n.cfg.Node, mine: mine, peers: n.cfg.Peers}
+	opened := &streams{process: session.Hello{
+		Node: n.cfg.Node, Directory: uint64(mine), Incarnation: n.dir.Incarnation,
+	}}
+	n.admission = newAdmission(n.cfg.Node, mine, n.dir.record.Founders, n.roster.otherNodes())
+	n.admission.about = about{
+		names: n.roster.named, term: n.roster.term, stream: opened.newest,
+		agreement: newAgreement(n.cfg.Node, n.cfg.Compared()),
+	}
+	if n.ports, err = bindPorts(n.cfg, n.options); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			n.listeners.close()
+			n.ports.close()
 		}
 	}()
-	n.state = fsm.New(fsm.Config{Logger: n.logger, Fatal: n.fail, LogFile: filepath.Join(n.dir.Path, logFile)})
-	n.view = &view{State: n.state}
+	n.openState()
+	if err = n.startConsensus(); err != nil {
+		return err
+	}
+	n.view.raft = n.consensus.raft
+	n.consensus.proposer = fsm.NewProposer(fsm.ProposerConfig{
+		Logger:  n.options.Logger,
+		Timeout: n.cfg.Raft.ApplyTimeout,
+	}, n.consensus.raft)
+	n.openRoles(opened)
+	n.ports.serve(n)
+	n.health = &health{
+		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission, server: n.server,
+		replica: n.replica, ready: make(chan struct{}),
+	}
+	return nil
+}
+
+// openState makes the replicated state, and the parts that observe it.
+func (n *Node) openState() {
+	state := fsm.New(fsm.Config{
+		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path, logFile),
+	})
+	n.view = &view{State: state}
+	n.replica = &replica{
+		logger: n.options.Logger, state: state, stepOut: n.stepOut,
+		complaints: rate.Sometimes{Interval: complaintInterval},
+	}
 	n.server = learner.NewServer(learner.Config{
 		Node:           n.cfg.Node,
 		Interval:       n.cfg.Sessions.HeartbeatInterval,
@@ -188,66 +189,73 @@ func (n *Node) open() (err error) {
 		Runs:           n.options.Runs,
 		Clock:          n.options.Clock,
 		LaggingWait:    n.cfg.Clients.LaggingWait,
-		Try:            n.others,
-		Judge:          n.judge,
-		Logger:         n.logger.Named("learner"),
+		Try:            n.roster.otherClients,
+		Judge:          n.replica.heed,
+		Logger:         n.options.Logger.Named("learner"),
 	}, n.view)
-	n.state.Observe(n.server)
+	state.Observe(n.server)
 	if n.options.Applied != nil {
-		n.state.Observe(appliedHook(n.options.Applied))
+		state.Observe(appliedHook(n.options.Applied))
 	}
-	if err = n.startConsensus(); err != nil {
-		return err
+}
+
+// openRoles makes the parts that work through Raft.
+func (n *Node) openRoles(opened *streams) {
+	n.meetings = &meetings{
+		logger: n.options.Logger, interval: n.cfg.Sessions.HeartbeatInterval, dir: n.dir, roster: n.roster,
+		admission: n.admission, consensus: n.consensus, applied: n.view.AppliedIndex, fail: n.failure.fail,
 	}
-	n.view.raft = n.consensus.raft
-	n.proposer = fsm.NewProposer(fsm.ProposerConfig{
-		Logger:  n.logger,
-		Timeout: n.cfg.Raft.ApplyTimeout,
-	}, n.consensus.raft)
-	n.client = n.newClientServer()
-	n.peers = n.newPeerServer()
-	return nil
+	n.roles = &roles{
+		interval: n.cfg.Sessions.HeartbeatInterval, logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster,
+		consensus: n.consensus, server: n.server, streams: opened, dial: n.peerDial,
+		complaints: rate.Sometimes{Interval: complaintInterval},
+		terms: &terms{
+			cfg: n.cfg, options: n.options, view: n.view, consensus: n.consensus, server: n.server, streams: opened,
+			meetings: n.meetings, stalled: n.watchdog.Check,
+			announce: func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
+			handover: &handover{
+				cfg: n.cfg, logger: n.options.Logger, raft: n.consensus.raft, view: n.view, watchdog: n.watchdog,
+			},
+		},
+	}
 }
 
 // startConsensus starts Raft. A write that fails is never answered, not even while Raft starts: the goroutine that made
-// it ends instead.
+// the write ends instead.
 func (n *Node) startConsensus() error {
 	started := make(chan error, 1)
 	go func() {
 		err := errHeld
 		defer func() { started <- err }()
-		n.consensus, err = n.startRaft(n.listeners.raft)
+		n.consensus, err = n.startRaft(n.ports.raft)
 	}()
 	select {
 	case err := <-started:
-		return err // also when something is fatal already: Run says so
-	case <-n.fatal:
+		return err // also when the node has failed already: Run says so
+	case <-n.failure.happened:
 	}
-	n.release()
+	n.failure.release()
 	timer := time.NewTimer(fatalWait)
 	defer timer.Stop()
 	select {
 	case err := <-started:
 		switch {
 		case errors.Is(err, errHeld):
-			return n.fatalErr
-		case err != nil: // it was the state machine that refused, and Raft says more
-			return errors.Join(err, n.fatalErr)
+			return n.failure.cause()
+		case err != nil: // the state machine refused, and Raft's error says more
+			return errors.Join(err, n.failure.cause())
 		}
 		//nolint:forbidigo // the node never ran: there is no context to stop it with
 		bound, done := context.WithTimeout(context.Background(), fatalWait)
 		defer done()
-		return errors.Join(n.fatalErr, n.consensus.stop(bound))
-	case <-timer.C: // something hangs, and keeps what it hangs on
-		return n.fatalErr
+		return errors.Join(n.failure.cause(), n.consensus.stop(bound))
+	case <-timer.C: // the start hangs, and keeps what it has opened
+		return n.failure.cause()
 	}
 }
 
 // errHeld says that Raft's start ended at a write that failed.
 var errHeld = errors.New("a write failed while Raft was starting")
-
-// release lets goroutines that are held at a write that failed end. Raft must be about to end, or not have begun.
-func (n *Node) release() { n.releaseOnce.Do(func() { close(n.released) }) }
 
 // appliedHook lets a function observe the state.
 type appliedHook func(index, term uint64, changes []session.Change)
@@ -255,102 +263,37 @@ type appliedHook func(index, term uint64, changes []session.Change)
 func (h appliedHook) Applied(index, term uint64, changes []session.Change) { h(index, term, changes) }
 func (h appliedHook) Restored()                                            {}
 
-// fail ends the node: Run returns the first error it is told.
-func (n *Node) fail(err error) {
-	n.fatalOnce.Do(func() {
-		n.logger.Error("the node cannot go on", "error", err)
-		n.fatalErr = err
-		close(n.fatal)
-	})
+// belongs reports whether this node is admitted, and was a member at the last look. A cluster that has removed this node
+// goes on without it, so that its state must not be shown (N1). It takes no lock.
+func (n *Node) belongs() bool { return n.admission.admitted() && n.roster.member.Load() }
+
+// stepOut takes this node out of its cluster for as long as its process runs. The others hear no more of it at Raft's
+// port, and elect another leader if it led; its roles end, and so do the streams of its clients. Status, metrics and
+// health go on, and say why. A node that is started again on the same directory is compared again, and steps out again
+// if the difference is on its disk.
+func (n *Node) stepOut(why error) {
+	n.watchdog.Leave(why)
+	n.consensus.layer.Leave()
+	n.server.StepOut()
+	n.ports.client.EndStreams()
 }
 
-// Ready is closed once the node has served for the first time: it follows, or is, a leader with a quorum.
-func (n *Node) Ready() <-chan struct{} { return n.ready }
+// Ready is closed once the node has served for the first time: it leads with a quorum, or follows such a leader.
+func (n *Node) Ready() <-chan struct{} { return n.health.ready }
 
 // Leads reports whether this node leads a term now.
-func (n *Node) Leads() bool { return n.tracker.Load() != nil }
+func (n *Node) Leads() bool { return n.roles.terms.leads() }
+
+// HandOver hands Raft's leadership to a voter that is up to date, and returns when this node no longer leads. On a node
+// that does not lead, its error is [session.ErrNotLeader]. Otherwise its error is that of ctx, or says why no other node
+// took over, and this node leads on. Safe for concurrent use.
+func (n *Node) HandOver(ctx context.Context) error { return n.roles.terms.handover.handOver(ctx) }
 
 // Digest returns the digest of the replicated state at an index, false when the node has not applied the index or has
 // forgotten it: it knows the newest 1,024 (I6).
-func (n *Node) Digest(index uint64) ([16]byte, bool) { return n.state.DigestAt(index) }
+func (n *Node) Digest(index uint64) ([16]byte, bool) { return n.view.DigestAt(index) }
 
-func (n *Node) setTracker(t *leader.Tracker) {
-	n.tracker.Store(t)
-	n.client.SetServing(clientport.HealthLeader, t != nil)
-}
-
-// Follow hands the stream of a member to the tracker of the term that this node leads.
+// Follow serves the stream of another node, which the peer port has received.
 func (n *Node) Follow(ctx context.Context, hello session.Hello, link peerport.LeaderLink) error {
-	t := n.tracker.Load()
-	if t == nil {
-		return &session.NotLeaderError{}
-	}
-	err := t.Follow(ctx, hello, link)
-	switch {
-	case errors.Is(err, leader.ErrTermOver):
-		return &session.NotLeaderError{}
-	case errors.Is(err, leader.ErrDirectory):
-		return &session.FieldError{
-			Field: "hello.directory",
-			Limit: fmt.Sprintf(
-				"the data directory that the configuration names for node %d; a node on a new one is taken in by the "+
-					"leader", hello.Node,
-			),
-		}
-	case errors.Is(err, leader.ErrSuperseded):
-		return &session.FieldError{
-			Field: "hello.incarnation",
-			Limit: fmt.Sprintf("above that of the newest stream of node %d; if no second process runs on a copy of "+
-				"its data directory, "+
-				"an older copy was put back, which has forgotten votes: empty it", hello.Node),
-		}
-	}
-	return err
-}
-
-// others are the client addresses of the other nodes.
-func (n *Node) others() []string {
-	var addresses []string
-	for _, p := range n.cfg.Peers {
-		if p.Node != n.cfg.Node {
-			addresses = append(addresses, p.Client)
-		}
-	}
-	return addresses
-}
-
-// otherNodes are the numbers of the other nodes.
-func (n *Node) otherNodes() []session.Node {
-	var others []session.Node
-	for _, p := range n.cfg.Peers {
-		if p.Node != n.cfg.Node {
-			others = append(others, p.Node)
-		}
-	}
-	return others
-}
-
-// watchReady tells the health service whether the node serves, and looks whether it is a member still.
-func (n *Node) watchReady(ctx context.Context) error {
-	ticker := time.NewTicker(n.cfg.Sessions.HeartbeatInterval / retryFraction)
-	defer ticker.Stop()
-	first := true
-	gauges := []fullness{{of: "cluster", read: n.state.Usage}, {of: "node's local sessions", read: n.server.LocalUsage}}
-	for {
-		for i := range gauges {
-			gauges[i].look(n.logger)
-		}
-		n.member.Store(n.named(n.cfg.Node) == n.admission.mine)
-		ok := n.serves() == nil
-		n.client.SetServing("", ok)
-		if ok && first {
-			first = false
-			close(n.ready)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	return n.roles.terms.follow(ctx, hello, link)
 }

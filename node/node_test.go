@@ -167,7 +167,7 @@ func TestR5TheTrackerBeginsAfterACommandOfItsOwn(t *testing.T) {
 	o := quiet()
 	o.Applied = func(_, applied uint64, _ []session.Change) {
 		if len(term) == 0 {
-			before = n.tracker.Load() != nil
+			before = n.roles.terms.tracker.Load() != nil
 			term <- applied
 		}
 	}
@@ -179,7 +179,7 @@ func TestR5TheTrackerBeginsAfterACommandOfItsOwn(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
 	<-n.Ready()
-	tracker := n.tracker.Load()
+	tracker := n.roles.terms.tracker.Load()
 	if want := <-term; before || tracker == nil || tracker.Stats().Term != want {
 		t.Errorf("tracker before the first command: %v; tracker %v, want one of term %d", before, tracker, want)
 	}

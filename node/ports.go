@@ -1,13 +1,17 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"sync"
 	"syscall"
 	"time"
 
 	"holdfast/node/config"
+	"holdfast/session"
 	"holdfast/transport/clientport"
 	"holdfast/transport/dial"
 	"holdfast/transport/gate"
@@ -15,67 +19,48 @@ import (
 	"holdfast/transport/port"
 )
 
-func (n *Node) newClientServer() *clientport.Server {
-	return clientport.New(clientport.Config{
-		Logger: n.logger.Named("client-port"),
-		Limits: clientLimits(&n.cfg, n.listeners.parts.clients),
-		Stream: clientport.StreamLimits{
-			Sessions: n.cfg.Clients.MaxSessionsPerConnection, Requests: n.cfg.Clients.MaxRequestsPerConnection,
-		},
-		Gate:      gateConfig(n.cfg.Gate),
-		TouchWait: n.cfg.Clients.LaggingWait,
-		Clock:     n.options.Clock,
-	}, n.server, n)
+// ports are the four bound ports of a node, and the servers on all but Raft's.
+type ports struct {
+	listeners
+	client *clientport.Server
+	peers  *peerport.Server
+	web    *http.Server
 }
 
-func (n *Node) newPeerServer() *peerport.Server {
-	return peerport.New(peerport.PeerConfig{
-		Logger:         n.logger.Named("peer-port"),
-		ClusterID:      n.cfg.ClusterID,
-		Member:         n.mayFollow,
-		MaxConnections: n.listeners.parts.peers,
-		Silence:        max(time.Minute, 4*n.cfg.Sessions.HeartbeatInterval),
-	}, n)
-}
-
-func (n *Node) peerDial(address string) dial.PeerConfig {
-	return dial.PeerConfig{Address: address, ClusterID: n.cfg.ClusterID, Dial: n.network.Dial}
-}
-
-// listeners are the node's bound ports, and how many connections each may have.
+// listeners are the bound ports, and how many connections each may have.
 type listeners struct {
-	client, raft, peer, http net.Listener
-	parts                    parts
+	clients, raft, nodes, http net.Listener
+	parts                      parts
 }
 
-func (n *Node) listen() (listeners, error) {
+// bindPorts binds the four ports. Nothing accepts a connection yet.
+func bindPorts(cfg config.Config, o Options) (*ports, error) {
 	var l listeners
 	var err error
-	if l.parts, err = n.share(); err != nil {
-		return listeners{}, err
+	if l.parts, err = share(cfg, o); err != nil {
+		return nil, err
 	}
 	for _, bind := range []struct {
 		setting, address string
 		to               *net.Listener
 	}{
-		{"client_listen", n.cfg.Listen.Client, &l.client},
-		{"raft_listen", n.cfg.Listen.Raft, &l.raft},
-		{"peer_listen", n.cfg.Listen.Peer, &l.peer},
-		{"http_listen", n.cfg.Listen.HTTP, &l.http},
+		{"client_listen", cfg.Listen.Client, &l.clients},
+		{"raft_listen", cfg.Listen.Raft, &l.raft},
+		{"peer_listen", cfg.Listen.Peer, &l.nodes},
+		{"http_listen", cfg.Listen.HTTP, &l.http},
 	} {
-		bound, err := n.network.Listen(bind.address)
+		bound, err := o.Network.Listen(bind.address)
 		if err != nil {
 			l.close()
-			return listeners{}, fmt.Errorf("listening on %s: %w: %s", bind.address, err,
-				listenAdvice(err, bind.setting))
+			return nil, fmt.Errorf("listening on %s: %w: %s", bind.address, err, listenAdvice(err, bind.setting))
 		}
 		*bind.to = bound
 	}
 	l.http = port.LimitConnections(l.http, l.parts.http)
-	return l, nil
+	return &ports{listeners: l}, nil
 }
 
-// listenAdvice says what can be done about an address that cannot be listened on.
+// listenAdvice says what an operator can do about an address that the node cannot listen on.
 func listenAdvice(err error, setting string) string {
 	_, unresolved := errors.AsType[*net.DNSError](err)
 	switch {
@@ -92,11 +77,69 @@ func listenAdvice(err error, setting string) string {
 
 // close closes ports that were never served.
 func (l *listeners) close() {
-	for _, one := range []net.Listener{l.client, l.raft, l.peer, l.http} {
+	for _, one := range []net.Listener{l.clients, l.raft, l.nodes, l.http} {
 		if one != nil {
 			one.Close() //nolint:errcheck // a listener that was never served has nothing to lose
 		}
 	}
+}
+
+// serve makes the servers of a node's ports.
+func (p *ports) serve(n *Node) {
+	p.client = clientport.New(clientport.Config{
+		Logger: n.options.Logger.Named("client-port"),
+		Limits: clientLimits(&n.cfg, p.parts.clients),
+		Stream: clientport.StreamLimits{
+			Sessions: n.cfg.Clients.MaxSessionsPerConnection, Requests: n.cfg.Clients.MaxRequestsPerConnection,
+		},
+		Gate:      gateConfig(n.cfg.Gate),
+		TouchWait: n.cfg.Clients.LaggingWait,
+		Clock:     n.options.Clock,
+	}, n.server, n)
+	p.peers = peerport.New(peerport.PeerConfig{
+		Logger:         n.options.Logger.Named("peer-port"),
+		ClusterID:      n.cfg.ClusterID,
+		Member:         n.mayFollow,
+		MaxConnections: p.parts.peers,
+		Silence:        max(time.Minute, 4*n.cfg.Sessions.HeartbeatInterval),
+	}, n)
+	p.web = newHTTP(n)
+}
+
+// mayFollow reports whether a node may follow over the peer port. This node's own relay does not come over the port: a
+// stream that names this node is a stranger's. It would end the stream of the own relay, and the tracker too if it
+// answered with a newer term.
+func (n *Node) mayFollow(node session.Node) bool { return node != n.cfg.Node && n.view.has(node) }
+
+func (n *Node) peerDial(address string) dial.PeerConfig {
+	return dial.PeerConfig{Address: address, ClusterID: n.cfg.ClusterID, Dial: n.options.Network.Dial}
+}
+
+func (p *ports) serveClients() error { return p.client.Serve(p.clients) }
+func (p *ports) servePeers() error   { return p.peers.Serve(p.nodes) }
+
+func (p *ports) serveHTTP() error {
+	if err := p.web.Serve(p.http); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// stop stops the three servers side by side, within half of the time that ctx leaves: a client that does not listen
+// must not cost Raft its orderly end.
+func (p *ports) stop(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok {
+		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		ctx = half
+	}
+	var wg sync.WaitGroup
+	var errs [3]error
+	for i, stop := range []func(context.Context) error{p.client.Stop, p.peers.Stop, p.web.Shutdown} {
+		wg.Go(func() { errs[i] = stop(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs[:]...)
 }
 
 // clientLimits returns the limits of a client port with so many connections.
@@ -115,6 +158,7 @@ func clientLimits(c *config.Config, connections int) port.Limits {
 func gateConfig(c config.Gate) gate.Config {
 	return gate.Config{
 		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: c.MaxTouchesPerSecond,
-		ArrivalsPerAddress: c.MaxArrivalsPerSecondPerAddress, ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,
+		ArrivalsPerAddress:   c.MaxArrivalsPerSecondPerAddress,
+		ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,
 	}
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,9 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"holdfast/node/watchdog"
 )
 
 // presence notices that paths no longer lead to what this process has open: somebody has removed, moved or replaced it.
@@ -153,22 +149,4 @@ func (p *presence) close() error {
 		errs = append(errs, one.file.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// watchDirectory tells the watchdog at intervals whether the data directory is what it was, until ctx ends. A look that
-// hangs is a disk that hangs.
-func (n *Node) watchDirectory(ctx context.Context) error {
-	ticker := time.NewTicker(n.watchdog.Period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-		number := n.watchdog.Begin(watchdog.OnDisk, "looking at the data directory")
-		err := n.dir.presence.check()
-		n.watchdog.End(number)
-		n.watchdog.Directory(err)
-	}
 }

@@ -91,7 +91,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 					c.empty(old)
 					c.start(old)
 					c.eventually("that it says that its directory was emptied", within, func() bool {
-						err := old.serves()
+						err := old.health.check()
 						return err != nil && strings.Contains(err.Error(),
 							"this node's data directory was emptied, lost or replaced")
 					})
@@ -100,7 +100,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 					if err := how.undo(dir); err != nil {
 						t.Fatal(err)
 					}
-					c.eventually("serving again", 20*time.Second, func() bool { return old.serves() == nil })
+					c.eventually("serving again", 20*time.Second, func() bool { return old.health.check() == nil })
 					if log := old.log.String(); strings.Count(log, "the data directory is back") != 1 {
 						t.Error("the log does not say once that the directory is back")
 					}

@@ -184,10 +184,10 @@ func TestUnknownLogEntryStopsTheNode(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- n.Run(t.Context()) }()
 	<-n.Ready()
-	for n.state.Usage().Capacity != c.Sessions.Capacity() { // the leader's own last entry while nobody asks for anything
+	for n.view.Usage().Capacity != c.Sessions.Capacity() { // the leader's own last entry while nobody asks for anything
 		time.Sleep(time.Millisecond)
 	}
-	before := n.state.AppliedIndex()
+	before := n.view.AppliedIndex()
 	n.consensus.raft.Apply([]byte{2, 0, 0, 0, 0, 1}, time.Second) // a version that does not exist yet
 	select {
 	case err := <-done:
@@ -197,8 +197,8 @@ func TestUnknownLogEntryStopsTheNode(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the node goes on after an entry it cannot understand")
 	}
-	if n.state.AppliedIndex() != before {
-		t.Errorf("applied index went from %d to %d", before, n.state.AppliedIndex())
+	if n.view.AppliedIndex() != before {
+		t.Errorf("applied index went from %d to %d", before, n.view.AppliedIndex())
 	}
 }
 
@@ -210,16 +210,17 @@ var errDiskFull = errors.New("no space left on device")
 func (brokenLogs) StoreLogs([]*raft.Log) error { return errDiskFull }
 
 func TestAFailedWriteEndsTheNode(t *testing.T) {
-	told := make(chan error, 2)
-	g := &guardedStore{logs: brokenLogs{}, path: "/somewhere", fatal: func(err error) {
-		told <- err
-	}, dog: watchdog.NewWatchdog(time.Second, time.Now)}
+	f := newFailure(hclog.NewNullLogger())
+	g := &guardedStore{
+		logs: brokenLogs{}, path: "/somewhere", failure: f, dog: watchdog.NewWatchdog(time.Second, time.Now),
+	}
 	returned := make(chan struct{})
 	go func() {
 		_ = g.StoreLogs(nil) // held for good: Raft must not go on after a write of unknown outcome
 		close(returned)
 	}()
-	err := <-told
+	<-f.happened
+	err := f.cause()
 	if !errors.Is(err, errDiskFull) || !strings.Contains(err.Error(), "/somewhere") ||
 		!strings.Contains(err.Error(), "start the node again") {
 		t.Errorf("told %v, want the cause, the place and what to do", err)

@@ -20,9 +20,9 @@ func (c *testCluster) replaced(n *testNode) {
 	c.kill(n)
 	c.empty(n)
 	c.start(n)
-	for begun := time.Now(); n.serves() != nil; time.Sleep(time.Millisecond) {
+	for begun := time.Now(); n.health.check() != nil; time.Sleep(time.Millisecond) {
 		if time.Since(begun) > 40*time.Second {
-			c.t.Fatalf("%s on a new directory is not ready: %v", n.name, n.serves())
+			c.t.Fatalf("%s on a new directory is not ready: %v", n.name, n.health.check())
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 					c.kill(next)
 					granted = append(granted, c.mustOpen(c.leader(20*time.Second, next), 5*time.Second))
 					c.start(next)
-					c.eventually(next.name+" is back", 20*time.Second, func() bool { return next.serves() == nil })
+					c.eventually(next.name+" is back", 20*time.Second, func() bool { return next.health.check() == nil })
 				}
 				c.voters()
 				c.agree(10 * time.Second)
@@ -76,7 +76,7 @@ func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 		n.hook = func(uint64, uint64, []session.Change) { <-caughtUp }
 		c.start(n)
 		c.eventually("being taken in", 20*time.Second, func() bool {
-			_, d, ok := n.directoryOf(n.cfg.Node)
+			_, d, ok := n.roster.directoryOf(n.cfg.Node)
 			return ok && d == n.admission.mine
 		})
 
@@ -91,13 +91,13 @@ func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 		c.eventually("the third writes", time.Second, func() bool { return lags.disk.hanging() > 0 })
 		close(caughtUp)
 		c.eventually("the vote is committed", 2*time.Second, func() bool {
-			return n.votes() && n.state.AppliedIndex() == leads.consensus.raft.LastIndex()
+			return n.roster.votes() && n.view.AppliedIndex() == leads.consensus.raft.LastIndex()
 		})
 		time.Sleep(2 * n.cfg.Sessions.HeartbeatInterval) // the leader says what it knows with the next heartbeat
-		if s, _, _ := lags.directoryOf(n.cfg.Node); s.Suffrage == raft.Voter {
+		if s, _, _ := lags.roster.directoryOf(n.cfg.Node); s.Suffrage == raft.Voter {
 			t.Errorf("%s knows of the vote: it does not lag", lags.name)
 		}
-		ready := n.serves() == nil
+		ready := n.health.check() == nil
 		if ready {
 			t.Errorf("%s is ready, and %s does not know of its vote", n.name, lags.name)
 			c.kill(leads)
@@ -105,7 +105,7 @@ func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 		lags.disk.release()
 		<-opened
 		if !ready {
-			c.eventually(n.name+" is ready", 2*time.Second, func() bool { return n.serves() == nil })
+			c.eventually(n.name+" is ready", 2*time.Second, func() bool { return n.health.check() == nil })
 			c.kill(leads)
 		}
 		c.mustOpen(c.leader(20*time.Second, leads), 5*time.Second)

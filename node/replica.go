@@ -6,8 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/time/rate"
 
+	"holdfast/fsm"
 	"holdfast/session"
 )
 
@@ -18,8 +20,13 @@ const (
 	scrubPause    = 20 * time.Millisecond
 )
 
-// replica is what this node knows of how its state compares with those of the others (D2). Safe for concurrent use.
+// replica knows how this node's state compares with the states of the others (D2), and looks for damage of its own
+// state (D1). Safe for concurrent use.
 type replica struct {
+	logger hclog.Logger
+	state  *fsm.State
+	// stepOut takes the node out of its cluster for good.
+	stepOut func(why error)
 	// complaints bounds what is logged while nodes differ and no quorum agrees. Only the relay's reader uses it.
 	complaints rate.Sometimes
 
@@ -110,34 +117,23 @@ func (r *replica) stats() replicaStats {
 	return replicaStats{equal: r.equal, damages: r.damages, differs: r.differs != nil, apart: r.apart != 0}
 }
 
-// judge has this node step out when its state is not the quorum's (D2).
-func (n *Node) judge(reported session.StateDigest, found session.Comparison) {
-	news, differs := n.replica.judge(reported, found)
+// heed acts on a comparison: the node steps out when its state is not the quorum's (D2).
+func (r *replica) heed(reported session.StateDigest, found session.Comparison) {
+	news, differs := r.judge(reported, found)
 	switch {
 	case differs != nil:
-		n.logger.Error("the node steps out for good", "reason", differs)
-		n.stepOut(differs)
+		r.logger.Error("the node steps out for good", "reason", differs)
+		r.stepOut(differs)
 	case news && found.Agreed:
-		n.logger.Warn("a quorum of the nodes has the same state again", "index", found.Index)
+		r.logger.Warn("a quorum of the nodes has the same state again", "index", found.Index)
 	case news:
-		n.replica.complaints.Do(func() { n.logger.Error("nodes differ", "reason", &apartError{found.Index}) })
+		r.complaints.Do(func() { r.logger.Error("nodes differ", "reason", &apartError{found.Index}) })
 	}
-}
-
-// stepOut takes this node out of its cluster for as long as its process runs. The others hear no more of it at Raft's
-// port, and elect another leader if it led; roles end, and so do the clients' streams. What is left are its status,
-// metrics and health, which say why. When it is started again on the same directory it is compared again, and steps out
-// again if the difference is on its disk.
-func (n *Node) stepOut(why error) {
-	n.watchdog.Leave(why)
-	n.consensus.layer.Leave()
-	n.server.StepOut()
-	n.client.EndStreams()
 }
 
 // scrub looks for damage of the state in memory, once in a while, until ctx ends. A damaged state gets another digest,
 // so that a quorum of the others finds that this node differs; a node that is alone in this goes on, and says so.
-func (n *Node) scrub(ctx context.Context) error {
+func (r *replica) scrub(ctx context.Context) error {
 	ticker := time.NewTicker(scrubInterval)
 	defer ticker.Stop()
 	for {
@@ -146,9 +142,9 @@ func (n *Node) scrub(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if err := n.state.Scrub(func() error { return rest(ctx) }); err != nil && ctx.Err() == nil {
-			n.replica.damaged()
-			n.logger.Error("the state is damaged", "reason", err)
+		if err := r.state.Scrub(func() error { return rest(ctx) }); err != nil && ctx.Err() == nil {
+			r.damaged()
+			r.logger.Error("the state is damaged", "reason", err)
 		}
 	}
 }

@@ -33,8 +33,8 @@ func (n *testNode) forge(t *testing.T, opens int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err, failed := n.state.Apply(
-		&raft.Log{Index: n.state.AppliedIndex(), Term: n.consensus.raft.CurrentTerm(), Data: data},
+	if err, failed := n.view.Apply(
+		&raft.Log{Index: n.view.AppliedIndex(), Term: n.consensus.raft.CurrentTerm(), Data: data},
 	).(error); failed {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func (n *testNode) forge(t *testing.T, opens int) {
 func (c *testCluster) steppedOut(n *testNode) {
 	c.t.Helper()
 	var differs *differsError
-	c.eventually(n.name+" steps out", 4*n.cfg.Sessions.HeartbeatInterval, func() bool { return errors.As(n.serves(), &differs) })
+	c.eventually(n.name+" steps out", 4*n.cfg.Sessions.HeartbeatInterval, func() bool { return errors.As(n.health.check(), &differs) })
 	if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable ||
 		!strings.Contains(body, "this node's state is not that of the others") ||
 		!strings.Contains(body, "empty the directory") {
@@ -140,11 +140,11 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 				}
 				c.mustOpen(now, 5*time.Second)
 				time.Sleep(time.Minute)
-				if n.serves() == nil || n.Leads() {
+				if n.health.check() == nil || n.Leads() {
 					t.Error("it came back by itself")
 				}
 				for _, other := range c.others(n) {
-					if err := other.serves(); err != nil {
+					if err := other.health.check(); err != nil {
 						t.Errorf("%s does not serve: %v", other.name, err)
 					}
 				}
@@ -158,7 +158,7 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 				}
 				c.start(n)
 				c.eventually("it hears of the leader", 20*time.Second, func() bool {
-					return n.serves() == nil || n.watchdog.Check() != nil
+					return n.health.check() == nil || n.watchdog.Check() != nil
 				})
 				c.steppedOut(n)
 
@@ -184,16 +184,16 @@ func TestADamagedStateIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.eventually("it has the session", time.Second, func() bool { return n.state.Sessions() == 1 })
+		c.eventually("it has the session", time.Second, func() bool { return n.view.Sessions() == 1 })
 		// What is read shares its labels with the state.
-		s, ok := n.state.Session(g.Session.ID)
+		s, ok := n.view.Session(g.Session.ID)
 		if !ok {
 			t.Fatal("no session")
 		}
 		s.Labels[0].Value = "damaged"
-		n.state.Sessions() // takes the lock: the scrub comes later, as the race detector sees it
+		n.view.Sessions() // takes the lock: the scrub comes later, as the race detector sees it
 		time.Sleep(5 * time.Second)
-		if err := n.serves(); err != nil {
+		if err := n.health.check(); err != nil {
 			t.Errorf("it was found without a scrub: %v", err)
 		}
 		c.eventually("the scrub", scrubInterval, func() bool { return n.replica.stats().damages == 1 })

@@ -2,129 +2,115 @@ package node
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
-	"holdfast/learner"
 	"holdfast/node/watchdog"
-	"holdfast/session"
 )
 
-// watch has the watchdog look, and does what follows, until ctx ends.
+// supervisor does what follows from what the watchdog finds. Each of its methods belongs to one goroutine.
 //
-// A node that stalls is cut off from Raft: its followers, who hear no more of it, elect another leader, and a leader
-// counts it out. It takes no role, serves nobody, and says so. When what it waited for ends well, it comes back by
-// itself, which is safe: Raft rests on no bound of how long a write takes, so a node whose write was late is one that
-// was slow, its connections one that was cut off. It finds the newer term with the next message, and what it appended
-// under the old one is overwritten unless a quorum has it (Ongaro and Ousterhout, "In search of an understandable
-// consensus algorithm", section 5). A write that fails is another matter: the node ends, and comes back from its disk.
+// A node that stalls is cut off from Raft: its followers hear no more of it and elect another leader, and a leader
+// counts it out. It takes no role, serves nobody, and says so. When the operation that stalled ends well, the node comes
+// back by itself. That is safe, because Raft rests on no bound of how long a write takes: a node whose write was late is
+// a slow node, and its connections are those of a node that was cut off. The node finds the newer term with the next
+// message, and what it appended under the old term is overwritten unless a quorum has it (Ongaro and Ousterhout, "In
+// search of an understandable consensus algorithm", section 5). A write that fails is another matter: the node ends, and
+// comes back from its disk.
 //
 // A process that did not run for longer than the limit has nothing to come back from. Sessions were credited (A1) and
-// promises dropped where they must be (S5). If nobody has taken its leadership meanwhile, it hands it over: what has
-// held it up may do so again.
-func (n *Node) watch(ctx context.Context) error {
-	ticker := time.NewTicker(n.watchdog.Period)
+// promises dropped where they must be (S5). If no other node has taken its leadership meanwhile, this node hands it
+// over, because the cause of the pause may come again.
+type supervisor struct {
+	logger    hclog.Logger
+	watchdog  *watchdog.Watchdog
+	consensus *consensus
+	handover  *handover
+	presence  *presence
+}
+
+// watch has the watchdog look at each period, and obeys, until ctx ends.
+func (s *supervisor) watch(ctx context.Context) error {
+	ticker := time.NewTicker(s.watchdog.Period)
 	defer ticker.Stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	var handing atomic.Bool
-	n.watchdog.Start()
+	s.watchdog.Start()
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil
 		}
-		found := n.watchdog.Look()
-		n.obey(found)
+		found := s.watchdog.Look()
+		s.obey(found)
 		if found.Paused > 0 {
-			n.logger.Warn("the process did not run", "late", found.Paused, "limit", n.watchdog.Limit)
+			s.logger.Warn("the process did not run", "late", found.Paused, "limit", s.watchdog.Limit)
 		}
-		if found.Paused > 0 && n.consensus.raft.State() == raft.Leader && handing.CompareAndSwap(false, true) {
+		if found.Paused > 0 && s.consensus.raft.State() == raft.Leader && handing.CompareAndSwap(false, true) {
 			wg.Go(func() {
 				defer handing.Store(false)
-				n.stepAside(ctx)
+				s.handover.stepAside(ctx)
 			})
 		}
 	}
 }
 
 // obey steps out and comes back.
-func (n *Node) obey(f watchdog.Finding) {
-	for _, s := range f.Ended {
-		if s.Reason == watchdog.OnDirectory {
-			n.logger.Warn("the data directory is back", "was", s.Doing, "lasted", s.Lasted)
+func (s *supervisor) obey(f watchdog.Finding) {
+	for _, stall := range f.Ended {
+		if stall.Reason == watchdog.OnDirectory {
+			s.logger.Warn("the data directory is back", "was", stall.Doing, "lasted", stall.Lasted)
 			continue
 		}
-		n.logger.Warn("stall is over", "reason", s.Reason, "doing", s.Doing, "lasted", s.Lasted)
+		s.logger.Warn("stall is over", "reason", stall.Reason, "doing", stall.Doing, "lasted", stall.Lasted)
 	}
-	for _, s := range f.Began {
-		if s.Reason == watchdog.OnDirectory {
-			n.logger.Error("the data directory is not what it was, and the node steps out", "error", s.Doing)
+	for _, stall := range f.Began {
+		if stall.Reason == watchdog.OnDirectory {
+			s.logger.Error("the data directory is not what it was, and the node steps out", "error", stall.Doing)
 			continue
 		}
-		n.logger.Error("the node stalls and steps out until this ends", "reason", s.Reason, "doing", s.Doing,
-			"lasted", s.Lasted, "limit", n.watchdog.Limit)
+		s.logger.Error("the node stalls and steps out until this ends", "reason", stall.Reason, "doing", stall.Doing,
+			"lasted", stall.Lasted, "limit", s.watchdog.Limit)
 	}
 	switch {
 	case len(f.Began) > 0:
-		n.consensus.layer.Suspend()
-	case len(f.Ended) > 0 && n.watchdog.Check() == nil:
-		n.consensus.layer.Resume()
+		s.consensus.layer.Suspend()
+	case len(f.Ended) > 0 && s.watchdog.Check() == nil:
+		s.consensus.layer.Resume()
 	}
 }
 
-// stepAside hands leadership over after the process did not run.
-func (n *Node) stepAside(ctx context.Context) {
-	n.logger.Warn("handing leadership over, as this process did not run")
-	ctx, cancel := context.WithTimeout(ctx, n.watchdog.Limit)
-	defer cancel()
-	if err := n.HandOver(ctx); err != nil && !errors.Is(err, session.ErrNotLeader) && ctx.Err() == nil {
-		n.logger.Warn("leadership was not handed over", "error", err)
-	}
-}
-
-// awaitEnd waits until the node no longer stalls, or ctx ends.
-func (n *Node) awaitEnd(ctx context.Context) {
-	ticker := time.NewTicker(n.watchdog.Period)
+// watchDirectory tells the watchdog at each period whether the data directory is still in its place, until ctx ends. A
+// look that hangs means a disk that hangs.
+func (s *supervisor) watchDirectory(ctx context.Context) error {
+	ticker := time.NewTicker(s.watchdog.Period)
 	defer ticker.Stop()
-	for n.watchdog.Check() != nil {
+	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return
+			return nil
 		}
+		number := s.watchdog.Begin(watchdog.OnDisk, "looking at the data directory")
+		err := s.presence.check()
+		s.watchdog.End(number)
+		s.watchdog.Directory(err)
 	}
 }
 
-// serves returns nil when the node serves, or why not. A node that stalls may not be asked for anything else: its state
-// may be locked.
-func (n *Node) serves() error {
-	if err := n.watchdog.Check(); err != nil {
-		return err
-	}
-	if err := n.admission.check(); err != nil {
-		return err
-	}
-	if err := n.server.Ready(); err != nil {
-		return n.explained(err)
-	}
-	if !n.votes() { // a leader of an older release does not say
-		return learner.ErrNoVote
-	}
-	return nil
-}
-
-// watchedFSM tells the watchdog of each entry that is applied. A snapshot's restoring takes as long as its size wants.
+// watchedFSM is the state machine as Raft sees it. It tells the watchdog of each entry that is applied, but not of the
+// restoring of a snapshot, which takes as long as the snapshot is large.
 type watchedFSM struct {
 	*fsm.State
 	dog *watchdog.Watchdog
-	// anchor has the log go on from the snapshot that was restored; fatal ends the node when it does not.
+	// anchor makes the log go on from the snapshot that was restored; fatal ends the node when that fails.
 	anchor func() error
 	fatal  func(error)
 }

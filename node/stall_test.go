@@ -89,7 +89,7 @@ func (c *testCluster) says(n *testNode, reason, doing string) {
 // recovers fails unless the node serves again, as one of the others, and says so.
 func (c *testCluster) recovers(n *testNode) {
 	c.t.Helper()
-	c.eventually("serving again", 20*time.Second, func() bool { return n.serves() == nil })
+	c.eventually("serving again", 20*time.Second, func() bool { return n.health.check() == nil })
 	c.agree(5 * time.Second)
 	time.Sleep(time.Second)
 	if got := c.health(n, clientport.HealthNode); got != healthpb.HealthCheckResponse_SERVING {
@@ -157,13 +157,13 @@ func TestAFollowerWhoseDiskHangs(t *testing.T) {
 		c.eventually("stepping out", 2*victim.cfg.Raft.StallLimit, func() bool { return victim.watchdog.Check() != nil })
 		time.Sleep(time.Second)
 		c.says(victim, "disk", "writing the Raft log")
-		streams := victim.streams.Load()
+		streams := victim.roles.streams.opened.Load()
 		for range 10 {
 			c.mustOpen(leads, time.Second)
 			c.mustOpen(third, time.Second)
 			time.Sleep(time.Second)
 		}
-		if got := victim.streams.Load(); got != streams {
+		if got := victim.roles.streams.opened.Load(); got != streams {
 			t.Errorf("%s opened %d streams to the leader while it stalled", victim.name, got-streams)
 		}
 		if got := c.leader(time.Second); got != leads {

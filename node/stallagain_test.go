@@ -53,7 +53,7 @@ func TestTwoStalls(t *testing.T) {
 		}
 		hangs.Store(false)
 		close(hung)
-		c.eventually("serving again", 20*time.Second, func() bool { return victim.serves() == nil })
+		c.eventually("serving again", 20*time.Second, func() bool { return victim.health.check() == nil })
 		c.agree(5 * time.Second)
 	})
 }
@@ -68,7 +68,7 @@ func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 				defer c.stop()
 				old := c.leader(within)
 				time.Sleep(3 * time.Minute)
-				was, term := old.tracker.Load(), old.view.Term()
+				was, term := old.roles.terms.tracker.Load(), old.view.Term()
 				old.disk.hang()
 				opened := make(chan struct{})
 				go func() {
@@ -79,7 +79,7 @@ func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 				old.disk.release()
 				<-opened
 				c.eventually("another tracker", within, func() bool {
-					now := old.tracker.Load()
+					now := old.roles.terms.tracker.Load()
 					return now != nil && now != was
 				})
 				if got := old.view.Term(); got != term {
@@ -87,7 +87,7 @@ func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 				}
 				time.Sleep(10 * old.cfg.Sessions.HeartbeatInterval) // what the former tracker said is old by now
 				for _, n := range append(c.others(old), old) {
-					c.eventually(n.name+" serves", 5*time.Second, func() bool { return n.serves() == nil })
+					c.eventually(n.name+" serves", 5*time.Second, func() bool { return n.health.check() == nil })
 				}
 				c.mustOpen(old, time.Second)
 			})

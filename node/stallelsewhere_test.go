@@ -78,7 +78,7 @@ func TestAProcessThatDidNotRun(t *testing.T) {
 		}
 		next := c.leader(5*time.Second, old)
 		c.mustOpen(next, time.Second)
-		c.eventually("serving", 5*time.Second, func() bool { return old.serves() == nil })
+		c.eventually("serving", 5*time.Second, func() bool { return old.health.check() == nil })
 		for n, want := range map[*testNode]int{old: 1, follower: 0} {
 			log := n.log.String()
 			if got := strings.Count(log, "handing leadership over"); got != want ||

@@ -239,7 +239,9 @@ func cutShort(cfg config.Config, upTo int) (err error) {
 		return nil
 	}
 	s, err := openStores(d, hclog.NewNullLogger(),
-		&guardedStore{dog: watchdog.NewWatchdog(time.Second, time.Now), fatal: func(error) {}}, nil)
+		&guardedStore{
+			dog: watchdog.NewWatchdog(time.Second, time.Now), failure: newFailure(hclog.NewNullLogger()),
+		}, nil)
 	if err != nil {
 		return err
 	}
@@ -357,7 +359,7 @@ func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.start(behind)
-		c.eventually("the snapshot is installed", 30*time.Second, func() bool { return behind.serves() == nil })
+		c.eventually("the snapshot is installed", 30*time.Second, func() bool { return behind.health.check() == nil })
 		c.kill(behind)
 		path := c.config(behind).DataDir
 		all, err := filepath.Glob(filepath.Join(path, snapshotDir, "*"))

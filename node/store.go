@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -191,9 +190,8 @@ type guardedStore struct {
 	logs   raft.LogStore
 	stable raft.StableStore
 	path   string
-	// fatal is told of each failed write; whoever made it is held until released is closed, and ends then.
-	fatal    func(error)
-	released <-chan struct{}
+	// failure is told of each failed write, and holds the goroutine that made the write.
+	failure *failure
 	// dog watches how long writes take.
 	dog *watchdog.Watchdog
 	// writes counts the batches of entries that were written: each is one transaction, and two syncs, of bbolt.
@@ -210,11 +208,10 @@ func (g *guardedStore) guard(doing string, write func() error) error {
 	if err == nil {
 		return nil
 	}
-	g.fatal(fmt.Errorf("%s in %s: %w: the node stops, for it cannot know what reached its disk; nothing acknowledged "+
+	g.failure.fail(fmt.Errorf("%s in %s: %w: the node stops, for it cannot know what reached its disk; nothing acknowledged "+
 		"is "+
 		"lost: see to the disk (space, permissions, health) and start the node again", doing, g.path, err))
-	<-g.released
-	runtime.Goexit()
+	g.failure.hold()
 	return err
 }
 
@@ -235,9 +232,8 @@ func (g *guardedStore) GetLog(index uint64, log *raft.Log) error {
 	case err == nil:
 		err = fmt.Errorf("it says that it is entry %d", log.Index)
 	}
-	g.fatal(unusable(filepath.Join(g.path, logFile), fmt.Sprintf("is damaged at entry %d", index), err))
-	<-g.released
-	runtime.Goexit()
+	g.failure.fail(unusable(filepath.Join(g.path, logFile), fmt.Sprintf("is damaged at entry %d", index), err))
+	g.failure.hold()
 	return err
 }
 

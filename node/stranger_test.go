@@ -142,7 +142,7 @@ func TestAbsurdTermsEndNoCluster(t *testing.T) {
 		as := c.others(lead)[0]
 		s := c.stranger(as.cfg.Node, as.admission.mine)
 		defer s.close()
-		term, last := lead.term(), lead.state.AppliedIndex()
+		term, last := lead.roster.term(), lead.view.AppliedIndex()
 		header := raft.RPCHeader{
 			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)),
 			Addr: []byte(raftnet.At(as.name+":7401", as.admission.mine)),
@@ -202,7 +202,7 @@ func TestAbsurdTermsEndNoCluster(t *testing.T) {
 			t.Error(err)
 		}
 		for _, n := range c.nodes {
-			if got := n.term(); got > term+10 {
+			if got := n.roster.term(); got > term+10 {
 				t.Errorf("%s is in term %d, was in %d", n.name, got, term)
 			}
 		}
@@ -270,16 +270,16 @@ func TestANodeFarBehindLearnsTheTerm(t *testing.T) {
 					c.start(n)
 				}
 				c.eventually("all serve", 2*within, func() bool {
-					return c.nodes[0].serves() == nil && c.nodes[1].serves() == nil && c.nodes[2].serves() == nil
+					return c.nodes[0].health.check() == nil && c.nodes[1].health.check() == nil && c.nodes[2].health.check() == nil
 				})
 				emptied := c.nodes[2]
 				c.kill(emptied)
 				c.empty(emptied)
 				c.start(emptied)
 				c.eventually("one on a new directory serves", 30*time.Second, func() bool {
-					return emptied.serves() == nil && emptied.votes()
+					return emptied.health.check() == nil && emptied.roster.votes()
 				})
-				if got := emptied.term(); got < far {
+				if got := emptied.roster.term(); got < far {
 					t.Errorf("term %d, want at least %d", got, uint64(far))
 				}
 				if _, err := emptied.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); err != nil {
@@ -324,7 +324,7 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 					ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)),
 					Addr: []byte(as.name + ":7401"),
 				},
-				SnapshotVersion: 1, Term: n.term(), LastLogTerm: n.term(), LastLogIndex: index, Size: int64(len(data)),
+				SnapshotVersion: 1, Term: n.roster.term(), LastLogTerm: n.roster.term(), LastLogIndex: index, Size: int64(len(data)),
 				Configuration: raft.EncodeConfiguration(n.consensus.raft.GetConfiguration().Configuration()),
 			}, &raft.InstallSnapshotResponse{}, strings.NewReader(data))
 		}
@@ -353,7 +353,7 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 			t.Errorf("snapshots are %v, %v; want %v", kept, err, own[0].ID)
 		}
 		c.restart(n)
-		c.eventually("it serves", 2*within, func() bool { return n.serves() == nil })
+		c.eventually("it serves", 2*within, func() bool { return n.health.check() == nil })
 		if _, err = n.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); err != nil {
 			t.Errorf("a session from before: %v", err)
 		}
@@ -374,10 +374,10 @@ func TestNobodyIsShutOutByAStreamInItsName(t *testing.T) {
 				defer c.stop()
 				lead := c.leader(within)
 				n := c.others(lead)[0]
-				c.eventually("it serves", within, func() bool { return n.serves() == nil })
+				c.eventually("it serves", within, func() bool { return n.health.check() == nil })
 				s := c.stranger(9, 0xbad)
 				defer s.close()
-				hello := n.newestStream()
+				hello := n.roles.streams.newest()
 				forge(&hello)
 				link, err := s.follow(lead, hello)
 				if err != nil {
@@ -388,7 +388,7 @@ func TestNobodyIsShutOutByAStreamInItsName(t *testing.T) {
 				for _, err = link.Recv(); err == nil; { // until the node's own stream takes its place
 					_, err = link.Recv()
 				}
-				took := c.eventually("it serves again", within, func() bool { return n.serves() == nil })
+				took := c.eventually("it serves again", within, func() bool { return n.health.check() == nil })
 				t.Logf("%v after the stream that was not its own ended", took)
 				if again, err := s.follow(lead, hello); err == nil {
 					_ = again.Close()

@@ -152,7 +152,7 @@ func TestAnOldTailIsNotFed(t *testing.T) {
 			}
 		}
 		c.eventually("the old leader to catch up", time.Minute, func() bool {
-			return c.deposed.state.AppliedIndex() >= c.leads.state.AppliedIndex()
+			return c.deposed.view.AppliedIndex() >= c.leads.view.AppliedIndex()
 		})
 		at := serverID(c.deposed.cfg.Node, c.deposed.admission.mine)
 		address := c.deposed.consensus.transport.LocalAddr()
@@ -164,7 +164,7 @@ func TestAnOldTailIsNotFed(t *testing.T) {
 		})
 		c.rejoin(laggard, c.deposed)
 		c.eventually("the laggard to catch up", time.Minute, func() bool {
-			return laggard.state.AppliedIndex() >= c.leads.state.AppliedIndex()
+			return laggard.view.AppliedIndex() >= c.leads.view.AppliedIndex()
 		})
 		if n := c.differing(laggard, c.leads); n > 0 {
 			t.Errorf("the laggard applied %d entries that only the deposed leader had", n)
@@ -189,7 +189,7 @@ func TestAnOldTailStopsNobody(t *testing.T) {
 				}
 				c.rejoin(c.deposed, c.others(c.deposed)...)
 				c.eventually("the old leader to catch up", time.Minute, func() bool {
-					return c.deposed.state.AppliedIndex() >= c.leads.state.AppliedIndex()
+					return c.deposed.view.AppliedIndex() >= c.leads.view.AppliedIndex()
 				})
 				c.apply(c.leads, 10)
 				c.agree(10 * time.Second)

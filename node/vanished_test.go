@@ -40,7 +40,7 @@ func (c *testCluster) openMany(number, count int, through ...*testNode) []sessio
 func lost(n *testNode, ids []session.ID) int {
 	count := 0
 	for _, id := range ids {
-		if _, ok := n.state.Session(id); !ok {
+		if _, ok := n.view.Session(id); !ok {
 			count++
 		}
 	}

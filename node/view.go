@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/raft"
@@ -49,6 +50,16 @@ func (v *view) Members() []session.Member {
 		members = append(members, session.Member{Node: n, Directory: uint64(d), Voter: s.Suffrage == raft.Voter})
 	}
 	return members
+}
+
+// has reports whether a node is a member.
+func (v *view) has(node session.Node) bool {
+	return slices.ContainsFunc(v.Members(), func(m session.Member) bool { return m.Node == node })
+}
+
+// othersVote reports whether a node other than self has a vote.
+func (v *view) othersVote(self session.Node) bool {
+	return slices.ContainsFunc(v.Members(), func(m session.Member) bool { return m.Voter && m.Node != self })
 }
 
 // serverID is a node as Raft knows it: its number, and the directory that it runs on. A node on another directory is

@@ -32,7 +32,6 @@ func larger() map[string]size {
 		"client.held":                  {17, 2},
 		"client.loop":                  {27, 134},
 		"client/internal/route.Router": {17, 10},
-		"node.Node":                    {28, 79},
 	}
 }
 

@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/learner"
+	"holdfast/node/watchdog"
+	"holdfast/session"
+	"holdfast/transport/clientport"
+)
+
+// health decides whether the node serves, and says why it does not. Safe for concurrent use.
+type health struct {
+	logger    hclog.Logger
+	watchdog  *watchdog.Watchdog
+	roster    *roster
+	admission *admission
+	server    *learner.Server
+	replica   *replica
+	// ready is closed once the node has served for the first time.
+	ready chan struct{}
+}
+
+// check returns nil when the node serves, or why it does not. It asks the watchdog first: a node that stalls must not
+// be asked for anything else, because its state may be locked.
+func (h *health) check() error {
+	if err := h.watchdog.Check(); err != nil {
+		return err
+	}
+	if err := h.admission.check(); err != nil {
+		return err
+	}
+	if err := h.server.Ready(); err != nil {
+		return h.explain(err)
+	}
+	if !h.admission.admitted() || !h.roster.votes() { // a leader of an older release does not say so
+		return learner.ErrNoVote
+	}
+	return nil
+}
+
+// explain adds the differences between members and peers to ErrNoLeader, because they may be the cause.
+func (h *health) explain(err error) error {
+	if !errors.Is(err, session.ErrNoLeader) {
+		return err
+	}
+	if found := h.roster.drift(); len(found) > 0 {
+		return fmt.Errorf("%w; %s", err, strings.Join(found, "; "))
+	}
+	return err
+}
+
+// warning says what an operator should look after although the node serves. It is empty when there is nothing.
+func (h *health) warning() string {
+	var all []string
+	if err := h.replica.warning(); err != nil {
+		all = append(all, err.Error())
+	}
+	if differ := h.admission.agreement.drift(); len(differ) > 0 {
+		all = append(all, "settings differ: "+strings.Join(differ, "; "))
+	}
+	return strings.Join(all, "; ")
+}
+
+// watch tells the health service of the client port at intervals whether the node serves, until ctx ends. It also has
+// the roster look whether this node is still a member, and warns when the room for sessions runs out.
+func (h *health) watch(ctx context.Context, interval time.Duration, client *clientport.Server, rooms []fullness) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	first := true
+	for {
+		for i := range rooms {
+			rooms[i].look(h.logger)
+		}
+		h.roster.look()
+		ok := h.check() == nil
+		client.SetServing("", ok)
+		if ok && first {
+			first = false
+			close(h.ready)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

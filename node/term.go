@@ -1,0 +1,206 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/leader"
+	"holdfast/learner"
+	"holdfast/node/config"
+	"holdfast/session"
+	"holdfast/transport/peerport"
+)
+
+// terms leads the terms of this node, one after the other. Each term has a tracker of its own. Only follow and leads
+// are safe for concurrent use; the rest belongs to the goroutine of the role loop.
+type terms struct {
+	cfg       config.Config
+	options   Options
+	view      *view
+	consensus *consensus
+	server    *learner.Server
+	streams   *streams
+	meetings  *meetings
+	handover  *handover
+	stalled   func() error
+	// announce tells the client port whether this node leads.
+	announce func(bool)
+
+	// newest is the newest round of the newest term that this node led.
+	newest ledRounds
+	// tracker is the tracker of the term that this node leads, nil while it leads none.
+	tracker atomic.Pointer[leader.Tracker]
+}
+
+func (t *terms) setTracker(tracker *leader.Tracker) {
+	t.tracker.Store(tracker)
+	t.announce(tracker != nil)
+}
+
+// leads reports whether this node leads a term now.
+func (t *terms) leads() bool { return t.tracker.Load() != nil }
+
+// lead begins a term with a command of its own (R5), and runs its tracker and this node's relay to it until the term
+// ends.
+func (t *terms) lead(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	begun, err := t.begin(ctx)
+	if err != nil {
+		return err
+	}
+	tracker := leader.New(t.configure(begun.Term), t.consensus.proposer, t.view)
+	frozen, cancelObserving := t.view.Observe(tracker)
+	defer cancelObserving()
+
+	t.options.Logger.Info("leads", "term", begun.Term)
+	if t.options.Leads != nil {
+		t.options.Leads(begun.Term)
+	}
+	t.setTracker(tracker)
+	defer t.setTracker(nil)
+	var wg sync.WaitGroup
+	wg.Go(func() { t.followSelf(ctx, tracker) })
+	wg.Go(func() { newMembership(t.meetings, tracker).takeIn(ctx) })
+	wg.Go(func() { t.setCapacity(ctx, tracker) })
+	wg.Go(func() { t.handover.whenUnanswered(ctx, tracker) })
+	wg.Go(func() {
+		t.awaitLoss(ctx)
+		cancel()
+	})
+	err = tracker.Run(ctx, frozen)
+	cancel()
+	wg.Wait()
+	t.newest = ledRounds{begun.Term, tracker.Newest()}
+	return err
+}
+
+// configure returns what the tracker of a term is made from.
+func (t *terms) configure(term uint64) leader.Config {
+	cfg := leader.Config{
+		Node:           t.cfg.Node,
+		Term:           term,
+		After:          t.newest.after(term),
+		Interval:       t.cfg.Sessions.HeartbeatInterval,
+		ExpiryInterval: t.cfg.Sessions.ExpiryInterval,
+		Limits:         t.cfg.Sessions.Limits(),
+		Room:           t.view.Room,
+		Written:        t.written,
+		Logger:         t.options.Logger,
+		Clock:          t.options.Clock,
+		Ask:            t.meetings.askStream,
+	}
+	if heard := t.options.Heard; heard != nil {
+		cfg.Heard = func(from session.Node, sent time.Time) { heard(term, from, sent) }
+	}
+	if expires := t.options.Expires; expires != nil {
+		cfg.Expires = func(found []session.Closing) { expires(term, found) }
+	}
+	return cfg
+}
+
+// ledRounds is the newest round of a term that this process led. A leader that stalls for less than the others take to
+// elect leads the same term again, with another tracker. No other process does.
+type ledRounds struct{ term, newest uint64 }
+
+// after returns the round that a tracker of a term counts on from.
+func (l ledRounds) after(term uint64) uint64 {
+	if l.term != term {
+		return 0
+	}
+	return l.newest
+}
+
+var errRefused = errors.New("the state machine refused the term's first command")
+
+// begin proposes the command that shows this node its term. The first command of a cluster brings the key of its
+// credentials.
+func (t *terms) begin(ctx context.Context) (session.Result, error) {
+	var begin session.Configure
+	var nonce [8]byte
+	if _, err := rand.Read(begin.Key[:]); err != nil {
+		return session.Result{}, err
+	}
+	if _, err := rand.Read(nonce[:]); err != nil {
+		return session.Result{}, err
+	}
+	begin.Nonce = binary.LittleEndian.Uint64(nonce[:])
+	result, err := t.consensus.proposer.Propose(ctx, begin)
+	switch {
+	case err != nil:
+		return session.Result{}, err
+	case result.Err != nil:
+		return session.Result{}, errors.Join(errRefused, result.Err)
+	}
+	return result, nil
+}
+
+// awaitLoss returns when this node leads no more, or stalls. A tracker also finds out by its own rounds (R3), when
+// leadership is lost and regained between two looks.
+func (t *terms) awaitLoss(ctx context.Context) {
+	ticker := time.NewTicker(t.cfg.Sessions.HeartbeatInterval / retryFraction)
+	defer ticker.Stop()
+	for t.consensus.raft.State() == raft.Leader && t.stalled() == nil {
+		select {
+		case <-t.consensus.watch.changed:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// followSelf keeps this node's relay on its own tracker until ctx ends.
+func (t *terms) followSelf(ctx context.Context, tracker *leader.Tracker) {
+	for ctx.Err() == nil {
+		err := t.followPipe(ctx, tracker)
+		if ctx.Err() == nil {
+			t.options.Logger.Debug("link to the own tracker ended", "error", err)
+			t.consensus.watch.pause(ctx, t.cfg.Sessions.HeartbeatInterval/retryFraction)
+		}
+	}
+}
+
+func (t *terms) followPipe(ctx context.Context, tracker *leader.Tracker) error {
+	p := newPipe(ctx)
+	var wg sync.WaitGroup
+	var served error
+	wg.Go(func() { served = errors.Join(tracker.Follow(p.ctx, t.streams.next(), leaderEnd{p}), p.Close()) })
+	err := errors.Join(t.server.Follow(learnerEnd{p}), p.Close())
+	wg.Wait()
+	return errors.Join(err, served)
+}
+
+// follow hands the stream of a member to the tracker of the term that this node leads.
+func (t *terms) follow(ctx context.Context, hello session.Hello, link peerport.LeaderLink) error {
+	tracker := t.tracker.Load()
+	if tracker == nil {
+		return &session.NotLeaderError{}
+	}
+	err := tracker.Follow(ctx, hello, link)
+	switch {
+	case errors.Is(err, leader.ErrTermOver):
+		return &session.NotLeaderError{}
+	case errors.Is(err, leader.ErrDirectory):
+		return &session.FieldError{
+			Field: "hello.directory",
+			Limit: fmt.Sprintf("the data directory that the configuration names for node %d; a node on a new one is "+
+				"taken in by the leader", hello.Node),
+		}
+	case errors.Is(err, leader.ErrSuperseded):
+		return &session.FieldError{
+			Field: "hello.incarnation",
+			Limit: fmt.Sprintf("above that of the newest stream of node %d; if no second process runs on a copy of "+
+				"its data directory, an older copy was put back, which has forgotten votes: empty it", hello.Node),
+		}
+	}
+	return err
+}
