@@ -7,41 +7,40 @@ import (
 	"holdfast/session"
 )
 
-// leastHint is the least that a refused client is asked to wait: below it, asking again costs more than the wait saves.
+// leastHint is the shortest retry time: below it, asking again costs more than the wait saves.
 const leastHint = time.Millisecond
 
-// burstPart is the part of a second's budget that may be used at once: what comes at the same moment in a healthy
-// cluster, and what clients that were asked back at different moments are late by.
+// burstPart is the part of a second's budget that may be used at once. It covers requests that come at the same moment
+// in a healthy cluster, and refused clients that come back late.
 const burstPart = 10
 
-// mostAtOnce is what one request costs at the most, and so the most that a bucket is in debt: a call that names
-// thousands would otherwise have everybody wait for minutes, and sessions expire, where the budget is small.
+// mostAtOnce bounds the cost of one request, and so the debt of a bucket. Without it, a call that names thousands of
+// sessions would make every client wait for minutes where the budget is small, and sessions would expire.
 const mostAtOnce = int64(time.Second)
 
-// bucket is one budget: a token bucket, and the queue of those whom it refused. It takes no lock and allocates nothing,
-// because every touch passes one. All moments are in nanoseconds from a base that its user chooses.
+// bucket is one budget: a token bucket, and the queue of the requests that it refused. It takes no lock and allocates
+// nothing, because every touch passes one. All moments are in nanoseconds from a base that its user chooses.
 //
-// It is kept as the moment up to which the budget is used: a bucket is full when that has passed, and empty when it is
-// a whole burst ahead. The moment that is promised to a refused client is that of its place in the queue: one interval
-// for each token that others wait for, after the moment at which a token would be there if nobody else came. So a herd
-// comes back at the rate of the budget, each to a token of its own; who comes unasked can take one, and then somebody
-// is refused again and is promised the end of the queue.
+// The bucket is stored as the moment up to which the budget is used: a bucket is full when that moment has passed, and
+// empty when it is a whole burst ahead. A refused request gets a slot in the queue. The retry time of a slot is the
+// moment at which a token would come without a queue, plus one interval for each token that the slots ahead wait for.
+// So a herd comes back at the rate of the budget, each request to a token of its own. A new request can take such a
+// token; then a later request is refused again, and gets the last slot of the queue.
 //
-// Two things keep the queue from being longer than what comes back. A place is given up when its request comes back, or
-// its connection ends, and is counted no longer: see [Reservations]. And who never comes back is counted no longer when
-// the moments that were promised have passed. Requests without a place are promised moments behind the queue, and make
-// it no longer for those who have one: otherwise a flood of calls whose callers are gone would have sessions wait until
-// they expire. A queue longer than [session.MaxRetryAfter] begins anew: the moments are promised twice, and every
-// second client is asked to wait again.
+// Two rules keep the queue no longer than the requests that come back. A slot is released when its request comes back
+// or its connection ends: see [Reservations]. A slot whose request never comes back stops counting when its retry time
+// has passed. Requests without a reservation get retry times behind the queue and do not lengthen it: otherwise a flood
+// of calls from clients that have gone would delay live sessions until they expire. A queue longer than
+// [session.MaxRetryAfter] starts anew: retry times are given twice, and every second client is refused again.
 type bucket struct {
-	// interval is the time one token takes to come; 0 is no limit.
+	// interval is the time in which one token comes; 0 is no limit.
 	interval int64
 	// burst is the time it takes to fill the bucket.
 	burst int64
 
-	// promised is the last moment that was promised with a place, loose the last without.
+	// promised is the last retry time given with a reservation, loose the last one given without.
 	used, promised, loose atomic.Int64
-	// waiting is how long the tokens take that places are held for.
+	// waiting is the time in which the tokens of all reserved slots come.
 	waiting atomic.Int64
 }
 
@@ -54,11 +53,11 @@ func (b *bucket) limit(rate int) {
 	b.burst = b.interval * int64(max(rate/burstPart, 1))
 }
 
-// cost is how long the tokens that a request for n is charged for take to come.
+// cost is the time in which the tokens for a request of n come.
 func (b *bucket) cost(n int) int64 { return min(int64(n)*b.interval, mostAtOnce) }
 
-// take takes n tokens, or none. They are taken when there is one, and the bucket is in debt from then on: requests for
-// many would otherwise wait for ever while others take one at a time.
+// take takes n tokens, or none. One available token is enough, and the bucket is in debt afterwards: otherwise requests
+// for many tokens would wait for ever while others take one at a time.
 func (b *bucket) take(now int64, n int) bool {
 	if b.interval == 0 || n <= 0 {
 		return true
@@ -75,18 +74,18 @@ func (b *bucket) take(now int64, n int) bool {
 	}
 }
 
-// giveBack returns what a request for n took for nothing.
+// giveBack returns the tokens of a request for n that was not served.
 func (b *bucket) giveBack(n int) { b.used.Add(-b.cost(n)) }
 
-// wait takes a place for one whom take refused a token at the same moment, and returns the moment at which it is to
-// come back: not after due, the moment of the place that it has given up to ask now, unless that has passed. The caller
-// gives the place up with leave.
+// wait reserves the next slot for a request that take has just refused, and returns its retry time. The retry time is
+// not after due, the retry time of the slot that the request had before, unless due has passed. The caller releases the
+// slot with leave.
 func (b *bucket) wait(now, due int64) int64 {
 	cost := b.interval
 	ahead := b.waiting.Add(cost) - cost
 	for {
 		promised := b.promised.Load()
-		slot := b.place(now, promised, cost, ahead)
+		slot := b.lastSlot(now, promised, cost, ahead)
 		if now < due && due < slot {
 			return due
 		}
@@ -96,16 +95,15 @@ func (b *bucket) wait(now, due int64) int64 {
 	}
 }
 
-// leave gives up a place for n tokens.
+// leave releases the slots of n tokens.
 func (b *bucket) leave(n int) { b.waiting.Add(-int64(n) * b.interval) }
 
-// refuse returns the moment at which one without a place is to come back, whom take refused n tokens at the same
-// moment.
+// refuse returns the retry time of a request for n tokens that take has just refused, and that gets no reservation.
 func (b *bucket) refuse(now int64, n int) int64 {
 	cost := b.cost(n)
 	for {
 		loose := b.loose.Load()
-		slot := max(b.place(now, b.promised.Load(), cost, b.waiting.Load()), loose+cost)
+		slot := max(b.lastSlot(now, b.promised.Load(), cost, b.waiting.Load()), loose+cost)
 		if slot > now+int64(session.MaxRetryAfter) {
 			slot = b.first(now)
 		}
@@ -115,9 +113,8 @@ func (b *bucket) refuse(now int64, n int) int64 {
 	}
 }
 
-// place returns the moment of the last place, given what is waited for ahead of it and the last moment that was
-// promised.
-func (b *bucket) place(now, promised, cost, ahead int64) int64 {
+// lastSlot returns the retry time of the last slot, given the wait ahead of it and the last retry time that was given.
+func (b *bucket) lastSlot(now, promised, cost, ahead int64) int64 {
 	first := b.first(now)
 	slot := max(min(promised+cost, first+ahead), first)
 	if slot > now+int64(session.MaxRetryAfter) {
@@ -126,12 +123,12 @@ func (b *bucket) place(now, promised, cost, ahead int64) int64 {
 	return slot
 }
 
-// first returns when there is a token if nobody else comes: after about [mostAtOnce] at the latest.
+// first returns when there is a token if no other request comes: after about [mostAtOnce] at the latest.
 func (b *bucket) first(now int64) int64 {
 	return max(b.used.Load(), now) + b.interval - b.burst
 }
 
-// idle reports whether the bucket is as good as a new one.
+// idle reports whether the bucket is in the state of a new one.
 func (b *bucket) idle(now int64) bool {
 	return b.used.Load() <= now && b.promised.Load() <= now && b.loose.Load() <= now
 }

@@ -16,8 +16,7 @@ func newBucket(rate int) *bucket {
 	return b
 }
 
-// At any moment no more has been taken than the burst and what the rate has added since, and no less when somebody
-// always asks.
+// At any moment, the tokens taken are the burst plus what the rate has added since, if there is always a request.
 func TestBucketKeepsItsRate(t *testing.T) {
 	const rate, burst = 1000, 100
 	b := newBucket(rate)
@@ -31,15 +30,15 @@ func TestBucketKeepsItsRate(t *testing.T) {
 		}
 	}
 	if !b.take(int64(time.Hour), burst) || b.take(int64(time.Hour), 1) {
-		t.Errorf("after an hour of rest a burst is %d, no more and no less", burst)
+		t.Errorf("a burst after an hour of rest does not have %d tokens", burst)
 	}
 }
 
-// To the nanosecond: a token is there when its time has passed.
+// A token comes exactly when its interval has passed, to the nanosecond.
 func TestBucketTokenComesOnTime(t *testing.T) {
-	b := newBucket(5) // of a burst of one
+	b := newBucket(5) // with a burst of one
 	if !b.take(0, 1) || b.take(199_999_999, 1) || !b.take(200_000_000, 1) {
-		t.Error("a token every 200 ms, neither sooner nor later")
+		t.Error("a token did not come after exactly 200 ms")
 	}
 }
 
@@ -47,15 +46,15 @@ func TestBucketThatIsNoLimit(t *testing.T) {
 	b := newBucket(0)
 	for range 1000 {
 		if !b.take(0, session.MaxTouchBatch) {
-			t.Fatal("0 is no limit")
+			t.Fatal("a bucket with rate 0 refused a request, want no limit")
 		}
 	}
 	if one := newBucket(1); !one.take(0, 0) || !one.take(0, 1) {
-		t.Error("nothing asked costs something")
+		t.Error("a request for 0 tokens was charged")
 	}
 }
 
-// A request for more than the bucket holds is served by a full one, which then is in debt.
+// A full bucket serves a request for more than it holds, and is in debt afterwards.
 func TestBucketInDebt(t *testing.T) {
 	b := newBucket(1000)
 	if !b.take(0, 500) {
@@ -63,16 +62,16 @@ func TestBucketInDebt(t *testing.T) {
 	}
 	ms := int64(time.Millisecond)
 	if b.take(400*ms, 1) || !b.take(401*ms, 1) {
-		t.Error("500 at 1,000 a second are paid off after 500 ms, less the burst of 100 ms")
+		t.Error("a debt of 500 tokens at 1,000 a second is not paid off after 401 ms, or earlier")
 	}
 	b.giveBack(1)
 	if !b.take(401*ms, 1) {
-		t.Error("a token that was given back is gone")
+		t.Error("a token that was given back is not available")
 	}
 }
 
-// However many sessions one request names, it has nobody wait for longer than a second: those whose sessions live must
-// not lose them to it.
+// However many sessions one request names, no other request waits more than a second for it: other clients must not
+// lose live sessions to it.
 func TestBucketBoundsTheDebt(t *testing.T) {
 	for _, rate := range []int{1, 100, 2500} {
 		b := newBucket(rate)
@@ -81,24 +80,24 @@ func TestBucketBoundsTheDebt(t *testing.T) {
 		}
 		paid := int64(time.Second) + b.interval - b.burst
 		if got := b.refuse(0, 1); got != paid {
-			t.Errorf("a budget of %d asks others back after %v", rate, time.Duration(got))
+			t.Errorf("a budget of %d tells other requests to wait %v", rate, time.Duration(got))
 		}
 		if one := b.refuse(0, session.MaxTouchBatch); one > paid+int64(time.Second) {
-			t.Errorf("a budget of %d asks one for many back after %v", rate, time.Duration(one))
+			t.Errorf("a budget of %d tells a request for many to wait %v", rate, time.Duration(one))
 		}
 		if b.take(paid-1, 1) || !b.take(paid, session.MaxTouchBatch) {
 			t.Errorf("a budget of %d is not paid off on time", rate)
 		}
 		b.giveBack(session.MaxTouchBatch)
 		if got, want := b.used.Load(), b.burst-b.interval+paid; got != want {
-			t.Errorf("what was taken is not what was given back: the budget is used up to %v, want %v",
+			t.Errorf("giving back did not return what was taken: the budget is used up to %v, want %v",
 				time.Duration(got), time.Duration(want))
 		}
 	}
 }
 
-// Those whom a bucket refused at the same moment are asked back one after the other, at its rate, and each finds a
-// token, also when it comes a little later than it was asked to.
+// Requests refused at the same moment get retry times one after the other, at the rate of the bucket. Each finds a
+// token at its retry time, also when it comes a little later.
 func TestBucketAsksAHerdBackAtItsRate(t *testing.T) {
 	const rate, herd = 1000, 5000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -118,7 +117,7 @@ func TestBucketAsksAHerdBackAtItsRate(t *testing.T) {
 		back[int(hint.Milliseconds())+random.IntN(50)]++
 	}
 	if want := herd - rate/burstPart; served != rate/burstPart || last != time.Duration(want)*time.Millisecond {
-		t.Fatalf("%d served at once, the last asked to wait %v; want %d, %v", served, last, rate/burstPart, want)
+		t.Fatalf("%d served at once, the last one told to wait %v; want %d, %v", served, last, rate/burstPart, want)
 	}
 	again := 0
 	for ms, n := range back {
@@ -130,11 +129,11 @@ func TestBucketAsksAHerdBackAtItsRate(t *testing.T) {
 		}
 	}
 	if again > 0 {
-		t.Errorf("%d of %d who came back when they were asked to were refused again", again, herd)
+		t.Errorf("%d of %d requests that came back at their retry times were refused again", again, herd)
 	}
 }
 
-// Nobody is asked to wait for longer than a client would: the moments are promised anew instead, spread as before.
+// No wait is longer than a client's longest: the bucket gives the same retry times once more instead, spread as before.
 func TestBucketBoundsTheWait(t *testing.T) {
 	b := newBucket(10)
 	b.take(0, 1)
@@ -147,32 +146,33 @@ func TestBucketBoundsTheWait(t *testing.T) {
 		seen[hint]++
 	}
 	if len(seen) != 300 {
-		t.Errorf("%d moments for 900 waits, want one every 100 ms of %v", len(seen), session.MaxRetryAfter)
+		t.Errorf("%d retry times for 900 waits, want one every 100 ms of %v", len(seen), session.MaxRetryAfter)
 	}
 	for hint, n := range seen {
 		if n != 3 {
-			t.Errorf("%d were asked to wait %v, want 3", n, hint)
+			t.Errorf("%d requests were told to wait %v, want 3", n, hint)
 		}
 	}
 }
 
-// A request for many is taken while others take one at a time: it needs one token, and puts the bucket into debt.
+// A request for many tokens is served while others take one at a time: it needs one token, and puts the bucket into
+// debt.
 func TestBucketStarvesNoRequestForMany(t *testing.T) {
 	b := newBucket(1000)
 	for b.take(0, 1) {
 	}
 	ms := int64(time.Millisecond)
 	if !b.take(ms, 500) || b.take(500*ms, 1) || !b.take(501*ms, 1) {
-		t.Error("500 are not taken for the first token, or not paid off when 500 more have come")
+		t.Error("500 tokens were not taken with the first one, or not paid off when 500 more had come")
 	}
 	if one, many, next := b.refuse(501*ms, 1), b.refuse(501*ms, 10), b.refuse(501*ms, 1); one != 502*ms ||
 		many != one+10*ms || next != many+ms {
-		t.Errorf("asked back at %d, then for ten at %d, then at %d", one, many, next)
+		t.Errorf("retry times: %d, then %d for ten, then %d", one, many, next)
 	}
 }
 
-// Nobody lines up behind those who have gone: the next place is behind those who still wait.
-func TestBucketForgetsWhoHasGone(t *testing.T) {
+// No request waits behind requests that have gone: the next slot is behind the requests that still wait.
+func TestBucketForgetsReleasedSlots(t *testing.T) {
 	b := newBucket(1000)
 	for b.take(0, 1) {
 	}
@@ -182,18 +182,18 @@ func TestBucketForgetsWhoHasGone(t *testing.T) {
 	}
 	b.leave(29_000)
 	if got := b.wait(0, 0); got != 1001*ms {
-		t.Errorf("behind 1,000 who wait, asked back after %v", time.Duration(got))
+		t.Errorf("behind 1,000 waiting requests: told to wait %v", time.Duration(got))
 	}
 	if got := b.wait(0, 0); got != 1002*ms {
-		t.Errorf("behind 1,001 who wait, asked back after %v", time.Duration(got))
+		t.Errorf("behind 1,001 waiting requests: told to wait %v", time.Duration(got))
 	}
-	// Those who neither come back nor end their connections are forgotten when their moments have passed.
+	// Requests that neither come back nor end their connections are forgotten when their retry times have passed.
 	if later := 40_000 * ms; b.take(later, 100) && b.wait(later, 0) > later+2*ms {
-		t.Error("who never comes back is waited for")
+		t.Error("a request that never comes back still lengthens the queue")
 	}
 }
 
-// Who comes before its moment keeps it, or is promised a sooner one.
+// A request that comes before its retry time keeps its slot, or gets an earlier one.
 func TestBucketKeepsAPromise(t *testing.T) {
 	b := newBucket(1000)
 	for b.take(0, 1) {
@@ -204,16 +204,16 @@ func TestBucketKeepsAPromise(t *testing.T) {
 	}
 	b.leave(1)
 	if got := b.wait(0, 500*ms); got != 500*ms {
-		t.Errorf("asked back after %v, was promised 500 ms", time.Duration(got))
+		t.Errorf("told to wait %v, was promised 500 ms", time.Duration(got))
 	}
 	b.leave(1901)
 	if got := b.wait(0, 500*ms); got != 100*ms {
-		t.Errorf("99 are left, asked back after %v", time.Duration(got))
+		t.Errorf("with 99 left: told to wait %v", time.Duration(got))
 	}
 }
 
-// A flood of requests without places makes the queue no longer for those who have one, and is spread itself.
-func TestBucketKeepsPlacesFromAFlood(t *testing.T) {
+// A flood of requests without reservations does not lengthen the queue of reserved slots, and is spread itself.
+func TestBucketKeepsSlotsFromAFlood(t *testing.T) {
 	b := newBucket(1000)
 	for b.take(0, 1) {
 	}
@@ -221,15 +221,15 @@ func TestBucketKeepsPlacesFromAFlood(t *testing.T) {
 	b.wait(0, 0)
 	for i := range int64(20_000) {
 		if got := b.refuse(0, 1); got != (i+2)*ms {
-			t.Fatalf("request %d of the flood is asked back after %v", i, time.Duration(got))
+			t.Fatalf("request %d of the flood is told to wait %v", i, time.Duration(got))
 		}
 	}
 	if got := b.wait(0, 0); got != 2*ms {
-		t.Errorf("the next place is after %v", time.Duration(got))
+		t.Errorf("the next slot is after %v", time.Duration(got))
 	}
 }
 
-// A bucket that has promised something is not given on.
+// A bucket that has given a retry time is not idle, and not replaced, until that time.
 func TestBucketThatHasPromisedIsNotIdle(t *testing.T) {
 	for _, promise := range []func(*bucket) int64{
 		func(b *bucket) int64 { return b.refuse(0, 1) }, func(b *bucket) int64 { return b.wait(0, 0) },
@@ -241,12 +241,12 @@ func TestBucketThatHasPromisedIsNotIdle(t *testing.T) {
 			last = promise(b)
 		}
 		if b.idle(last-1) || !b.idle(last) {
-			t.Errorf("idle: %t just before the last promise, %t then", b.idle(last-1), b.idle(last))
+			t.Errorf("idle: %t just before the last retry time, %t at it", b.idle(last-1), b.idle(last))
 		}
 	}
 }
 
-// Many at a time take no more than is there.
+// Concurrent requests take no more than the burst.
 func TestBucketTakersRace(t *testing.T) {
 	const rate = 10_000
 	b := newBucket(rate)
@@ -267,7 +267,7 @@ func TestBucketTakersRace(t *testing.T) {
 	if got := taken.Load(); got != rate/burstPart {
 		t.Errorf("%d taken at one moment, want %d", got, rate/burstPart)
 	}
-	// Each refused one has a moment of its own.
+	// Each refused request got a retry time of its own.
 	if got, want := time.Duration(b.refuse(0, 1)), time.Duration(8000-rate/burstPart+1)*time.Second/rate; got != want {
 		t.Errorf("the next hint is %v, want %v", got, want)
 	}

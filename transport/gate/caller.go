@@ -14,7 +14,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// CallerOf returns who makes a call. A verified certificate says it; without one, the client itself may.
+// CallerOf returns the client that makes a call. Its name comes from a verified certificate, or without one from the
+// client's own metadata.
 func CallerOf(ctx context.Context) (Caller, error) {
 	var v Caller
 	if p, ok := peer.FromContext(ctx); ok {
@@ -29,7 +30,7 @@ func CallerOf(ctx context.Context) (Caller, error) {
 	switch names := md[wire.PrincipalKey]; {
 	case len(names) == 0:
 	case len(names) > 1 || !wire.ValidPrincipal(names[0]):
-		return Caller{}, &session.FieldError{Field: wire.PrincipalKey, Limit: "must be given once, and be " +
+		return Caller{}, &session.FieldError{Field: wire.PrincipalKey, Limit: "given once, " +
 			wire.PrincipalLimit()}
 	default:
 		v.Principal = names[0]
@@ -45,7 +46,7 @@ func subject(c *x509.Certificate) string {
 	return c.Subject.CommonName
 }
 
-// AddressOf returns the address that a budget is for.
+// AddressOf returns the address under which budgets count a peer: its IPv4 address or the /64 of its IPv6 address.
 func AddressOf(a net.Addr) netip.Addr {
 	if a == nil {
 		return netip.Addr{}

@@ -19,8 +19,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Whoever has one address of a /64 has them all; an IPv4 address is one however it is written.
-func TestAddressOfAVisitor(t *testing.T) {
+// An IPv6 address counts as its /64; an IPv4 address counts as one in each of its notations.
+func TestAddressOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"192.0.2.1:77": "192.0.2.1", "[::ffff:192.0.2.1]:77": "192.0.2.1",
 		"[2001:db8:1:2:3:4:5:6]:77": "2001:db8:1:2::", "[2001:db8:1:2::9]:78": "2001:db8:1:2::",
@@ -39,7 +39,7 @@ func TestAddressOfAVisitor(t *testing.T) {
 	}
 }
 
-func TestPrincipalOfAVisitor(t *testing.T) {
+func TestPrincipalFromMetadata(t *testing.T) {
 	for _, tt := range []struct {
 		names []string
 		want  string
@@ -65,7 +65,7 @@ func TestPrincipalOfAVisitor(t *testing.T) {
 	}
 }
 
-// A verified certificate counts, whatever the client says beside it; one that was not verified is none.
+// A verified certificate names the client, whatever its metadata says. An unverified certificate does not count.
 func TestPrincipalOfACertificate(t *testing.T) {
 	byName := &x509.Certificate{Subject: pkix.Name{CommonName: "billing"}}
 	byURI := &x509.Certificate{

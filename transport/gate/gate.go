@@ -11,17 +11,17 @@ import (
 	"holdfast/session"
 )
 
-// Config says how much a node takes on in a second. 0 is no limit.
+// Config says how many requests a node takes on in a second. 0 is no limit.
 type Config struct {
-	// Opens, Resumes and Touches are budgets of the node, apart from each other. Touches of a Connect stream count once
-	// a message, those of TouchSessions once a token, but no call as more than a second's budget.
+	// Opens, Resumes and Touches are separate budgets of the node. A touch message of a Connect stream counts once.
+	// TouchSessions counts once for each token, but never more than a second's budget.
 	Opens, Resumes, Touches int
-	// ArrivalsPerAddress and ArrivalsPerPrincipal are opens and resumes together of one address, and of one principal;
-	// see [Caller].
+	// ArrivalsPerAddress and ArrivalsPerPrincipal are budgets of opens and resumes together, for one address and for
+	// one principal; see [Caller].
 	ArrivalsPerAddress, ArrivalsPerPrincipal int
 }
 
-// Kind is what a budget is for.
+// Kind is the kind of request that a budget is for.
 type Kind uint8
 
 // Kinds.
@@ -38,7 +38,7 @@ func (k Kind) String() string {
 	return [...]string{"opens", "resumes", "touches"}[k]
 }
 
-// Scope is whose budget it is.
+// Scope says whether a budget belongs to the node, to an address or to a principal.
 type Scope uint8
 
 // Scopes.
@@ -50,8 +50,8 @@ const (
 	Scopes
 )
 
-// Budget is the name of a budget, which is that of its setting; empty for one that there is not: touches are not
-// counted by address or principal.
+// Budget is the name of a budget, which is also the name of its setting. It is empty for touches of an address or a
+// principal, which have no budget.
 func Budget(k Kind, s Scope) string {
 	switch {
 	case s == OfNode:
@@ -68,15 +68,15 @@ func Budget(k Kind, s Scope) string {
 // Refusals counts requests that a gate refused.
 type Refusals [Kinds][Scopes]uint64
 
-// Caller is who asks.
+// Caller identifies the client that makes a request.
 type Caller struct {
-	// Address is the peer's IP address, of IPv6 its /64: whoever has one address there has all of them. The zero value
-	// is whatever has no such address.
+	// Address is the peer's IPv4 address, or the /64 of its IPv6 address: a client with one address of a /64 usually
+	// has all of them. The zero value stands for peers without an IP address.
 	Address netip.Addr
-	// Principal is the name of the client, empty when it has none: all without a name share one budget.
+	// Principal is the name of the client. Clients without a name share one budget.
 	Principal string
-	// Verified: the name is that of a verified TLS certificate, not just what the client says. The same name, verified
-	// and not, is two principals.
+	// Verified says that the name comes from a verified TLS certificate. A verified name and the same name unverified
+	// are two principals.
 	Verified bool
 }
 
@@ -85,9 +85,9 @@ type principal struct {
 	verified bool
 }
 
-// Gate is what every open, resume and touch of a node passes before anything else is done for it: a refusal costs
-// neither the leader nor the log anything. Its budgets are apart, so that no herd of one kind takes the place of
-// another: sessions that live are kept alive while others come back, and those that exist come back while new ones are
+// Gate admits or refuses every open, resume and touch before the node does anything else for it: a refusal costs
+// neither the leader nor the log anything. Its budgets are separate, so that no herd of one kind of request starves
+// another kind: live sessions stay alive while others come back, and existing sessions come back while new ones are
 // opened. Safe for concurrent use.
 type Gate struct {
 	base       time.Time
@@ -111,9 +111,9 @@ func New(c Config) *Gate {
 	return g
 }
 
-// Admit takes n requests of a kind that come at now out of the budgets they count in, or refuses them with a
-// [session.LimitError] that names the budget and says when to come back. They hold no place in the queue of a budget;
-// those of a connection do, see [Reservations].
+// Admit takes n requests of a kind that come at now out of their budgets, or refuses them with a [session.LimitError]
+// that names the budget and the retry time. A refused request has no reservation; requests of a connection have one,
+// see [Reservations].
 func (g *Gate) Admit(now time.Time, k Kind, n int, v Caller) error {
 	at := int64(now.Sub(g.base))
 	if b, s := g.take(at, k, n, v); b != nil {
@@ -122,7 +122,8 @@ func (g *Gate) Admit(now time.Time, k Kind, n int, v Caller) error {
 	return nil
 }
 
-// take takes n requests out of the budgets they count in, or returns the one that has too little, and whose it is.
+// take takes n requests out of their budgets. When a budget has too little, it takes nothing and returns that budget
+// with its scope.
 func (g *Gate) take(at int64, k Kind, n int, v Caller) (*bucket, Scope) {
 	var address, name *bucket
 	if k != Touches && g.addresses != nil {
@@ -143,17 +144,16 @@ func (g *Gate) take(at int64, k Kind, n int, v Caller) (*bucket, Scope) {
 	return nil, OfNode
 }
 
-// Unserved returns what Admit took for n requests, if err, their outcome, says that they went no further than this
-// node: [session.ErrNoLeader] and [session.ErrReadOnly] cost no more than a refusal. Otherwise clients that look for a
-// leader would use up, and queue for, a budget that nobody is served from, and have to wait for that when there is a
-// leader again.
+// Unserved returns what Admit took for n requests if err, their outcome, says that they went no further than this node:
+// [session.ErrNoLeader] and [session.ErrReadOnly] cost no more than a refusal. Without it, clients that look for a
+// leader would use up the budget, and would have to wait for it when there is a leader again.
 func (g *Gate) Unserved(now time.Time, k Kind, n int, v Caller, err error) {
 	if errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrReadOnly) {
 		g.giveBack(now, k, n, v)
 	}
 }
 
-// giveBack returns what n requests took that went no further than this node.
+// giveBack returns what n requests took.
 func (g *Gate) giveBack(now time.Time, k Kind, n int, v Caller) {
 	at := int64(now.Sub(g.base))
 	if g.addresses != nil {
@@ -180,7 +180,7 @@ func (g *Gate) refused(k Kind, s Scope, wait int64) error {
 	return &session.LimitError{Name: Budget(k, s), Limit: strconv.Itoa(rate) + " per second", RetryAfter: retryAfter}
 }
 
-// rate returns the size of a budget that refuses.
+// rate returns the size of a budget that has refused a request.
 func (g *Gate) rate(k Kind, s Scope) int {
 	if s == OfAddress {
 		return g.addresses.rate

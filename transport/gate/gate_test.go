@@ -10,7 +10,7 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-// drain has a gate refuse, and returns how often it did not.
+// drain sends requests until a gate refuses one, and returns how many were admitted.
 func drain(g *Gate, now time.Time, k Kind, v Caller) (admitted int) {
 	for g.Admit(now, k, 1, v) == nil {
 		admitted++
@@ -18,7 +18,7 @@ func drain(g *Gate, now time.Time, k Kind, v Caller) (admitted int) {
 	return admitted
 }
 
-// A herd of one kind takes nothing from the others.
+// A herd of one kind of request uses up no budget of another kind.
 func TestGateBudgetsAreApart(t *testing.T) {
 	g := New(Config{Opens: 100, Resumes: 200, Touches: 300})
 	now := g.base
@@ -37,7 +37,7 @@ func TestGateBudgetsAreApart(t *testing.T) {
 	}
 }
 
-// While resumes are refused, every touch and every open of a healthy day is admitted.
+// While resumes are refused, every touch and every open of a normal load is admitted.
 func TestGateServesTouchesUnderAHerdOfResumes(t *testing.T) {
 	g := New(Config{Opens: 100, Resumes: 1000, Touches: 10_000})
 	refused := 0
@@ -58,11 +58,11 @@ func TestGateServesTouchesUnderAHerdOfResumes(t *testing.T) {
 		}
 	}
 	if refused < 90_000 {
-		t.Errorf("%d resumes refused: the herd is none", refused)
+		t.Errorf("%d resumes refused: the test has no herd", refused)
 	}
 }
 
-// While opens are refused, sessions that exist come back and are kept alive.
+// While opens are refused, existing sessions are resumed and touched.
 func TestGateServesResumesUnderAHerdOfOpens(t *testing.T) {
 	g := New(Config{Opens: 100, Resumes: 1000, Touches: 10_000})
 	refused := 0
@@ -78,7 +78,7 @@ func TestGateServesResumesUnderAHerdOfOpens(t *testing.T) {
 		}
 	}
 	if refused < 99_000 {
-		t.Errorf("%d opens refused: the herd is none", refused)
+		t.Errorf("%d opens refused: the test has no herd", refused)
 	}
 }
 
@@ -110,14 +110,14 @@ func TestGatePerPrincipal(t *testing.T) {
 			t.Errorf("%+v: %v", v, err)
 		}
 	}
-	// Those without a name share one budget, wherever they come from.
+	// Clients without a name share one budget, from whatever address.
 	limit := porttest.RefusedBy(t, g.Admit(g.base, Resumes, 1, Caller{Address: netip.MustParseAddr("192.0.2.7")}))
 	if limit.Name != "max_arrivals_per_second_per_principal" {
 		t.Errorf("refused by %v", limit)
 	}
 }
 
-// What another budget refuses uses up none.
+// A request that one budget refuses uses up no other budget.
 func TestGateGivesBackWhatItRefuses(t *testing.T) {
 	g := New(Config{Resumes: 10, ArrivalsPerAddress: 20, ArrivalsPerPrincipal: 20})
 	v := Caller{Principal: "a"}
@@ -144,11 +144,11 @@ func TestGateGivesBackWhatItRefuses(t *testing.T) {
 		}
 	}
 	if err := g.Admit(g.base, Opens, 1, Caller{Principal: "b"}); err != nil {
-		t.Errorf("what one client was refused used up the budget of its address: %v", err)
+		t.Errorf("the refused requests of one client used up the budget of its address: %v", err)
 	}
 }
 
-// However many names come, a node keeps so many budgets; who was there before keeps its own.
+// The number of budgets is bounded, however many names come, and earlier names keep theirs.
 func TestSharesAreBounded(t *testing.T) {
 	const most = 100
 	s := newKeyedBuckets[int](10, most)
@@ -158,7 +158,7 @@ func TestSharesAreBounded(t *testing.T) {
 		}
 	}
 	if !s.bucket(0, most).take(0, 1) {
-		t.Error("those without a place have no budget at all")
+		t.Error("keys without a budget of their own do not share one")
 	}
 	for key := most + 1; key < 100*most; key++ {
 		if s.bucket(0, key).take(0, 1) {
@@ -169,15 +169,15 @@ func TestSharesAreBounded(t *testing.T) {
 		t.Errorf("%d budgets, want %d", got, most)
 	}
 	if s.bucket(0, 7).take(0, 1) {
-		t.Error("a flood made one forgotten that was used up")
+		t.Error("a used-up budget was replaced by a key of the flood")
 	}
 	later := int64(time.Second)
 	if !s.bucket(later, most+1).take(later, 1) || s.len() != most {
-		t.Error("the place of one that is full again is not given on")
+		t.Error("a budget that is full again was not replaced")
 	}
 }
 
-// The place that is given on is that of the one that has not come for longest.
+// The budget that is replaced is the least recently used one.
 func TestSharesForgetTheOldest(t *testing.T) {
 	s := newKeyedBuckets[string](10, 3)
 	for _, key := range []string{"a", "b", "c", "a"} {
@@ -186,7 +186,7 @@ func TestSharesForgetTheOldest(t *testing.T) {
 	for i, want := range []string{"b", "c", "a", "d"} {
 		s.bucket(0, string(rune('d'+i)))
 		if _, kept := s.of[want]; kept || s.len() != 3 {
-			t.Errorf("%d are kept, %s among them", s.len(), want)
+			t.Errorf("%d budgets are kept, %s among them", s.len(), want)
 		}
 	}
 }

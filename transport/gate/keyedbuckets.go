@@ -2,22 +2,22 @@ package gate
 
 import "sync"
 
-// maxShares bounds the addresses, and the principals, that a node keeps a budget of its own for.
+// maxShares bounds the number of addresses, and of principals, with a budget of their own.
 const maxShares = 10_000
 
-// keyedBuckets are budgets of the same size, one for each address or principal that has come lately. There are at most
-// so many: a new one takes the place of the one that has not come for longest, if that one's budget is full again, so
-// that nothing is forgotten. When it is not, the new one shares a single budget with all others that find no place. So
-// a flood of names costs no more memory, and those who were there before keep theirs; it is not kept small itself, for
-// each name that finds a place begins with a full budget. Safe for concurrent use.
+// keyedBuckets are budgets of the same size, one for each address or principal that has come lately, up to a bound. At
+// the bound, a new key replaces the least recently used one if that one's budget is full again, so that nothing is
+// forgotten. Otherwise the new key shares a single budget with all other keys that found no room. So a flood of names
+// costs no more memory, and earlier keys keep their budgets. The flood itself is not kept small: each name that finds
+// room begins with a full budget. Safe for concurrent use.
 type keyedBuckets[K comparable] struct {
 	rate, most int
 	rest       bucket
 
 	mu sync.Mutex
 	of map[K]*share[K] // guarded by mu
-	// recent is a ring through all of them and itself, which is none: next is the one that came last, last the one that
-	// has not come for longest. guarded by mu
+	// recent is a ring through all shares, with itself as the end mark: next is the most recently used share, last the
+	// least recently used. guarded by mu
 	recent share[K]
 }
 
@@ -27,7 +27,7 @@ type share[K comparable] struct {
 	next, last *share[K]
 }
 
-// newKeyedBuckets returns budgets of rate tokens a second, nil for 0: no limit.
+// newKeyedBuckets returns budgets of rate tokens a second, for at most so many keys; nil for rate 0, which is no limit.
 func newKeyedBuckets[K comparable](rate, most int) *keyedBuckets[K] {
 	if rate <= 0 {
 		return nil
@@ -61,7 +61,7 @@ func (s *keyedBuckets[K]) bucket(now int64, key K) *bucket {
 	return &found.bucket
 }
 
-// add is called with mu held.
+// add adds the budget of key. Called with mu held.
 func (s *keyedBuckets[K]) add(key K) *share[K] {
 	added := &share[K]{key: key}
 	added.bucket.limit(s.rate)
@@ -78,7 +78,7 @@ func (e *share[K]) follow(other *share[K]) {
 	e.last.next, e.next.last = e, e
 }
 
-// len returns how many have a budget of their own.
+// len returns how many keys have a budget of their own.
 func (s *keyedBuckets[K]) len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,53 +7,55 @@ import (
 	"holdfast/session"
 )
 
-// Arrival names a request of a connection: when it comes again, it is the same one. A connection's touches are one.
+// Arrival identifies a request of a connection, so that a retry is known as the same request. All touches of a
+// connection are the same request.
 type Arrival struct {
 	Kind Kind
-	// Session is what a resume resumes.
+	// Session is the session that a resume names.
 	Session session.ID
-	// Open is the id of an open.
+	// Open is the request id of an open.
 	Open session.RequestID
 }
 
-// Reservations are the places that requests of one connection hold in the queues of a gate, from a refusal until they
-// come back or the connection ends: nobody lines up behind those who have gone. A request that the client has given up
-// never comes back: its place is given to another when no other is free and its moment is so long ago that it is worth
-// nothing. Safe for concurrent use.
+// Reservations are the slots that requests of one connection hold in the queues of a gate, from a refusal until the
+// request comes back or the connection ends. No request waits behind requests that have gone. A request that the client
+// has given up never comes back: when no other slot is free, its slot is released once its retry time is long past.
+// Safe for concurrent use.
 type Reservations struct {
 	gate   *Gate
 	caller Caller
 	most   int
 
-	mu   sync.Mutex
-	left bool              // guarded by mu
-	held map[Arrival]place // guarded by mu
-	// searched is when held was last looked through for places to give on. guarded by mu
+	mu    sync.Mutex
+	left  bool             // guarded by mu
+	slots map[Arrival]slot // guarded by mu
+	// searched is when slots was last searched for slots to release. guarded by mu
 	searched int64
 }
 
-type place struct {
+type slot struct {
 	bucket *bucket
-	// due is the moment that was promised.
+	// due is the retry time.
 	due int64
 }
 
-// Reservations returns the places of a connection, none yet and at most so many, and one for its touches: what is
-// refused beyond that is served as Admit serves it. The caller calls Leave when the connection ends.
+// Reservations returns the reservations of a connection: none yet, at most so many, and one for its touches. Requests
+// beyond that are refused as Admit refuses them. The caller calls Leave when the connection ends.
 func (g *Gate) Reservations(v Caller, most int) *Reservations {
 	return &Reservations{gate: g, caller: v, most: most}
 }
 
-// Admit takes a request that comes at now out of the budgets it counts in, or refuses it as [Gate.Admit] does, with a
-// place. One that comes before its moment keeps it, or is promised a sooner one when the queue has become shorter.
+// Admit takes a request that comes at now out of its budgets, or refuses it as [Gate.Admit] does, but with a
+// reservation. A request that comes before its retry time keeps its slot, or gets an earlier one when the queue has
+// become shorter.
 func (p *Reservations) Admit(now time.Time, a Arrival) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := int64(now.Sub(p.gate.base))
-	former, waited := p.held[a]
+	former, waited := p.slots[a]
 	if waited {
 		former.bucket.leave(1)
-		delete(p.held, a)
+		delete(p.slots, a)
 	}
 	b, scope := p.gate.take(at, a.Kind, 1, p.caller)
 	switch {
@@ -64,38 +66,38 @@ func (p *Reservations) Admit(now time.Time, a Arrival) error {
 	case b != former.bucket:
 		former.due = 0
 	}
-	if p.held == nil {
-		p.held = map[Arrival]place{}
+	if p.slots == nil {
+		p.slots = map[Arrival]slot{}
 	}
 	due := b.wait(at, former.due)
-	p.held[a] = place{b, due}
+	p.slots[a] = slot{b, due}
 	return p.gate.refused(a.Kind, scope, due-at)
 }
 
-// searchInterval is how often a connection without a free place looks for one: a look costs as much as there are
-// places.
+// searchInterval is how often a connection without a free slot looks for one: the cost of a search grows with the
+// number of slots.
 const searchInterval = int64(time.Second)
 
-// room reports whether a request may hold a place. Touches always may: sessions live by them, and all of a connection
-// are one request, whose place is not counted. Called with mu held.
+// room reports whether a request may get a slot. Touches always may: sessions live by them, and all touches of a
+// connection are one request, which does not count. Called with mu held.
 func (p *Reservations) room(at int64, k Kind) bool {
 	most := p.most
-	if _, touches := p.held[Arrival{Kind: Touches}]; touches {
+	if _, touches := p.slots[Arrival{Kind: Touches}]; touches {
 		most++
 	}
-	if k == Touches || len(p.held) < most {
+	if k == Touches || len(p.slots) < most {
 		return true
 	}
 	if at >= p.searched+searchInterval {
 		p.searched = at
-		for a, h := range p.held {
+		for a, h := range p.slots {
 			if a.Kind != Touches && h.due+int64(session.MaxRetryAfter) < at {
 				h.bucket.leave(1)
-				delete(p.held, a)
+				delete(p.slots, a)
 			}
 		}
 	}
-	return len(p.held) < most
+	return len(p.slots) < most
 }
 
 // Unserved is [Gate.Unserved] for a request that Admit admitted.
@@ -106,12 +108,12 @@ func (p *Reservations) Unserved(now time.Time, k Kind, err error) {
 // NotBegun returns what Admit took for a request that the connection refused to begin.
 func (p *Reservations) NotBegun(now time.Time, k Kind) { p.gate.giveBack(now, k, 1, p.caller) }
 
-// Leave gives all places up, for good.
+// Leave releases all slots, for good.
 func (p *Reservations) Leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, h := range p.held {
+	for _, h := range p.slots {
 		h.bucket.leave(1)
 	}
-	p.left, p.held = true, nil
+	p.left, p.slots = true, nil
 }

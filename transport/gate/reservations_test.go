@@ -8,8 +8,8 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-// A request gives its place up when it comes back, and a connection all of them when it ends.
-func TestPlacesAreGivenUp(t *testing.T) {
+// A request releases its slot when it comes back, and a connection releases all its slots when it ends.
+func TestSlotsAreReleased(t *testing.T) {
 	g := New(Config{Resumes: 10, Opens: 1000})
 	drain(g, g.base, Resumes, Caller{})
 	resume := func(id session.ID) Arrival { return Arrival{Kind: Resumes, Session: id} }
@@ -21,11 +21,11 @@ func TestPlacesAreGivenUp(t *testing.T) {
 	gone, stays := g.Reservations(Caller{}, 10), g.Reservations(Caller{}, 10)
 	for i := range session.ID(10) {
 		if got, want := wait(gone, 0, resume(i+1)), time.Duration(i+1)*tick; got != want {
-			t.Fatalf("place %d is after %v, want %v", i, got, want)
+			t.Fatalf("slot %d is after %v, want %v", i, got, want)
 		}
 	}
 	if got := wait(gone, 0, resume(4)); got != 4*tick {
-		t.Errorf("who asks too soon is asked back after %v, want its own moment", got)
+		t.Errorf("a request that came too soon is told to wait %v, want its own retry time", got)
 	}
 	if got := wait(stays, 0, resume(99)); got != 11*tick {
 		t.Errorf("behind ten: %v", got)
@@ -36,7 +36,7 @@ func TestPlacesAreGivenUp(t *testing.T) {
 		t.Errorf("behind one, after ten have gone: %v", got)
 	}
 	if got := wait(stays, 0, resume(99)); got > 2*tick {
-		t.Errorf("behind one, after ten have gone, a moment of %v is not brought forward", got)
+		t.Errorf("behind one, after ten have gone, the retry time stays %v", got)
 	}
 	if err := stays.Admit(g.base.Add(tick), resume(98)); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestPlacesAreGivenUp(t *testing.T) {
 	if got := wait(stays, tick, resume(97)); got != 2*tick {
 		t.Errorf("behind one, after another was admitted: %v", got)
 	}
-	// The reader of a connection that has ended may be late: it takes no place any more.
+	// The reader of an ended connection may be late: it gets no slot any more.
 	for range 10 {
 		wait(gone, tick, resume(1))
 	}
@@ -53,8 +53,8 @@ func TestPlacesAreGivenUp(t *testing.T) {
 	}
 }
 
-// A connection holds so many places, and what is refused beyond that makes nobody else wait.
-func TestPlacesAreBounded(t *testing.T) {
+// The slots of a connection are bounded, and requests that are refused beyond the bound lengthen no queue.
+func TestSlotsAreBounded(t *testing.T) {
 	g := New(Config{Resumes: 10})
 	drain(g, g.base, Resumes, Caller{})
 	p := g.Reservations(Caller{}, 3)
@@ -62,13 +62,13 @@ func TestPlacesAreBounded(t *testing.T) {
 		porttest.RefusedBy(t, p.Admit(g.base, Arrival{Kind: Resumes, Session: i + 1}))
 	}
 	limit := porttest.RefusedBy(t, g.Reservations(Caller{}, 3).Admit(g.base, Arrival{Kind: Resumes, Session: 2000}))
-	if len(p.held) != 3 || limit.RetryAfter != 400*time.Millisecond {
-		t.Errorf("%d places are held, the next is after %v", len(p.held), limit.RetryAfter)
+	if len(p.slots) != 3 || limit.RetryAfter != 400*time.Millisecond {
+		t.Errorf("%d slots are held, the next is after %v", len(p.slots), limit.RetryAfter)
 	}
 }
 
-// A client gives requests up on a connection that lives on: what it asks for later is promised places all the same.
-func TestPlacesOfWhatIsGivenUpAreGivenOn(t *testing.T) {
+// Slots of requests that the client has given up, on a connection that lives on, are released for its later requests.
+func TestSlotsOfAbandonedRequestsAreReused(t *testing.T) {
 	const most, tick = 50, 10 * time.Millisecond
 	g := New(Config{Opens: 100, Resumes: 100, Touches: 100})
 	p := g.Reservations(Caller{}, most)
@@ -82,7 +82,7 @@ func TestPlacesOfWhatIsGivenUpAreGivenOn(t *testing.T) {
 		t.Helper()
 		for k, want := range map[Kind]int64{Opens: opens, Resumes: resumes, Touches: touches} {
 			if got := g.node[k].waiting.Load() / int64(tick); got != want {
-				t.Errorf("%d places of %s, want %d", got, k, want)
+				t.Errorf("%d slots of %s, want %d", got, k, want)
 			}
 		}
 	}
@@ -90,22 +90,22 @@ func TestPlacesOfWhatIsGivenUpAreGivenOn(t *testing.T) {
 		refused(g.base, open(i))
 	}
 	holds(most, 0, 0)
-	late := g.base.Add(session.MaxRetryAfter) // not too late for any of them
+	late := g.base.Add(session.MaxRetryAfter) // not too late for any request
 	refused(late, Arrival{Kind: Resumes, Session: 1})
 	holds(most, 0, 0)
 	refused(late, Arrival{Kind: Touches})
 	refused(late, Arrival{Kind: Touches})
-	refused(late, open(0)) // which so was not given up
+	refused(late, open(0)) // shows that this open was not given up
 	holds(most, 0, 1)
 	later := late.Add(most*tick + time.Duration(searchInterval))
 	refused(later, Arrival{Kind: Resumes, Session: 1})
 	holds(1, 1, 1)
-	if len(p.held) != 3 {
-		t.Errorf("%d places are held, want 3", len(p.held))
+	if len(p.slots) != 3 {
+		t.Errorf("%d slots are held, want 3", len(p.slots))
 	}
 }
 
-// Looking for places to give on is not done for every request.
+// The search for slots to release does not run for every request.
 func TestAFullConnectionIsSearchedOnceASecond(t *testing.T) {
 	g := New(Config{Resumes: 100})
 	drain(g, g.base, Resumes, Caller{})
@@ -116,8 +116,8 @@ func TestAFullConnectionIsSearchedOnceASecond(t *testing.T) {
 		now := begin.Add(time.Duration(ms) * time.Millisecond)
 		drain(g, now, Resumes, Caller{})
 		porttest.RefusedBy(t, p.Admit(now, Arrival{Kind: Resumes, Session: 2}))
-		if _, kept := p.held[Arrival{Kind: Resumes, Session: 1}]; kept != (ms < 1000) {
-			t.Fatalf("after %d ms, the place of one that does not come back is held: %t", ms, kept)
+		if _, kept := p.slots[Arrival{Kind: Resumes, Session: 1}]; kept != (ms < 1000) {
+			t.Fatalf("after %d ms, the slot of a request that does not come back is held: %t", ms, kept)
 		}
 	}
 }
