@@ -8,11 +8,11 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Cluster is what a node tells of itself and its cluster. Safe for concurrent use.
+// Cluster describes a node and its cluster. Safe for concurrent use.
 type Cluster interface {
 	// Status describes this node.
 	Status(ctx context.Context) (NodeStatus, error)
-	// Members are those of the newest configuration this node knows.
+	// Members returns the members of the newest configuration that this node knows.
 	Members() []Member
 }
 
@@ -27,7 +27,7 @@ const (
 	RoleCandidate
 )
 
-// NodeStatus describes a node. Fields are those of GetStatusResponse, where each is explained.
+// NodeStatus describes a node. GetStatusResponse in the protocol explains each field.
 type NodeStatus struct {
 	Node             session.Node
 	ClusterID        string
@@ -48,7 +48,7 @@ type NodeStatus struct {
 	MaxSessions      uint64
 	StateBytes       uint64
 	MaxStateBytes    uint64
-	// Warning is what a person should look into although the node serves.
+	// Warning describes a problem that a person should look into although the node serves.
 	Warning string
 }
 
@@ -57,8 +57,8 @@ type Member struct {
 	Node   session.Node
 	Voter  bool
 	Leader bool
-	// Addresses are those of the peers of the node that is asked, empty if the member is not among them, but for
-	// RaftAddress, which is then the one at which the member was taken in.
+	// The addresses are those in the settings of the node that is asked. They are empty if the member is not among its
+	// peers, except RaftAddress, which is then the address at which the member was taken in.
 	ClientAddress string
 	RaftAddress   string
 	PeerAddress   string
@@ -102,7 +102,7 @@ func (c *clusterServer) GetStatus(ctx context.Context,
 	}, nil
 }
 
-// ListMembers shows the members of the newest configuration this node knows.
+// ListMembers shows the members of the newest configuration that this node knows.
 func (c *clusterServer) ListMembers(context.Context,
 	*holdfastv1.ListMembersRequest,
 ) (*holdfastv1.ListMembersResponse, error) {

@@ -14,11 +14,11 @@ import (
 	"holdfast/transport/wire"
 )
 
-// idleStreamWait is how long a stream may serve no session and say nothing, unless it is all that its connection is
-// for: a client without sessions keeps a stream for its next one, and needs no second.
+// idleStreamWait is how long a stream may serve no session and receive no message, beside another call on its
+// connection. A client without sessions keeps one stream for its next session, and needs no second one.
 const idleStreamWait = time.Minute
 
-// connectStream is the part of a Connect stream that is used here.
+// connectStream is the part of a Connect stream that the handler uses.
 type connectStream interface {
 	Context() context.Context
 	Send(*holdfastv1.ServerMessage) error
@@ -27,12 +27,12 @@ type connectStream interface {
 
 // Connect serves the connection of one client process.
 //
-// Three goroutines: the handler, which waits for the first reason to end; a reader, which serves touches itself, in
-// their order, because they are cheap, and starts a goroutine for each other request, at most MaxRequests; and a
-// writer. Nothing waits for the client but the writer. What the client does not read is queued, up to a number of
-// messages, of bytes, and of seconds in which it reads nothing; beyond that the stream ends with RESOURCE_EXHAUSTED and
-// the name of the limit: "outgoing_messages", "outgoing_bytes", "outgoing_wait". So it does when too much waits on its
-// connection or its node. Its sessions live on.
+// It has three goroutines: the handler, which waits for the first reason to end; a reader; and a writer. The reader
+// serves touches itself, in their order, because they are cheap. It starts a goroutine for each other request, at most
+// StreamLimits.Requests. Only the writer waits for the client. Messages that the client does not read are queued, up to
+// a number of messages, of bytes, and of seconds in which it reads nothing. Beyond that the stream ends with
+// RESOURCE_EXHAUSTED and the name of the limit: "outgoing_messages", "outgoing_bytes" or "outgoing_wait". The stream
+// also ends when too much waits on its connection or its node. Its sessions live on.
 func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) error {
 	return s.connect(stream)
 }
@@ -66,17 +66,17 @@ func (s *sessionServer) connect(stream connectStream) error {
 	s.stats.streams.Add(1)
 	err = c.serve(ctx, stream)
 	cancel()
-	// the connection itself is kept, by the node, for as long as a session lives that was opened through it
+	// The node keeps the connection, and so the outbox, as long as a session lives that was opened through it.
 	c.out.drop()
 	c.reservations.Leave()
-	<-c.streamState.drain() // requests end because their context has
+	<-c.streamState.drain() // requests end because their context has ended
 	conn.Disconnect()
 	s.stats.streams.Add(-1)
 	c.count(-c.streamState.clear())
 	return err
 }
 
-// connection is one Connect stream. It is the session.Events of the connection behind it.
+// connection is one Connect stream. The node calls it as the session.Events of the connection behind it.
 type connection struct {
 	server       *sessionServer
 	network      *port.Conn
@@ -84,13 +84,13 @@ type connection struct {
 	conn         session.Connection
 	out          *outbox
 	streamState  *streamState
-	// sessions is how many it has.
+	// sessions is how many sessions the stream has.
 	sessions atomic.Int64
-	// heard counts messages.
+	// heard counts the client's messages.
 	heard atomic.Uint64
 }
 
-// count notes how many sessions the stream has more, or fewer.
+// count adds to the number of sessions of the stream.
 func (c *connection) count(change int) {
 	c.server.stats.sessions.Add(int64(change))
 	if now := c.sessions.Add(int64(change)); change > 0 {
@@ -98,8 +98,8 @@ func (c *connection) count(change int) {
 	}
 }
 
-// serve runs the stream's reader and writer and returns why the stream ends; nil when the client has said all it had to
-// and has been answered.
+// serve runs the stream's reader and writer and returns why the stream ends. It returns nil when the client has closed
+// its side and all its requests are answered.
 func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	read, written := make(chan error, 1), make(chan error, 1)
 	c.server.port.Pump(func() { read <- c.read(ctx, stream) })
@@ -108,7 +108,7 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	if ended {
 		return why
 	}
-	// The client or the node wants no more requests: those under way are answered first.
+	// The client or the node wants no more requests: requests under way are answered first.
 	for idle := c.streamState.drain(); ; {
 		select {
 		case <-idle:
@@ -129,7 +129,7 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	}
 }
 
-// until waits for the first reason to end, and reports whether the stream ends at once; otherwise requests under way
+// until waits for the first reason to end, and reports whether the stream ends at once. Otherwise requests under way
 // are answered first.
 func (c *connection) until(read, written <-chan error) (atOnce bool, why error) {
 	first, idle := time.NewTimer(port.FirstMessageWait), time.NewTicker(idleStreamWait)
@@ -165,7 +165,7 @@ func (c *connection) until(read, written <-chan error) (atOnce bool, why error) 
 	}
 }
 
-// silent returns why the stream ends if it has said nothing yet.
+// silent returns the reason to end the stream if no message has come yet.
 func (c *connection) silent() error {
 	if c.heard.Load() > 0 {
 		return nil
@@ -173,8 +173,8 @@ func (c *connection) silent() error {
 	return &session.LimitError{Name: "first_message_wait", Limit: port.FirstMessageWait.String() + " without a message"}
 }
 
-// idle returns why the stream ends if it serves nothing, has said no more than it had, and is not all that its
-// connection is for.
+// idle returns the reason to end the stream if it serves nothing, has received no message since heard, and is not the
+// only call of its connection.
 func (c *connection) idle(heard uint64) error {
 	if c.heard.Load() > heard || !c.streamState.idles() || !c.network.Shared() {
 		return nil
@@ -205,7 +205,7 @@ func (c *connection) read(ctx context.Context, stream connectStream) error {
 	}
 }
 
-// take serves or starts one request.
+// take serves one request, or starts its goroutine.
 func (c *connection) take(ctx context.Context, m *holdfastv1.ClientMessage) {
 	seq, err := seqFrom(m)
 	if err == nil {
@@ -216,7 +216,7 @@ func (c *connection) take(ctx context.Context, m *holdfastv1.ClientMessage) {
 	}
 }
 
-// start begins a request. The error is that of a request which is answered at once.
+// start begins a request. Its error is the answer to the request.
 func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
 	switch m := m.GetMessage().(type) {
@@ -235,21 +235,21 @@ func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (er
 	}
 }
 
-// fail answers a request that was refused.
+// fail answers a request with its error.
 func (c *connection) fail(seq uint64, err error) {
 	c.server.port.Note(wire.ConnectMethod, err)
 	c.server.stats.failed.Add(1)
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}})
 }
 
-// Gone is told by the node; it does not block.
+// Gone tells the client that a session has ended. The node calls it; it does not block.
 func (c *connection) Gone(certificate session.Certificate) {
 	if e := (event{id: certificate.ID, certificate: &certificate}); c.streamState.happened(e) {
 		c.tell(e)
 	}
 }
 
-// Moved is told by the node; it does not block.
+// Moved tells the client that another connection has a session now. The node calls it; it does not block.
 func (c *connection) Moved(id session.ID, attachment, instance uint64) {
 	if e := (event{
 		id: id, moved: standing(session.Token{Attachment: attachment}), instance: instance,
@@ -258,7 +258,7 @@ func (c *connection) Moved(id session.ID, attachment, instance uint64) {
 	}
 }
 
-// MovedLocally is told by the node; it does not block.
+// MovedLocally is Moved for a local session. The node calls it; it does not block.
 func (c *connection) MovedLocally(id session.ID, attachment, instance uint64) {
 	if e := (event{
 		id: id, moved: standing(session.Token{Attachment: attachment, Local: true}), instance: instance,
@@ -267,13 +267,13 @@ func (c *connection) MovedLocally(id session.ID, attachment, instance uint64) {
 	}
 }
 
-// Jeopardy is told by the node; it does not block.
+// Jeopardy tells the client that its sessions may expire. The node calls it; it does not block.
 func (c *connection) Jeopardy(since time.Time, try []string) { c.out.jeopardy(since, try) }
 
-// JeopardyEnded is told by the node; it does not block.
+// JeopardyEnded takes Jeopardy back. The node calls it; it does not block.
 func (c *connection) JeopardyEnded() { c.out.jeopardyEnded() }
 
-// tell queues an event and takes its session off the stream's state.
+// tell queues an event and removes its session from the stream's state.
 func (c *connection) tell(e event) {
 	if e.certificate != nil {
 		c.out.gone(*e.certificate)

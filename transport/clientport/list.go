@@ -14,7 +14,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// defaultPage is the size of a page that the request leaves open.
+// defaultPage is the page size of a request that names none.
 const defaultPage = 100
 
 func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
@@ -38,9 +38,9 @@ func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
 	}, nil
 }
 
-// pageProto returns a page as it travels. A page whose sessions carry many labels is cut short, so that the answer
-// stays below about [wire.DefaultMessageBytes]: clients refuse messages that are too large, and a shorter page is
-// always allowed.
+// pageProto returns a page for the wire. It cuts a page whose sessions carry many labels, so that the answer stays
+// below about [wire.DefaultMessageBytes]: clients refuse larger messages, and a page may always be shorter than asked
+// for.
 func pageProto(page session.Page) *holdfastv1.ListSessionsResponse {
 	answer := &holdfastv1.ListSessionsResponse{Sessions: make([]*holdfastv1.ListedSession, 0, len(page.Sessions))}
 	next, size := page.Next, 0
@@ -59,7 +59,7 @@ func pageProto(page session.Page) *holdfastv1.ListSessionsResponse {
 	return answer
 }
 
-// pageToken is opaque to clients: the last id of the page.
+// pageToken returns the last id of a page in a form that is opaque to clients.
 func pageToken(last session.ID) string {
 	if last == 0 {
 		return ""
@@ -78,7 +78,7 @@ func pageTokenFrom(token string) (session.ID, error) {
 	return session.ID(binary.BigEndian.Uint64(b)), nil
 }
 
-// filterFrom returns the filter of f at a moment; errors name fields of f.
+// filterFrom returns the filter of f at a moment. Errors name fields of f.
 func filterFrom(f *holdfastv1.SessionFilter, now time.Time) (session.Filter, error) {
 	var filter session.Filter
 	if f == nil {
@@ -132,7 +132,8 @@ func ageFrom(filter *session.Filter, f *holdfastv1.SessionFilter, now time.Time)
 	return nil
 }
 
-// remainingFrom takes no bound of 0: it could not be told from none, and every session that lives has more, none less.
+// remainingFrom reads the bounds of the remaining time. It refuses 0 as the upper bound: a filter could not tell it
+// from no bound, and every live session has more time left.
 func remainingFrom(filter *session.Filter, f *holdfastv1.SessionFilter) error {
 	least, err := wire.DurationFrom("min_remaining", f.GetMinRemaining(), wire.NotNegative)
 	if err != nil {

@@ -16,49 +16,50 @@ import (
 )
 
 const (
-	// maxEventBatch is the number of sessions that one Gone or Moved names.
+	// maxEventBatch is the number of sessions that one Gone or Moved may name.
 	maxEventBatch = 4096
-	// maxOutgoingBytes bounds what waits on a stream in bytes, as MaxOutgoing does in messages, beyond what its
-	// sessions account for. The answer to the largest touch fits, with a certificate for each session that it names. So
-	// do the answers to as many resumes as may be under way by default, of sessions with all the labels that one may
-	// have: one log entry answers all of them.
+	// maxOutgoingBytes bounds the waiting bytes of a stream, as StreamLimits.Outgoing bounds its waiting messages,
+	// beyond what its sessions account for. The answer to the largest touch fits, with a certificate for each session
+	// that it names. The answers to as many resumes as may be under way by default fit too, of sessions with all the
+	// labels that one may have: one log entry answers all of them.
 	maxOutgoingBytes = 12 << 20
 	// messageOverhead is about what a queued message costs beside its fields.
 	messageOverhead = 128
-	// failureOverhead is that of each session that a touch was refused for, detailOverhead that of each reason that the
-	// answer holds, with a certificate.
+	// failureOverhead is the overhead of each session in a refused touch, detailOverhead the overhead of each error
+	// detail in the answer, with a certificate.
 	failureOverhead, detailOverhead = 64, 400
-	// slowestRead is how many bytes, as they count while they wait, a client gets another second for.
+	// slowestRead is how many bytes of a message give the client one second more to read it, in bytes as they count
+	// while they wait.
 	slowestRead = 64 << 10
 )
 
-// outbox is what waits to be sent on one Connect stream. Adding never blocks: when a client reads too slowly for what
+// outbox is the queue of messages to one Connect stream. Adding never blocks. When a client reads too slowly for what
 // it asks for, the queue overflows once, takes no more, and its stream ends. Safe for concurrent use.
 type outbox struct {
 	limit int
-	// account is that of the connection.
+	// account is the account of the connection.
 	account *port.Account
-	// patience is how long the client may read nothing while something waits. gRPC takes a message when the one before
-	// it has gone, and does not say how much of that has: a large one has longer.
+	// patience is how long the client may read nothing while something waits. gRPC takes a message when the previous
+	// one has gone, and does not say how much of that one has gone: a large message gets more time.
 	patience time.Duration
-	// state is that of the node, as each message tells it.
+	// state returns the node's state for the messages.
 	state func() *holdfastv1.NodeState
-	// wake has room for one: there is something new for the writer.
+	// wake tells the writer that there is something new. It has a buffer of one.
 	wake chan struct{}
-	// overflow is closed when the queue was full.
+	// overflow is closed when the queue overflows.
 	overflow chan struct{}
 
 	mu sync.Mutex
 	// queue is in the order of sending; bytes is its size. guarded by mu
 	queue []outgoing
 	bytes int
-	// taken is the size of what the writer has taken to send. guarded by mu
+	// taken is the size of the messages that the writer has taken to send. guarded by mu
 	taken int
 	// sessions is the largest number of sessions that the stream has had at once. guarded by mu
 	sessions int
-	// sent is the size of the message sent last. It belongs to the writer.
+	// sent is the size of the last message sent. It belongs to the writer.
 	sent int
-	// closed takes no more. full says why it was closed. guarded by mu
+	// closed says that the queue takes no more, full why. guarded by mu
 	closed bool
 	full   *session.LimitError
 }
@@ -68,8 +69,8 @@ type outgoing struct {
 	bytes   int
 }
 
-// newOutbox returns one of at most limit messages, each of which tells state as it is sent. They count on account, and
-// end the stream when the client reads none for as long as patience.
+// newOutbox returns a queue of at most limit messages, each of which gets state as it is sent. The messages count on
+// account. The queue overflows when the client reads none of them for as long as patience.
 func newOutbox(limit int, account *port.Account, patience time.Duration, state func() *holdfastv1.NodeState) *outbox {
 	return &outbox{
 		limit: limit, account: account, patience: patience, state: state, wake: make(chan struct{}, 1),
@@ -77,8 +78,8 @@ func newOutbox(limit int, account *port.Account, patience time.Duration, state f
 	}
 }
 
-// allow notes how many sessions the stream has: what waits may be larger by what they account for, for as long as the
-// stream lasts.
+// allow notes how many sessions the stream has. It raises the bound of waiting bytes by what the sessions account for,
+// for as long as the stream lasts.
 func (o *outbox) allow(sessions int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +90,7 @@ func (o *outbox) allow(sessions int) {
 }
 
 // weight is about what a message costs while it waits. Refused touches are counted one by one: in memory they are
-// several times as large as on the wire, and a client has 10,000 of them for the asking.
+// several times as large as on the wire, and one request of a client can cause 10,000 of them.
 func weight(m *holdfastv1.ServerMessage) int {
 	bytes := proto.Size(m) + messageOverhead
 	var detail *holdfastv1.ErrorDetail
@@ -111,8 +112,8 @@ func (o *outbox) add(m *holdfastv1.ServerMessage) {
 	o.push(outgoing{message: m, bytes: bytes})
 }
 
-// gone queues the end of a session, in the message that is queued last if that is of the same kind: one message for all
-// that ends while the client does not read.
+// gone queues the end of a session. It adds to the last queued message if that is of the same kind: one message tells
+// all ends that happen while the client does not read.
 func (o *outbox) gone(c session.Certificate) {
 	certificate := wire.CertificateProto(c)
 	bytes := proto.Size(certificate) + 16
@@ -133,7 +134,8 @@ func (o *outbox) gone(c session.Certificate) {
 	o.grow(last, bytes)
 }
 
-// moved queues the loss of a session to another connection, of the client process with an instance, batched as by gone.
+// moved queues the loss of a session to another connection, of the client process with an instance. It batches as gone
+// does.
 func (o *outbox) moved(id session.ID, instance uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -166,7 +168,7 @@ func (o *outbox) jeopardyEnded() {
 	)
 }
 
-// last returns the message queued last, one without a message when there is none. Called with mu held.
+// last returns the last queued message, or one without content when the queue is empty. Called with mu held.
 func (o *outbox) last() *outgoing {
 	if len(o.queue) == 0 {
 		return &outgoing{}
@@ -174,7 +176,7 @@ func (o *outbox) last() *outgoing {
 	return &o.queue[len(o.queue)-1]
 }
 
-// push queues a message, or overflows. Called with mu held.
+// push queues a message, or overflows, and reports whether the queue took it. Called with mu held.
 func (o *outbox) push(m outgoing) bool {
 	switch {
 	case o.closed:
@@ -227,13 +229,13 @@ func (o *outbox) stuck() {
 	)
 }
 
-// empty takes no more, and gives up what is queued. Called with mu held.
+// empty closes the queue and drops its messages. Called with mu held.
 func (o *outbox) empty() {
 	o.account.Add(-o.bytes)
 	o.closed, o.queue, o.bytes = true, nil, 0
 }
 
-// close takes no more; run returns when what is queued has been sent.
+// close lets the queue take no more. run returns when the queued messages have been sent.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -244,7 +246,7 @@ func (o *outbox) close() {
 	}
 }
 
-// drop takes no more, and gives up what is queued: the stream has ended.
+// drop closes the queue and drops its messages, because the stream has ended.
 func (o *outbox) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -264,7 +266,7 @@ func (o *outbox) err() error {
 	return o.full
 }
 
-// run sends what is queued until the queue is closed and empty, ctx ends, or send fails.
+// run sends queued messages until the queue is closed and empty, ctx ends, or send fails.
 func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) error) error {
 	var buffer [takeBatch]outgoing
 	late := time.AfterFunc(o.patience, o.stuck)
@@ -288,8 +290,8 @@ func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) e
 	}
 }
 
-// send sends messages that are no longer queued, with the node's state: once for all, for all of it was made before
-// (N4). It keeps none of them. late fires when one is not taken in time.
+// send sends messages that are no longer queued. One reading of the node's state serves all of them, because all were
+// made before it (N4). send keeps none of them. late fires when gRPC does not take a message in time.
 func (o *outbox) send(ctx context.Context, batch []outgoing, late *time.Timer,
 	send func(*holdfastv1.ServerMessage) error,
 ) error {
@@ -311,8 +313,8 @@ func (o *outbox) send(ctx context.Context, batch []outgoing, late *time.Timer,
 }
 
 const (
-	// takeBatch is how many messages the writer takes at once, takeBytes how many bytes but for the last of them. What
-	// it has taken counts on the connection and no longer on the stream, so it is little.
+	// takeBatch is how many messages the writer takes at once, takeBytes how many bytes before the last of them. The
+	// taken messages count on the connection and no longer on the stream, so they must be few.
 	takeBatch = 16
 	takeBytes = 64 << 10
 )
@@ -321,17 +323,17 @@ const (
 func (o *outbox) take(batch *[takeBatch]outgoing) (n int, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.account.Add(-o.taken) // which has been sent
+	o.account.Add(-o.taken) // the taken messages have been sent
 	o.taken = 0
 	for ; n < min(len(o.queue), takeBatch) && o.taken < takeBytes; n++ {
 		batch[n] = o.queue[n]
 		o.taken += o.queue[n].bytes
 	}
 	o.bytes -= o.taken
-	clear(o.queue[:n]) // its array lives on while there is a queue
+	clear(o.queue[:n]) // the queue's array keeps what it holds
 	o.queue = o.queue[n:]
 	if len(o.queue) == 0 {
-		o.queue = nil // gives the memory of a burst back: an idle connection costs little
+		o.queue = nil // frees the memory of a burst: an idle connection costs little
 	}
 	return n, o.closed
 }

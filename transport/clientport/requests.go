@@ -14,10 +14,10 @@ import (
 	"holdfast/transport/wire"
 )
 
-// messageLimit names the messages of a client.
+// messageLimit names the messages that a client may send.
 const messageLimit = "open, resume, touch, close or upgrade"
 
-// seqFrom returns the seq of a message, also with the error that it is none.
+// seqFrom returns the seq of a message, and an error if it is not a valid one.
 func seqFrom(m *holdfastv1.ClientMessage) (uint64, error) {
 	var seq uint64
 	switch m := m.GetMessage().(type) {
@@ -42,7 +42,7 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 	if err != nil {
 		return err
 	}
-	// One message counts once, whether it names its sessions or means them all: it is the message that costs.
+	// One message counts once, whether it names its sessions or means all of them: the cost is that of the message.
 	if err := c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Touches}); err != nil {
 		return err
 	}
@@ -54,10 +54,10 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 	return nil
 }
 
-// failuresProto returns nil for none. Those in a row that failed with the same error value share its detail, of which
-// each would be larger than all else that is said of a session. Of more ends and moves than a client can name in one
-// request, all at once when a crowd of sessions has ended, the certificates and the holders are left out: the news of
-// each end has one, and so has that of each move.
+// failuresProto returns the failures of a touch for the wire, nil for none. Successive failures with the same error
+// value share its detail, which would otherwise be most of the message. With more failures than a client can name in
+// one request, as when many sessions end at once, certificates and holders are left out: the message Gone or Moved of
+// each session has them.
 func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
 	if len(failures) == 0 {
 		return nil
@@ -74,7 +74,8 @@ func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
 		case many && errors.Is(err, session.ErrMoved):
 			err = session.ErrMoved
 		}
-		if err != former { //nolint:errorlint // the same value is meant: errors that are alike may say different things
+		// compares values: errors with the same sentinel may have different details
+		if err != former { //nolint:errorlint
 			former, detail = err, wire.Detail(err)
 		}
 		out[i] = &holdfastv1.TouchFailure{Id: uint64(f.ID), Error: detail}
@@ -153,10 +154,11 @@ func (c *connection) close(ctx context.Context, p *holdfastv1.Close) error {
 		})
 }
 
-// work does a request. The token is that of the session it was granted.
+// work serves a request. The token is that of the granted session, if there is one.
 type work func(context.Context) (*holdfastv1.ServerMessage, session.Token, error)
 
-// run does work in a goroutine of its own, which connect waits for. The error says why it was not started.
+// run serves a request in a goroutine of its own, which connect waits for. The error says why the goroutine was not
+// started.
 func (c *connection) run(ctx context.Context, seq uint64, q request, do work) error {
 	q.bytes += port.RequestBytes
 	if err := c.network.Reserve(q.bytes); err != nil {
@@ -186,7 +188,7 @@ func (c *connection) run(ctx context.Context, seq uint64, q request, do work) er
 	return nil
 }
 
-// guarded does work and turns its panic into an error.
+// guarded serves a request and turns its panic into an error.
 func (c *connection) guarded(ctx context.Context,
 	do work,
 ) (answer *holdfastv1.ServerMessage, token session.Token, err error) {

@@ -20,9 +20,9 @@ import (
 
 // Names of the health services.
 const (
-	// HealthNode is SERVING while the node serves.
+	// HealthNode is the service that is SERVING while the node serves.
 	HealthNode = ""
-	// HealthLeader is SERVING on the leader only.
+	// HealthLeader is the service that is SERVING on the leader only.
 	HealthLeader = "leader"
 )
 

@@ -12,7 +12,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// sessionServer serves SessionService. Its unary methods return domain errors; the port's interceptor maps them.
+// sessionServer serves SessionService. Its unary methods return domain errors, which the port's interceptor maps.
 type sessionServer struct {
 	holdfastv1.UnimplementedSessionServiceServer
 	cfg     Config
@@ -24,10 +24,10 @@ type sessionServer struct {
 	streamsEnd <-chan struct{}
 }
 
-// state is what the node can do and knows, read after what an answer shows (N4).
+// state returns the node's state. It is read after what an answer shows (N4).
 func (s *sessionServer) state() *holdfastv1.NodeState { return wire.StateProto(s.service.State()) }
 
-// stateOfRead is state for the answer to a read. What comes from the applied state is a read-only node's answer,
+// stateOfRead is state for the answer to a read. An answer from the applied state counts as a read-only node's answer,
 // whatever the node has become since (N3).
 //
 //nolint:revive // flag-parameter: it is about the mode only
@@ -39,7 +39,7 @@ func (s *sessionServer) stateOfRead(applied bool) *holdfastv1.NodeState {
 	return state
 }
 
-// OpenSession opens a session that no connection serves: it lives by TouchSessions, or until it is resumed.
+// OpenSession opens a session that no connection serves: TouchSessions keeps it alive until it is resumed.
 func (s *sessionServer) OpenSession(ctx context.Context,
 	req *holdfastv1.OpenSessionRequest,
 ) (*holdfastv1.OpenSessionResponse, error) {
@@ -62,7 +62,7 @@ func (s *sessionServer) OpenSession(ctx context.Context,
 	}, nil
 }
 
-// admit has a unary call pass the gate, and returns who makes it.
+// admit passes a unary call through the gate, and returns its caller.
 func (s *sessionServer) admit(ctx context.Context, k gate.Kind, n int) (gate.Caller, error) {
 	v, err := gate.CallerOf(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *sessionServer) admit(ctx context.Context, k gate.Kind, n int) (gate.Cal
 	return v, s.gate.Admit(time.Now(), k, n, v)
 }
 
-// unary does one thing through a connection of its own.
+// unary serves one request through a connection of its own.
 func (s *sessionServer) unary(do func(session.Connection) (session.Grant, error)) (session.Grant, error) {
 	conn, err := s.service.Connect(nil)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *sessionServer) TouchSessions(ctx context.Context,
 		return nil, err
 	}
 	defer conn.Disconnect()
-	// One bound for all: a node that is far behind would otherwise wait once for each of the tokens.
+	// One bound for all tokens: otherwise a node that is far behind would wait once for each token.
 	waits, cancel := context.WithTimeout(ctx, s.cfg.TouchWait)
 	defer cancel()
 	results := make([]*holdfastv1.TouchResult, len(tokens))

@@ -8,42 +8,44 @@ import (
 	"holdfast/session"
 )
 
-// streamState is what one Connect stream knows of its sessions and of the requests under way. It bounds both, and it
-// keeps events in order: the node may tell of a session's end or move before the answer that told the client of the
-// session has been queued, because the answer goes through the request's goroutine. Such an event is held until the
-// answer is queued; a client that heard of an end first would keep the session for alive ever after. A move to an
-// attachment that this stream was granted, or to an older one, is not told at all: the client would give up a session
-// that it holds. Safe for concurrent use.
+// streamState is the state of one Connect stream: its sessions and its requests under way. It bounds both.
+//
+// It also keeps events in order. The node may tell of a session's end or move before the answer that told the client of
+// the session is queued, because the request's goroutine queues the answer. Such an event is deferred until the answer
+// is queued: a client that heard of an end first would believe the session alive for ever. A move to an attachment that
+// this stream was granted, or to an older one, is not told at all: the client would give up a session that it holds.
+// Safe for concurrent use.
 type streamState struct {
 	limits StreamLimits
-	// engage is told, with mu held, when the stream begins or ceases to serve something: a session, or a request under
-	// way.
+	// setBusy is called, with mu held, when the stream begins or ceases to serve a session or a request.
 	setBusy func(busy bool)
 
 	mu sync.Mutex
-	// sessions were opened or resumed through this stream and have not ended or moved, with the standing of the newest
-	// attachment that the client was granted. guarded by mu
+	// sessions are those that were opened or resumed through this stream and have not ended or moved, with the standing
+	// of the newest attachment that the client was granted. guarded by mu
 	sessions map[session.ID]uint64
-	// running are the requests whose goroutines have not ended, requests those of them that have no answer yet: opens
-	// of them opens, by number in the order they began, the newest being newest; resumes of them resumes, by session.
-	// guarded by mu
+	// running counts the requests whose goroutines have not ended, requests those of them that have no answer yet.
+	// opens are the opens among these, by number in the order they began; newest is the highest number. resumes counts
+	// the resumes among them, by session. guarded by mu
 	running, requests int
 	opens             map[uint64]struct{}
 	newest            uint64
 	resumes           map[session.ID]int
-	// upgrades under way, by session. They grant nothing to this stream: whichever stream has the session keeps it.
-	// guarded by mu
+	// upgrades counts the upgrades under way, by session. They grant nothing to this stream: the stream that has the
+	// session keeps it. guarded by mu
 	upgrades map[session.ID]int
-	// held are events that wait for an answer. guarded by mu
+	// deferred are events that wait for an answer. guarded by mu
 	deferred map[session.ID]event
-	// engaged: the stream serves something. guarded by mu
+	// busy says that the stream serves a session or a request. guarded by mu
 	busy bool
-	// draining takes no more requests; idle is closed when draining and none is running. guarded by mu
+	// draining says that the stream takes no more requests. idle is closed when it is draining and none is running.
+	// guarded by mu
 	draining bool
 	idle     chan struct{}
 }
 
-// standing orders the attachments of one session: those of the log are newer than the local ones it had before (L5).
+// standing orders the attachments of one session: the attachments of the log are newer than the local ones before them
+// (L5).
 func standing(t session.Token) uint64 {
 	if t.Local {
 		return t.Attachment
@@ -51,13 +53,13 @@ func standing(t session.Token) uint64 {
 	return t.Attachment | 1<<63
 }
 
-// event is a Gone, or a move when certificate is nil.
+// event is a Gone, or a Moved when certificate is nil.
 type event struct {
 	id          session.ID
 	certificate *session.Certificate
-	// moved is the standing of the attachment that the session was moved to, instance the client process that moved it.
+	// moved is the standing of the session's new attachment, instance the client process that moved the session.
 	moved, instance uint64
-	// newest is the number of the newest open when it happened: a session it is about was not opened by a later one.
+	// newest is the number of the newest open when the event happened: no later open can have opened its session.
 	newest uint64
 }
 
@@ -68,9 +70,9 @@ type request struct {
 	resume session.ID
 	// upgrade is the session that is made global.
 	upgrade session.ID
-	// number is that of an open under way.
+	// number is the number of an open.
 	number uint64
-	// bytes is about what it costs while it is under way.
+	// bytes is about what the request costs while it is under way.
 	bytes int
 }
 
@@ -83,7 +85,7 @@ func newStreamState(limits StreamLimits, setBusy func(busy bool)) *streamState {
 	}
 }
 
-// begin takes a place for q, or says which limit is reached. The caller then calls release, answered and done.
+// begin counts q as under way, or says which limit is reached. The caller then calls release, answered and done.
 func (r *streamState) begin(q request) (request, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,8 +122,8 @@ func (r *streamState) more(q request) bool {
 	return q.open || q.resume != 0 && !here && r.resumes[q.resume] == 0
 }
 
-// release gives the place of a request back, before its answer is queued: a client that has seen the answer may send
-// another request.
+// release takes a request off the limit before its answer is queued: a client that has seen the answer may send another
+// request.
 func (r *streamState) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +131,7 @@ func (r *streamState) release() {
 }
 
 // answered notes that the answer of q is queued, and what it granted; the zero token is nothing. It returns the events
-// that waited for it, and by how much the number of sessions changed.
+// that waited for the answer, and by how much the number of sessions changed.
 func (r *streamState) answered(q request, granted session.Token) (waited []event, change int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +149,7 @@ func (r *streamState) answered(q request, granted session.Token) (waited []event
 	}
 	oldest := r.oldest()
 	for id, e := range r.deferred {
-		if r.holds(e, oldest) {
+		if r.waits(e, oldest) {
 			continue
 		}
 		delete(r.deferred, id)
@@ -158,7 +160,7 @@ func (r *streamState) answered(q request, granted session.Token) (waited []event
 	return waited, change
 }
 
-// oneLess takes one of a session's requests back; of session 0 there are none.
+// oneLess takes one request of a session off its count; session 0 has none.
 func oneLess(under map[session.ID]int, id session.ID) {
 	if under[id]--; under[id] <= 0 {
 		delete(under, id)
@@ -183,27 +185,27 @@ func (r *streamState) oldest() uint64 {
 	return oldest
 }
 
-// holds reports whether e must wait: a resume or an upgrade of its session is under way, or an open that may be the one
-// that opened it. Called with mu held.
-func (r *streamState) holds(e event, oldest uint64) bool {
+// waits reports whether e must wait: a resume or an upgrade of its session is under way, or an open that may have
+// opened it. Called with mu held.
+func (r *streamState) waits(e event, oldest uint64) bool {
 	_, here := r.sessions[e.id]
 	return r.resumes[e.id]+r.upgrades[e.id] > 0 || !here && oldest <= e.newest
 }
 
-// overtaken reports whether e is a move that came before what the client was granted since, or is that. Called with mu
-// held.
+// overtaken reports whether e is a move to the attachment that the client was granted, or to an older one. Called with
+// mu held.
 func (r *streamState) overtaken(e event) bool {
 	granted, here := r.sessions[e.id]
 	return e.certificate == nil && here && e.moved <= granted
 }
 
-// happened reports whether e is to be told at once; otherwise it is held, or overtaken. An end is held rather than a
-// move before it, and the newest of moves.
+// happened reports whether e is to be told at once; otherwise e is deferred or overtaken. Of the deferred events of a
+// session it keeps the end, or else the newest move.
 func (r *streamState) happened(e event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.newest = r.newest
-	if !r.holds(e, r.oldest()) {
+	if !r.waits(e, r.oldest()) {
 		return !r.overtaken(e)
 	}
 	if r.deferred[e.id].certificate == nil {
@@ -212,7 +214,7 @@ func (r *streamState) happened(e event) bool {
 	return false
 }
 
-// forget takes a session off the stream's state and reports whether it was on it.
+// forget removes a session from the stream's state, and reports whether it was there.
 func (r *streamState) forget(id session.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,19 +250,19 @@ func (r *streamState) drain() <-chan struct{} {
 	return r.idle
 }
 
-// ifIdle is called with mu held.
+// ifIdle closes idle when its time has come. Called with mu held.
 func (r *streamState) ifIdle() {
 	if r.draining && r.running == 0 {
 		close(r.idle)
 	}
 }
 
-// clear takes all sessions off the stream's state and returns how many there were.
+// clear removes all sessions from the stream's state, and returns how many there were.
 func (r *streamState) clear() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.sessions)
-	r.sessions = map[session.ID]uint64{} // a map that is cleared keeps its memory
+	r.sessions = map[session.ID]uint64{} // a cleared map would keep its memory
 	r.updateBusy()
 	return n
 }

@@ -26,8 +26,8 @@ func (s *sessionServer) UpgradeSession(ctx context.Context,
 	}, nil
 }
 
-// upgrade makes a local session global. Words of its end or move wait for the answer, as they do for a resume's: a
-// client that heard of the end first would keep the session for alive.
+// upgrade makes a local session global. Events of its end or move wait for the answer, as they do for a resume: a
+// client that heard of the end first would believe the session alive.
 func (c *connection) upgrade(ctx context.Context, p *holdfastv1.Upgrade) error {
 	token, err := wire.TokenFrom(p.GetToken())
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *connection) upgrade(ctx context.Context, p *holdfastv1.Upgrade) error {
 			if err != nil {
 				return nil, session.Token{}, err
 			}
-			// Whichever connection serves the session goes on serving it: nothing is granted to this one.
+			// The stream that serves the session keeps it: nothing is granted to this stream.
 			return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{Upgraded: &holdfastv1.Upgraded{
 				Seq: p.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
 				SafeFor: wire.PromiseProto(g.SafeFor),

@@ -22,25 +22,27 @@ import (
 )
 
 const (
-	// flushWait is how long a stream that ends may take to write its last message.
+	// flushWait is how long an ending stream may take to write its last message.
 	flushWait = 500 * time.Millisecond
-	// peerIdle is how long a connection may have no stream: a learner opens one at once, and closes the connection with
-	// it.
+	// peerIdle is how long a connection may have no stream: a learner opens a stream at once, and closes the connection
+	// with it.
 	peerIdle = 10 * time.Second
-	// learnerSilence is how long a learner may say nothing. It answers each heartbeat, and there is one every interval.
+	// learnerSilence is how long a learner may say nothing. It answers each heartbeat, and a heartbeat comes every
+	// interval.
 	learnerSilence = time.Minute
-	// peerLogInterval keeps a peer that tries again and again from filling the log.
+	// peerLogInterval keeps a peer that retries all the time from filling the log.
 	peerLogInterval = 10 * time.Second
 )
 
-// Follower takes the streams of learners. Follow serves one until it ends, ctx ends or the node leads no more; the link
-// ends when Follow has returned. The error becomes the stream's status: [session.NotLeaderError] where nobody leads.
+// Follower takes the streams of learners. Follow serves one stream until it ends, ctx ends or the node leads no more.
+// The link ends when Follow has returned. The error becomes the stream's status; it is a [session.NotLeaderError] when
+// this node does not lead.
 type Follower interface {
 	Follow(ctx context.Context, hello session.Hello, link LeaderLink) error
 }
 
 // LeaderLink is a leader's end of a stream. Send and Recv may each be called by one goroutine at a time; both return
-// when the stream, or its context, ends. A message that is not valid ends the stream.
+// when the stream or its context ends. An invalid message ends the stream.
 type LeaderLink interface {
 	Send(m session.LeaderMessage) error
 	Recv() (session.LearnerMessage, error)
@@ -51,21 +53,22 @@ type PeerConfig struct {
 	Logger hclog.Logger
 	// Credentials of the transport; nil is plaintext.
 	Credentials credentials.TransportCredentials
-	// ClusterID is this node's. A peer of another cluster is refused with WRONG_CLUSTER.
+	// ClusterID is this node's cluster. A peer of another cluster is refused with WRONG_CLUSTER.
 	ClusterID string
-	// Member reports whether a node is one of this cluster; others are refused with WRONG_CLUSTER. nil: all are.
+	// Member reports whether a node number is a member of this cluster; others are refused with WRONG_CLUSTER. nil: all
+	// are members.
 	Member func(session.Node) bool
-	// HelloTimeout is how long a stream may wait with its first message; default 5 s.
+	// HelloTimeout is how long the first message of a stream may take; default 5 s.
 	HelloTimeout time.Duration
-	// Silence is how long a stream may be silent after it; default 1 min. It should be well above the interval of
-	// heartbeats.
+	// Silence is how long a stream may be silent after its first message; default 1 min. It should be well above the
+	// interval of heartbeats.
 	Silence time.Duration
 	// MaxMessageBytes is the largest message a peer may send; default 4 MiB.
 	MaxMessageBytes int
 	// MaxConnections is the number of connections; default 256.
 	MaxConnections int
-	// Keepalive says how long a peer that was cut off goes unnoticed: Time and Timeout together. Default 2 s, 2 s, and a
-	// ping of the peer every second.
+	// Keepalive says how long a peer that was cut off goes unnoticed: Time and Timeout together. Default 2 s, 2 s, and
+	// a ping of the peer every second.
 	Keepalive port.Keepalive
 }
 
@@ -116,7 +119,7 @@ type peerHandler struct {
 	refusals rate.Sometimes
 }
 
-// peerStream is the part of a Follow stream that is used here.
+// peerStream is the part of a Follow stream that the handler uses.
 type peerStream interface {
 	Context() context.Context
 	Send(*peerv1.LeaderMessage) error
@@ -143,7 +146,7 @@ func (h *peerHandler) follow(stream peerStream) error {
 		h.refused(hello.Node, err)
 		return err
 	}
-	// Until it has said which member it is, a connection makes room for others when places are short.
+	// A connection whose hello has not named a member stays idle, and may be evicted.
 	conn := port.ConnOf(stream.Context())
 	conn.SetBusy()
 	defer conn.SetIdle()
@@ -158,12 +161,12 @@ func (h *peerHandler) follow(stream peerStream) error {
 		return cause
 	}
 	if errors.Is(err, io.EOF) {
-		return nil // the learner has ended it
+		return nil // the learner has ended the stream
 	}
 	return err
 }
 
-// hello waits for the stream's first message, and checks who sent it.
+// hello waits for the stream's first message, and checks its sender.
 func (h *peerHandler) hello(ctx context.Context, link *leaderLink) (session.Hello, error) {
 	timer := time.NewTimer(h.cfg.HelloTimeout)
 	defer timer.Stop()
@@ -180,7 +183,7 @@ func (h *peerHandler) hello(ctx context.Context, link *leaderLink) (session.Hell
 	case err != nil:
 		return hello, err
 	case cluster != h.cfg.ClusterID:
-		return hello, fmt.Errorf("%w: it says %q, here is %q", session.ErrWrongCluster, cluster, h.cfg.ClusterID)
+		return hello, fmt.Errorf("%w: the peer is of cluster %q, this node of %q", session.ErrWrongCluster, cluster, h.cfg.ClusterID)
 	case h.cfg.Member != nil && !h.cfg.Member(hello.Node):
 		return hello, fmt.Errorf("%w: node %d is no member", session.ErrWrongCluster, hello.Node)
 	}
@@ -192,18 +195,18 @@ func (h *peerHandler) refused(node session.Node, err error) {
 }
 
 // leaderLink is the LeaderLink over one stream. gRPC interrupts its own Recv and Send only when the handler has
-// returned, so each has a goroutine of its own, which outlives the handler for a moment, and what is asked of the link
-// never waits for more than its context.
+// returned. So each has a goroutine of its own, which outlives the handler for a moment, and the methods of the link
+// wait no longer than its context.
 type leaderLink struct {
-	ctx    context.Context //nolint:containedctx // the link is the stream, and this is how long it lives
+	ctx    context.Context //nolint:containedctx // the lifetime of the link
 	cancel context.CancelCauseFunc
 	in     chan *peerv1.LearnerMessage
 	out    chan *peerv1.LeaderMessage
-	// ended is closed when nothing more is sent, written when the last message was.
+	// ended is closed when nothing more is to be sent, written when the last message was written.
 	ended, written chan struct{}
 
 	mu sync.Mutex
-	// bad says why a message of the peer was not valid, or that none came. guarded by mu
+	// bad says why a message of the peer was invalid, or that none came. guarded by mu
 	bad error
 }
 
@@ -215,7 +218,7 @@ func newLeaderLink(ctx context.Context, cancel context.CancelCauseFunc) *leaderL
 	}
 }
 
-// read reads what the learner says, until it has been silent for too long.
+// read reads the learner's messages until the learner has been silent for too long.
 func (l *leaderLink) read(recv func() (*peerv1.LearnerMessage, error), silence time.Duration) {
 	timer := time.AfterFunc(silence, func() {
 		l.refuse(fmt.Errorf("hearing nothing for %s: %w", silence, context.DeadlineExceeded))
@@ -236,7 +239,7 @@ func (l *leaderLink) read(recv func() (*peerv1.LearnerMessage, error), silence t
 	}
 }
 
-// refuse ends the stream for what the peer said, or did not say.
+// refuse ends the stream because of the peer's messages or silence.
 func (l *leaderLink) refuse(err error) {
 	l.mu.Lock()
 	l.bad = err
@@ -261,8 +264,8 @@ func (l *leaderLink) write(send func(*peerv1.LeaderMessage) error) {
 	}
 }
 
-// flush waits until what Send took is written: with the end of the handler it would be lost. Not for long: the other
-// side may hang.
+// flush waits until the messages that Send took are written: the end of the handler would drop them. The wait is short,
+// because the peer may hang.
 func (l *leaderLink) flush() {
 	close(l.ended)
 	timer := time.NewTimer(flushWait)
@@ -279,7 +282,7 @@ func (l *leaderLink) Recv() (session.LearnerMessage, error) {
 	case p := <-l.in:
 		m, err := wire.LearnerFrom(p)
 		if err != nil {
-			err = fmt.Errorf("message of the peer: %w", err)
+			err = fmt.Errorf("reading a message of the peer: %w", err)
 			l.refuse(err)
 			return session.LearnerMessage{}, err
 		}
@@ -289,7 +292,7 @@ func (l *leaderLink) Recv() (session.LearnerMessage, error) {
 	}
 }
 
-// Send hands a message to the stream. That it returns nil does not say that the peer got it.
+// Send hands a message to the stream. A nil error does not say that the peer got it.
 func (l *leaderLink) Send(m session.LeaderMessage) error {
 	p, err := wire.LeaderProto(m)
 	if err != nil {
