@@ -19,32 +19,33 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Options configures [Client]. The zero value is good.
+// Options configures [Client]. The zero value is valid.
 type Options struct {
-	// Dial makes the connection; nil is TCP. It is never asked to go through a proxy.
+	// Dial makes the connection; nil is TCP. gRPC uses no proxy.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// KeepaliveTime is how long a connection is quiet before it is tested, and KeepaliveTimeout how long the answer may
-	// take. 0 is 10 s, which is also gRPC's lower bound for the first, and 5 s.
+	// take. 0 means 10 s, which is also gRPC's lower bound, and 5 s.
 	KeepaliveTime, KeepaliveTimeout time.Duration
-	// MaxMessageBytes is the largest message that is received; 0 is four times [wire.DefaultMessageBytes], because what
-	// a server sends is bounded by the server, and a client with a smaller limit than that would lose its connection.
+	// MaxMessageBytes is the largest message that is received; 0 means four times [wire.DefaultMessageBytes]. The
+	// server bounds what it sends, and a client with a smaller limit than the server's would lose its connection.
 	MaxMessageBytes int
 	// Credentials of the transport; nil is plaintext.
 	Credentials credentials.TransportCredentials
-	// Principal is sent with each call as the client's own word of who it is, see [wire.ValidPrincipal]; empty sends
-	// nothing.
+	// Principal is sent with each call as the client's name, see [wire.ValidPrincipal]; empty sends nothing. The name
+	// is not verified.
 	Principal string
-	// UserAgent goes in front of gRPC's own.
+	// UserAgent is put before gRPC's own.
 	UserAgent string
-	// Heard, when set, is called with what the node says of itself in the answer to a unary call, or in its refusal,
-	// before the call returns; of calls under way at the same time, at the same time.
+	// Heard, when set, is called with the node's state in the answer or the refusal of each unary call, before the call
+	// returns. Concurrent calls call it concurrently.
 	Heard func(session.NodeState)
 }
 
-// Client returns a client connection to the node at address, host:port, which need not be reachable: gRPC connects
-// with the first call and connects again, with a back-off of at most 3 s, while calls are made. The caller closes it.
+// Client returns a client connection to the node at address, host:port. The node need not be reachable: gRPC connects
+// with the first call. While calls are made it reconnects, with a back-off of at most 3 s. The caller closes the
+// connection.
 func Client(address string, o Options) (*grpc.ClientConn, error) {
-	// A target is a URL, where the zone of an IPv6 address would be an escape.
+	// A target is a URL, in which the zone of an IPv6 address would be read as an escape.
 	conn, err := grpc.NewClient("passthrough:///"+url.PathEscape(address), DialOptions(o)...)
 	if err != nil {
 		return nil, fmt.Errorf("dialling %s: %w", address, err)
@@ -52,7 +53,7 @@ func Client(address string, o Options) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// DialOptions returns what [Client] gives gRPC.
+// DialOptions returns the options that [Client] gives to gRPC.
 func DialOptions(o Options) []grpc.DialOption {
 	if o.Dial == nil {
 		o.Dial = dialTCP
@@ -95,12 +96,12 @@ func DialOptions(o Options) []grpc.DialOption {
 // named sends the name of a principal with each call.
 type named string
 
-// GetRequestMetadata returns what is sent.
+// GetRequestMetadata returns the metadata of a call.
 func (n named) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{wire.PrincipalKey: string(n)}, nil
 }
 
-// RequireTransportSecurity is false: it is a name, no secret.
+// RequireTransportSecurity is false: a name is not secret.
 func (named) RequireTransportSecurity() bool { return false }
 
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {

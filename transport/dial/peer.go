@@ -21,7 +21,7 @@ import (
 type PeerConfig struct {
 	// Address of the leader's peer port.
 	Address string
-	// ClusterID is this node's.
+	// ClusterID is this node's cluster.
 	ClusterID string
 	// Dial makes the connection; nil is TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
@@ -29,9 +29,9 @@ type PeerConfig struct {
 	Credentials credentials.TransportCredentials
 	// HelloTimeout is how long connecting and the leader's first message may take; default 5 s.
 	HelloTimeout time.Duration
-	// Silence is how long the connection may carry nothing from the leader, or take nothing, before it counts as cut;
-	// default 4 s. gRPC's own client pings no more often than every 10 s. A leader's server tests a quiet connection
-	// every KeepaliveTime, so Silence must be above that plus a round trip.
+	// Silence is how long the leader may send or take nothing before the connection counts as cut; default 4 s. gRPC's
+	// own client pings no more often than every 10 s. The leader's peer port tests a quiet connection every
+	// Keepalive.Time, so Silence must be above that time plus a round trip.
 	Silence time.Duration
 	// MaxMessageBytes is the largest message the leader may send; default 4 MiB.
 	MaxMessageBytes int
@@ -47,9 +47,9 @@ type PeerLink struct {
 }
 
 // Peer opens a stream to the leader, says hello and waits for the leader's Welcome, which is also the first message
-// that Recv returns. The stream ends when ctx does; the caller closes it. The error is a [session.NotLeaderError] from
-// a node that does not lead, [session.ErrWrongCluster] from one of another cluster or one that does not know hello's
-// node, context.DeadlineExceeded when the node stayed silent, and otherwise the connection's.
+// that Recv returns. The stream ends when ctx does; the caller closes it. A node that does not lead returns a
+// [session.NotLeaderError]. A node of another cluster, or one that does not know hello's node, returns
+// [session.ErrWrongCluster]. A silent node returns context.DeadlineExceeded. Any other error is that of the connection.
 func Peer(ctx context.Context, c PeerConfig, hello session.Hello) (*PeerLink, error) {
 	if c.Dial == nil {
 		c.Dial = dialTCP
@@ -73,7 +73,7 @@ func follow(ctx context.Context, conn *grpc.ClientConn, c PeerConfig, hello sess
 	ctx, cancel := context.WithCancelCause(ctx)
 	patience := cmp.Or(c.HelloTimeout, wire.HelloTimeout)
 	timer := time.AfterFunc(patience, func() {
-		cancel(fmt.Errorf("waiting %s for its welcome: %w", patience, context.DeadlineExceeded))
+		cancel(fmt.Errorf("waiting %s for the leader's welcome: %w", patience, context.DeadlineExceeded))
 	})
 	link := &PeerLink{conn: conn, cancel: cancel}
 	err := link.begin(ctx, c.ClusterID, hello)
@@ -96,7 +96,7 @@ func (l *PeerLink) begin(ctx context.Context, clusterID string, hello session.He
 		return wire.Domain(err)
 	}
 	l.stream = stream
-	// A failed Send says only that the stream has ended; Recv says why.
+	// A failed Send says only that the stream has ended; Recv returns the reason.
 	if err = stream.Send(wire.HelloProto(clusterID, hello)); err != nil && !errors.Is(err, io.EOF) {
 		return wire.Domain(err)
 	}
@@ -123,8 +123,8 @@ func (l *PeerLink) Send(m session.LearnerMessage) error {
 	return nil
 }
 
-// Recv returns the leader's next message, or the domain error that ended the stream; io.EOF when the leader ended it
-// without one. A message that is not valid ends the stream.
+// Recv returns the leader's next message, or the domain error that ended the stream. It returns io.EOF when the leader
+// ended the stream without an error. An invalid message ends the stream.
 func (l *PeerLink) Recv() (session.LeaderMessage, error) {
 	if first := l.first; first != nil {
 		l.first = nil
@@ -136,7 +136,7 @@ func (l *PeerLink) Recv() (session.LeaderMessage, error) {
 	}
 	m, err := wire.LeaderFrom(p)
 	if err != nil {
-		err = fmt.Errorf("message of the leader: %w", err)
+		err = fmt.Errorf("reading a message of the leader: %w", err)
 		l.cancel(err)
 		return session.LeaderMessage{}, err
 	}
@@ -149,7 +149,7 @@ func (l *PeerLink) Close() error {
 	return l.conn.Close()
 }
 
-// watched returns a dial whose connections fail when for a while nothing comes or nothing can be sent.
+// watched returns a dial function whose connections fail when nothing arrives, or nothing can be sent, for a while.
 func watched(dial func(context.Context, string) (net.Conn, error),
 	silence time.Duration,
 ) func(context.Context, string) (net.Conn, error) {
@@ -167,7 +167,7 @@ type watchedConn struct {
 	silence time.Duration
 }
 
-// Read reads what comes within the silence that is allowed.
+// Read fails when nothing arrives for the allowed silence.
 func (c *watchedConn) Read(b []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err
@@ -175,7 +175,7 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// Write writes within the silence that is allowed.
+// Write fails when nothing is taken for the allowed silence.
 func (c *watchedConn) Write(b []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err

@@ -1,6 +1,6 @@
-// Package wire puts the vocabulary into protocol buffers and back, validates every field of every message before
-// anything behind it sees the message, and is the one place where domain errors become statuses and statuses become
-// domain errors.
+// Package wire converts the vocabulary to protocol buffers and back. It validates every field of every message before
+// other code sees the message. It is the only place where domain errors become statuses and statuses become domain
+// errors.
 package wire
 
 import (
@@ -14,10 +14,10 @@ import (
 	"holdfast/session"
 )
 
-// Unknown is how a duration that is not known is written in the domain: negative.
+// Unknown stands in the domain for an unknown duration: it is negative.
 const Unknown time.Duration = -1
 
-// SessionProto returns s as it travels.
+// SessionProto returns s in protocol buffers.
 func SessionProto(s session.Session) *holdfastv1.Session {
 	p := &holdfastv1.Session{
 		Id:          uint64(s.ID),
@@ -37,7 +37,7 @@ func SessionProto(s session.Session) *holdfastv1.Session {
 	return p
 }
 
-// SessionFrom returns the session that p is. The error is a [session.FieldError] of "session".
+// SessionFrom returns the session in p. The error is a [session.FieldError] of "session".
 func SessionFrom(p *holdfastv1.Session) (session.Session, error) {
 	if p == nil {
 		return session.Session{}, &session.FieldError{Field: "session", Limit: session.Missing}
@@ -73,7 +73,7 @@ func SessionFrom(p *holdfastv1.Session) (session.Session, error) {
 	}, nil
 }
 
-// TokenProto returns t as it travels.
+// TokenProto returns t in protocol buffers.
 func TokenProto(t session.Token) *holdfastv1.Token {
 	return &holdfastv1.Token{
 		SessionId: uint64(t.ID), Credential: t.Credential[:], Attachment: t.Attachment,
@@ -81,7 +81,7 @@ func TokenProto(t session.Token) *holdfastv1.Token {
 	}
 }
 
-// TokenFrom returns the token that p is. The error is a [session.FieldError] of "token".
+// TokenFrom returns the token in p. The error is a [session.FieldError] of "token".
 func TokenFrom(p *holdfastv1.Token) (session.Token, error) { return tokenFrom("token", p) }
 
 func tokenFrom(field string, p *holdfastv1.Token) (session.Token, error) {
@@ -103,7 +103,7 @@ func tokenFrom(field string, p *holdfastv1.Token) (session.Token, error) {
 	}, nil
 }
 
-// CertificateProto returns c as it travels.
+// CertificateProto returns c in protocol buffers.
 func CertificateProto(c session.Certificate) *holdfastv1.Certificate {
 	return &holdfastv1.Certificate{
 		SessionId:    uint64(c.ID),
@@ -117,7 +117,7 @@ func CertificateProto(c session.Certificate) *holdfastv1.Certificate {
 	}
 }
 
-// CertificateFrom returns the certificate that p is. The error is a [session.FieldError] of "certificate".
+// CertificateFrom returns the certificate in p. The error is a [session.FieldError] of "certificate".
 func CertificateFrom(p *holdfastv1.Certificate) (session.Certificate, error) {
 	if p.GetSessionId() == 0 {
 		return session.Certificate{}, &session.FieldError{Field: "certificate.session_id", Limit: notZero}
@@ -167,7 +167,7 @@ func GrantFrom(s *holdfastv1.Session, t *holdfastv1.Token, safeFor *durationpb.D
 	return session.Grant{Session: opened, Token: token, SafeFor: safe}, nil
 }
 
-// PromiseProto returns a duration that may be unknown, which is negative here and absent on the wire.
+// PromiseProto returns a duration that may be unknown: negative in the domain, absent on the wire.
 func PromiseProto(d time.Duration) *durationpb.Duration {
 	if d < 0 {
 		return nil
@@ -175,7 +175,7 @@ func PromiseProto(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// PromiseFrom is the inverse of [PromiseProto]. What is not a valid duration promises nothing: it is negative too.
+// PromiseFrom is the inverse of [PromiseProto]. An invalid duration promises nothing: the result is negative too.
 func PromiseFrom(p *durationpb.Duration) time.Duration {
 	d, err := OptionalDurationFrom("safe_for", p)
 	if err != nil {
@@ -195,7 +195,7 @@ func causeProto(c session.Cause) holdfastv1.Cause {
 	}
 }
 
-// CauseFrom returns the cause that p is, 0 for one this version does not know.
+// CauseFrom returns the cause in p, 0 for a cause that this version does not know.
 func CauseFrom(p holdfastv1.Cause) session.Cause {
 	switch p {
 	case holdfastv1.Cause_CAUSE_CLOSED:
@@ -227,7 +227,7 @@ func timeFrom(field string, p *timestamppb.Timestamp) (time.Time, error) {
 	return p.AsTime(), nil
 }
 
-// NodeFrom returns the number of a node, which must be one.
+// NodeFrom returns a node number, which must be valid.
 func NodeFrom(field string, n uint32) (session.Node, error) {
 	if n > math.MaxUint8 || !session.Node(n).Valid() {
 		return 0, &session.FieldError{Field: field, Limit: "1 to 254"}
@@ -235,13 +235,13 @@ func NodeFrom(field string, n uint32) (session.Node, error) {
 	return session.Node(n), nil
 }
 
-// lowest says how small a duration may be.
+// lowest is the lower bound of a duration.
 type lowest time.Duration
 
 const (
 	// NotNegative allows 0.
 	NotNegative lowest = 0
-	// Positive does not.
+	// Positive refuses 0.
 	Positive lowest = 1
 )
 

@@ -14,7 +14,7 @@ func digestBytes(d session.StateDigest) []byte {
 	return d.Digest[:]
 }
 
-// digestFrom returns the digest of a state; index 0 and no bytes are none.
+// digestFrom returns the digest of a state. Index 0 without bytes is no digest.
 func digestFrom(field string, index uint64, digest []byte) (session.StateDigest, error) {
 	var d session.StateDigest
 	switch {

@@ -12,15 +12,15 @@ import (
 	"holdfast/session"
 )
 
-// mapping is one line of ARCHITECTURE.md's table of errors.
+// mapping is one line of the table of errors in ARCHITECTURE.md.
 type mapping struct {
 	Sentinel error
 	code     codes.Code
 	reason   holdfastv1.Reason
 }
 
-// Mappings returns the table. The order matters for an error that is two of them: ErrOutcomeUnknown first, because
-// forgetting that something may have happened is the one mistake that does harm.
+// Mappings returns the table of errors. An error with two sentinels is matched from the top. ErrOutcomeUnknown is
+// first: the only harmful mistake is to forget that something may have happened.
 func Mappings() [14]mapping {
 	return [...]mapping{
 		{session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
@@ -40,14 +40,14 @@ func Mappings() [14]mapping {
 	}
 }
 
-// internalText is all that a client learns of an error that is none of the domain's: what it says may be nobody's
-// business.
+// internalText is all that a client learns of an error outside the domain: the error's own text may not be meant for
+// clients.
 const internalText = "internal error: the node's log says more"
 
-// idsLimit names the limit that ErrIDsUsedUp reaches.
+// idsLimit is the name of the limit in ErrIDsUsedUp.
 const idsLimit = "session_ids_of_node"
 
-// classify returns the code and reason of err; an error that is none of the domain's has no reason.
+// classify returns the code and reason of err. An error outside the domain has no reason.
 func classify(err error) (codes.Code, holdfastv1.Reason) {
 	for _, m := range Mappings() {
 		if errors.Is(err, m.Sentinel) {
@@ -67,21 +67,21 @@ func classify(err error) (codes.Code, holdfastv1.Reason) {
 }
 
 // Code returns the status code of a domain error: OK for nil, DEADLINE_EXCEEDED or CANCELED for a context's error,
-// INTERNAL for an error that is none of the domain's.
+// INTERNAL for an error outside the domain.
 func Code(err error) codes.Code {
 	code, _ := classify(err)
 	return code
 }
 
-// Status returns the gRPC status error of a domain error, with an ErrorDetail; nil for nil. Its text is the domain
-// error's own: what err is wrapped in stays here, and of an error that is none of the domain's nothing is told.
+// Status returns the gRPC status error of a domain error, with an ErrorDetail; nil for nil. Its text is that of the
+// domain error alone: texts that wrap it stay in the node, and an error outside the domain tells nothing.
 func Status(err error) error {
 	if err == nil {
 		return nil
 	}
 	st := status.New(Code(err), Text(err))
 	if d := Detail(err); d.GetReason() != holdfastv1.Reason_REASON_UNSPECIFIED {
-		// WithDetails fails on an OK status and on a detail that cannot be marshaled; neither can be here.
+		// WithDetails fails on an OK status and on a detail that cannot be marshaled; this is neither.
 		if with, detailErr := st.WithDetails(d); detailErr == nil {
 			st = with
 		}
@@ -89,7 +89,7 @@ func Status(err error) error {
 	return st.Err()
 }
 
-// Text returns what a client is told of err in words: a domain error's own text without what it is wrapped in.
+// Text returns the text of err for a client: that of the domain error, without the texts that wrap it.
 func Text(err error) string {
 	var (
 		expired *session.ExpiredError
@@ -127,8 +127,8 @@ func plainText(err error) string {
 	return internalText
 }
 
-// Detail returns the ErrorDetail of err: nil for nil, and a detail without a reason for an error that is none of the
-// domain's, so that a message which carries nothing but the detail still says that there was an error.
+// Detail returns the ErrorDetail of err, nil for nil. An error outside the domain has a detail without a reason, so
+// that a message that carries only the detail still says that there was an error.
 func Detail(err error) *holdfastv1.ErrorDetail {
 	if err == nil {
 		return nil
@@ -164,9 +164,9 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 	return d
 }
 
-// Domain returns the domain error of an error that a gRPC call returned: errors.Is finds session's sentinels and the
-// context's errors, errors.As the typed errors. An error that carries no reason, such as a lost connection, is returned
-// as it is, so that status.Code still tells: UNAVAILABLE then says neither that the call took effect nor that it did
+// Domain returns the domain error of an error that a gRPC call returned. errors.Is finds session's sentinels and the
+// context's errors, errors.As the typed errors. An error without a reason, such as a lost connection, is returned
+// unchanged, so that status.Code works on it. UNAVAILABLE then says neither that the call took effect nor that it did
 // not.
 func Domain(err error) error {
 	st, ok := status.FromError(err)
@@ -178,7 +178,7 @@ func Domain(err error) error {
 			return FromDetail(detail, st.Message())
 		}
 	}
-	switch st.Code() { //nolint:exhaustive // all other codes say nothing that the status does not
+	switch st.Code() { //nolint:exhaustive // the other codes add nothing to the status
 	case codes.DeadlineExceeded:
 		return &remoteError{message: st.Message(), err: errors.Join(context.DeadlineExceeded, err)}
 	case codes.Canceled:
@@ -192,8 +192,8 @@ func Domain(err error) error {
 	}
 }
 
-// FromDetail returns the domain error that d was made of; message is the text it is shown with, when not empty. A
-// detail that is nil or has a reason this version does not know is an error without a sentinel.
+// FromDetail returns the domain error of which d was made. message is its text, if not empty. A nil detail, or one with
+// a reason that this version does not know, gives an error without a sentinel.
 func FromDetail(d *holdfastv1.ErrorDetail, message string) error {
 	err := typed(d)
 	switch {
@@ -210,8 +210,8 @@ func FromDetail(d *holdfastv1.ErrorDetail, message string) error {
 	}
 }
 
-// typed returns the error of d's reason, nil when the reason is not known. A certificate that is out of range is left
-// out.
+// typed returns the error of d's reason, nil when this version does not know the reason. It leaves out a certificate
+// that is out of range.
 func typed(d *holdfastv1.ErrorDetail) error {
 	switch reason := d.GetReason(); {
 	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED:
@@ -244,7 +244,7 @@ func typed(d *holdfastv1.ErrorDetail) error {
 	}
 }
 
-// sentinel returns the plain error of a reason, nil when it is not known.
+// sentinel returns the sentinel of a reason, nil when this version does not know the reason.
 func sentinel(reason holdfastv1.Reason) error {
 	for _, m := range Mappings() {
 		if m.reason == reason {
@@ -257,7 +257,7 @@ func sentinel(reason holdfastv1.Reason) error {
 // Known reports whether a reason stands for a domain error.
 func Known(reason holdfastv1.Reason) bool { return sentinel(reason) != nil }
 
-// FailedProto returns the answer of a connection to a request that was refused.
+// FailedProto returns the answer to a request of a Connect stream that failed.
 func FailedProto(seq uint64, err error) *holdfastv1.Failed {
 	return &holdfastv1.Failed{Seq: seq, Code: int32(Code(err)), Message: Text(err), Error: Detail(err)}
 }
@@ -274,7 +274,7 @@ func FailedError(f *holdfastv1.Failed) error {
 	return Domain(status.Error(code, f.GetMessage()))
 }
 
-// remoteError is a domain error with the words the other side found for it.
+// remoteError is a domain error with the other side's text.
 type remoteError struct {
 	message string
 	err     error

@@ -9,7 +9,7 @@ import (
 	"holdfast/session"
 )
 
-// Hear returns what has each answer of a unary call, and each refusal, tell heard which state the node is in.
+// Hear returns an interceptor that calls heard with the node's state in each answer and each refusal of a unary call.
 func Hear(heard func(session.NodeState)) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption,

@@ -46,7 +46,7 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	}, nil
 }
 
-// LearnerProto returns a message of a learner after its first.
+// LearnerProto returns a message of a learner after its hello.
 func LearnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 	switch {
 	case m.Answer != nil:
@@ -72,7 +72,7 @@ func LearnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 	}
 }
 
-// LearnerFrom returns a message after the first. The touches of an answer are checked by who reads them.
+// LearnerFrom returns a message of a learner after its hello. The reader of the touches of an answer checks them.
 func LearnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
 	switch m := m.GetMessage().(type) {
 	case *peerv1.LearnerMessage_Answer:
@@ -99,7 +99,7 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	process := vouches // as far as a node of a former release says
+	process := vouches // a node of an earlier release says no more
 	if p.GetProcessAge() != nil {
 		if process, err = DurationFrom("process_age", p.GetProcessAge(), NotNegative); err != nil {
 			return nil, err
@@ -290,7 +290,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	}
 }
 
-// intervalFrom returns the interval of a leader's rounds, 0 for one that is absent.
+// intervalFrom returns the interval of a leader's rounds, 0 if it is absent.
 func intervalFrom(field string, p *durationpb.Duration) (time.Duration, error) {
 	d, err := DurationFrom(field, p, NotNegative)
 	if err == nil && d != 0 && (d < session.MinInterval || d > session.MaxInterval) {
@@ -320,8 +320,8 @@ func ReplyProto(r *session.Reply) *peerv1.Reply {
 	return p
 }
 
-// replyError tells a peer more than [Text] tells a client: both are ours. A context that ended at the leader says
-// nothing about the request, so to the learner its outcome is unknown.
+// replyError tells a peer more than [Text] tells a client, because the peer belongs to the cluster. A context that
+// ended at the leader says nothing about the request: for the learner the outcome is unknown.
 func replyError(err error) (*holdfastv1.ErrorDetail, string) {
 	d := Detail(err)
 	if !Known(d.GetReason()) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {

@@ -7,17 +7,17 @@ import (
 	"holdfast/session"
 )
 
-// PrincipalKey is the metadata in which a client names its principal.
+// PrincipalKey is the metadata key with which a client names its principal.
 const PrincipalKey = "holdfast-principal"
 
-// ValidPrincipal reports whether a client may name itself so: 1 to [session.MaxPrincipal] printable characters of
-// ASCII, no space at either end.
+// ValidPrincipal reports whether a client may have this name: 1 to [session.MaxPrincipal] printable ASCII characters,
+// no space at either end.
 func ValidPrincipal(name string) bool {
 	return name != "" && len(name) <= session.MaxPrincipal && strings.TrimSpace(name) == name &&
 		strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
-// PrincipalLimit says in words what [ValidPrincipal] accepts.
+// PrincipalLimit describes the names that [ValidPrincipal] accepts.
 func PrincipalLimit() string {
 	return "1 to " + strconv.Itoa(session.MaxPrincipal) + " printable ASCII characters, no space at either end"
 }

@@ -9,12 +9,13 @@ import (
 	"holdfast/session"
 )
 
-// StateProto returns s as it travels.
+// StateProto returns s in protocol buffers.
 func StateProto(s session.NodeState) *holdfastv1.NodeState {
 	return &holdfastv1.NodeState{Node: uint32(s.Node), Mode: ModeProto(s.Mode), Index: s.Index}
 }
 
-// StateFrom returns the state that p is: of a node of an earlier version, which tells none, the zero value.
+// StateFrom returns the state in p. It is the zero value if p comes from a node of an earlier version, which tells no
+// state.
 func StateFrom(p *holdfastv1.NodeState) session.NodeState {
 	n, err := NodeFrom("state.node", p.GetNode())
 	if err != nil {
@@ -37,7 +38,7 @@ func ModeProto(m session.Mode) holdfastv1.Mode {
 	}
 }
 
-// ModeFrom returns the mode that p is, 0 for one this version does not know.
+// ModeFrom returns the mode in p, 0 for a mode that this version does not know.
 func ModeFrom(p holdfastv1.Mode) session.Mode {
 	switch p {
 	case holdfastv1.Mode_MODE_READ_WRITE:
@@ -53,14 +54,14 @@ func ModeFrom(p holdfastv1.Mode) session.Mode {
 	}
 }
 
-// FromApplied reports whether err is what a read-only node says of the state it had applied (N3).
+// FromApplied reports whether err is a read-only node's answer from the state that it had applied (N3).
 func FromApplied(err error) bool {
 	_, applied := errors.AsType[*session.AppliedError](err)
 	return applied
 }
 
-// WithState adds the state of the node to the detail of a status error; one without a detail, which is none of the
-// domain's, gets one without a reason.
+// WithState adds the state of the node to the detail of a status error. A status without a detail is none of the
+// domain's errors, and gets a detail without a reason.
 func WithState(err error, state *holdfastv1.NodeState) error {
 	st, ok := status.FromError(err)
 	if !ok {
@@ -74,13 +75,13 @@ func WithState(err error, state *holdfastv1.NodeState) error {
 	}
 	detail.State = state
 	with, detailErr := status.New(st.Code(), st.Message()).WithDetails(detail)
-	if detailErr != nil { // cannot be, as in Status
+	if detailErr != nil { // impossible, as in Status
 		return err
 	}
 	return with.Err()
 }
 
-// StateOf returns the state that a node told with an error of a unary call, the zero value when it told none. It wants
+// StateOf returns the node's state from an error of a unary call, the zero value when the error has none. err must be
 // the error as gRPC returned it, before [Domain].
 func StateOf(err error) session.NodeState {
 	st, ok := status.FromError(err)

@@ -11,7 +11,7 @@ import (
 	"holdfast/session"
 )
 
-// Within puts a [session.FieldError] into the message it is a field of.
+// Within prefixes the field of a [session.FieldError] with the message that holds it.
 func Within(message string, err error) error {
 	if field, ok := errors.AsType[*session.FieldError](err); ok {
 		return &session.FieldError{Field: message + "." + field.Field, Limit: field.Limit}
@@ -19,7 +19,7 @@ func Within(message string, err error) error {
 	return err
 }
 
-// SeqOf returns the number of a request, which must not be 0.
+// SeqOf checks the seq of a request, which must not be 0.
 func SeqOf(seq uint64) error {
 	if seq == 0 {
 		return &session.FieldError{Field: "seq", Limit: notZero}
@@ -35,7 +35,7 @@ func IDFrom(field string, id uint64) (session.ID, error) {
 	return session.ID(id), nil
 }
 
-// idsFrom checks a list of ids; more than limit are too many.
+// idsFrom returns a list of at most limit ids, none of them 0.
 func idsFrom(field string, ids []uint64, limit int) ([]session.ID, error) {
 	if len(ids) > limit {
 		return nil, &session.FieldError{Field: field, Limit: fmt.Sprintf("at most %d", limit)}
@@ -53,7 +53,7 @@ func idsFrom(field string, ids []uint64, limit int) ([]session.ID, error) {
 	return out, nil
 }
 
-// opening are the fields of an open, in whichever message it comes.
+// opening is any message with the fields of an open.
 type opening interface {
 	GetTimeout() *durationpb.Duration
 	GetLabels() map[string]string
@@ -61,7 +61,7 @@ type opening interface {
 	GetLocal() bool
 }
 
-// OpenFrom reads an open that came at now, by the wall clock: ids count milliseconds (O1).
+// OpenFrom returns the open that came at now by the wall clock, from which its id is made (O1).
 func OpenFrom(o opening, now time.Time) (session.OpenRequest, error) {
 	timeout, err := DurationFrom("timeout", o.GetTimeout(), Positive)
 	if err != nil {
@@ -88,7 +88,7 @@ func requestIDFrom(field string, b []byte) (session.RequestID, error) {
 	return session.RequestID(b), nil
 }
 
-// resuming are the fields of a resume, in whichever message it comes.
+// resuming is any message with the fields of a resume.
 type resuming interface {
 	GetToken() *holdfastv1.Token
 	GetInstance() uint64
@@ -110,8 +110,8 @@ func resumeFrom(r resuming) (session.ResumeRequest, error) {
 	return session.ResumeRequest{Token: token, Instance: r.GetInstance(), Attempt: r.GetAttempt()}, nil
 }
 
-// seeing is a resume as a client asks for it. Any index may have been seen: a node waits for one a little, and bounded
-// (N4).
+// seeing is a client's message with the fields of a resume. Every seen index is valid: the node waits a bounded time
+// for it (N4).
 type seeing interface {
 	resuming
 	GetSeenIndex() uint64
@@ -124,7 +124,7 @@ func ClientResumeFrom(r seeing) (session.ResumeRequest, error) {
 	return resume, err
 }
 
-// TouchFrom returns the ids of a touch; none are all.
+// TouchFrom returns the ids of a touch; an empty list means all sessions of the connection.
 func TouchFrom(t *holdfastv1.Touch) ([]session.ID, error) {
 	return idsFrom("ids", t.GetIds(), session.MaxTouchBatch)
 }
