@@ -183,7 +183,8 @@ func (h *peerHandler) hello(ctx context.Context, link *leaderLink) (session.Hell
 	case err != nil:
 		return hello, err
 	case cluster != h.cfg.ClusterID:
-		return hello, fmt.Errorf("%w: the peer is of cluster %q, this node of %q", session.ErrWrongCluster, cluster, h.cfg.ClusterID)
+		return hello, fmt.Errorf("%w: the peer is of cluster %q, this node of %q", session.ErrWrongCluster, cluster,
+			h.cfg.ClusterID)
 	case h.cfg.Member != nil && !h.cfg.Member(hello.Node):
 		return hello, fmt.Errorf("%w: node %d is no member", session.ErrWrongCluster, hello.Node)
 	}

@@ -12,41 +12,41 @@ import (
 )
 
 const (
-	// TermLeap is how far above the newest term that a node knows of the term in a request may be.
+	// TermLeap bounds how far the term of a request may be above the newest term that a node knows of.
 	//
-	// Raft takes any newer term at once, and has no way back from one: three requests of a stranger with a term of 2^64
-	// - 2 ended a cluster for good, as there is no next term then. So a request raises a term by this much at most. A
-	// node writes each new term to its disk, so that 2^44 such requests, which it takes to wear the terms out, take
+	// Raft takes any newer term at once, and never goes back to an older one. Three requests of a stranger with a term
+	// of 2^64 - 2 ended a cluster for good, because no next term was left. With the bound, a request raises a term by
+	// this much at most. A node writes each new term to its disk, so the 2^44 requests that would use up all terms take
 	// centuries.
 	//
-	// An honest request is further above only where a node heard of nobody for a million elections: 12 days of nothing
-	// but elections with the default times, 90 minutes with the smallest. Such a node is not shut out: it learns the
-	// term where it dials itself, which strangers have no part in. Without a leader it stands for election, and the
-	// votes' answers tell the term; and while it has no vote or no leader it meets the others, whose answers tell it
-	// too ([Checks.Term]).
+	// An honest request is further above only where a node heard of no other node for a million elections: 12 days of
+	// nothing but elections with the default times, 90 minutes with the smallest. Such a node is not shut out: it
+	// learns the term from nodes that it dials itself, which no stranger can influence. Without a leader it stands for
+	// election, and the answers to its requests for votes tell the term. While it has no vote or no leader it meets the
+	// other nodes, whose answers tell the term too ([Checks.Term]).
 	//
-	// No bound above what is known could do that alone, whatever it is: of two nodes one may be raised above it by
-	// requests that the other never got, and each would refuse the other for good.
+	// No bound on requests could do without that: of two nodes, one may be raised above any bound by requests that the
+	// other never got, and each would refuse the other for good.
 	TermLeap = 1 << 20
-	// FarTerm is the highest term that an answer, or a meeting, may tell of a node that this one dialled. It leaves as
-	// many terms above it as below.
+	// FarTerm is the highest term that this node accepts in an answer or a meeting from a node that it dialled. It
+	// leaves as many terms above it as below.
 	FarTerm = 1 << 62
-	// maxIndex is the highest index of an entry: a million entries a second reach it after 146,000 years.
+	// maxIndex is the highest valid index of an entry: a million entries a second reach it after 146,000 years.
 	maxIndex = 1 << 62
 )
 
-// Checks are what messages of other nodes are held to. Functions are called from several goroutines, and must not wait
-// for Raft.
+// Checks are the facts that messages of other nodes are checked against. Functions are called from several goroutines,
+// and must not wait for Raft.
 type Checks struct {
-	// Term returns the newest term that this node knows of: its own, or one that it was told where it dialled itself.
+	// Term returns the newest term that this node knows of: its own, or a term that a node which it dialled told it.
 	Term func() uint64
-	// Command returns what is wrong with the payload of a command, nil if nothing is; nil: any is taken.
+	// Command returns what is wrong with the payload of a command, nil if it is valid; nil accepts any payload.
 	Command func(payload []byte) error
 	Logger  hclog.Logger
 }
 
-// Checked is Raft's transport with checks of what others say before Raft acts on it, of what Raft itself believes. A
-// request that is refused is answered with an error; an answer that is refused is an error of the call.
+// Checked is Raft's transport with checks: it checks what other nodes say before Raft acts on it, where Raft itself
+// checks nothing. A refused request is answered with an error; a refused answer is an error of the call.
 type Checked struct {
 	*Transport
 	checks Checks
@@ -88,7 +88,7 @@ func (c *Checked) Close() error {
 	return err
 }
 
-// Consumer returns the requests that are sound.
+// Consumer returns the valid requests.
 func (c *Checked) Consumer() <-chan raft.RPC { return c.out }
 
 func (c *Checked) run() {
@@ -109,7 +109,7 @@ func (c *Checked) run() {
 	}
 }
 
-// SetHeartbeatHandler has heartbeats that are sound handled by handle.
+// SetHeartbeatHandler sets the handler of valid heartbeats.
 func (c *Checked) SetHeartbeatHandler(handle func(raft.RPC)) {
 	c.Transport.SetHeartbeatHandler(func(rpc raft.RPC) {
 		if !c.refused(rpc) {
@@ -118,7 +118,7 @@ func (c *Checked) SetHeartbeatHandler(handle func(raft.RPC)) {
 	})
 }
 
-// refused answers a request that is not sound, and reports that it did.
+// refused answers an invalid request with an error, and reports whether it did.
 func (c *Checked) refused(rpc raft.RPC) bool {
 	err := c.request(rpc.Command)
 	if err != nil {
@@ -172,8 +172,8 @@ func (c *Checked) InstallSnapshot(id raft.ServerID, at raft.ServerAddress, r *ra
 	return c.answered(err, a, a.Term)
 }
 
-// answered returns what is wrong with an answer. It comes from where this node dials, which is in its own
-// configuration, so that its term may be any that leaves room for more.
+// answered returns what is wrong with an answer. An answer comes from a node that this node dialled, at an address of
+// its own configuration. So its term may be any that leaves room for more.
 func (c *Checked) answered(err error, answer any, term uint64) error {
 	if err != nil || term <= FarTerm {
 		return err
@@ -197,10 +197,10 @@ func (c *Checked) request(command any) error {
 	case *raft.InstallSnapshotRequest:
 		return errors.Join(c.leap(r.Term), installs(r))
 	}
-	return nil // a TimeoutNow says nothing but who it is from
+	return nil // a TimeoutNow names only its sender
 }
 
-// leap returns an error for a term that is too far above what this node knows of.
+// leap returns an error for a term that is too far above the newest term that this node knows of.
 func (c *Checked) leap(term uint64) error {
 	if known := c.checks.Term(); term > known && term-known > TermLeap {
 		return &malformed{
@@ -211,8 +211,8 @@ func (c *Checked) leap(term uint64) error {
 	return nil
 }
 
-// candidate returns what is wrong with what a candidate says of its log: the term that it stands for is above all in
-// it.
+// candidate returns what is wrong with what a candidate says of its log: the term of its election must be above all
+// terms in its log.
 func candidate(term, index, last uint64) error {
 	switch {
 	case last >= term && term > 0:
@@ -223,8 +223,8 @@ func candidate(term, index, last uint64) error {
 	return nil
 }
 
-// entries returns what is wrong with the entries of a request. They follow each other and the one before them: Raft
-// looks for none before the first of a log, and would store what has any index there.
+// entries returns what is wrong with the entries of a request. They must follow each other and the entry before them.
+// Raft looks for no entry before the first of a log, and would store one with any index there.
 func (c *Checked) entries(r *raft.AppendEntriesRequest) error {
 	switch {
 	case r.PrevLogTerm > r.Term:
@@ -253,8 +253,8 @@ func (c *Checked) entries(r *raft.AppendEntriesRequest) error {
 	return nil
 }
 
-// entry returns what is wrong with one entry. Raft panics at a type that it does not know, and at a configuration that
-// it cannot read.
+// entry returns what is wrong with one entry. Raft panics at an unknown type, and at a configuration that it cannot
+// read.
 func (c *Checked) entry(e *raft.Log) error {
 	switch e.Type {
 	case raft.LogCommand:
@@ -266,7 +266,7 @@ func (c *Checked) entry(e *raft.Log) error {
 		return nil
 	case raft.LogConfiguration:
 		return checkConfiguration(e.Data)
-	case raft.LogAddPeerDeprecated, raft.LogRemovePeerDeprecated: // of protocols before ours
+	case raft.LogAddPeerDeprecated, raft.LogRemovePeerDeprecated: // only in older protocols
 	}
 	return &malformed{what: fmt.Sprintf("an entry of type %d", e.Type)}
 }
@@ -287,7 +287,7 @@ func installs(r *raft.InstallSnapshotRequest) error {
 }
 
 // checkConfiguration returns what is wrong with a configuration as Raft writes it. It is scanned first, as messages
-// are: it goes through the same decoder.
+// are, because it goes through the same decoder.
 func checkConfiguration(b []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -12,19 +12,19 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Dial connects to the node at address and shakes hands with it. A node that may be elsewhere is tried there first, for
-// half of the time: the directory that the address names says that it is the same one. The error is a
-// [session.ErrWrongCluster] when either side refused the other; net.ErrClosed after Close. While the layer is suspended
-// it dials nobody.
+// Dial connects to the node at address and does the handshake. If Config.Elsewhere knows another address of the node,
+// Dial tries that one first, for half of the time: the directory in address makes sure of the node. The error is a
+// [session.ErrWrongCluster] when either side refused the other, and net.ErrClosed after Close. While the layer is
+// suspended it dials no node.
 //
-// The connection is dialled anew when it is used after a long silence.
+// The connection is dialled again when it is used after a long silence.
 func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	find := func(timeout time.Duration) (net.Conn, greeting, error) { return l.find(address, timeout) }
 	conn, theirs, err := find(timeout)
 	if err != nil {
 		return nil, err
 	}
-	// A node is of another release only after it was started anew, which ends the connection that knows it as silent.
+	// A node changes its release only with a restart, which ends the connection. So silent stays true of it.
 	c := newRenewed(conn, func(timeout time.Duration) (net.Conn, error) {
 		next, _, err := find(timeout)
 		return next, err
@@ -32,7 +32,7 @@ func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	return &called{guarded: guarded{Conn: c}, silent: theirs.version == silentVersion, revive: c.renew}, nil
 }
 
-// find connects to the node at address, where it may be elsewhere, and shakes hands with it.
+// find connects to the node at address, or where Config.Elsewhere says, and does the handshake.
 func (l *Layer) find(address raft.ServerAddress, timeout time.Duration) (net.Conn, greeting, error) {
 	host, want, err := Split(address)
 	if err != nil {
@@ -52,7 +52,7 @@ func (l *Layer) find(address raft.ServerAddress, timeout time.Duration) (net.Con
 	}
 	conn, theirs, err := l.reach(host, want, timeout)
 	if err != nil && refused != nil {
-		err = fmt.Errorf("%w; and before: %w", err, refused)
+		err = fmt.Errorf("%w; and earlier: %w", err, refused)
 	}
 	return conn, theirs, err
 }
@@ -64,7 +64,7 @@ func (l *Layer) elsewhere(d Directory) string {
 	return l.cfg.Elsewhere(d)
 }
 
-// reach connects to the node at host and shakes hands with it, so that Raft can speak to it.
+// reach connects to the node at host for Raft: it does the handshake and checks the directory.
 func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.Conn, greeting, error) {
 	//nolint:forbidigo // raft's StreamLayer gives a timeout and no context
 	conn, theirs, err := l.introduce(context.Background(), host, codeHello, timeout)
@@ -79,8 +79,8 @@ func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.C
 	return conn, theirs, nil
 }
 
-// introduce connects to the node at host and shakes hands with it: once more in the version before this one's when the
-// node is of a release that speaks no newer one.
+// introduce connects to the node at host and does the handshake. A node of the previous release refuses the version,
+// and is greeted once more in its own.
 func (l *Layer) introduce(ctx context.Context, host string, code byte,
 	timeout time.Duration,
 ) (net.Conn, greeting, error) {
@@ -98,7 +98,7 @@ func (l *Layer) introduce(ctx context.Context, host string, code byte,
 		if v == version && theirs.version == silentVersion && theirs.code == codeVers {
 			continue
 		}
-		if code == codeMeet { // whoever wants to meet tells why it did not
+		if code == codeMeet { // the caller of Meet reports the error
 			return nil, greeting{}, fmt.Errorf("meeting %s: %w", host, err)
 		}
 		l.log(conn, err)
@@ -122,8 +122,8 @@ func (l *Layer) dial(ctx context.Context, address string, timeout time.Duration)
 	return l.track(raw)
 }
 
-// greetFirst is the handshake of the side that dials, in a version. It returns what the other side said, with an error
-// too.
+// greetFirst is the dialler's side of the handshake, in version v. It returns the other side's greeting, also with an
+// error.
 func (l *Layer) greetFirst(conn net.Conn, v, code byte, timeout time.Duration) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(min(timeout, l.cfg.HandshakeTimeout))); err != nil {
 		return greeting{}, err
@@ -150,10 +150,10 @@ func (l *Layer) greeting(code byte) greeting {
 	}
 }
 
-// errSuspended says that this node takes no part for now.
+// errSuspended says that Suspend closed the network.
 var errSuspended = errors.New("raft's network is suspended on this node")
 
-// add takes c among what Close and Suspend close. Its error is net.ErrClosed after Close.
+// add adds c to what Close and Suspend close. Its error is net.ErrClosed after Close.
 func (l *Layer) add(c io.Closer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,7 +173,7 @@ func (l *Layer) remove(c io.Closer) {
 	delete(l.open, c)
 }
 
-// track returns raw as a connection that Close and Suspend close. After either it closes raw itself.
+// track returns raw as a connection that Close and Suspend close. After either, it closes raw and returns an error.
 func (l *Layer) track(raw net.Conn) (net.Conn, error) {
 	c := &tracked{Conn: raw, layer: l}
 	if err := l.add(c); err != nil {
@@ -183,7 +183,7 @@ func (l *Layer) track(raw net.Conn) (net.Conn, error) {
 	return c, nil
 }
 
-// tracked leaves the layer when it is closed.
+// tracked is a connection that the layer forgets when it is closed.
 type tracked struct {
 	net.Conn
 	layer *Layer
@@ -196,7 +196,7 @@ func (c *tracked) Close() error {
 	return c.Conn.Close()
 }
 
-// dialling is a dial that is under way, as something to close.
+// dialling is a dial under way, which Close interrupts.
 type dialling struct{ cancel context.CancelFunc }
 
 // Close interrupts the dial.

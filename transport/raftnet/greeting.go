@@ -12,9 +12,8 @@ import (
 
 const (
 	magic = "HFRT"
-	// version is that of the handshake. A node of version 2 does not know the reports of [served]: to a node that
-	// greets in that version none are made, and of one that refuses version 3 none are expected. So the nodes of a
-	// cluster can be upgraded one after the other.
+	// version is the version of the handshake. Nodes of version 2 do not know the reports of [served]: this node sends
+	// them none, and expects none from them. So the nodes of a cluster can be upgraded one after the other.
 	version       = 3
 	silentVersion = 2
 	headBytes     = 8
@@ -25,7 +24,7 @@ const (
 	codeNumber    = 3
 	codeWaits     = 4
 	codeMeet      = 5
-	// codeDirectory is why the dialler refuses an answer, and is never sent.
+	// codeDirectory is the dialler's reason to refuse an answer. It is never sent.
 	codeDirectory = 6
 	codeSetting   = 7
 	codeStranger  = 8
@@ -34,19 +33,19 @@ const (
 // errGarbage says that the other side does not speak this protocol at all.
 var errGarbage = errors.New("not a raft connection of holdfast")
 
-// errHTTP is an errGarbage of somebody who took this port for one of HTTP: a browser, curl, or gRPC, which is HTTP/2.
+// errHTTP is the errGarbage of a client that took this port for an HTTP port: a browser, curl, or gRPC, which is
+// HTTP/2.
 var errHTTP = fmt.Errorf("%w, but HTTP", errGarbage)
 
-// wrongPort is what such a one is answered, in HTTP/1.1: gRPC's clients say then that they saw an HTTP/1.1 header, and
-// the command line turns that into the right port. Otherwise they would see a connection that was reset, as from a busy
-// node.
+// wrongPort is the answer to such a client, in HTTP/1.1. gRPC's clients then report an HTTP/1.1 header, and the command
+// line turns that into the right port. Without the answer they would see a reset connection, as from a busy node.
 const wrongPort = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
 	"This is the port at which nodes speak Raft. Clients use 7400 unless set otherwise.\n"
 
-// maxHTTP bounds what is read of an HTTP request, in bytes, before the connection is closed.
+// maxHTTP bounds the bytes of an HTTP request that are read before the connection is closed.
 const maxHTTP = 4096
 
-// greeting is what each side says first.
+// greeting is the first message of each side.
 type greeting struct {
 	version byte
 	code    byte
@@ -70,7 +69,7 @@ func (g greeting) write(w io.Writer) error {
 // speaks reports whether this release speaks a version of the handshake.
 func speaks(v byte) bool { return v == version || v == silentVersion }
 
-// readGreeting reads a greeting. Of a version that this release does not speak it reads head and text only, which no
+// readGreeting reads a greeting. Of a version that this release does not speak it reads only head and text, which no
 // version changes.
 func readGreeting(r io.Reader) (greeting, error) {
 	var head [headBytes]byte
@@ -103,7 +102,7 @@ func readGreeting(r io.Reader) (greeting, error) {
 	return g, nil
 }
 
-// refusal is why a greeting is not accepted.
+// refusal is the reason why a greeting is not accepted.
 type refusal struct {
 	code byte
 	text string
@@ -111,12 +110,12 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// Is makes a refusal a [session.ErrWrongCluster], unless the other side only waits.
+// Is makes a refusal a [session.ErrWrongCluster], unless the other side waits for admission.
 func (r *refusal) Is(target error) bool {
 	return target == session.ErrWrongCluster && r.code != codeWaits
 }
 
-// check returns why g, of the other side, is not accepted by a node with cfg.
+// check returns why a node with cfg does not accept the other side's greeting g.
 func (g greeting) check(cfg *Config) error {
 	cluster, node := cfg.ClusterID, cfg.Node
 	words := strings.Split(g.text, " ")

@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// guarded is a connection whose messages are scanned before Raft sees them. Like Raft's own connections it is read and
-// written by one goroutine at a time; any other may close it.
+// guarded is a connection whose messages are scanned before Raft sees them. As on Raft's own connections, one goroutine
+// at a time reads and writes, and any other may close it.
 type guarded struct {
 	net.Conn
 	scan scanner
-	// rest was read and not yet given to Raft.
+	// rest are bytes that were read and not yet given to Raft.
 	rest []byte
-	// refused is why nothing more is given.
+	// refused is why no more bytes are given to Raft.
 	refused error
 }
 
-var errUnread = errors.New("raft answered a snapshot that it has not read")
+var errUnread = errors.New("raft answered a request whose snapshot it has not read")
 
-// Read gives what is sound of what has come; then its error says what is not.
+// Read returns the valid bytes that have come. Its error then says what is wrong with the next ones.
 func (g *guarded) Read(b []byte) (int, error) {
 	if g.refused != nil {
 		return 0, g.refused
@@ -34,10 +34,10 @@ func (g *guarded) Read(b []byte) (int, error) {
 	return g.take(b[:n], err)
 }
 
-// pending reports whether the next Read asks nothing of the connection.
+// pending reports whether the next Read returns without reading from the connection.
 func (g *guarded) pending() bool { return g.refused != nil || len(g.rest) > 0 }
 
-// take judges what the connection has given with err, and returns what Read does.
+// take scans bytes that the connection returned with err, and returns the results of Read.
 func (g *guarded) take(b []byte, err error) (int, error) {
 	passed, refused := g.pass(b)
 	switch {
@@ -45,12 +45,12 @@ func (g *guarded) take(b []byte, err error) (int, error) {
 		return 0, refused
 	case passed < len(b):
 		g.rest = slices.Clone(b[passed:])
-		return passed, nil // the connection says its error again when the rest is read
+		return passed, nil // the connection returns err again after the rest
 	}
 	return len(b), err
 }
 
-// pass returns how many of the bytes that have come may be given now. It is an error only when none may.
+// pass returns how many of the bytes may be given to Raft now. It returns an error only when none may.
 func (g *guarded) pass(b []byte) (int, error) {
 	n, err := g.scan.pass(b)
 	if err != nil {
@@ -63,11 +63,11 @@ func (g *guarded) pass(b []byte) (int, error) {
 }
 
 // Write refuses the answer to a request whose snapshot has bytes left. Raft 1.7 reads nothing of the snapshot when it
-// refuses a request for its version, and all of it otherwise: bytes that are left would be taken for requests, which
-// nobody has scanned as such.
+// refuses a request for its version, and all of it otherwise. Bytes that are left would be taken for requests without
+// having been scanned as requests.
 func (g *guarded) Write(b []byte) (int, error) {
 	if g.scan.snapshot > 0 {
-		return 0, errUnread // after which Raft closes the connection
+		return 0, errUnread // Raft then closes the connection
 	}
 	return g.Conn.Write(b)
 }

@@ -118,10 +118,10 @@ func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 			conn.Close()
 		}
 		synctest.Wait()
-		if got := b.lobby.held(); got > maxHandshakes {
+		if got := b.handshakes.len(); got > maxHandshakes {
 			t.Errorf("%d connections are in their handshake, of at most %d", got, maxHandshakes)
 		}
-		if got := strings.Count(log.String(), "too many in their handshake"); got != 1 {
+		if got := strings.Count(log.String(), "too many handshakes"); got != 1 {
 			t.Errorf("the log says %d times why, want once:\n%s", got, log)
 		}
 		// The silent ones are closed, and their places given back.
@@ -134,8 +134,8 @@ func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 			t.Errorf("closed after %v, want %v", got, defaultTimeout)
 		}
 		synctest.Wait()
-		if b.lobby.held() != 0 || len(b.open) != 0 {
-			t.Errorf("%d guests and %d connections are remembered", b.lobby.held(), len(b.open))
+		if b.handshakes.len() != 0 || len(b.open) != 0 {
+			t.Errorf("%d guests and %d connections are remembered", b.handshakes.len(), len(b.open))
 		}
 		closeAll(t, a, b)
 	})

@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	// firstWait is how long a connection that was accepted may be silent after its greeting: Raft dials because it has
+	// firstWait is how long an accepted connection may be silent after its greeting: Raft dials only when it has
 	// something to say.
 	firstWait = 10 * time.Second
-	// idleLimit is how long it may be silent between two requests. Raft keeps connections for what it says seldom, such
-	// as votes.
+	// idleLimit is how long an accepted connection may be silent between two requests. Raft keeps connections for rare
+	// requests, such as votes.
 	idleLimit = 10 * time.Minute
-	// renewAfter is how long a connection that was dialled may have been idle when a request begins on it. A longer one
-	// is dialled anew before: the node at its other end may have given it up, and Raft would lose a request on it, such
-	// as the vote that an election waits for.
+	// renewAfter is how long a dialled connection may have been idle when a request begins on it. After a longer time
+	// it is dialled again first: the node at its other end may have given it up. Raft would lose a request on such a
+	// connection, such as a vote that an election waits for.
 	renewAfter = idleLimit / 2
 )
 
-// renewed is a connection that was dialled, and is dialled anew when a request begins after a long silence. Like Raft's
-// own connections it is read and written by one goroutine at a time; any other may close it.
+// renewed is a dialled connection that is dialled again when a request begins after a long silence. As on Raft's own
+// connections, one goroutine at a time reads and writes, and any other may close it.
 type renewed struct {
 	// redial makes another connection to the same node.
 	redial func(timeout time.Duration) (net.Conn, error)
 
 	mu sync.Mutex
-	// conn is the connection of now, used when it was used last, ended set by Close. guarded by mu
+	// conn is the current connection, used the moment of its last use. ended is set by Close. guarded by mu
 	conn  net.Conn
 	used  time.Time
 	ended bool
@@ -36,7 +36,7 @@ func newRenewed(conn net.Conn, redial func(time.Duration) (net.Conn, error)) *re
 	return &renewed{conn: conn, redial: redial, used: time.Now()}
 }
 
-// now returns the connection of now, and notes that it is used.
+// now returns the current connection, and notes that it is used.
 func (r *renewed) now() net.Conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,8 +50,8 @@ func (r *renewed) current() net.Conn {
 	return r.conn
 }
 
-// renew dials anew if the connection was idle for long. The former one stays if nobody can be reached: it says why
-// then.
+// renew dials again if the connection was idle for long. If dialling fails, the old connection stays, and its error
+// tells Raft.
 func (r *renewed) renew(timeout time.Duration) {
 	r.mu.Lock()
 	idle := time.Since(r.used)
@@ -71,10 +71,10 @@ func (r *renewed) renew(timeout time.Duration) {
 		r.conn, r.used = next, time.Now()
 	}
 	r.mu.Unlock()
-	_ = former.Close() // nobody needs it any more
+	_ = former.Close() // no longer needed
 }
 
-// Read reads from the connection of now, as do the others.
+// Read reads from the current connection, as the other methods use it.
 func (r *renewed) Read(b []byte) (int, error)         { return r.now().Read(b) }
 func (r *renewed) Write(b []byte) (int, error)        { return r.now().Write(b) }
 func (r *renewed) SetDeadline(t time.Time) error      { return r.current().SetDeadline(t) }

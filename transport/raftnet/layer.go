@@ -21,43 +21,44 @@ import (
 const (
 	// maxHandshakes is the default of Config.MaxHandshakes.
 	maxHandshakes = 64
-	// refusalLogInterval keeps a peer that tries again and again from filling the log.
+	// refusalLogInterval keeps a peer that retries all the time from filling the log.
 	refusalLogInterval = 10 * time.Second
-	// defaultTimeout is that of handshakes, and of Raft's RPCs.
+	// defaultTimeout is the default timeout of handshakes and of Raft's RPCs.
 	defaultTimeout = 1500 * time.Millisecond
-	// acceptRetry is how long accepting waits after an error, such as no file descriptors left.
+	// acceptRetry is how long the accept loop waits after an error, such as no file descriptors left.
 	acceptRetry = 100 * time.Millisecond
 )
 
 // Config configures a [Layer]. The zero value of a field is its default, if it has one.
 type Config struct {
-	// ClusterID is without a space, and with Settings at most 255 bytes. Peers of another cluster are refused.
+	// ClusterID names the cluster. It has no space, and with Settings at most 255 bytes. Peers of another cluster are
+	// refused.
 	ClusterID string
-	// Settings are those that every node of the cluster has to have the same value of. Peers with another are refused.
+	// Settings must have the same values on every node of the cluster. Peers with another value are refused.
 	Settings []Setting
 	// Node is this node's number.
 	Node session.Node
-	// Member reports whether a node number is that of another node of the cluster; nil: all are. Greetings of others
-	// are refused, whoever dials. It is called from several goroutines, and must not wait for Raft.
+	// Member reports whether a node number belongs to another node of the cluster; nil: all do. Greetings of other
+	// nodes are refused, in both directions. It is called from several goroutines, and must not wait for Raft.
 	Member func(session.Node) bool
-	// Advertise is what Addr returns: the name by which the other nodes know this one, never what it resolves to,
-	// because addresses change when containers move. A voter tells candidates apart by it: no other server may ever
-	// have had it.
+	// Advertise is the address that Addr returns: the name by which the other nodes know this one. It is never a
+	// resolved address, because addresses change when containers move. A voter tells candidates apart by it: no other
+	// server may ever have had it.
 	Advertise string
-	// Listener takes the connections of the others. The layer closes it.
+	// Listener accepts the other nodes' connections. The layer closes it.
 	Listener net.Listener
 	// Dial makes a connection; nil is TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Directory is the identity of this node's data directory.
 	Directory Directory
-	// Elsewhere returns where a node on a directory is to be dialled rather than at the address that Raft has of it, ""
-	// for nowhere else; nil knows of no such node. It is called from several goroutines, and must not wait for Raft.
+	// Elsewhere returns the address at which to dial a node on a directory first, instead of the address that Raft has;
+	// "" for none. nil knows no such address. It is called from several goroutines, and must not wait for Raft.
 	Elsewhere func(Directory) string
-	// Waits makes the layer wait: nobody speaks to Raft, nor Raft to anybody, until Admit.
+	// Waits keeps Raft's connections closed, in both directions, until Admit.
 	Waits bool
-	// Meet answers a node that wants to meet; nil answers nothing. It is called from several goroutines.
+	// Meet answers a node that wants to meet; nil answers with an empty frame. It is called from several goroutines.
 	Meet func(node session.Node, d Directory, request []byte) []byte
-	// MaxHandshakes is how many accepted connections may be in their handshake, or wait for Accept; default 64.
+	// MaxHandshakes is how many accepted connections may be in their handshake; default 64.
 	MaxHandshakes int
 	// HandshakeTimeout bounds the handshake on either side, and is the timeout of Raft's requests at their dialler;
 	// default 1.5 s.
@@ -68,21 +69,21 @@ type Config struct {
 // Layer is a raft.StreamLayer. Safe for concurrent use.
 type Layer struct {
 	cfg Config
-	// ready are connections that have shaken hands.
+	// ready hands connections that have completed their handshake to Accept.
 	ready chan net.Conn
-	// lobby holds those that have not yet, seats those that have.
-	lobby lobby
-	seats seats
-	// start starts the accept loop, with the first Accept. loops are it and the handshakes.
+	// handshakes are the accepted connections that have not greeted, greeted those that have.
+	handshakes handshakes
+	greeted    nodeConns
+	// start starts the accept loop, with the first Accept. loops are the accept loop and the handshakes.
 	start sync.Once
 	loops sync.WaitGroup
 
 	refused, full rate.Sometimes
 
 	mu sync.Mutex
-	// open is all that Close and Suspend close. guarded by mu
+	// open is everything that Close and Suspend close. guarded by mu
 	open map[io.Closer]struct{}
-	// suspended refuses connections, for good once left; waiting refuses those of Raft. guarded by mu
+	// suspended refuses all connections, for good once left is set; waiting refuses Raft's connections. guarded by mu
 	suspended, left, waiting bool
 	// done is closed by Close, under mu.
 	done chan struct{}
@@ -90,8 +91,8 @@ type Layer struct {
 
 var _ raft.StreamLayer = (*Layer)(nil)
 
-// New returns a layer. It starts nothing: the first Accept starts a goroutine that accepts connections and gives each a
-// goroutine for its handshake, until Close.
+// New returns a layer. It starts nothing. The first Accept starts a goroutine that accepts connections until Close, and
+// that starts a goroutine for the handshake of each.
 func New(cfg Config) *Layer {
 	if cfg.Dial == nil {
 		cfg.Dial = dialTCP
@@ -106,14 +107,14 @@ func New(cfg Config) *Layer {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	return &Layer{
-		cfg:     cfg,
-		ready:   make(chan net.Conn),
-		lobby:   lobby{most: cfg.MaxHandshakes},
-		refused: rate.Sometimes{Interval: refusalLogInterval},
-		full:    rate.Sometimes{Interval: refusalLogInterval},
-		open:    map[io.Closer]struct{}{},
-		done:    make(chan struct{}),
-		waiting: cfg.Waits,
+		cfg:        cfg,
+		ready:      make(chan net.Conn),
+		handshakes: handshakes{most: cfg.MaxHandshakes},
+		refused:    rate.Sometimes{Interval: refusalLogInterval},
+		full:       rate.Sometimes{Interval: refusalLogInterval},
+		open:       map[io.Closer]struct{}{},
+		done:       make(chan struct{}),
+		waiting:    cfg.Waits,
 	}
 }
 
@@ -122,7 +123,7 @@ func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// address is an advertised name as a net.Addr.
+// address is an advertised name as a [net.Addr].
 type address string
 
 func (a address) Network() string { return "tcp" }
@@ -131,8 +132,8 @@ func (a address) String() string  { return string(a) }
 // Addr returns the advertised address.
 func (l *Layer) Addr() net.Addr { return address(l.cfg.Advertise) }
 
-// Accept returns the next connection whose dialler has proved to be a node of this cluster. After Close it returns
-// net.ErrClosed.
+// Accept returns the next connection whose dialler is a node of this cluster, as its greeting says. After Close it
+// returns net.ErrClosed.
 func (l *Layer) Accept() (net.Conn, error) {
 	l.start.Do(func() {
 		l.mu.Lock()
@@ -179,33 +180,32 @@ func (l *Layer) shut() error {
 	l.mu.Unlock()
 	err := l.cfg.Listener.Close()
 	for c := range open {
-		// Why a connection that nobody needs any more does not close well is of no use to anyone.
+		// The error of a connection that is no longer needed is of no use.
 		_ = c.Close()
 	}
 	return err
 }
 
-// Suspend closes every connection that was accepted or dialled, and refuses new ones on either side until
-// [Layer.Resume]: to the other nodes this one is cut off. Raft itself is told nothing, so this works while it hangs.
+// Suspend closes every connection, accepted or dialled, and refuses new ones in both directions until [Layer.Resume]:
+// the other nodes see this node as cut off. Raft itself is not told, so Suspend works while Raft hangs.
 func (l *Layer) Suspend() {
 	l.mu.Lock()
 	l.suspended = true
 	open := slices.Collect(maps.Keys(l.open))
 	l.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // nobody needs it any more
+		_ = c.Close() // no longer needed
 	}
 }
 
-// Resume ends what [Layer.Suspend] began, but not what [Layer.Leave] did.
+// Resume takes [Layer.Suspend] back, but not [Layer.Leave].
 func (l *Layer) Resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.suspended = l.left
 }
 
-// Leave is Suspend for good: whoever is about to resume because a stall is over may not know yet that the node has
-// left.
+// Leave is Suspend for good. A goroutine that is about to resume after a stall may not know yet that the node has left.
 func (l *Layer) Leave() {
 	l.mu.Lock()
 	l.left = true
@@ -213,10 +213,10 @@ func (l *Layer) Leave() {
 	l.Suspend()
 }
 
-// errWaits says that this node takes no part yet.
-var errWaits = errors.New("this node takes no part yet")
+// errWaits says that Raft may not speak yet.
+var errWaits = errors.New("this node waits for admission to the cluster")
 
-// Admit ends the waiting.
+// Admit lets Raft speak from now on.
 func (l *Layer) Admit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,26 +238,26 @@ func (l *Layer) accept() {
 		case l.closed():
 			return
 		case errors.Is(err, net.ErrClosed):
-			l.cfg.Logger.Error("raft listener was closed by someone else", "error", err)
+			l.cfg.Logger.Error("raft listener was closed by other code", "error", err)
 			return
 		default:
 			l.cfg.Logger.Warn("accepting a raft connection", "error", err)
 			l.pause()
 			continue
 		}
-		g, out := l.lobby.enter(raw)
+		h, out := l.handshakes.add(raw)
 		if out != nil {
 			l.full.Do(func() {
-				l.cfg.Logger.Warn("raft connection dropped: too many in their handshake", "limit", l.cfg.MaxHandshakes,
+				l.cfg.Logger.Warn("raft connection dropped: too many handshakes", "limit", l.cfg.MaxHandshakes,
 					"remote", out.conn.RemoteAddr().String())
 			})
 			l.drop(out.conn)
 		}
-		l.loops.Go(func() { l.greet(g) })
+		l.loops.Go(func() { l.greet(h) })
 	}
 }
 
-// pause waits a little, or for Close.
+// pause waits for acceptRetry, or for Close.
 func (l *Layer) pause() {
 	timer := time.NewTimer(acceptRetry)
 	defer timer.Stop()
@@ -267,10 +267,10 @@ func (l *Layer) pause() {
 	}
 }
 
-// greet shakes hands on an accepted connection and offers it to Accept.
-func (l *Layer) greet(g *guest) {
-	defer l.lobby.leave(g)
-	conn, err := l.track(g.conn)
+// greet does the handshake on an accepted connection and offers the connection to Accept.
+func (l *Layer) greet(h *handshake) {
+	defer l.handshakes.remove(h)
+	conn, err := l.track(h.conn)
 	if err != nil {
 		return
 	}
@@ -280,13 +280,14 @@ func (l *Layer) greet(g *guest) {
 		l.drop(conn)
 		return
 	}
-	l.lobby.leave(g)
+	l.handshakes.remove(h)
 	s := newServed(conn, l.cfg.HandshakeTimeout)
 	s.silent = theirs.version == silentVersion
-	s.left = func() { l.seats.leave(theirs.node, s) }
-	if out := l.seats.take(theirs.node, s); out != nil {
+	s.left = func() { l.greeted.remove(theirs.node, s) }
+	if out := l.greeted.add(theirs.node, s); out != nil {
 		l.full.Do(func() {
-			l.cfg.Logger.Warn("raft connection dropped: too many of one node", "limit", maxSeats, "node", theirs.node,
+			l.cfg.Logger.Warn("raft connection dropped: too many connections of one node", "limit", maxPerNode, "node",
+				theirs.node,
 				"remote", out.RemoteAddr().String())
 		})
 		l.drop(out)
@@ -298,8 +299,8 @@ func (l *Layer) greet(g *guest) {
 	}
 }
 
-// log says why a connection was not accepted: a refusal at a rate a person can read, the rest, which anyone can cause
-// who reaches the port, at debug.
+// log logs why a connection was not accepted. A refusal is a rate-limited warning. Other errors are logged at debug
+// level, because anyone who reaches the port can cause them.
 func (l *Layer) log(conn net.Conn, err error) {
 	if errors.Is(err, errMet) {
 		return
@@ -314,8 +315,7 @@ func (l *Layer) log(conn net.Conn, err error) {
 	})
 }
 
-// answer is the handshake of the side that was dialled, in the version of the side that dials. It returns what that
-// said.
+// answer is the handshake of the dialled side, in the version of the dialler. It returns the dialler's greeting.
 func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(l.cfg.HandshakeTimeout)); err != nil {
 		return greeting{}, err
@@ -333,7 +333,7 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	}
 	refused := theirs.check(&l.cfg)
 	if refused == nil && theirs.code == codeHello && l.waits() {
-		refused = &refusal{codeWaits, fmt.Sprintf("node %d takes no part yet", l.cfg.Node)}
+		refused = &refusal{codeWaits, fmt.Sprintf("node %d waits for admission to the cluster", l.cfg.Node)}
 	}
 	if r, ok := errors.AsType[*refusal](refused); ok {
 		answer.code, answer.text = r.code, r.text
@@ -350,15 +350,15 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	return theirs, conn.SetDeadline(time.Time{})
 }
 
-// answerHTTP tells somebody who speaks HTTP that this is another port. The rest of the request is read before the
-// connection is closed, within the deadline of the handshake: closed with bytes unread it would be reset, and the
-// answer lost.
+// answerHTTP tells a client that speaks HTTP that it has the wrong port. It reads the rest of the request before the
+// connection is closed, within the deadline of the handshake: a connection that is closed with unread bytes is reset,
+// and the answer is lost.
 func answerHTTP(conn net.Conn) {
 	if _, err := io.WriteString(conn, wrongPort); err != nil {
 		return
 	}
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		_, _ = io.CopyN(io.Discard, conn, maxHTTP) // what a stranger asked for is of no interest
+		_, _ = io.CopyN(io.Discard, conn, maxHTTP) // the request itself does not matter
 	}
 }
 

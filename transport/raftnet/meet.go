@@ -19,10 +19,10 @@ import (
 // Directory is the identity of a node's data directory; 0 is none.
 type Directory uint64
 
-// String is the identity as people read it.
+// String returns the identity as 16 hexadecimal digits.
 func (d Directory) String() string { return fmt.Sprintf("%016x", uint64(d)) }
 
-// MarshalText writes what String returns.
+// MarshalText returns the text of String.
 func (d Directory) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText is [ParseDirectory].
@@ -40,17 +40,17 @@ func ParseDirectory(s string) (Directory, error) {
 	return Directory(d), nil
 }
 
-// mark stands between an address and the directory that is expected there.
-const mark = "#"
+// directorySign separates an address from the directory that is expected there.
+const directorySign = "#"
 
-// At returns address as a Raft configuration holds it for a node that runs on directory d.
+// At returns an address as a Raft configuration holds it for a node on directory d.
 func At(address string, d Directory) raft.ServerAddress {
-	return raft.ServerAddress(address + mark + d.String())
+	return raft.ServerAddress(address + directorySign + d.String())
 }
 
 // Split is the inverse of [At]; the directory is 0 when the address names none.
 func Split(address raft.ServerAddress) (string, Directory, error) {
-	host, text, named := strings.Cut(string(address), mark)
+	host, text, named := strings.Cut(string(address), directorySign)
 	if !named {
 		return host, 0, nil
 	}
@@ -58,7 +58,7 @@ func Split(address raft.ServerAddress) (string, Directory, error) {
 	return host, d, err
 }
 
-// expect returns why a node that runs on one directory may not be spoken to at an address that names another.
+// expect returns an error if the node does not run on the directory that the address names.
 func (g greeting) expect(want Directory) error {
 	if want != 0 && g.directory != want {
 		return &refusal{
@@ -72,14 +72,15 @@ func (g greeting) expect(want Directory) error {
 // maxFrame is the length of the longest frame.
 const maxFrame = 1<<16 - 1
 
-// Met is who was met, and what it answered.
+// Met is the node that was met, and its answer.
 type Met struct {
 	Node      session.Node
 	Directory Directory
 	Answer    []byte
 }
 
-// Meet tells the node at address request and returns what it answers. It works while the layer waits, on either side.
+// Meet sends request to the node at address and returns the node's answer. It works while either layer waits for
+// admission.
 func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, error) {
 	timeout := l.cfg.HandshakeTimeout
 	conn, theirs, err := l.introduce(ctx, address, codeMeet, timeout)
@@ -100,10 +101,10 @@ func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, 
 	return Met{theirs.node, theirs.directory, answer}, nil
 }
 
-// errMet says that a connection has done what it was for.
+// errMet says that a connection has served a meeting, and is not Raft's.
 var errMet = errors.New("the nodes have met")
 
-// meet is the side of a meeting that was dialled.
+// meet is the dialled side of a meeting.
 func (l *Layer) meet(conn net.Conn, theirs greeting) error {
 	request, err := readFrame(conn)
 	if err != nil {
@@ -121,7 +122,7 @@ func (l *Layer) meet(conn net.Conn, theirs greeting) error {
 
 func writeFrame(w io.Writer, b []byte) error {
 	if len(b) > maxFrame {
-		return fmt.Errorf("a frame of %d bytes, of at most %d", len(b), maxFrame)
+		return fmt.Errorf("frame of %d bytes, want at most %d", len(b), maxFrame)
 	}
 	_, err := w.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...))
 	return err
@@ -133,7 +134,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	n := int64(binary.BigEndian.Uint16(length[:]))
-	b, err := io.ReadAll(io.LimitReader(r, n)) // what is announced costs nothing before it comes
+	b, err := io.ReadAll(io.LimitReader(r, n)) // allocates no announced bytes before they come
 	if err == nil && int64(len(b)) < n {
 		err = io.ErrUnexpectedEOF
 	}

@@ -36,7 +36,7 @@ func TestWaiting(t *testing.T) {
 		accepted := accepting(b)
 		accepting(a)
 		if _, err := a.Dial("b", time.Second); err == nil || errors.Is(err, session.ErrWrongCluster) ||
-			!strings.Contains(err.Error(), "no part yet") {
+			!strings.Contains(err.Error(), "waits for admission") {
 			t.Errorf("a layer that waits is dialled: %v", err)
 		}
 		if _, err := b.Dial("a", time.Second); !errors.Is(err, errWaits) {

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// called is a connection that was dialled. Raft gives a whole request one deadline, and tries a batch of entries or a
-// snapshot that takes longer over a thin link for ever. Here the deadline of such a request is one of idleness: it
-// fails when nothing has moved for as long as Raft would have waited for all of it. What moves is what this end's
-// kernel takes, what is answered, and what the other end reports ([served]). Votes keep Raft's deadline.
+// called is a dialled connection. Raft gives a whole request one deadline, and retries for ever a batch of entries or a
+// snapshot that takes longer over a thin link. Here the deadline of such a request is one of idleness: the request
+// fails when nothing has moved for as long as Raft would have waited for all of it. Movement is bytes that this end's
+// kernel takes, bytes of an answer, and reports of the other end ([served]). Votes keep Raft's deadline.
 //
-// Like Raft's own connections it is read and written by one goroutine at a time; any other may close it.
+// As on Raft's own connections, one goroutine at a time reads and writes, and any other may close it.
 type called struct {
 	guarded
 	// silent says that the other end makes no reports, so that each request has Raft's deadline.
 	silent bool
-	// revive has a connection that was idle for long dialled anew; nil: it is not.
+	// revive dials a connection that was idle for long again; nil: it is kept.
 	revive func(timeout time.Duration)
-	// timeout is what Raft has given the request, whose first byte is the next to be written when fresh.
+	// timeout is Raft's timeout of the request. fresh says that the next byte written is the request's first.
 	timeout time.Duration
 	fresh   bool
 
 	mu sync.Mutex
-	// patience is how long nothing may move, 0 for a request that has Raft's deadline. guarded by mu
+	// patience is how long nothing may move; 0 for a request with Raft's deadline. guarded by mu
 	patience time.Duration
 	// overhears says that reports are read while a write waits. guarded by mu
 	overhears bool
@@ -40,7 +40,7 @@ func (c *called) SetDeadline(t time.Time) error {
 	return c.Conn.SetDeadline(t)
 }
 
-// begin looks at the first byte of a request.
+// begin sets the patience by the first byte of a request, which is its kind.
 func (c *called) begin(kind byte) error {
 	c.fresh = false
 	if !isLong(kind) || c.timeout <= 0 || c.silent {
@@ -55,7 +55,7 @@ func (c *called) begin(kind byte) error {
 	return c.renew()
 }
 
-// renew puts the deadline off. The caller holds mu.
+// renew extends the deadline. Called with mu held.
 func (c *called) renew() error {
 	if c.patience == 0 {
 		return nil
@@ -63,16 +63,16 @@ func (c *called) renew() error {
 	return c.Conn.SetDeadline(time.Now().Add(c.patience))
 }
 
-// moved notes that something has moved.
+// moved extends the deadline because something has moved.
 func (c *called) moved() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.renew()
 }
 
-// Write writes a part of a request. A kernel whose buffer is full may take nothing for a long time, though bytes
-// move: so a write that waits has the reports read meanwhile, which put its deadline off. It cannot be ended and
-// begun again instead: a write that timed out is the end of a connection with TLS.
+// Write writes a part of a request. A kernel whose buffer is full may take nothing for a long time although bytes move.
+// So while a write waits, reports are read, and extend its deadline. The write cannot be ended and begun again instead:
+// on a connection with TLS, a write that timed out is the last.
 func (c *called) Write(b []byte) (int, error) {
 	if c.fresh && len(b) > 0 {
 		if err := c.begin(b[0]); err != nil {
@@ -88,7 +88,7 @@ func (c *called) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// overhear has reports read as soon as a write has waited for a while, until stop.
+// overhear lets listen read reports once a write has waited for a while, until stop.
 func (c *called) overhear() (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,8 @@ func (c *called) overhear() (stop func()) {
 		c.overhears = false
 		ran := !timer.Stop()
 		if ran {
-			_ = c.SetReadDeadline(time.Unix(1, 0)) // an error says that it is closed, and nobody listens
+			// fails only when the connection is closed, and then listen has ended
+			_ = c.SetReadDeadline(time.Unix(1, 0))
 		}
 		c.mu.Unlock()
 		if ran {
@@ -115,13 +116,13 @@ func (c *called) overhear() (stop func()) {
 	}
 }
 
-// listen reads reports, until the write is over or something else comes.
+// listen reads reports until the write is over or other bytes come.
 func (c *called) listen() {
 	var b [64]byte
 	for {
 		n, err := c.Conn.Read(b[:])
 		if n = c.drop(b[:n]); n > 0 {
-			c.rest = append(c.rest, b[:n]...) // an answer before its time is for Read
+			c.rest = append(c.rest, b[:n]...) // an early answer is for Read
 			return
 		}
 		if err != nil || !c.overheard() {
@@ -130,14 +131,14 @@ func (c *called) listen() {
 	}
 }
 
-// overheard puts the deadline off after a report, if the write still waits.
+// overheard extends the deadline after a report, if the write still waits.
 func (c *called) overheard() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.overhears && c.renew() == nil
 }
 
-// Read gives what is answered, and puts the deadline off for it and for each report before it.
+// Read returns the bytes of answers. Each answer and each report before it extends the deadline.
 func (c *called) Read(b []byte) (int, error) {
 	for !c.pending() {
 		n, err := c.Conn.Read(b)
@@ -151,7 +152,7 @@ func (c *called) Read(b []byte) (int, error) {
 	return c.guarded.Read(b)
 }
 
-// drop takes reports off the beginning of b, which is never that of an answer, and returns how many bytes are left.
+// drop removes reports from the beginning of b, if no answer is under way there, and returns how many bytes are left.
 func (c *called) drop(b []byte) int {
 	if !c.scan.between() {
 		return len(b)

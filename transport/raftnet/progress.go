@@ -10,44 +10,43 @@ import (
 )
 
 const (
-	// stillHere is the byte that says that a request is under way. Msgpack never uses it, so no answer begins with it.
+	// stillHere is the report that a request is under way. Msgpack never uses this byte, so no answer begins with it.
 	stillHere = 0xc1
-	// reportsPerTimeout is how often a node says so in the time after which a dialler that hears nothing gives up.
+	// reportsPerTimeout is how many reports fit into the time after which a dialler without a report gives up.
 	reportsPerTimeout = 5
-	// snapshotPatience is how long no byte of a snapshot may move, on either side, and how long one of any request
-	// may not on the side that was dialled. A transfer of an hour is not thrown away for a hiccup of seconds; a
-	// leader that vanished in the middle of one holds the follower, which can vote for nobody meanwhile, no longer
-	// than this.
+	// snapshotPatience is how long a snapshot may stand still on either side, and how long any request may stand still
+	// on the dialled side. It is long enough that a hiccup of seconds does not throw a transfer of an hour away. It is
+	// short enough for a leader that vanishes in the middle of a snapshot: the follower can vote for no node meanwhile.
 	snapshotPatience = 5 * time.Second
 )
 
-// errStalled is why a request that stopped in its middle is given up.
-var errStalled = errors.New("nothing of a raft request has come for too long")
+// errStalled says that a request stopped in its middle.
+var errStalled = errors.New("a raft request has stopped in its middle for too long")
 
-// served is a connection that was accepted. While a request with entries or a snapshot is under way it tells the
-// dialler so, unless no byte has come since it last did. Only this end knows: what the dialler's kernel has taken may
-// be minutes from here on a thin link, and what has arrived may take minutes to be written or restored. Read and
-// Write are called by one goroutine at a time.
+// served is an accepted connection. While a request with entries or a snapshot is under way it sends reports to the
+// dialler, unless no byte has come since the last report. Only this end knows the progress. On a thin link, bytes that
+// the dialler's kernel has taken may still be minutes away, and bytes that have arrived may take minutes to be written
+// or restored. One goroutine at a time calls Read and Write.
 type served struct {
 	guarded
 	interval time.Duration
 	// silent says that the dialler does not know reports.
 	silent bool
-	// begun is when it was accepted, heard how much later something came last, 0 before anything did.
+	// begun is when the connection was accepted. heard is how much later bytes came last, 0 before any came.
 	begun time.Time
 	heard atomic.Int64
-	// left is called when it is closed, perhaps more than once.
+	// left is called when the connection is closed, perhaps more than once.
 	left func()
 
 	mu sync.Mutex
-	// timer reports every interval while busy: from the first byte of a request until its answer. guarded by mu
+	// timer sends a report every interval while busy: from the first byte of a request until its answer. guarded by mu
 	timer *time.Timer
 	busy  bool
-	// moved says that bytes have come since the last report, whole that all have. guarded by mu
+	// moved says that bytes have come since the last report, whole that the request is complete. guarded by mu
 	moved, whole bool
 }
 
-// newServed returns conn as one that reports to a dialler which gives up after timeout.
+// newServed returns conn as a connection that sends reports to a dialler with this timeout.
 func newServed(conn net.Conn, timeout time.Duration) *served {
 	s := &served{
 		guarded: guarded{Conn: conn, scan: scanner{requests: true}}, interval: timeout / reportsPerTimeout,
@@ -58,14 +57,14 @@ func newServed(conn net.Conn, timeout time.Duration) *served {
 	return s
 }
 
-// spoke returns when something came last.
+// spoke returns when bytes came last.
 func (s *served) spoke() time.Time { return s.begun.Add(time.Duration(s.heard.Load())) }
 
-// Read gives what has come of requests. A connection that is silent for too long between two ends. One that stops in
-// its middle ends the connection, and with it the waiting of whoever reads it: Raft reads a snapshot on the goroutine
-// that does everything else.
+// Read returns bytes of requests. A connection that is silent for too long between two requests ends. A request that
+// stops in its middle ends the connection too, and so releases its reader: Raft reads a snapshot on the goroutine that
+// does everything else.
 func (s *served) Read(b []byte) (int, error) {
-	patience, late := idleLimit, io.EOF // which is nothing to complain of
+	patience, late := idleLimit, io.EOF // an idle connection ends without an error
 	switch {
 	case s.scan.under():
 		patience, late = snapshotPatience, errStalled
@@ -83,13 +82,13 @@ func (s *served) Read(b []byte) (int, error) {
 		s.heard.Store(int64(max(time.Since(s.begun), 1)))
 	}
 	if n > 0 && s.scan.long() && !s.silent {
-		s.busies(!s.scan.under())
+		s.progress(!s.scan.under())
 	}
 	return n, err
 }
 
-// busies notes that bytes of a request have come, and whether they were the last.
-func (s *served) busies(whole bool) {
+// progress notes that bytes of a request have come, and whether the request is complete.
+func (s *served) progress(whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.moved, s.whole = true, whole
@@ -99,8 +98,8 @@ func (s *served) busies(whole bool) {
 	}
 }
 
-// report tells the dialler that the request moves, or is being worked on. How long the work may take is not judged
-// here: when a disk hangs, the watchdog cuts this node off.
+// report tells the dialler that the request moves, or that this node works on it. It does not bound the time of the
+// work: when a disk hangs, the watchdog cuts this node off.
 func (s *served) report() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (s *served) report() {
 	if s.moved || s.whole {
 		s.moved = false
 		if err := s.say([]byte{stillHere}); err != nil {
-			_ = s.Conn.Close() // the dialler is gone: whoever reads its request finds that out now
+			_ = s.Conn.Close() // the dialler has gone: this ends the reading of its request
 			return
 		}
 	}
@@ -125,7 +124,7 @@ func (s *served) say(b []byte) error {
 	return err
 }
 
-// Write writes an answer, before which the last report was made.
+// Write ends the reports and writes an answer.
 func (s *served) Write(b []byte) (int, error) {
 	s.quiet()
 	if err := s.SetWriteDeadline(time.Now().Add(snapshotPatience)); err != nil {
@@ -134,7 +133,7 @@ func (s *served) Write(b []byte) (int, error) {
 	return s.guarded.Write(b)
 }
 
-// quiet ends the reports. It waits for one that is being written.
+// quiet ends the reports. It waits for a report that is being written.
 func (s *served) quiet() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

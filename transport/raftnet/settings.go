@@ -8,12 +8,13 @@ import (
 	"holdfast/session"
 )
 
-// Setting is one that is the same on every node of a cluster. Neither name nor values hold a space or an equals sign.
+// Setting is a setting that must be the same on every node of a cluster. Name and values hold no space and no equals
+// sign.
 type Setting struct{ Name, Value, Default string }
 
-// introduction is the text of a greeting: the cluster, and each setting that has not its default. A release that knows
-// no settings takes the whole for the name of a cluster, which is another one than its own, and so refuses what it
-// cannot do.
+// introduction is the text of a greeting: the cluster id, and each setting that does not have its default. A release
+// that knows no settings takes the whole text for a cluster id other than its own. So it refuses a cluster whose
+// settings it cannot follow.
 func introduction(cluster string, settings []Setting) string {
 	words := []string{cluster}
 	for _, s := range settings {
@@ -24,7 +25,7 @@ func introduction(cluster string, settings []Setting) string {
 	return strings.Join(words, " ")
 }
 
-// differs returns why the settings of a greeting are not those of a node; empty when they are.
+// differs returns how the settings of a greeting differ from the settings of a node; empty when they do not.
 func differs(words []string, theirs, node session.Node, settings []Setting) string {
 	told := make(map[string]string, len(words))
 	for _, w := range words {

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// MaxRequest is how many bytes of entries one request carries at most, unless its first entry alone has more.
-	// Raft bounds a batch by the number of its entries alone. What a broken connection loses is one batch, so over a
-	// link that breaks once a minute a follower catches up as long as a minute is enough for one of these.
+	// MaxRequest bounds the bytes of entries in one request, unless its first entry alone has more. Raft bounds a batch
+	// only by its number of entries. A broken connection loses one batch: over a link that breaks once a minute, a
+	// follower catches up as long as a minute is enough for one batch of this size.
 	MaxRequest = 1 << 20
-	// entryBytes is about what an entry takes besides its data.
+	// entryBytes is about the size of an entry besides its data.
 	entryBytes = 64
 )
 
-// Transport is Raft's transport over a [Layer], which sends no more at a time than is good.
+// Transport is Raft's transport over a [Layer]. It bounds the size of requests.
 type Transport struct {
 	*raft.NetworkTransport
 }
@@ -36,13 +36,13 @@ func NewTransport(layer *Layer, timeout time.Duration) *Transport {
 	})}
 }
 
-// AppendEntries sends the first entries of a request, as many as go into [MaxRequest], and takes the others out of
-// it: Raft looks into the request for what was sent, and sends the others next.
+// AppendEntries sends the first entries of a request, up to [MaxRequest], and removes the others from the request. Raft
+// sees in the request what was sent, and sends the others next.
 //
-// It tells the follower of no commit beyond them. The follower takes what it has itself up to that index for
-// committed, though nobody has compared it: a leader whose request has no entries, because it was begun before the
-// first of the term, and names a commit that has come since would have a deposed leader apply entries that nobody
-// else has. (Ongaro and Ousterhout, figure 2: "min(leaderCommit, index of last new entry)".)
+// It tells the follower of no commit beyond the sent entries. The follower takes its own entries up to that index for
+// committed, although no request has compared them. Consider a leader whose request has no entries, because it was
+// begun before the first entry of the term, and names a later commit: a deposed leader would apply entries that no
+// other node has. (Ongaro and Ousterhout, figure 2: "min(leaderCommit, index of last new entry)".)
 func (t *Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, request *raft.AppendEntriesRequest,
 	answer *raft.AppendEntriesResponse,
 ) error {
@@ -51,7 +51,7 @@ func (t *Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 	return t.NetworkTransport.AppendEntries(id, target, request, answer)
 }
 
-// first returns the entries that go into one request.
+// first returns the entries that fit into one request.
 func first(entries []*raft.Log) []*raft.Log {
 	size := 0
 	for i, e := range entries {

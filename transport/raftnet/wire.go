@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// MaxField is the length of the longest bytes or text in a message of Raft: above what one log entry carries.
+	// MaxField is the length of the longest bytes or text in a message of Raft. It is above the size of a log entry.
 	MaxField = 1 << 20
-	// MaxMessage is the length of the longest message of Raft, without the snapshot that follows one: above what the
-	// entries of one request take together.
+	// MaxMessage is the length of the longest message of Raft, without the snapshot that may follow it. It is above the
+	// size of all entries of a request together.
 	MaxMessage = 512 << 20
-	// MaxItems is the length of the longest list or map in a message of Raft: above the entries of one request.
+	// MaxItems is the length of the longest list or map in a message of Raft. It is above the number of entries of a
+	// request.
 	MaxItems = 4096
 	// maxExtension is the length of the longest msgpack extension. A time takes 12 bytes.
 	maxExtension = 16
-	// maxDepth is how deep lists and maps may stand in each other. Raft's are three deep: a request, its entries, an
-	// entry.
+	// maxDepth is how deeply lists and maps may be nested. Raft's are three deep: a request, its entries, an entry.
 	maxDepth = 8
 )
 
@@ -29,7 +29,7 @@ const (
 	maxType             = 4
 )
 
-// malformed is why the bytes on a connection are none of Raft's messages.
+// malformed says why the bytes on a connection are not Raft's messages.
 type malformed struct {
 	what       string
 	got, limit uint64
@@ -43,13 +43,13 @@ func (m *malformed) Error() string {
 }
 
 // scanner follows the messages on one direction of a connection of Raft. The decoder of Raft's library believes any
-// length that is announced for a time, which in a field that nobody knows is extension 0xff, and sets it aside before a
-// byte of it has come: so nothing is given to it that the scanner has not seen to be bounded. It knows msgpack and
-// where one message ends, not what the messages say, and does not look into the fields of bytes, some of which Raft
-// decodes later:
+// length that is announced for a time, which in an unknown field is extension 0xff, and allocates it before a byte of
+// it has come. So the decoder gets no bytes that the scanner has not found to be bounded. The scanner knows msgpack and
+// where a message ends, but not what messages mean. It does not look into fields of bytes, some of which Raft decodes
+// later:
 //
 //	answers   value value ...            of each answer the error and the response
-//	requests  (type value [snapshot])... a type is one byte; a snapshot is as many bytes as the Size of its request says
+//	requests  (type value [snapshot])... a type is one byte; a snapshot has the length in the Size field of its request
 //
 // The zero value follows answers. It is a pure data structure.
 type scanner struct {
@@ -58,26 +58,26 @@ type scanner struct {
 	// kind is the type of the request under way, if begun.
 	kind  byte
 	begun bool
-	// message is how long the message under way is so far, with what is announced.
+	// message is the length of the message under way so far, with the announced bytes.
 	message uint64
-	// left are how many values each open list or map still lacks, a map two for each of its pairs; depth is how many
-	// are open.
+	// left is how many values each open list or map still lacks, a map two for each of its pairs. depth is how many
+	// lists and maps are open.
 	left  [maxDepth]uint64
 	depth int
-	// head[:have] is what has come of the head of a value, which has all that is needed to know where the value ends.
+	// head[:have] are the bytes that have come of the head of a value. The head tells where the value ends.
 	head [32]byte
 	have int
 	// body is how many bytes of a value's body are still to come.
 	body uint64
-	// sized says that the next value is the Size of a snapshot; size is the last that was said, and snapshot how many
-	// bytes of it are still to come.
+	// sized says that the next value is the Size of a snapshot. size is the newest such value. snapshot is how many
+	// bytes of the snapshot are still to come.
 	sized          bool
 	size, snapshot uint64
 }
 
-// pass returns how many bytes of b may be given to Raft, and a *malformed, after which nothing may. Without an error
-// they are fewer than b has only behind a request or a snapshot, where they end: Raft's buffer never holds what comes
-// after.
+// pass returns how many bytes of b may be given to Raft, and a *malformed, after which no more may be. Without an error
+// it returns less than all of b only at the end of a request or a snapshot, so that Raft's buffer never holds bytes of
+// the next one.
 func (s *scanner) pass(b []byte) (int, error) {
 	for n := 0; n < len(b); {
 		rest := uint64(len(b) - n)
@@ -109,12 +109,12 @@ func (s *scanner) pass(b []byte) (int, error) {
 // under reports whether the rest of a request is still to come.
 func (s *scanner) under() bool { return s.begun || s.snapshot > 0 }
 
-// long reports whether the request that came last, in part or whole, is of a kind that may be large.
+// long reports whether the newest request, complete or not, is of a kind that may be large.
 func (s *scanner) long() bool { return isLong(s.kind) }
 
 func isLong(kind byte) bool { return kind == typeAppendEntries || kind == typeInstallSnapshot }
 
-// between reports whether the next byte is the first of a value that stands in no other.
+// between reports whether the next byte begins a value that is in no list or map.
 func (s *scanner) between() bool { return s.depth == 0 && s.have == 0 && s.body == 0 }
 
 // next takes a byte that is not part of a body.
@@ -137,13 +137,13 @@ func (s *scanner) next(c byte) error {
 	return err
 }
 
-// headBytes returns how long the head is that begins with head[0]. The names of a snapshot's fields are all head.
+// headBytes returns the length of the head that begins with head[0]. The names of a snapshot's fields are all head.
 func (s *scanner) headBytes() (int, error) {
 	c := s.head[0]
 	if s.snapshotRequest() {
 		switch {
 		case s.depth == 0 && !isMap(c):
-			return 0, &malformed{what: "a snapshot's request that is no map"}
+			return 0, &malformed{what: "a snapshot's request that is not a map"}
 		case s.named() && c&0xe0 != 0xa0:
 			return 0, &malformed{what: "a field of a snapshot's request without a short name"}
 		case s.named():
@@ -152,7 +152,7 @@ func (s *scanner) headBytes() (int, error) {
 	}
 	switch c {
 	case 0xc1:
-		return 0, &malformed{what: "no msgpack"}
+		return 0, &malformed{what: "a byte that is not msgpack"}
 	case 0xc4, 0xc7, 0xcc, 0xd0, 0xd9: // bytes, extension, numbers, text: of 8 bits
 		return 2, nil
 	case 0xc5, 0xc8, 0xcd, 0xd1, 0xda, 0xdc, 0xde: // the same, list and map: of 16
@@ -212,8 +212,8 @@ func (s *scanner) value(head []byte) error {
 	return s.holds("", 0, 0)
 }
 
-// name takes the name of a field of a snapshot's request. The decoder searches one text of all names, in which the
-// names stand between bytes that are no ASCII: without such bytes it finds a name only by itself.
+// name takes the name of a field of a snapshot's request. The decoder searches for the name in one text of all names,
+// separated by bytes outside ASCII. A name with such bytes could match across two names.
 func (s *scanner) name(name []byte) error {
 	for _, c := range name {
 		if c >= utf8.RuneSelf {
@@ -225,14 +225,14 @@ func (s *scanner) name(name []byte) error {
 	return nil
 }
 
-// unsigned is the number that b, of at most 8 bytes, is in big-endian order.
+// unsigned returns the big-endian number in b, which has at most 8 bytes.
 func unsigned(b []byte) uint64 {
 	var v [8]byte
 	copy(v[len(v)-len(b):], b)
 	return binary.BigEndian.Uint64(v[:])
 }
 
-// snapshotSize returns the size of a snapshot that head says.
+// snapshotSize returns the size of a snapshot from the head of its value.
 func snapshotSize(head []byte) (uint64, error) {
 	c, size := head[0], unsigned(head[1:])
 	switch {
@@ -243,7 +243,7 @@ func snapshotSize(head []byte) (uint64, error) {
 	case c >= 0xcc && c <= 0xcf:
 	case c >= 0xd0 && c <= 0xd3 && head[1] <= 0x7f:
 	default:
-		return 0, &malformed{what: "a snapshot's size that is no number, or negative"}
+		return 0, &malformed{what: "a snapshot's size that is not a number, or is negative"}
 	}
 	if size > math.MaxInt64 {
 		return 0, &malformed{"snapshot", size, math.MaxInt64}
@@ -251,7 +251,7 @@ func snapshotSize(head []byte) (uint64, error) {
 	return size, nil
 }
 
-// open begins a list or map of n items, each of so many values.
+// open begins a list or map of n items, with so many values for each item.
 func (s *scanner) open(what string, n, values uint64) error {
 	switch {
 	case n == 0:
@@ -266,7 +266,7 @@ func (s *scanner) open(what string, n, values uint64) error {
 	return nil
 }
 
-// holds begins a value with a body of n bytes, of which there may be at most limit.
+// holds begins a value with a body of n bytes, at most limit.
 func (s *scanner) holds(what string, n, limit uint64) error {
 	s.message += n
 	switch {
@@ -289,7 +289,7 @@ func (s *scanner) extends(n uint64) error {
 	return s.holds("", n+1, n+1)
 }
 
-// end ends a value, with it the lists and maps that it was the last of, and with them the message.
+// end ends a value, and the lists and maps whose last value it was. At depth 0 it ends the message.
 func (s *scanner) end() {
 	for s.depth > 0 {
 		if s.left[s.depth-1]--; s.left[s.depth-1] > 0 {

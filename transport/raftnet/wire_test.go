@@ -42,9 +42,9 @@ func TestWhatIsMalformed(t *testing.T) {
 		"list too long":            {false, "\xdd\x00\x00\x10\x01", 4, "list of 4097, want at most 4096"},
 		"map":                      {false, "\xdf\x00\x00\x10\x00", 5, ok},
 		"map too long":             {false, "\xde\x10\x01", 2, "map of 4097, want at most 4096"},
-		"no msgpack":               {false, "\x92\x01\xc1", 2, "no msgpack"},
-		"snapshot that is no map":  {true, "\x02\x91\x01", 1, "a snapshot's request that is no map"},
-		"snapshot that is nil":     {true, "\x02\xc0", 1, "a snapshot's request that is no map"},
+		"no msgpack":               {false, "\x92\x01\xc1", 2, "a byte that is not msgpack"},
+		"snapshot that is no map":  {true, "\x02\x91\x01", 1, "a snapshot's request that is not a map"},
+		"snapshot that is nil":     {true, "\x02\xc0", 1, "a snapshot's request that is not a map"},
 		"long name": {
 			true, "\x02\x81\xd9\x04Size\x01", 2, "a field of a snapshot's request without a short name",
 		},
@@ -55,16 +55,16 @@ func TestWhatIsMalformed(t *testing.T) {
 			true, "\x02\x81\xa5S\xffize\x01", 7, "a field of a snapshot's request whose name is not in ASCII",
 		},
 		"size that is text": {
-			true, "\x02\x81\xa4Size\xa11", 7, "a snapshot's size that is no number, or negative",
+			true, "\x02\x81\xa4Size\xa11", 7, "a snapshot's size that is not a number, or is negative",
 		},
 		"size that is a list": {
-			true, "\x02\x81\xa4Size\x91\x01", 7, "a snapshot's size that is no number, or negative",
+			true, "\x02\x81\xa4Size\x91\x01", 7, "a snapshot's size that is not a number, or is negative",
 		},
 		"size below nothing": {
-			true, "\x02\x81\xa4Size\xff", 7, "a snapshot's size that is no number, or negative",
+			true, "\x02\x81\xa4Size\xff", 7, "a snapshot's size that is not a number, or is negative",
 		},
 		"size below nothing, longer": {
-			true, "\x02\x81\xa4Size\xd1\x80\x01", 9, "a snapshot's size that is no number, or negative",
+			true, "\x02\x81\xa4Size\xd1\x80\x01", 9, "a snapshot's size that is not a number, or is negative",
 		},
 		"size above int64": {
 			true, "\x02\x81\xa4Size\xcf\x80\x00\x00\x00\x00\x00\x00\x00", 15,

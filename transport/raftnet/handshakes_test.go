@@ -28,46 +28,47 @@ func at(host byte, port uint16) net.Conn {
 	return from{nil, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, host}), port)}
 }
 
-// TestWhoMakesRoom: the oldest of the address that has most makes room; of addresses that have as many, the oldest of
-// all.
-func TestWhoMakesRoom(t *testing.T) {
-	l := lobby{most: maxHandshakes}
-	member, _ := l.enter(at(1, 1))
-	var strangers []*guest
+// TestTheOldestHandshakeIsEvicted: the oldest of the address that has most makes room; of addresses that have as many,
+// the oldest of all.
+func TestTheOldestHandshakeIsEvicted(t *testing.T) {
+	l := handshakes{most: maxHandshakes}
+	member, _ := l.add(at(1, 1))
+	var strangers []*handshake
 	for port := range uint16(maxHandshakes - 1) {
-		g, out := l.enter(at(2, port))
+		g, out := l.add(at(2, port))
 		if out != nil {
 			t.Fatalf("connection %d of %d had another make room", port+2, maxHandshakes)
 		}
 		strangers = append(strangers, g)
 	}
 	for i := range 3 * maxHandshakes {
-		g, out := l.enter(at(2, 1000+uint16(i)))
+		g, out := l.add(at(2, 1000+uint16(i)))
 		if out != strangers[0] {
 			t.Fatalf("stranger %d: %+v made room, want the oldest of its own address", i, out)
 		}
 		strangers = append(strangers[1:], g)
 	}
-	if !slices.Contains(l.guests, member) || len(l.guests) != maxHandshakes {
-		t.Errorf("a flood of one address took the place of another's; %d are there", len(l.guests))
+	if !slices.Contains(l.pending, member) || len(l.pending) != maxHandshakes {
+		t.Errorf("a flood of one address took the place of another's; %d are there", len(l.pending))
 	}
-	l.leave(strangers[0]) // who has left, and is told to leave once more
-	l.leave(strangers[0])
-	if _, out := l.enter(at(3, 1)); out != nil {
+	l.remove(strangers[0]) // who has left, and is told to leave once more
+	l.remove(strangers[0])
+	if _, out := l.add(at(3, 1)); out != nil {
 		t.Errorf("%+v made room where there was some", out)
 	}
-	many := lobby{most: maxHandshakes}
-	first, _ := many.enter(at(0, 1))
+	many := handshakes{most: maxHandshakes}
+	first, _ := many.add(at(0, 1))
 	for host := range byte(maxHandshakes - 1) {
-		many.enter(at(host+1, 1))
+		many.add(at(host+1, 1))
 	}
-	if _, out := many.enter(at(200, 1)); out != first {
+	if _, out := many.add(at(200, 1)); out != first {
 		t.Errorf("of addresses that have one each %+v made room, want the oldest", out)
 	}
 }
 
-// TestSeatsOfOneNode: of one node's connections the one that was silent for longest makes room, and no other node's.
-func TestSeatsOfOneNode(t *testing.T) {
+// TestConnectionsOfOneNode: of one node's connections the one that was silent for longest makes room, and no other
+// node's.
+func TestConnectionsOfOneNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
@@ -94,7 +95,7 @@ func TestSeatsOfOneNode(t *testing.T) {
 		vote()
 		in, _ := a.Dial("b", time.Second)
 		var strangers []net.Conn
-		for range 3 * maxSeats { // in the name of node 3
+		for range 3 * maxPerNode { // in the name of node 3
 			time.Sleep(time.Millisecond)
 			s, err := c.Dial("b", time.Second)
 			if err != nil {
@@ -110,7 +111,7 @@ func TestSeatsOfOneNode(t *testing.T) {
 			return errors.Is(err, io.EOF)
 		}
 		for i, s := range strangers {
-			if want := i < 2*maxSeats+1; ended(s) != want {
+			if want := i < 2*maxPerNode+1; ended(s) != want {
 				t.Errorf("stranger %d of %d: ended %v, want %v", i, len(strangers), !want, want)
 			}
 		}
@@ -123,53 +124,53 @@ func TestSeatsOfOneNode(t *testing.T) {
 	})
 }
 
-// TestStrangersWhoSayNothingTakeNoNodesSeat: of a node that has not spoken for a while, those who greet in its name and
+// TestSilentStrangersEvictNoNode: of a node that has not spoken for a while, those who greet in its name and
 // say nothing take each other's seats, and none that the node has spoken on.
-func TestStrangersWhoSayNothingTakeNoNodesSeat(t *testing.T) {
+func TestSilentStrangersEvictNoNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var all seats
-		seat := func() *served {
+		var all nodeConns
+		connection := func() *served {
 			conn, other := net.Pipe()
 			t.Cleanup(func() { _ = errors.Join(conn.Close(), other.Close()) })
 			return newServed(conn, time.Second)
 		}
 		var own []*served
-		for range maxSeats - 1 {
-			s := seat()
-			all.take(3, s)
+		for range maxPerNode - 1 {
+			s := connection()
+			all.add(3, s)
 			s.heard.Store(1)
 			own = append(own, s)
 		}
 		time.Sleep(time.Minute)
 		var former *served
 		for range 100 {
-			s := seat()
-			if out := all.take(3, s); out != former {
+			s := connection()
+			if out := all.add(3, s); out != former {
 				t.Fatalf("%p made room for %p, want the stranger before, %p", out, s, former)
 			}
 			former = s
 		}
-		again := seat()
-		if out := all.take(3, again); out != former {
+		again := connection()
+		if out := all.add(3, again); out != former {
 			t.Error("a connection of the node's own made room for another one")
 		}
 		again.heard.Store(int64(time.Second))
-		if out := all.take(3, seat()); out != own[0] {
+		if out := all.add(3, connection()); out != own[0] {
 			t.Error("of those that have spoken the one that has been silent for longest did not make room")
 		}
 	})
 }
 
-func (t *seats) held(node session.Node) int {
+func (t *nodeConns) len(node session.Node) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.by[node])
+	return len(t.of[node])
 }
 
-func (l *lobby) held() int {
+func (l *handshakes) len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.guests)
+	return len(l.pending)
 }
 
 func shutAll(t *testing.T, all ...*Transport) {
@@ -212,7 +213,7 @@ func TestSilenceAfterTheGreeting(t *testing.T) {
 				}
 				_ = served.Close()
 				_ = conn.Close()
-				if b.seats.held(1) != 0 {
+				if b.greeted.len(1) != 0 {
 					t.Error("its seat is not given back")
 				}
 				closeAll(t, a, b)
@@ -247,7 +248,7 @@ func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 				t.Errorf("a request after %v: %v", silence, err)
 			}
 			synctest.Wait()
-			if got := b.seats.held(1); got != 1 {
+			if got := b.greeted.len(1); got != 1 {
 				t.Errorf("after a silence of %v %d connections are kept, want 1", silence, got)
 			}
 		}

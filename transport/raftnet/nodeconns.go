@@ -1,0 +1,55 @@
+package raftnet
+
+import (
+	"slices"
+	"sync"
+
+	"holdfast/session"
+)
+
+// maxPerNode bounds the connections that have greeted with one node number. Raft opens fewer: it keeps three to a node,
+// and opens as many as it uses at once.
+const maxPerNode = 6
+
+// nodeConns are the connections that have greeted, by node number. Without TLS a stranger may greet in a node's name.
+// The node's own connections are in use, so the quietest connection is evicted. Safe for concurrent use.
+type nodeConns struct {
+	mu sync.Mutex
+	of map[session.Node][]*served // guarded by mu
+}
+
+// add adds s, and returns the connection that was evicted for it, nil if there was room.
+func (t *nodeConns) add(node session.Node, s *served) (evicted *served) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = map[session.Node][]*served{}
+	}
+	all := t.of[node]
+	if len(all) >= maxPerNode {
+		evicted = slices.MinFunc(all, quieter)
+		all = slices.DeleteFunc(all, func(one *served) bool { return one == evicted })
+	}
+	t.of[node] = append(all, s)
+	return evicted
+}
+
+// quieter orders two connections. A connection on which nothing was ever said is quieter than any other, however new it
+// is, because a node has something to say at once. Otherwise the connection that has been silent for longer is quieter.
+func quieter(a, b *served) int {
+	switch mute, other := a.heard.Load() == 0, b.heard.Load() == 0; {
+	case mute && !other:
+		return -1
+	case other && !mute:
+		return 1
+	default:
+		return a.spoke().Compare(b.spoke())
+	}
+}
+
+// remove removes s, unless it was evicted.
+func (t *nodeConns) remove(node session.Node, s *served) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of[node] = slices.DeleteFunc(t.of[node], func(one *served) bool { return one == s })
+}
