@@ -74,8 +74,7 @@ func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
 		case many && errors.Is(err, session.ErrMoved):
 			err = session.ErrMoved
 		}
-		// compares values: errors with the same sentinel may have different details
-		if err != former { //nolint:errorlint
+		if err != former { //nolint:errorlint // the same value, not the same sentinel: details may differ
 			former, detail = err, wire.Detail(err)
 		}
 		out[i] = &holdfastv1.TouchFailure{Id: uint64(f.ID), Error: detail}
