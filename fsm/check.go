@@ -7,8 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// check reports what is out of range in c as a [session.FieldError]. It guards both ends of the log: what it refuses is
-// neither written nor read, so that a bug of this version is never found for the first time in a log that is on disk.
+// check returns a [session.FieldError] when a field of c is out of range. Both writing and reading an entry call it, so
+// a release never writes an entry that it cannot read.
 func check(c session.Command) error {
 	switch c := c.(type) {
 	case session.OpenSession:
@@ -59,7 +59,7 @@ func checkMove(c session.MoveSession) error {
 	case c.Attempt == 0:
 		return outOfRange("attempt", "1 or more")
 	case c.NamedLocal && c.Named == 0:
-		return outOfRange("named", "not zero when it is a local one")
+		return outOfRange("named", "not zero when it is a local attachment")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"holdfast/session"
 )
 
-// noUnknownFields refuses fields that a newer version put into m: to drop them would be to drop their meaning.
+// noUnknownFields returns an error when m has fields of a newer release. Dropping them would drop their meaning.
 func noUnknownFields(m proto.Message) error {
 	unknown := m.ProtoReflect().GetUnknown()
 	if len(unknown) == 0 {
@@ -93,7 +93,7 @@ func labelsProto(labels session.Labels) []*logv1.Label {
 	return m
 }
 
-// keyBytes leaves a key of zeros out: it is none.
+// keyBytes returns the bytes of k, nil when k is zero, which is no key.
 func keyBytes(k session.Key) []byte {
 	if k == (session.Key{}) {
 		return nil
@@ -107,7 +107,7 @@ func keyFrom(b []byte) (session.Key, error) {
 		return k, nil
 	}
 	if copy(k[:], b) != len(b) || len(b) != len(k) || k == (session.Key{}) {
-		return k, outOfRange("cluster_key", fmt.Sprintf("absent, or %d bytes that are not all zero", len(k)))
+		return k, outOfRange("cluster_key", fmt.Sprintf("absent or %d bytes that are not all zero", len(k)))
 	}
 	return k, nil
 }
@@ -149,7 +149,7 @@ func commandFrom(m *logv1.Command) (session.Command, error) {
 		name = "upgrade_session"
 		c, err = upgradeFrom(m.UpgradeSession)
 	default:
-		return nil, errors.New("empty")
+		return nil, errors.New("it is empty")
 	}
 	if err == nil {
 		err = check(c)

@@ -6,7 +6,7 @@ import (
 	"holdfast/session"
 )
 
-// step applies the commands of one entry, in order, and gathers what they changed.
+// step applies the commands of one entry in their order, and gathers the changes.
 type step struct {
 	*tables
 	index, term uint64
@@ -42,8 +42,8 @@ func (s *step) apply(c session.Command) session.Result {
 	return r
 }
 
-// open assigns an id (O1) and an attachment. A request id that is remembered answers with what it made, and moves
-// nothing (O2), also when there is no room for more (O4).
+// open makes a session with a new id (O1) and attachment. A remembered request id returns the session of its first open
+// and changes nothing (O2), also when there is no room for a new session (O4).
 func (s *step) open(c session.OpenSession) (session.Session, error) {
 	if earlier, ok := s.requests.find(&request{id: c.RequestID}); ok {
 		if r, ok := s.session(earlier.session); ok {
@@ -72,8 +72,8 @@ func (s *step) open(c session.OpenSession) (session.Session, error) {
 	return s.changed(session.Opened, r), nil
 }
 
-// move sets owner and attachment (M1). A session that nobody has resumed has had one attachment only, or a local one
-// and the one that its upgrade made: whichever a token names, its client has heard of the newest.
+// move sets the session's owner and attachment (M1). A session that no instance has resumed takes every move. It has
+// had one attachment, or a local one and that of its upgrade, so its client knows the newest whichever its token names.
 func (s *step) move(c session.MoveSession) (session.Session, error) {
 	old, ok := s.session(c.ID)
 	if !ok {
@@ -84,7 +84,7 @@ func (s *step) move(c session.MoveSession) (session.Session, error) {
 			return session.Session{}, session.MovedTo(old.session())
 		}
 		if c.Attempt == old.attempt && c.NewOwner == old.owner {
-			// The first answer was lost. A new attachment would end the connection that this one asks for.
+			// This repeats a move whose answer was lost. A new attachment would end the connection of that move.
 			return old.session(), nil
 		}
 	} else if old.instance != 0 && !names(c, old.attachment) {
@@ -97,14 +97,13 @@ func (s *step) move(c session.MoveSession) (session.Session, error) {
 	return s.changed(session.Moved, &r), nil
 }
 
-// names reports whether a move is meant for the connection with an attachment. One that was logged before moves named
-// any is meant for whichever there is.
+// names reports whether c names the attachment. A move from a release before MoveSession.Named names every attachment.
 func names(c session.MoveSession, attachment uint64) bool {
 	return !c.NamedLocal && (c.Named == attachment || c.Named == 0)
 }
 
-// close ends the sessions that are still as the deciding leader saw them. An entry that was decided in another term
-// than it was appended in ends nothing: another leader may have promised since (E3).
+// close ends the sessions that still have the attachments that the deciding leader saw. If the leader decided in
+// another term than that of the entry, close ends nothing: another leader may have made promises since (E3).
 func (s *step) close(c session.CloseSessions) []bool {
 	closed := make([]bool, len(c.Sessions))
 	if c.Term != s.term {
@@ -129,8 +128,8 @@ func (s *step) close(c session.CloseSessions) []bool {
 	return closed
 }
 
-// upgrade makes a local session global (L7). Who repeats it, because he does not know what became of it, gets the
-// session that is there, or learns that it has ended: never a second one.
+// upgrade makes a local session global (L7). A repeat returns the session, or says that it has ended. No repeat makes a
+// second session.
 func (s *step) upgrade(c session.UpgradeSession) (session.Session, error) {
 	if r, ok := s.session(c.ID); ok {
 		return r.session(), nil
@@ -157,8 +156,7 @@ func (s *step) upgrade(c session.UpgradeSession) (session.Session, error) {
 	return s.changed(session.Opened, r), nil
 }
 
-// configure takes the cluster key if there is none: replacing it would make every credential that clients hold
-// worthless.
+// configure takes the cluster key if there is none. Replacing a key would make every credential of a client invalid.
 func (s *step) configure(c session.Configure) {
 	if s.key == (session.Key{}) {
 		s.key = c.Key

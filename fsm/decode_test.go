@@ -86,7 +86,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no message", notMessage, "entry message"},
 		{"no commands", framed(t, &logv1.Entry{}), "no commands"},
 		{"unknown field of entry", framed(t, entryUnknown), "entry: field 99 is unknown"},
-		{"empty command", with(t, opening(2), func(m *logv1.Command) { m.Command = nil }), "command 1 of 2: empty"},
+		{"empty command", with(t, opening(2), func(m *logv1.Command) { m.Command = nil }), "command 1 of 2: it is empty"},
 		{"unknown command", with(t, opening(2), func(m *logv1.Command) {
 			m.Command = nil
 			m.ProtoReflect().SetUnknown(unknownField())

@@ -8,11 +8,13 @@ import (
 	"holdfast/session"
 )
 
-// A state's digest is kept up to date command by command: it is made of the sum, modulo 2^128, of the first 16 bytes of
-// the SHA-256 of each thing in the state. Putting a thing in adds its hash, taking it out subtracts it, and the order
-// does not matter. It does not show what becomes of memory between two commands: [State.Scrub] does. The bytes that are
-// hashed are written here and not by a protobuf library, whose output may change between versions of a cluster's nodes.
-// The digest finds replicas that have parted (I6); it is no defence against somebody who makes up colliding states.
+// setHash is the hash of a set of things: the sum, modulo 2^128, of the first 16 bytes of each thing's SHA-256. Adding
+// a thing adds its hash, removing it subtracts the hash, and the order does not matter.
+//
+// A state's digest is made of a setHash that is kept up to date command by command. It does not show what happens to
+// memory between two commands: [State.Scrub] does. This file writes the hashed bytes itself, because the output of a
+// protobuf library may differ between the releases of a cluster's nodes. The digest finds replicas that differ (I6). It
+// does not protect against an attacker who constructs colliding states.
 type setHash struct{ hi, lo uint64 }
 
 func hashOf(b []byte) setHash {
@@ -36,7 +38,7 @@ func (h *setHash) minus(o setHash) {
 	h.hi, _ = bits.Sub64(h.hi, o.hi, borrow)
 }
 
-// Each kind of thing begins with a byte of its own and, where its length varies, says how long its parts are, so that
+// The canonical bytes of a thing begin with a byte for its kind, and hold the lengths of parts whose length varies. So
 // no two things have the same bytes.
 const (
 	sessionThing     = 'S'
@@ -84,12 +86,12 @@ func be64(b []byte, values ...uint64) []byte {
 	return b
 }
 
-// digest mixes the sum with what there is one of.
+// digest hashes the sum together with the fields that are no sets.
 func (t *tables) digest() [16]byte {
 	b := append(make([]byte, 0, 128), "holdfast state 1"...)
 	b = be64(b, t.sum.hi, t.sum.lo, t.attachment, t.issued)
 	b = append(b, t.key[:]...)
-	if t.capacity != (session.Capacity{}) { // what is without one has the digest that it always had
+	if t.capacity != (session.Capacity{}) { // without one, releases before capacities compute the same digest
 		b = be64(b, t.capacity.MaxSessions, t.capacity.MaxBytes)
 	}
 	sum := sha256.Sum256(b)

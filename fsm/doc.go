@@ -1,15 +1,15 @@
-// Package fsm is the replicated state of a cluster: which sessions exist, who owns them, which ended and why.
+// Package fsm is the replicated state of a cluster: which sessions exist, which nodes own them, and how sessions ended.
 //
-// [State] is Raft's FSM. It is deterministic: it has no clock, no randomness and no map order, so that replicas that
-// applied the same index are in the same state (I6), which [State.Digest] shows. A Raft entry carries a batch of
-// commands in a checked frame ([EncodeEntry]); each gets a result of its own. An entry or a snapshot that this program
-// cannot understand in full is never guessed at: the state stops where it is and says so, once, to [Config.Fatal].
+// [State] is Raft's FSM. It is deterministic: it uses no clock, no randomness and no map order. So replicas that have
+// applied the same index are in the same state (I6), and [State.Digest] shows it. A Raft entry carries a batch of
+// commands in a frame with a checksum ([EncodeEntry]), and each command gets a result of its own. A State never
+// guesses: at an entry or a snapshot that this release cannot understand in full it halts, and says so, once, to
+// [Config.Fatal].
 //
-// Readers see an entry's effects when they are all there, and never a part of it: one mutex guards the state. What
-// takes long (snapshots, the filling of a new leader's tracker) reads a [View], a copy-on-write copy that costs nothing
-// to take.
+// Readers see all effects of an entry or none of them: one mutex guards the state. Slow readers (snapshots, and a new
+// leader's tracker) read a [View], a copy-on-write copy that costs nothing to take.
 //
-// [Proposer] is the way in: it gathers the commands of many callers into one entry while the entry before is on its way
-// to the disks, and tells each caller whether its command was applied, was certainly not appended, or has an outcome
-// that nobody can know yet.
+// [Proposer] puts commands into the log. It gathers the commands of many callers into one entry while the entry before
+// is on its way to the disks. It tells each caller that its command was applied, that it was certainly not appended, or
+// that the outcome is unknown.
 package fsm

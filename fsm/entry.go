@@ -13,7 +13,7 @@ import (
 	"holdfast/session"
 )
 
-// The frame of a log entry: a version, and the checksum of the message that follows.
+// The payload of a log entry: a version, a checksum, and the message.
 //
 //	byte 0       0x01
 //	bytes 1-4    CRC-32C of the rest, little-endian
@@ -23,13 +23,13 @@ const (
 	frameSize    = 5
 )
 
-// commandsField is the number of Entry.commands.
+// commandsField is the field number of Entry.commands.
 const commandsField = 1
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// EncodeEntry returns the payload of the Raft entry that carries commands. The same commands give the same bytes. A
-// command that is out of range is refused with a [session.FieldError]. Safe for concurrent use.
+// EncodeEntry returns the payload of a Raft entry that carries commands. The same commands give the same bytes. The
+// error is a [session.FieldError] when a command is out of range. Safe for concurrent use.
 func EncodeEntry(commands []session.Command) ([]byte, error) {
 	if len(commands) == 0 {
 		return nil, errEmpty
@@ -44,7 +44,7 @@ func EncodeEntry(commands []session.Command) ([]byte, error) {
 	return frame(encoded), nil
 }
 
-// encodeCommand returns c as it stands in an entry, with its tag and length.
+// encodeCommand returns the bytes of c in an entry, with their tag and length.
 func encodeCommand(c session.Command) ([]byte, error) {
 	if err := check(c); err != nil {
 		return nil, err
@@ -58,7 +58,8 @@ func encodeCommand(c session.Command) ([]byte, error) {
 	return protowire.AppendBytes(b, message), nil
 }
 
-// frame makes one entry of encoded commands. Entry has no other field, so its message is their concatenation.
+// frame returns the payload of one entry of encoded commands. Entry has no other field, so its message is the
+// concatenation of the commands.
 func frame(encoded [][]byte) []byte {
 	size := frameSize
 	for _, c := range encoded {
@@ -78,8 +79,8 @@ var (
 	errUnknown = errors.New("unknown to this version")
 )
 
-// CheckEntry returns what is wrong with the frame of an entry, nil for one of another version: what is in that, the
-// release that knows it can tell. Safe for concurrent use.
+// CheckEntry returns an error when the frame or the checksum of an entry is wrong. It accepts every entry of another
+// version, which only a release that knows the version can check. Safe for concurrent use.
 func CheckEntry(data []byte) error {
 	switch {
 	case len(data) > 0 && data[0] != entryVersion:
@@ -90,7 +91,7 @@ func CheckEntry(data []byte) error {
 	return verifyChecksum(data)
 }
 
-// verifyChecksum returns an error for the payload of an entry whose checksum is not that of its message.
+// verifyChecksum returns an error when the checksum in an entry's payload is not the checksum of its message.
 func verifyChecksum(data []byte) error {
 	if got, want := checksum(data[frameSize:]), binary.LittleEndian.Uint32(data[1:]); got != want {
 		return corrupt("entry checksum is %08x, its frame says %08x", got, want)
@@ -98,14 +99,14 @@ func verifyChecksum(data []byte) error {
 	return nil
 }
 
-// DecodeEntry returns the commands of a Raft entry's payload. It is strict: the error says which command and which
-// field it cannot understand, and nothing is left out or corrected on the way, because replicas that read one entry
-// differently part for ever. Safe for concurrent use; the commands share no memory with data.
+// DecodeEntry returns the commands of a Raft entry's payload. It is strict: it leaves out and corrects nothing, because
+// replicas that read one entry differently would differ for ever. The error names the command and the field that it
+// cannot understand. Safe for concurrent use; the commands share no memory with data.
 func DecodeEntry(data []byte) ([]session.Command, error) {
 	switch {
 	case len(data) < frameSize:
 		return nil, corrupt("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
-	case data[0] == 0: // there never was such a version, and a page that was never written is full of them
+	case data[0] == 0: // no release wrote this version, but a page that was never written holds zeros
 		return nil, corrupt("entry version 0: there is no such version")
 	case data[0] != entryVersion:
 		return nil, fmt.Errorf("entry version %d: %w", data[0], errUnknown)

@@ -6,12 +6,12 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// journal keeps items in the order they came, drops the oldest, and finds any by its key. The slice of a copy stays as
-// it was when it was copied: items are only added behind it and cut off in front of it.
+// journal keeps items in the order in which they were added, drops the oldest first, and finds each by its key. A copy
+// of the items slice never changes: items are only appended behind its end and cut off before its beginning.
 type journal[T any] struct {
 	items []*T // oldest first
 	byKey *btree.BTreeG[*T]
-	cut   int // items cut off the front since items was last copied together
+	cut   int // number of items cut off since items was last copied
 }
 
 func newJournal[T any](less func(a, b *T) bool) journal[T] {
@@ -28,10 +28,10 @@ func (j *journal[T]) dropOldest() {
 	j.byKey.Delete(j.items[0])
 	j.items = j.items[1:]
 	if j.cut++; j.cut > len(j.items) {
-		// Without this a journal that once was long would hold on to the memory of all that it dropped.
+		// Without this copy a journal that was long once would keep the memory of all dropped items.
 		j.items, j.cut = slices.Clone(j.items), 0
 	}
 }
 
-// find returns the item with the key that probe has.
+// find returns the item with the key of probe.
 func (j *journal[T]) find(probe *T) (*T, bool) { return j.byKey.Get(probe) }

@@ -2,26 +2,30 @@ package fsm
 
 import (
 	"container/list"
+	"fmt"
 	"time"
 )
 
-// arrivalShare is which part of the bytes that are sent is for arrivals while other commands wait too: one in so many.
+// arrivalShare is the share of arrivals while commands wait in both lanes: one byte in arrivalShare is theirs.
 const arrivalShare = 8
 
-// lanes is the queue of a [Proposer]: two lanes, each in the order in which its commands came. What ends and moves
-// sessions that exist goes before what makes more of them: there are as many of those commands as there are sessions
-// and expiries, and without a lane of their own they would wait behind every open that a crowd of new clients can think
-// of. Arrivals have their share all the same.
+// lanes is the queue of a [Proposer]: two lanes, each in the order in which its commands came. Commands about sessions
+// that exist go before arrivals, which get a share all the same. A cluster has about as many closes and moves as it has
+// sessions. Without a lane of their own they would wait behind any number of opens of a crowd of new clients.
 //
-// Closes and moves are in one lane: an expiry that overtook the resume of its session would end a session whose client
-// was heard. Between the lanes no order is needed. A command about a session is proposed when the leader has applied
-// what made the session, so that none of a session's commands waits behind its open. The zero value is empty.
+// Closes and moves are in one lane, because an expiry that overtook the resume of its session would end a session whose
+// client was heard. The lanes need no order between them: a leader proposes commands about a session only after it has
+// applied the entry that made the session. The zero value is empty.
 type lanes struct {
-	standing, arriving list.List // of *proposal, oldest first
-	// passed are the bytes of standing that were sent while arrivals waited, less those that arrivals made up for.
+	// standing holds the commands about sessions that exist and the leader's own, arriving holds the arrivals. Their
+	// elements are *proposal, the oldest first.
+	standing, arriving list.List
+	// passed counts the bytes of standing that were sent while arrivals waited. An arrival that is sent takes its debt
+	// off.
 	passed int
 }
 
+// of returns the lane of q.
 func (l *lanes) of(q *proposal) *list.List {
 	if q.kind == arrivals {
 		return &l.arriving
@@ -31,13 +35,13 @@ func (l *lanes) of(q *proposal) *list.List {
 
 func (l *lanes) push(q *proposal) { q.place = l.of(q).PushBack(q) }
 
-// remove takes q out, which must be in.
+// remove takes q out of its lane, where it must be.
 func (l *lanes) remove(q *proposal) {
 	l.of(q).Remove(q.place)
 	q.place = nil
 }
 
-// next returns what is to be sent next, nil when nothing waits.
+// next returns the proposal to send next, nil when the queue is empty.
 func (l *lanes) next() *proposal {
 	standing, arriving := front(&l.standing), front(&l.arriving)
 	switch {
@@ -50,10 +54,10 @@ func (l *lanes) next() *proposal {
 	}
 }
 
-// debt is how many bytes of the other lane an arrival waits for.
+// debt returns how many bytes of the other lane the arrival q lets pass before it.
 func (q *proposal) debt() int { return (arrivalShare - 1) * len(q.encoded) }
 
-// take removes q, which next returned, as sent.
+// take removes q, which next has just returned, because it is sent.
 func (l *lanes) take(q *proposal) {
 	l.remove(q)
 	switch {
@@ -63,11 +67,11 @@ func (l *lanes) take(q *proposal) {
 		l.passed += len(q.encoded)
 	}
 	if l.arriving.Len() == 0 {
-		l.passed = 0 // who is not there saves nothing up
+		l.passed = 0 // the share is not saved up for later arrivals
 	}
 }
 
-// deadline returns the earliest one, zero when nothing waits.
+// deadline returns the earliest deadline of the queue, zero when the queue is empty.
 func (l *lanes) deadline() time.Time {
 	standing, arriving := front(&l.standing), front(&l.arriving)
 	switch {
@@ -80,8 +84,7 @@ func (l *lanes) deadline() time.Time {
 	}
 }
 
-// each removes, lane by lane and from the front, every proposal up to the first of its lane that is not wanted, and
-// hands it on.
+// each removes proposals from the front of each lane as long as they are wanted, and calls then for each.
 func (l *lanes) each(wanted func(*proposal) bool, then func(*proposal)) {
 	for _, lane := range []*list.List{&l.standing, &l.arriving} {
 		for q := front(lane); q != nil && wanted(q); q = front(lane) {
@@ -101,7 +104,7 @@ func front(l *list.List) *proposal {
 	}
 	q, ok := e.Value.(*proposal)
 	if !ok {
-		panic("fsm: the queue holds something that is no proposal")
+		panic(fmt.Sprintf("fsm: the queue holds a %T, which is no proposal", e.Value))
 	}
 	return q
 }

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
+// The functions here turn durations into the integers of the log, of snapshots and of the tables, and back.
+
 func unpackTimeout(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// packAge is the form of an age in the log and in snapshots: milliseconds plus 1, 0 for a negative age, which is
-// unknown. Ages are for people; one above 49 days is shown as that.
+// packAge returns an age as milliseconds plus 1, or 0 for a negative age, which means unknown. Ages are for people, so
+// an age above 49 days becomes 49 days.
 func packAge(age time.Duration) uint32 {
 	if age < 0 {
 		return 0
@@ -20,7 +22,7 @@ func unpackAge(packed uint32) time.Duration {
 	return (time.Duration(packed) - 1) * time.Millisecond
 }
 
-// packCredited and unpackCredited carry a duration that is not negative in whole milliseconds.
+// packCredited returns a duration in whole milliseconds, 0 for a negative one.
 func packCredited(d time.Duration) uint64 { return uint64(max(d.Milliseconds(), 0)) }
 
 func unpackCredited(ms uint64) time.Duration {

@@ -25,14 +25,14 @@ const (
 // ProposerConfig is what a [Proposer] needs. Zero values of the numbers mean the defaults.
 type ProposerConfig struct {
 	Logger hclog.Logger
-	// Timeout is how long a command may wait to be sent, and how long an entry may then be unanswered, before its
-	// callers are told so.
+	// Timeout is how long a command may wait in the queue, and how long an entry may then stay unanswered. After it the
+	// callers get an error.
 	Timeout time.Duration
-	// MaxCommands and MaxBytes bound one entry. An entry always carries at least one command.
+	// MaxCommands and MaxBytes bound one entry. An entry carries at least one command, whatever its size.
 	MaxCommands int
 	MaxBytes    int
-	// MaxProposals bounds the commands of each kind that wait or are on their way: opens (with upgrades and claims),
-	// moves, closes, and the leader's own.
+	// MaxProposals bounds the commands of each kind that wait or are on their way. The kinds are opens (with upgrades
+	// and claims), moves, closes, and the leader's own commands.
 	MaxProposals int
 }
 
@@ -41,17 +41,17 @@ type Raft interface {
 	Apply(data []byte, timeout time.Duration) raft.ApplyFuture
 }
 
-// Proposer appends commands to the log, many in one entry: one entry is on its way at a time, and the commands that
-// arrive meanwhile travel in the next one (group commit), in the order of [lanes]: what ends and moves sessions before
-// what makes new ones. It is the only place that knows Raft's errors. Safe for concurrent use.
+// Proposer appends commands to the log, many in one entry. One entry is on its way at a time, and the commands that
+// come meanwhile go into the next (group commit), in the order of [lanes]. Only a Proposer knows Raft's errors. Safe
+// for concurrent use.
 //
-// A [session.Configure] begins a term (R5). What waits in the queue then was decided before the term began: it is
-// refused, certainly not appended (E4), and the entry on its way comes back before another is sent. So the Configure is
-// behind everything that a former tracker of this node proposed, whatever lane that was in.
+// A [session.Configure] begins a term (R5). The commands that wait at that moment belong to an earlier term, so the
+// Proposer refuses them, as certainly not appended (E4). It sends the Configure after the entry on its way has been
+// answered. So in the log the Configure follows every command of this node's earlier trackers, of both lanes.
 type Proposer struct {
 	cfg  ProposerConfig
 	raft Raft
-	wake chan struct{} // has room for one; a value says that the queue has changed
+	wake chan struct{} // has room for one signal, which says that the queue has changed
 
 	mu      sync.Mutex
 	queue   lanes         // guarded by mu
@@ -60,18 +60,18 @@ type Proposer struct {
 	stats   ProposerStats // guarded by mu
 }
 
-// ProposerStats are totals since the start, and one gauge.
+// ProposerStats are totals since the start, and the gauge Pending.
 type ProposerStats struct {
-	// Entries and Commands were given to Raft; Commands/Entries is how well group commit does. Bytes are those of the
-	// entries' payloads.
+	// Entries and Commands count what was given to Raft; Commands/Entries shows the effect of group commit. Bytes
+	// counts the bytes of the entries' payloads.
 	Entries, Commands, Bytes uint64
-	// Unknown are the commands whose callers were told that the outcome is unknown.
+	// Unknown counts the commands whose callers were told that the outcome is unknown.
 	Unknown uint64
-	// Pending is how many commands wait or are on their way now.
+	// Pending is the number of commands that wait or are on their way now.
 	Pending int
 }
 
-// NewProposer returns a Proposer that appends through r. It starts nothing: commands wait until [Proposer.Run].
+// NewProposer returns a Proposer that appends through r. It starts nothing: commands wait until [Proposer.Run] runs.
 func NewProposer(cfg ProposerConfig, r Raft) *Proposer {
 	cfg.Timeout = orDefault(cfg.Timeout, DefaultProposeTimeout)
 	cfg.MaxCommands = orDefault(cfg.MaxCommands, DefaultEntryCommands)
@@ -88,11 +88,11 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// Propose appends c and waits until it is applied on this node, which must lead. The error is nil when c was applied;
-// what the state machine thought of it is then in Result.Err. [session.ErrOutcomeUnknown]: c may have been appended, or
-// may yet be. Any other error says that c was certainly not appended and never will be (E4): [session.ErrNotLeader];
-// [session.ErrNoLeader] when leadership is being handed over or the log does not move; [session.ErrStopping]; a
-// [session.LimitError]; a [session.FieldError]; ctx's error.
+// Propose appends c and waits until this node, which must lead, has applied it. The error is nil when c was applied;
+// Result.Err is then the state machine's refusal, if it refused. After [session.ErrOutcomeUnknown], c may have been
+// appended, or may still be. Every other error says that c was not appended and never will be (E4):
+// [session.ErrNotLeader]; [session.ErrNoLeader] when another term begins, leadership is being handed over, or the log
+// does not move; [session.ErrStopping]; a [session.LimitError]; a [session.FieldError]; ctx's error.
 func (p *Proposer) Propose(ctx context.Context, c session.Command) (session.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
@@ -101,8 +101,9 @@ func (p *Proposer) Propose(ctx context.Context, c session.Command) (session.Resu
 	if err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
 	}
-	q := &proposal{encoded: encoded, kind: kindOf(c), deadline: time.Now().Add(p.cfg.Timeout), answer: make(chan answer,
-		1)}
+	q := &proposal{
+		encoded: encoded, kind: kindOf(c), deadline: time.Now().Add(p.cfg.Timeout), answer: make(chan answer, 1),
+	}
 	if err := p.enqueue(q); err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
 	}
@@ -115,7 +116,7 @@ func (p *Proposer) Propose(ctx context.Context, c session.Command) (session.Resu
 	}
 }
 
-// enqueue queues q; when it begins a term, nothing waits before it.
+// enqueue queues q. If q begins a term, enqueue first refuses every proposal in the queue.
 func (p *Proposer) enqueue(q *proposal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +137,7 @@ func (p *Proposer) enqueue(q *proposal) error {
 	return nil
 }
 
-// signal wakes Run. It never blocks: a signal that is already there serves.
+// signal wakes Run. It never blocks: a signal that Run has not taken yet is enough.
 func (p *Proposer) signal() {
 	select {
 	case p.wake <- struct{}{}:
@@ -144,8 +145,8 @@ func (p *Proposer) signal() {
 	}
 }
 
-// abandon is for a caller whose ctx has ended: a command that has not been sent is taken back; what happens to one that
-// has been sent, nobody can say.
+// abandon returns the answer for a caller whose ctx has ended. It takes a command back that has not been sent. The
+// outcome of a command that has been sent is unknown, unless its answer is already there.
 func (p *Proposer) abandon(ctx context.Context, q *proposal) answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +165,7 @@ func (p *Proposer) abandon(ctx context.Context, q *proposal) answer {
 	return answer{err: outcomeUnknown(ctx.Err().Error() + " while the entry was on its way")}
 }
 
-// Stats returns the counters.
+// Stats returns the totals and the gauge.
 func (p *Proposer) Stats() ProposerStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,13 +176,13 @@ func (p *Proposer) Stats() ProposerStats {
 	return s
 }
 
-// refuse refuses all that waits: none of it was appended or ever will be (E4). The caller holds mu.
+// refuse answers every proposal in the queue with err: none was appended or ever will be (E4). The caller holds mu.
 func (p *Proposer) refuse(err error) {
 	a := answer{err: fmt.Errorf("proposing: %w", err)}
 	p.queue.each(func(*proposal) bool { return true }, func(q *proposal) { p.answer(q, a) })
 }
 
-// answer tells the caller of q. The caller holds mu.
+// answer gives a to the caller of q, which must have left the queue. The caller of answer holds mu.
 func (p *Proposer) answer(q *proposal, a answer) {
 	p.pending[q.kind]--
 	if !q.abandoned && errors.Is(a.err, session.ErrOutcomeUnknown) {

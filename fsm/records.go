@@ -14,17 +14,18 @@ import (
 	logv1 "holdfast/proto/holdfast/log/v1"
 )
 
-// recordReader reads records one by one.
+// recordReader reads a snapshot's records one by one.
 type recordReader struct {
 	r       *bufio.Reader
 	scratch []byte
 	count   uint64
 }
 
+// magic reads the magic at the beginning of the file.
 func (r *recordReader) magic() error {
 	b := make([]byte, len(snapshotMagic))
 	if _, err := io.ReadFull(r.r, b); err != nil {
-		return fmt.Errorf("beginning: %w", cutShort(err))
+		return fmt.Errorf("magic: %w", cutShort(err))
 	}
 	if string(b) != snapshotMagic {
 		return corrupt("not a snapshot: bad magic %q", b)
@@ -32,6 +33,7 @@ func (r *recordReader) magic() error {
 	return nil
 }
 
+// next reads the next record, and checks its length, its checksum and its fields.
 func (r *recordReader) next() (*logv1.Record, error) {
 	length, err := binary.ReadUvarint(r.r)
 	if err != nil {
@@ -41,7 +43,7 @@ func (r *recordReader) next() (*logv1.Record, error) {
 		return nil, fmt.Errorf("length: %w", cutShort(err))
 	}
 	if length > maxRecordSize {
-		return nil, corrupt("length %d is above %d", length, maxRecordSize)
+		return nil, corrupt("length %d is above the limit of %d bytes", length, maxRecordSize)
 	}
 	var sum [4]byte
 	if _, err := io.ReadFull(r.r, sum[:]); err != nil {
@@ -56,7 +58,7 @@ func (r *recordReader) next() (*logv1.Record, error) {
 	}
 	want := binary.LittleEndian.Uint32(sum[:])
 	if got := recordChecksum(protowire.AppendVarint(nil, length), message); got != want {
-		return nil, corrupt("checksum is %08x, the file says %08x", got, want)
+		return nil, corrupt("the message has checksum %08x, and the file says %08x", got, want)
 	}
 	m := &logv1.Record{}
 	if err := proto.Unmarshal(message, m); err != nil {
@@ -66,6 +68,7 @@ func (r *recordReader) next() (*logv1.Record, error) {
 	return m, noUnknownFields(m)
 }
 
+// cutShort returns the error of a file that ends inside a record. It returns other errors as they are.
 func cutShort(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return corrupt("the file is cut short")
@@ -73,7 +76,7 @@ func cutShort(err error) error {
 	return err
 }
 
-// recordWriter writes records until the first error, which it keeps.
+// recordWriter writes a snapshot's records until the first error, which it keeps.
 type recordWriter struct {
 	w       *bufio.Writer
 	prefix  []byte // scratch

@@ -8,14 +8,16 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// errOlderSnapshot keeps the state from going back.
+// errOlderSnapshot is the error of a restore that would take the state back.
 var errOlderSnapshot = errors.New("the snapshot is older than the state")
 
-// Restore replaces the state by a snapshot, and closes it. The snapshot is read to its end and checked before anything
-// is replaced: one that is cut short, corrupt or of a newer version leaves the state as it was, tells [Config.Fatal],
-// and is returned as an error. One that is older than the state is returned as an error too: Raft installs whatever its
-// leader sends, a copy that was delayed as well, and would go back to where its log may have been cut since. A leader
-// that has nothing newer sends it again until it has.
+// Restore replaces the state by a snapshot, and closes the snapshot. It reads the snapshot to its end and checks it
+// before it replaces anything. If the snapshot is cut short, corrupt or of a newer version, Restore leaves the state as
+// it was, calls [Config.Fatal], and returns an error.
+//
+// Restore refuses a snapshot that is older than the state with an error. Raft installs every snapshot that a leader
+// sends, also a delayed copy, and without this refusal would go back to an index up to which its log may have been cut
+// since. The leader sends snapshots until it has a newer one.
 func (s *State) Restore(from io.ReadCloser) error {
 	disk := &diskReader{Reader: from}
 	v, err := readSnapshot(disk)
@@ -50,7 +52,7 @@ func (s *State) Restore(from io.ReadCloser) error {
 }
 
 // CheckSnapshot reads a snapshot to its end, and returns the index of the newest entry in it and the term of the newest
-// command. The error says what [State.Restore] would end for. Safe for concurrent use.
+// command. It returns an error for every snapshot that [State.Restore] cannot read. Safe for concurrent use.
 func CheckSnapshot(from io.Reader) (index, term uint64, err error) {
 	v, err := readSnapshot(from)
 	if err != nil {
@@ -59,7 +61,7 @@ func CheckSnapshot(from io.Reader) (index, term uint64, err error) {
 	return v.index, v.term, nil
 }
 
-// diskReader remembers what a read failed with.
+// diskReader keeps the error of a failed read, to tell a failing disk from a corrupt snapshot.
 type diskReader struct {
 	io.Reader
 	err error
@@ -73,13 +75,13 @@ func (r *diskReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// nameOf is where a snapshot is read from, with a space before it, "" when it does not say.
+// nameOf returns a space and the name of the snapshot's file, or "" when from has no name.
 func nameOf(from io.ReadCloser) string {
 	for {
 		if n, ok := from.(interface{ Name() string }); ok {
 			return " " + n.Name()
 		}
-		w, ok := from.(raft.ReadCloserWrapper) // Raft counts what it reads
+		w, ok := from.(raft.ReadCloserWrapper) // Raft wraps the file to count the bytes that it reads
 		if !ok {
 			return ""
 		}

@@ -39,7 +39,7 @@ func TestRestoreRefusesEveryCut(t *testing.T) {
 	for n := range b {
 		refuse(t, b[:n], "cut short")
 	}
-	refuse(t, append(b, 0), "more after the trailer")
+	refuse(t, append(b, 0), "more bytes after the trailer")
 }
 
 func TestRestoreRefusesEveryFlippedBit(t *testing.T) {
@@ -142,9 +142,9 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		change func([]*logv1.Record)
 		want   string
 	}{
-		"empty record": {set(mark, func(m *logv1.Record) { m.Record = nil }), "record 1: empty"},
-		"no header":    {swap(header, mark), "record 0: mark: before the header"},
-		"two headers":  {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: a second one"},
+		"empty record": {set(mark, func(m *logv1.Record) { m.Record = nil }), "record 1: it is empty"},
+		"no header":    {swap(header, mark), "record 0: mark: it comes before the header"},
+		"two headers":  {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: the file has a second header"},
 		"newer version": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version = 3 }),
 			"record 0: header: snapshot version 3",
@@ -155,7 +155,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		},
 		"capacity in version 1": {
 			set(header, func(m *logv1.Record) { m.GetHeader().MaxSessions = 2 }),
-			"header: a capacity, which version 1 does not have",
+			"header: a snapshot of version 1 must have no capacity",
 		},
 		"capacity of no bytes": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version, m.GetHeader().MaxSessions = 2, 1 }),
@@ -178,7 +178,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 			set(mark, func(m *logv1.Record) { m.GetMark().Id = 1 << 56 }), "above its node's mark",
 		},
 		"mark changed":          {set(mark, func(m *logv1.Record) { m.GetMark().Id++ }), "digest"},
-		"session before marks":  {swap(mark+1, first), "record 3: mark: out of order"},
+		"session before marks":  {swap(mark+1, first), "record 3: mark: it comes after records of a later part"},
 		"sessions out of order": {swap(first, labelled), "session: "},
 		"session of no node": {
 			set(first, func(m *logv1.Record) { m.GetSession().Id = 255 << 56 }),
@@ -221,21 +221,21 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		},
 		"certificate is left": {
 			set(certificate+1, func(m *logv1.Record) { m.GetCertificate().Number = 3 }),
-			"number 3 where 1 comes next",
+			"number is 3, and 1 must come next",
 		},
 		"certificate twice": {
 			set(certificate+1, func(m *logv1.Record) { m.GetCertificate().Id-- }),
-			"a second one",
+			"has a second certificate",
 		},
 		"requests out of order": {swap(request, request+2), "open_request: "},
 		"short request id": {
 			set(request, func(m *logv1.Record) { m.GetOpenRequest().RequestId = []byte{1} }),
 			"open_request: request_id",
 		},
-		"request twice": {func(all []*logv1.Record) { all[request+2] = all[request+1] }, "a second one"},
+		"request twice": {func(all []*logv1.Record) { all[request+2] = all[request+1] }, "a second open_request"},
 		"fewer records": {
 			set(trailer, func(m *logv1.Record) { m.GetTrailer().Records-- }),
-			"10 records, the trailer says 9",
+			"10 records, and the trailer says 9",
 		},
 		"another digest": {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest[15]++ }), "digest"},
 		"no digest":      {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest = nil }), "digest"},
@@ -284,7 +284,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		})
 	}
 	refuse(t, []byte("not a snapshot, and longer than its magic"), "snapshot is damaged: not a snapshot: bad magic")
-	refuse(t, append([]byte(snapshotMagic), 0xff, 0xff, 0x7f), "length 2097151 is above 65536")
+	refuse(t, append([]byte(snapshotMagic), 0xff, 0xff, 0x7f), "length 2097151 is above the limit of 65536 bytes")
 	refuse(t, append([]byte(snapshotMagic), bytes.Repeat([]byte{0xff}, 20)...), "length")
 }
 

@@ -12,7 +12,7 @@ import (
 	"holdfast/session"
 )
 
-// readSnapshot returns what writeSnapshot wrote. The view's tables are complete: they can be written to.
+// readSnapshot returns the state that writeSnapshot wrote. The view's tables can be written to.
 func readSnapshot(from io.Reader) (*View, error) {
 	r := &restorer{recordReader: recordReader{r: bufio.NewReaderSize(from, snapshotBuffer)}, tables: newTables()}
 	if err := r.magic(); err != nil {
@@ -29,12 +29,12 @@ func readSnapshot(from io.Reader) (*View, error) {
 		}
 	}
 	if _, err := r.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("record %d: more after the trailer", r.count)
+		return nil, fmt.Errorf("record %d: more bytes after the trailer", r.count)
 	}
 	return &View{index: r.header.GetIndex(), term: r.header.GetTerm(), tables: *r.tables}, nil
 }
 
-// part of a snapshot file, in the order they come.
+// part is a part of a snapshot file. The parts come in this order.
 type part int
 
 const (
@@ -52,7 +52,7 @@ type restorer struct {
 	at     part
 	header *logv1.Header
 	tables *tables
-	last   uint64 // key of the former record of the same part
+	last   uint64 // key of the newest record of this part
 }
 
 func (r *restorer) take(m *logv1.Record) error {
@@ -70,10 +70,11 @@ func (r *restorer) take(m *logv1.Record) error {
 	case *logv1.Record_Trailer:
 		return named("trailer", r.takeTrailer(m.Trailer))
 	default:
-		return errors.New("empty")
+		return errors.New("it is empty")
 	}
 }
 
+// named adds the kind of the record to err.
 func named(record string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", record, err)
@@ -81,14 +82,14 @@ func named(record string, err error) error {
 	return nil
 }
 
-// enter checks that a record of part may come now, that it has nothing unknown, and that its key is above the one
-// before.
+// enter checks that a record of the part next may come now, that its key is above the key of the record before, and
+// that it has no unknown fields.
 func (r *restorer) enter(next part, m proto.Message, key uint64) error {
 	switch {
 	case r.header == nil:
-		return errors.New("before the header")
+		return errors.New("it comes before the header")
 	case next < r.at:
-		return errors.New("out of order")
+		return errors.New("it comes after records of a later part")
 	case next == r.at && key <= r.last:
 		return fmt.Errorf("%d comes after %d", key, r.last)
 	}
@@ -98,7 +99,7 @@ func (r *restorer) enter(next part, m proto.Message, key uint64) error {
 
 func (r *restorer) takeHeader(m *logv1.Header) error {
 	if r.header != nil {
-		return errors.New("a second one")
+		return errors.New("the file has a second header")
 	}
 	if err := noUnknownFields(m); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (r *restorer) takeHeader(m *logv1.Header) error {
 	return nil
 }
 
-// capacityFrom returns what a header of its version says of the capacity.
+// capacityFrom returns the capacity in a header, which only version 2 has.
 func capacityFrom(m *logv1.Header) (session.Capacity, error) {
 	c := session.Capacity{MaxSessions: m.GetMaxSessions(), MaxBytes: m.GetMaxStateBytes()}
 	switch m.GetVersion() {
@@ -123,7 +124,7 @@ func capacityFrom(m *logv1.Header) (session.Capacity, error) {
 		return c, checkCapacity(c)
 	case snapshotPlain:
 		if c != (session.Capacity{}) {
-			return c, errors.New("a capacity, which version 1 does not have")
+			return c, errors.New("a snapshot of version 1 must have no capacity")
 		}
 		return c, nil
 	default:
@@ -141,7 +142,7 @@ func (r *restorer) takeMark(m *logv1.Mark) error {
 	}
 	mark := session.ID(m.GetId())
 	if mark.Node() != node {
-		return fmt.Errorf("%v is no id of node %d", mark, node)
+		return fmt.Errorf("id %v is no id of node %d", mark, node)
 	}
 	r.tables.setMark(mark)
 	return nil
@@ -162,7 +163,7 @@ func (r *restorer) takeSession(m *logv1.Session) error {
 	}
 	switch {
 	case !id.Node().Valid() || id > r.tables.marks[id.Node()]:
-		return fmt.Errorf("%v is above its node's mark", id)
+		return fmt.Errorf("id %v is above its node's mark", id)
 	case m.GetTimeoutMs() == 0 || unpackTimeout(m.GetTimeoutMs()) > session.MaxTimeout:
 		return outOfRange("timeout_ms", "1 ms to "+session.MaxTimeout.String())
 	case m.GetAttachment() == 0 || m.GetAttachment() > r.tables.attachment:
@@ -181,7 +182,7 @@ func (r *restorer) takeSession(m *logv1.Session) error {
 
 func (r *restorer) takeCertificate(m *logv1.Certificate) error {
 	first := r.at != inCertificates
-	// Numbers begin at 0.
+	// Numbers begin at 0, keys above 0.
 	if err := r.enter(inCertificates, m, m.GetNumber()+1); err != nil {
 		return err
 	}
@@ -197,14 +198,14 @@ func (r *restorer) takeCertificate(m *logv1.Certificate) error {
 		r.tables.issued = m.GetNumber()
 	}
 	if m.GetNumber() != r.tables.issued {
-		return fmt.Errorf("number %d where %d comes next", m.GetNumber(), r.tables.issued)
+		return fmt.Errorf("number is %d, and %d must come next", m.GetNumber(), r.tables.issued)
 	}
 	c := &certificate{
 		id: session.ID(m.GetId()), number: m.GetNumber(), term: m.GetTerm(), index: m.GetIndex(),
 		credited: m.GetCreditedMs(), ms: m.GetMs(), age: m.GetLastTouchAgeMsPlus_1(), owner: owner, cause: cause,
 	}
 	if _, ok := r.tables.certificate(c.id); ok || c.id == 0 {
-		return fmt.Errorf("a second one for session %v", c.id)
+		return fmt.Errorf("session %v has a second certificate, or is no session", c.id)
 	}
 	r.tables.addCertificate(c)
 	return nil
@@ -212,7 +213,7 @@ func (r *restorer) takeCertificate(m *logv1.Certificate) error {
 
 func (r *restorer) takeRequest(m *logv1.OpenRequest) error {
 	if r.at == inRequests && m.GetIndex() == r.last {
-		r.last-- // opens of one entry share its index
+		r.last-- // the opens of one entry have its index
 	}
 	if err := r.enter(inRequests, m, m.GetIndex()); err != nil {
 		return err
@@ -223,7 +224,7 @@ func (r *restorer) takeRequest(m *logv1.OpenRequest) error {
 	}
 	q := &request{id: id, session: session.ID(m.GetSessionId()), index: m.GetIndex()}
 	if _, ok := r.tables.requests.find(q); ok {
-		return errors.New("a second one with this request_id")
+		return errors.New("the file has a second open_request with this request_id")
 	}
 	r.tables.addRequest(q)
 	return nil
@@ -239,14 +240,14 @@ func (r *restorer) takeTrailer(m *logv1.Trailer) error {
 		t.issued = r.header.GetCertificates()
 	}
 	if t.issued != r.header.GetCertificates() || certificates != min(t.issued, certificateLimit) {
-		return fmt.Errorf("%d certificates up to number %d, the header says %d", certificates, t.issued,
+		return fmt.Errorf("the file has %d certificates up to number %d, and the header says %d", certificates, t.issued,
 			r.header.GetCertificates())
 	}
 	if got := r.count - 1; m.GetRecords() != got {
-		return fmt.Errorf("%d records, the trailer says %d", got, m.GetRecords())
+		return fmt.Errorf("the file has %d records, and the trailer says %d", got, m.GetRecords())
 	}
 	if got := t.digest(); string(m.GetDigest()) != string(got[:]) {
-		return fmt.Errorf("the state's digest is %x, the trailer says %x", got, m.GetDigest())
+		return fmt.Errorf("the state's digest is %x, and the trailer says %x", got, m.GetDigest())
 	}
 	return nil
 }

@@ -6,37 +6,38 @@ import (
 	"holdfast/session"
 )
 
-// scrubRun is how many things are hashed in a row: about a millisecond of a processor.
+// scrubRun is the number of things that are hashed in a row, in about a millisecond of a processor.
 const scrubRun = 5000
 
-// DamageError says that what is in a state is not what its digest was made of, command by command: memory was
-// corrupted, or the program has a fault.
+// DamageError says that the contents of a state do not match its digest, or its count of bytes: memory was corrupted,
+// or the program has a fault.
 type DamageError struct {
-	// Index is that of the copy in which it was found.
+	// Index is the index of the copy that was checked.
 	Index uint64
 }
 
-// Error says what was found.
 func (e *DamageError) Error() string {
 	return fmt.Sprintf(
-		"the state at index %d is not what its digest, or its count of bytes, was made of: this node's memory was "+
-			"corrupted, or its program has a fault", e.Index,
+		"the state at index %d does not match its digest or its count of bytes: this node's memory was corrupted, or "+
+			"its program has a fault", e.Index,
 	)
 }
 
-// tally is what is kept up to date command by command and follows from what is in a state.
+// tally is what the tables keep up to date command by command, and could compute from their contents.
 type tally struct {
 	sum setHash
-	// bytes are not in the digest: where they are damaged, the state parts from the others' with the first open that is
-	// decided by them. Before, the leader alone goes by its own (State.Room), and would refuse opens for all.
+	// bytes are not in the digest. If they are damaged, the state differs from the other nodes' only after the first
+	// open that they decide. Before that, a leader would refuse opens for the whole cluster (State.Room).
 	bytes uint64
 }
 
-// Scrub computes the digest of the state anew, from a frozen copy, and compares it with the one that was kept up to
-// date command by command: that one does not show what happens to memory between two commands. It does the same with
-// the bytes that the capacity bounds (O4). When they differ the error is a [DamageError], and the state has the digest,
-// and the bytes, of what is in it from then on: if what is in it was damaged, other nodes have another digest (D1).
-// pace is called after each few thousand things; its error is returned. Safe for concurrent use, beside Apply.
+// Scrub computes the digest of the state, and the bytes that the capacity bounds (O4), from a frozen copy. It compares
+// them with the values that are kept up to date command by command, which do not show what happens to memory between
+// two commands. If they differ the error is a [DamageError], and from then on the state has the computed digest and
+// bytes. So if the contents are damaged, the digest differs from the other nodes' (D1).
+//
+// Scrub calls pace after every few thousand things, and returns its error. It may run beside Apply, and is safe for
+// concurrent use.
 func (s *State) Scrub(pace func() error) error {
 	s.mu.Lock()
 	live, v := s.tables, s.frozen()
@@ -44,7 +45,7 @@ func (s *State) Scrub(pace func() error) error {
 	return s.verify(v, live, pace)
 }
 
-// verify compares the tally of v, a copy of live, with what is in it.
+// verify compares the tally of v, a frozen copy of live, with the contents of v.
 func (s *State) verify(v *View, live *tables, pace func() error) error {
 	is, err := v.tables.recount(pace)
 	was := tally{v.tables.sum, v.tables.bytes}
@@ -56,7 +57,7 @@ func (s *State) verify(v *View, live *tables, pace func() error) error {
 	if s.tables != live { // a snapshot has replaced it
 		return nil
 	}
-	// What has been put in and taken out since is the same for both.
+	// The changes since the copy count the same for both.
 	live.sum.plus(is.sum)
 	live.sum.minus(was.sum)
 	live.bytes += is.bytes - was.bytes
@@ -64,7 +65,7 @@ func (s *State) verify(v *View, live *tables, pace func() error) error {
 	return &DamageError{v.index}
 }
 
-// recount returns the tally of everything that is in t.
+// recount computes the tally from the contents of t.
 func (t *tables) recount(pace func() error) (tally, error) {
 	var (
 		all     tally

@@ -26,22 +26,22 @@ import (
 // Sessions, by id; the Certificates, by number; the OpenRequests, oldest first; one Trailer, after which the file ends.
 // The Trailer holds the number of records before it and the digest of the state. The same state gives the same bytes.
 //
-// A version that adds something changes Header.version: an older program refuses the file instead of losing the new.
-// Version 2 is version 1 with a capacity in the header; a state without one is written as version 1, which releases
-// before it read.
+// A release that adds something to the format changes Header.version, so that older releases refuse the file and lose
+// nothing. Version 2 is version 1 with a capacity in the header. A state without a capacity is written as version 1,
+// which every release reads.
 const (
 	snapshotMagic   = "holdfast snapshot\n"
 	snapshotPlain   = 1
 	snapshotBounded = 2
 	maxRecordSize   = 64 << 10
-	// snapshotBuffer is what a snapshot takes of memory while it is written or read.
+	// snapshotBuffer is the size of the buffer through which a snapshot is written or read.
 	snapshotBuffer = 64 << 10
 )
 
 // snapshot is a frozen state on its way to the disk.
 type snapshot struct {
 	view *View
-	// verify returns why the state is not to be kept, nor sent to other nodes.
+	// verify returns an error when the view is damaged: then nothing may be written.
 	verify func() error
 }
 
@@ -63,7 +63,7 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	return nil
 }
 
-// Release does nothing: a view is held by nobody but its readers.
+// Release does nothing: a view is garbage once it has no readers.
 func (s *snapshot) Release() {}
 
 func writeSnapshot(w io.Writer, v *View) error {

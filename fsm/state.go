@@ -13,54 +13,56 @@ import (
 	"holdfast/session"
 )
 
-// digestRing is how many of the newest indices have their digest remembered.
+// digestRing is the number of the newest indices whose digests the state remembers.
 const digestRing = 1024
 
-// shownBytes is how many bytes of an entry that cannot be read are shown.
+// shownBytes is the number of bytes that an error shows of an unreadable entry.
 const shownBytes = 32
 
 // Config is what a [State] needs.
 type Config struct {
 	Logger hclog.Logger
-	// Fatal is told, once and on Raft's FSM goroutine, that an entry or a snapshot cannot be understood. From then on
-	// the state applies nothing, takes no snapshot and restores none: the process must end. Fatal must not block.
+	// Fatal is called once, on Raft's FSM goroutine, when the state cannot understand an entry or a snapshot. From then
+	// on the state applies nothing, takes no snapshot and restores none, so the process must end. Fatal must not block.
 	Fatal func(error)
-	// LogFile is where the log is, for messages; empty: they do not say.
+	// LogFile is the path of the log, for messages; empty leaves it out of them.
 	LogFile string
 }
 
-// Observer hears of every change of a state, on Raft's FSM goroutine: it must be quick and must not wait for anything
-// that needs that goroutine, such as [State.WaitApplied] or a proposal. It may read the state.
+// Observer is told of every change of a state, on Raft's FSM goroutine. It must be quick, and must not wait for
+// anything that needs that goroutine, such as [State.WaitApplied] or a proposal. It may read the state.
 type Observer interface {
-	// Applied says that the entry at index, of term, was applied, also when it changed nothing. The state shows the
-	// changes already; [State.Attachment], [State.AppliedIndex] and [State.WaitApplied] do not show the entry before
-	// every observer has returned, so that who sees them knows that the observers have acted (M3, T1). changes are in
-	// the order they happened, are shared and must not be changed; they may be kept.
+	// Applied says that the entry at index, of term, was applied, whether it changed anything or not. Reads of the
+	// state already show the changes. [State.Attachment], [State.AppliedIndex] and [State.WaitApplied] show the entry
+	// only after every observer has returned, so a reader of these knows that the observers have acted (M3, T1).
+	// changes are in the order in which they happened. They may be kept, but are shared and must not be modified.
 	Applied(index, term uint64, changes []session.Change)
 	// Restored says that a snapshot has replaced the whole state (M4).
 	Restored()
 }
 
 // State is the replicated state: Raft's FSM. Raft calls Apply, StoreConfiguration, Snapshot and Restore from one
-// goroutine; all other methods are safe for concurrent use. Its indices are its own, because raft.AppliedIndex runs
-// ahead of the FSM: AppliedIndex is that of the newest command or configuration applied here. Raft does not show its
-// own no-ops and barriers to an FSM, so their indices are reached with the entry after them. A leader's term begins
-// with a no-op and a [session.Configure] (R5), and nothing here uses barriers: the commit index that a leader reads
-// after its Configure was applied is one that WaitApplied reaches (R4).
+// goroutine; all other methods are safe for concurrent use.
+//
+// The indices are the State's own, because raft.AppliedIndex runs ahead of the FSM: AppliedIndex is the index of the
+// newest command or configuration entry that this State has applied. Raft does not show its no-ops and barriers to an
+// FSM, so a State reaches their indices only with the entry after them. A leader reads Raft's commit index after its
+// [session.Configure] was applied (R5), which follows the term's no-op, and Holdfast uses no barriers. So WaitApplied
+// reaches every commit index that a leader reads (R4).
 type State struct {
 	fatal    func(error)
 	logger   hclog.Logger
 	logFile  string
 	progress progress
-	shown    atomic.Uint64 // what index is, for those who take no lock; moved with mu held
+	shown    atomic.Uint64 // the value of index, for readers without the lock; written with mu held
 
 	mu        sync.RWMutex
 	tables    *tables              // guarded by mu
-	index     uint64               // of the newest entry applied; guarded by mu
-	term      uint64               // of the newest command applied; guarded by mu
+	index     uint64               // index of the newest applied entry; guarded by mu
+	term      uint64               // term of the newest applied command; guarded by mu
 	digests   [digestRing]digestAt // by index modulo digestRing; guarded by mu
-	observers []*registration      // in the order they came; replaced, not changed; guarded by mu
-	halted    error                // why nothing is applied any more; guarded by mu
+	observers []*registration      // in the order of their registration; replaced, never modified; guarded by mu
+	halted    error                // the reason why the state has halted, nil while it has not; guarded by mu
 }
 
 type digestAt struct {
@@ -82,8 +84,8 @@ func New(cfg Config) *State {
 	return s
 }
 
-// Apply applies the entry and returns a []session.Result with one result for each of its commands, in their order. When
-// the entry cannot be understood it changes nothing, tells [Config.Fatal], and returns an error.
+// Apply applies the entry and returns a []session.Result with one result for each command, in their order. If it cannot
+// understand the entry it changes nothing, calls [Config.Fatal], and returns an error.
 func (s *State) Apply(l *raft.Log) any {
 	commands, err := DecodeEntry(l.Data)
 	if err != nil {
@@ -120,8 +122,8 @@ func (s *State) Apply(l *raft.Log) any {
 	return results
 }
 
-// StoreConfiguration takes note of the index of a configuration entry, which Raft shows to an FSM in no other way. The
-// members themselves are Raft's business.
+// StoreConfiguration notes the index of a configuration entry, which Raft shows to an FSM in no other way. The state
+// does not keep the members: Raft does.
 func (s *State) StoreConfiguration(index uint64, _ raft.Configuration) {
 	s.mu.Lock()
 	if s.halted != nil {
@@ -135,13 +137,13 @@ func (s *State) StoreConfiguration(index uint64, _ raft.Configuration) {
 	s.progress.publish(index, attachment)
 }
 
-// remember notes the digest at index, and that the state shows it. The caller holds mu, or is New.
+// remember notes the digest at index, and that the state shows this index. The caller holds mu, or is New.
 func (s *State) remember(index uint64) {
 	s.shown.Store(index)
 	s.digests[index%digestRing] = digestAt{index: index, digest: s.tables.digest()}
 }
 
-// halt stops the state for ever and returns why; the first reason stays.
+// halt stops the state for ever and returns the reason. Only the first call sets the reason.
 func (s *State) halt(reason error) error {
 	s.mu.Lock()
 	first := s.halted == nil
@@ -157,9 +159,9 @@ func (s *State) halt(reason error) error {
 	return reason
 }
 
-// Observe registers o and returns the state frozen at that moment: every later change is told to o, and none that
-// frozen shows. cancel ends that; a call to o that is under way when it is called may still be running when it returns.
-// It may be called more than once, and by o.
+// Observe registers o and returns a View of that moment: o is told of every change that the View does not show. cancel
+// ends the registration; a call to o that is under way may still run when cancel returns. cancel may be called more
+// than once, and by o.
 func (s *State) Observe(o Observer) (frozen *View, cancel func()) {
 	r := &registration{o}
 	s.mu.Lock()
@@ -174,14 +176,14 @@ func (s *State) forget(r *registration) {
 	s.observers = slices.DeleteFunc(slices.Clone(s.observers), func(o *registration) bool { return o == r })
 }
 
-// Frozen returns the state as it is now.
+// Frozen returns a View of the state as it is now.
 func (s *State) Frozen() *View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.frozen()
 }
 
-// frozen needs mu for writing: taking a copy tells the tree that its parts are shared.
+// frozen returns a View. The caller holds mu for writing, because copying a tree marks its parts as shared.
 func (s *State) frozen() *View {
 	return &View{index: s.index, term: s.term, tables: s.tables.freeze()}
 }
@@ -197,8 +199,8 @@ func (s *State) Session(id session.ID) (session.Session, bool) {
 	return r.session(), true
 }
 
-// Certificate returns how a session ended, false when it has not, or when that is no longer known: the newest 100,000
-// are kept.
+// Certificate returns the certificate of a session, false when the session has not ended or its certificate is no
+// longer kept. The state keeps the newest 100,000.
 func (s *State) Certificate(id session.ID) (session.Certificate, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -209,7 +211,7 @@ func (s *State) Certificate(id session.ID) (session.Certificate, bool) {
 	return c.session(), true
 }
 
-// Credential returns the credential of id, which is a secret; false while the cluster has no key.
+// Credential returns the credential of id, a secret; false while the cluster has no key.
 func (s *State) Credential(id session.ID) (session.Credential, bool) {
 	key, ok := s.key()
 	if !ok {
@@ -218,8 +220,8 @@ func (s *State) Credential(id session.ID) (session.Credential, bool) {
 	return key.Credential(id), true
 }
 
-// Verify reports, in constant time, whether c is the credential of id; false while the cluster has no key. It does not
-// say whether the session exists.
+// Verify reports, in constant time, whether c is the credential of id. It is false while the cluster has no key, and
+// does not depend on whether the session exists.
 func (s *State) Verify(id session.ID, c session.Credential) bool {
 	key, ok := s.key()
 	return ok && key.Verify(id, c)
@@ -231,48 +233,49 @@ func (s *State) key() (session.Key, bool) {
 	return s.tables.key, s.tables.key != session.Key{}
 }
 
-// Sessions returns how many sessions there are.
+// Sessions returns the number of sessions.
 func (s *State) Sessions() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.tables.sessions.Len()
 }
 
-// Usage returns how much there is of what the state's capacity bounds.
+// Usage returns what the state holds of the things that its capacity bounds.
 func (s *State) Usage() session.Usage {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.tables.usage()
 }
 
-// Requests returns how many request ids are remembered (O2).
+// Requests returns the number of request ids that the state remembers (O2).
 func (s *State) Requests() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.tables.requests.items)
 }
 
-// Room returns nil when the state as it is has room for what c would add, or c would add nothing: else a
-// [session.LimitError]. It spares a log entry that would be refused; what decides is the entry (O4).
+// Room returns nil when the present state has room for c, or c adds nothing; otherwise a [session.LimitError]. It
+// spares the log entries of commands that would be refused. Only applying the entry decides (O4).
 func (s *State) Room(c session.Command) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.tables.room(c)
 }
 
-// Attachment returns the highest attachment that has been applied, observers included: h of R2. It takes no lock.
+// Attachment returns the highest attachment of the entries that have been applied and told to all observers: h of R2.
+// It takes no lock.
 func (s *State) Attachment() uint64 { return s.progress.attachment.Load() }
 
-// AppliedIndex returns the index of the newest command or configuration entry that has been applied, observers
-// included, or of the snapshot that was restored since. It takes no lock.
+// AppliedIndex returns the index of the newest command or configuration entry that has been applied and told to all
+// observers, or of a newer restored snapshot. It takes no lock.
 func (s *State) AppliedIndex() uint64 { return s.progress.index.Load() }
 
-// ShownIndex returns the index of the newest entry that reads of the state show: AppliedIndex, or above it while
-// observers are being told of an entry. Read after a read, it is not below what that read showed (N4). It takes no
-// lock.
+// ShownIndex returns the index of the newest entry that reads of the state show. It is above AppliedIndex while
+// observers are being told of an entry. Called after a read, it is not below the index that the read showed (N4). It
+// takes no lock.
 func (s *State) ShownIndex() uint64 { return s.shown.Load() }
 
-// WaitApplied waits until AppliedIndex is at least index. The error is ctx's. It is cheap: any number may wait.
+// WaitApplied waits until AppliedIndex is at least index. The error is ctx's. A waiting call costs little.
 func (s *State) WaitApplied(ctx context.Context, index uint64) error {
 	if err := s.progress.wait(ctx, index); err != nil {
 		return fmt.Errorf("waiting for index %d to be applied: %w", index, err)
@@ -280,16 +283,16 @@ func (s *State) WaitApplied(ctx context.Context, index uint64) error {
 	return nil
 }
 
-// Digest returns the digest of the state and the index of the newest entry that it covers. Replicas at the same index
-// have the same digest (I6).
+// Digest returns the digest of the state, and the index of the newest entry in it. Replicas at the same index have the
+// same digest (I6).
 func (s *State) Digest() (index uint64, digest [16]byte) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.index, s.digests[s.index%digestRing].digest
 }
 
-// DigestAt returns the digest as it was at index, false when no command or configuration entry of this index was among
-// the last 1,024 indices.
+// DigestAt returns the digest that the state had at index. It is false when index is not among the newest 1,024, and
+// when no command or configuration entry was applied there.
 func (s *State) DigestAt(index uint64) ([16]byte, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -300,8 +303,9 @@ func (s *State) DigestAt(index uint64) ([16]byte, bool) {
 	return at.digest, true
 }
 
-// Snapshot returns a snapshot of the state as it is now, at once; it is written beside later Applies. One of a state
-// that is damaged is not written, and the state has the digest of what is in it from then on, see [State.Scrub].
+// Snapshot returns a snapshot of the present state at once; Raft writes it while it goes on applying entries. Writing
+// checks the snapshot as [State.Scrub] does: a snapshot of a damaged state is not written, and the state's digest is
+// replaced.
 func (s *State) Snapshot() (raft.FSMSnapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

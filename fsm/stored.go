@@ -9,18 +9,20 @@ import (
 	"holdfast/session"
 )
 
-// record is a session as it is kept: 64 bytes, a size class of Go's allocator, of which a cluster may hold a million.
-// It is never changed once it is in the tree, so that views may share it; a move puts another in its place.
+// storedSession is a session in the tables. A cluster may hold a million, so it takes 64 bytes, a size class of Go's
+// allocator. It never changes once it is in the tree, because views share it: a move replaces it.
 type storedSession struct {
 	id session.ID
-	// attachment, instance and attempt are those of the newest move; instance and attempt are 0 before the first (M1).
+	// attachment, instance and attempt are those of the newest move (M1). Before the first move instance and attempt
+	// are 0.
 	attachment uint64
 	instance   uint64
 	attempt    uint64
-	// openedIndex and openedMS say when the session was opened: by the log, and by the clock of the node that took it.
+	// openedIndex is the index of the entry that opened the session, openedMS the clock of the node that received the
+	// open.
 	openedIndex uint64
 	openedMS    uint64
-	// labels is nil when there are none, as most sessions have it.
+	// labels is nil when the session has none, as most sessions.
 	labels    *session.Labels
 	timeoutMS uint32
 	owner     session.Node
@@ -42,7 +44,7 @@ func (r *storedSession) session() session.Session {
 	return s
 }
 
-// cost is what a session takes of the capacity.
+// cost returns the bytes of the capacity that the session takes (O4).
 func (r *storedSession) cost() uint64 {
 	if r.labels == nil {
 		return session.SessionBytes
@@ -50,16 +52,16 @@ func (r *storedSession) cost() uint64 {
 	return session.SessionBytes + r.labels.Bytes()
 }
 
-// certificate is a session's end as it is kept. It is never changed.
+// certificate is a session's certificate in the tables. It never changes.
 type certificate struct {
 	id session.ID
-	// number is its position among all certificates ever issued, from 0.
+	// number is the certificate's position among all that were ever issued, from 0.
 	number   uint64
 	term     uint64
 	index    uint64
 	credited uint64 // milliseconds
 	ms       uint64 // the leader's wall clock, since session.Epoch
-	age      uint32 // of packAge
+	age      uint32 // the last touch's, as packAge returns it
 	owner    session.Node
 	cause    session.Cause
 }
@@ -77,7 +79,7 @@ func (c *certificate) session() session.Certificate {
 	}
 }
 
-// request is a request id that is remembered, and what it made (O2). It is never changed.
+// request is a remembered request id, and the session that its open made (O2). It never changes.
 type request struct {
 	id      session.RequestID
 	session session.ID

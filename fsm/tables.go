@@ -6,30 +6,30 @@ import (
 	"holdfast/session"
 )
 
-// certificateLimit is how many of the newest certificates are kept. At 64 bytes and two references each they take less
-// than 12 MB; a client that comes back later than that learns only that its session has ended.
+// certificateLimit is the number of certificates that the tables keep. At 64 bytes and two references each they take
+// less than 12 MB. A client whose certificate has been dropped learns only that its session has ended.
 const certificateLimit = 100_000
 
-// tables are the replicated state itself, without locks: what a log leads to is here, and nothing else is.
+// tables hold exactly what the log determines, without locks.
 type tables struct {
 	sessions *btree.Map[session.ID, *storedSession]
 	// marks are the highest ids ever used, by node number (I7).
 	marks [session.MaxNode + 1]session.ID
-	// attachment is the counter of opens and moves (M1).
+	// attachment is the newest attachment: it counts opens, moves and upgrades (M1).
 	attachment uint64
-	// key is zero while the cluster has none.
+	// key is the cluster key, zero while the cluster has none.
 	key      session.Key
 	requests journal[request]
-	// certificates are the newest certificateLimit of those issued.
+	// certificates are the newest certificateLimit certificates.
 	certificates journal[certificate]
-	// issued counts the certificates ever issued; it is the next one's number.
+	// issued counts the certificates ever issued, so it is the number of the next.
 	issued uint64
-	// capacity bounds what opens and upgrades add (O4); bytes is what there is of what it counts. It follows from the
-	// rest.
+	// capacity bounds what opens and upgrades add (O4).
 	capacity session.Capacity
-	bytes    uint64
-	sum      setHash
-	// scratch is where canonical bytes are put together. A frozen copy has none.
+	// bytes and sum follow from the other fields. bytes counts against the capacity, sum goes into the digest.
+	bytes uint64
+	sum   setHash
+	// scratch is reused for canonical bytes. A frozen copy has none.
 	scratch []byte
 }
 
@@ -41,8 +41,9 @@ func newTables() *tables {
 	}
 }
 
-// freeze returns a copy that stays as it is, for any number of concurrent readers. It costs the same whatever the size;
-// afterwards, each part of the tree that is written to is copied once. Keys of journals cannot be looked up in a copy.
+// freeze returns a copy that never changes, for any number of concurrent readers. Its cost does not depend on the size
+// of the tables. Afterwards each part of the tree is copied once when it is first written to. A copy's journals cannot
+// find items by key.
 func (t *tables) freeze() tables {
 	frozen := *t
 	frozen.sessions = t.sessions.Copy()
@@ -58,17 +59,17 @@ func (t *tables) certificate(id session.ID) (*certificate, bool) {
 	return t.certificates.find(&certificate{id: id})
 }
 
-// expired is the answer for a session that does not exist.
+// expired returns the error for a session that does not exist.
 func (t *tables) expired(id session.ID) error {
 	e := &session.ExpiredError{ID: id}
 	if c, ok := t.certificate(id); ok {
-		told := c.session()
-		e.Certificate = &told
+		certificate := c.session()
+		e.Certificate = &certificate
 	}
 	return e
 }
 
-// forgot reports whether a certificate of an entry after an index may have been dropped.
+// forgot reports whether the tables may have dropped a certificate of an entry after the index since.
 func (t *tables) forgot(since uint64) bool {
 	kept := t.certificates.items
 	return t.issued > uint64(len(kept)) && (len(kept) == 0 || kept[0].index > since)
@@ -78,8 +79,8 @@ func (t *tables) usage() session.Usage {
 	return session.Usage{Sessions: uint64(t.sessions.Len()), Bytes: t.bytes, Capacity: t.capacity}
 }
 
-// room returns why c adds nothing for want of room, a [session.LimitError]; nil when there is room, or c adds nothing
-// in any case: it repeats what was done (O2, L7), or is refused for something else.
+// room returns a [session.LimitError] when c is refused for want of room. It returns nil when there is room, and when c
+// adds nothing: it is a repeat (O2, L7), or is refused for another reason.
 func (t *tables) room(c session.Command) error {
 	switch c := c.(type) {
 	case session.OpenSession:
@@ -98,7 +99,7 @@ func (t *tables) room(c session.Command) error {
 	}
 }
 
-// The methods below are the only ones that change the tables; each keeps the sum and the bytes up to date.
+// Only the methods below change sessions, marks, requests and certificates. Each keeps sum and bytes up to date.
 
 func (t *tables) putSession(r *storedSession) {
 	old, replaced := t.sessions.Set(r.id, r)
@@ -139,7 +140,7 @@ func (t *tables) forgetRequests(upTo uint64) {
 	}
 }
 
-// addCertificate takes c as the newest; it must have the number t.issued.
+// addCertificate adds c as the newest certificate. Its number must be t.issued.
 func (t *tables) addCertificate(c *certificate) {
 	if len(t.certificates.items) == certificateLimit {
 		t.remove(t.certificates.items[0].canonical(t.scratch))

@@ -5,16 +5,17 @@ import (
 	"fmt"
 )
 
-// corruptError says that bytes have changed since they were written: no release has written them so.
+// corruptError says that bytes have changed since they were written: no release writes such bytes.
 type corruptError struct{ text string }
 
 func (e *corruptError) Error() string { return e.text }
 
 func corrupt(format string, args ...any) error { return &corruptError{fmt.Sprintf(format, args...)} }
 
-// UnreadableError says that a log entry or a snapshot cannot be understood, whose fault that is, and what to do.
+// UnreadableError says that the state cannot understand a log entry or a snapshot. Its text says whether the bytes or
+// this release are at fault, and what to do.
 type UnreadableError struct {
-	// What is the entry or the snapshot, with the file that it is in.
+	// What names the entry or the snapshot, and its file.
 	What string
 	Err  error
 }
@@ -33,7 +34,7 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// Corrupt reports whether the bytes have changed since they were written: no release can read them.
+// Corrupt reports whether the bytes have changed since they were written, so that no release can read them.
 func (e *UnreadableError) Corrupt() bool {
 	var d *corruptError
 	return errors.As(e.Err, &d)
