@@ -5,12 +5,12 @@
 //
 // Calls go down this list, never up:
 //
-//	Tracker                            the loop of the term (tracker.go), members' streams (follow.go)
+//	Tracker                            the loop of the term (tracker.go), streams of members (follow.go)
 //	requests, expirer, intake          what learners ask; what is due; touches
 //	forgetter                          request ids that are old enough to forget
 //	closer                             proposes closes, takes marks back
 //	registry, shard                    sessions with their deadlines
 //	heartbeats                         guards rounds and clock, begins rounds
 //	rounds, member, clock, pace        pure: the rules of rounds, members and time
-//	term, stream, wallClock, signal    state with no rules of the protocol
+//	term, stream, wallClock, handlers  state with few rules of its own; signal wakes a goroutine
 package leader

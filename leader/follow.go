@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"holdfast/session"
 )
@@ -139,4 +140,19 @@ func (t *Tracker) hear(s *stream, a *session.Answer) error {
 	}
 	t.heartbeats.hear(s, a, now)
 	return nil
+}
+
+// ingest takes the touches of a chunk that arrived at now (T5), and returns the sessions that were not taken (S1).
+func (t *Tracker) ingest(from session.Node, a *session.Answer, now time.Duration) ([]session.ID, error) {
+	in := intake{registry: t.registry, state: t.view, from: from, attachment: a.Attachment, now: now}
+	err := in.all(session.Touches{Bytes: a.Touches})
+	for _, touch := range in.missing {
+		in.lookUp(touch)
+	}
+	t.stats.taken.Add(in.taken)
+	t.stats.notTaken.Add(uint64(len(in.refused)))
+	if err != nil {
+		return nil, fmt.Errorf("answer of node %d: %w", from, err)
+	}
+	return in.refused, nil
 }

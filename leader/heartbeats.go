@@ -22,9 +22,7 @@ type heartbeats struct {
 	// wake wakes the goroutine of [Tracker.Run], which calls judge and begin.
 	wake  signal
 	start time.Time
-	// setting is the interval of the node's settings; pace has the one that counts.
-	setting time.Duration
-	pace    *pace
+	pace  *pace
 	// looks counts the looks at the configuration.
 	looks atomic.Uint64
 
@@ -61,11 +59,10 @@ func (w *wants) until(bucket time.Duration) {
 func newHeartbeats(cfg *Config, term *term, view View, stats *counters, wake signal) *heartbeats {
 	h := &heartbeats{
 		term: term, view: view, logger: cfg.Logger, stats: stats, wake: wake,
-		start:   time.Now(),
-		setting: cfg.Interval,
-		pace:    newPace(cfg.Interval),
-		clock:   clock{limit: 2 * cfg.Interval},
-		turned:  make(chan struct{}),
+		start:  time.Now(),
+		pace:   newPace(cfg.Interval),
+		clock:  clock{limit: 2 * cfg.Interval},
+		turned: make(chan struct{}),
 	}
 	h.rounds = newRounds(cfg.Term, h.pace, cfg.After)
 	members := view.Members()
@@ -232,7 +229,7 @@ func (h *heartbeats) quicken(timeout time.Duration) {
 		h.wake.set()
 		h.logger.Warn("rounds are more frequent than heartbeat_interval in this term, for a session with a short "+
 			"timeout",
-			"interval", interval, "heartbeat_interval", h.setting, "timeout", timeout, "term", h.term.number)
+			"interval", interval, "heartbeat_interval", h.pace.setting, "timeout", timeout, "term", h.term.number)
 	}
 }
 

@@ -16,10 +16,14 @@ const (
 
 // pace is the interval between two rounds. It becomes shorter, never longer. Reading it is safe for concurrent use; the
 // mutex of [heartbeats] guards its changes.
-type pace struct{ nanoseconds atomic.Int64 }
+type pace struct {
+	// setting is the interval of the node's settings.
+	setting     time.Duration
+	nanoseconds atomic.Int64
+}
 
 func newPace(interval time.Duration) *pace {
-	p := &pace{}
+	p := &pace{setting: interval}
 	p.nanoseconds.Store(int64(interval))
 	return p
 }

@@ -66,8 +66,8 @@ func (r *registry) apply(c *session.Change, now time.Duration) {
 	}
 }
 
-// fill files the sessions of the frozen copy until goesOn returns false. The registry serves meanwhile: it files a
-// session earlier when that is asked for. filed is told of each batch. The result is whether every session is filed.
+// fill files the sessions of the frozen copy until goesOn returns false. Meanwhile a session that is asked for is filed
+// before its turn. filed is called with the size of each batch. The result is whether every session is filed.
 func (r *registry) fill(frozen Sessions, goesOn func() bool, filed func(n int)) bool {
 	batch := make([]session.Session, 0, maxHold)
 	var in *shard

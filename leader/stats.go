@@ -42,12 +42,6 @@ type Stats struct {
 	FillTime time.Duration
 }
 
-// Newest returns the number of the newest round that has begun, see [Config.After].
-func (t *Tracker) Newest() uint64 { return t.heartbeats.newest() }
-
-// Good returns the number of the newest good round, 0 before the first (R3).
-func (t *Tracker) Good() uint64 { return t.heartbeats.good() }
-
 // Stats returns the tracker's numbers as they are now.
 func (t *Tracker) Stats() Stats {
 	s := Stats{

@@ -60,8 +60,8 @@ type Tracker struct {
 	view   View
 	logger hclog.Logger
 	stats  counters
-	// wake wakes Run: an answer arrived, a reader waits, a close was decided, a stream ended, or rounds became more
-	// frequent.
+	// wake wakes Run: an answer arrived, a reader waits, a close was decided, a stream ended, rounds became more
+	// frequent, or the queue is filled.
 	wake       signal
 	term       *term
 	heartbeats *heartbeats
@@ -208,3 +208,9 @@ func (t *Tracker) LogVersion() uint32 { return t.requests.logVersion() }
 
 // Follows reports whether a node has a stream open to this tracker.
 func (t *Tracker) Follows(node session.Node) bool { return t.heartbeats.follows(node) }
+
+// Newest returns the number of the newest round that has begun, see [Config.After].
+func (t *Tracker) Newest() uint64 { return t.heartbeats.newest() }
+
+// Good returns the number of the newest good round, 0 before the first (R3).
+func (t *Tracker) Good() uint64 { return t.heartbeats.good() }

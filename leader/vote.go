@@ -42,5 +42,5 @@ func (r *rounds) votesFrom(s *stream, now time.Duration) uint64 {
 }
 
 // tells reports whether a member's release reports what it has applied; releases without a [session.LogVersion] do not.
-// A member that has not said hello may be of either.
+// A member that has not said hello counts as reporting: it may yet do so.
 func (m *member) tells() bool { return m.hello.Node == 0 || m.hello.LogVersion > 0 }

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"fmt"
 	"time"
 
 	"holdfast/session"
@@ -9,21 +8,6 @@ import (
 
 // run is the number of sessions that are touched before a shard's lock is released for others.
 const run = 256
-
-// ingest takes the touches of a chunk that arrived at now (T5), and returns the sessions that were not taken (S1).
-func (t *Tracker) ingest(from session.Node, a *session.Answer, now time.Duration) ([]session.ID, error) {
-	in := intake{registry: t.registry, state: t.view, from: from, attachment: a.Attachment, now: now}
-	err := in.all(session.Touches{Bytes: a.Touches})
-	for _, touch := range in.missing {
-		in.lookUp(touch)
-	}
-	t.stats.taken.Add(in.taken)
-	t.stats.notTaken.Add(uint64(len(in.refused)))
-	if err != nil {
-		return nil, fmt.Errorf("answer of node %d: %w", from, err)
-	}
-	return in.refused, nil
-}
 
 // intake takes the touches of one chunk.
 type intake struct {
