@@ -22,11 +22,11 @@ import (
 )
 
 // newDrive returns the disk of a node whose first process writes to logs.
-func newDrive(t *testing.T, seed uint64) (d *drive, p *platter, logs raft.LogStore) {
+func newDrive(t *testing.T, seed uint64) (d *drive, p *disk, logs raft.LogStore) {
 	t.Helper()
 	w := world{seed: seed}
 	d = &drive{dir: t.TempDir(), rand: w.stream("disk")}
-	p = d.platter()
+	p = d.disk()
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -94,8 +94,8 @@ func (d *drive) look() state {
 	return s
 }
 
-// platter is what one life of a node writes its log on.
-type platter struct {
+// disk is what one life of a node writes its log on.
+type disk struct {
 	drive *drive
 	dir   string
 	gone  chan struct{} // closed when it is sealed
@@ -111,58 +111,58 @@ type platter struct {
 	torn bool // guarded by mu
 }
 
-func (d *drive) platter() *platter {
-	return &platter{drive: d, dir: d.path(), gone: make(chan struct{})}
+func (d *drive) disk() *disk {
+	return &disk{drive: d, dir: d.path(), gone: make(chan struct{})}
 }
 
 // wrap is node.Options.Disk.
-func (p *platter) wrap(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore) {
-	return &diskLogs{logs, p}, &diskStable{stable, p}
+func (k *disk) wrap(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore) {
+	return &diskLogs{logs, k}, &diskStable{stable, k}
 }
 
-func (p *platter) wasHurt() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.hurt
+func (k *disk) wasHurt() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.hurt
 }
 
 // write is what every write to the log goes through.
-func (p *platter) write(do func() error) error {
-	met := p.drive.look()
+func (k *disk) write(do func() error) error {
+	met := k.drive.look()
 	if met.damage != 0 {
-		p.mu.Lock()
-		p.hurt = true
-		p.mu.Unlock()
+		k.mu.Lock()
+		k.hurt = true
+		k.mu.Unlock()
 	}
 	switch met.damage {
 	case faults.Slow:
-		if !p.wait(met.mended, met.delay) {
+		if !k.wait(met.mended, met.delay) {
 			return errGone
 		}
 	case faults.Hung:
-		if !p.wait(met.mended, 0) {
+		if !k.wait(met.mended, 0) {
 			return errGone
 		}
 	case faults.Full:
-		return p.fails(errFull)
+		return k.fails(errFull)
 	case faults.Failing:
 		if met.reaches {
-			return p.fails(errors.Join(errIO, p.through(do)))
+			return k.fails(errors.Join(errIO, k.through(do)))
 		}
-		return p.fails(errIO)
+		return k.fails(errIO)
 	}
-	return p.through(do)
+	return k.through(do)
 }
 
-func (p *platter) fails(err error) error {
-	if p.failed != nil {
-		p.failed()
+func (k *disk) fails(err error) error {
+	if k.failed != nil {
+		k.failed()
 	}
 	return err
 }
 
 // wait waits until the disk is mended, at most for d, 0: for ever. It reports whether the process still lives then.
-func (p *platter) wait(mended <-chan struct{}, d time.Duration) bool {
+func (k *disk) wait(mended <-chan struct{}, d time.Duration) bool {
 	var passed <-chan time.Time
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -174,22 +174,22 @@ func (p *platter) wait(mended <-chan struct{}, d time.Duration) bool {
 		return true
 	case <-passed:
 		return true
-	case <-p.gone:
+	case <-k.gone:
 		return false
 	}
 }
 
 // through writes, or tears the write.
-func (p *platter) through(do func() error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.sealed {
+func (k *disk) through(do func() error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sealed {
 		return errGone
 	}
-	if p.tear == nil {
+	if k.tear == nil {
 		return do()
 	}
-	file := filepath.Join(p.dir, "raft.db")
+	file := filepath.Join(k.dir, "raft.db")
 	before, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -201,49 +201,49 @@ func (p *platter) through(do func() error) error {
 	if err != nil {
 		return err
 	}
-	p.drive.mu.Lock()
-	image := torn(p.drive.rand, before, after)
-	p.drive.mu.Unlock()
-	if err = p.leave(image); err != nil {
+	k.drive.mu.Lock()
+	image := torn(k.drive.rand, before, after)
+	k.drive.mu.Unlock()
+	if err = k.leave(image); err != nil {
 		panic(err) // the simulation's own disk is broken
 	}
-	p.torn = true
-	p.tear()
+	k.torn = true
+	k.tear()
 	return errGone
 }
 
 // tearNext kills the process by f at its next write. The function that it returns reports whether that has happened.
-func (p *platter) tearNext(f func()) (happened func() bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.tear = f
+func (k *disk) tearNext(f func()) (happened func() bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tear = f
 	return func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.tear = nil
-		return p.torn
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.tear = nil
+		return k.torn
 	}
 }
 
 // seal ends what reaches the disk, which is what the next life finds.
-func (p *platter) seal() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.leave(nil)
+func (k *disk) seal() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.leave(nil)
 }
 
 // leave copies what is on the disk for the next life, with log as the Raft log when it is set. The caller holds mu.
-func (p *platter) leave(log []byte) error {
-	if p.sealed {
+func (k *disk) leave(log []byte) error {
+	if k.sealed {
 		return nil
 	}
-	p.sealed = true
-	close(p.gone)
-	p.drive.mu.Lock()
-	defer p.drive.mu.Unlock()
-	p.drive.life++
-	next := filepath.Join(p.drive.dir, fmt.Sprint(p.drive.life))
-	if err := copyDir(next, p.dir); err != nil || log == nil {
+	k.sealed = true
+	close(k.gone)
+	k.drive.mu.Lock()
+	defer k.drive.mu.Unlock()
+	k.drive.life++
+	next := filepath.Join(k.drive.dir, fmt.Sprint(k.drive.life))
+	if err := copyDir(next, k.dir); err != nil || log == nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(next, "raft.db"), log, 0o600)
@@ -323,14 +323,14 @@ func torn(r *rand.Rand, before, after []byte) []byte {
 
 type diskLogs struct {
 	raft.LogStore
-	platter *platter
+	disk *disk
 }
 
 func (l *diskLogs) StoreLog(one *raft.Log) error { return l.StoreLogs([]*raft.Log{one}) }
 
 func (l *diskLogs) StoreLogs(all []*raft.Log) error {
-	l.platter.drive.altered(all)
-	return l.platter.write(func() error { return l.LogStore.StoreLogs(all) })
+	l.disk.drive.altered(all)
+	return l.disk.write(func() error { return l.LogStore.StoreLogs(all) })
 }
 
 // altered lets alter at some entries.
@@ -343,18 +343,18 @@ func (d *drive) altered(all []*raft.Log) {
 }
 
 func (l *diskLogs) DeleteRange(first, last uint64) error {
-	return l.platter.write(func() error { return l.LogStore.DeleteRange(first, last) })
+	return l.disk.write(func() error { return l.LogStore.DeleteRange(first, last) })
 }
 
 type diskStable struct {
 	raft.StableStore
-	platter *platter
+	disk *disk
 }
 
 func (s *diskStable) Set(key, value []byte) error {
-	return s.platter.write(func() error { return s.StableStore.Set(key, value) })
+	return s.disk.write(func() error { return s.StableStore.Set(key, value) })
 }
 
 func (s *diskStable) SetUint64(key []byte, value uint64) error {
-	return s.platter.write(func() error { return s.StableStore.SetUint64(key, value) })
+	return s.disk.write(func() error { return s.StableStore.SetUint64(key, value) })
 }

@@ -15,11 +15,11 @@ import (
 
 // process is one life of a node.
 type process struct {
-	w       *world
-	name    string
-	platter *platter
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when nothing of it is left
+	w      *world
+	name   string
+	disk   *disk
+	cancel context.CancelFunc
+	done   chan struct{} // closed when nothing of it is left
 
 	mu sync.Mutex
 	// guarded by mu: the node once it is made; killed, when it is to end without warning; over, when nothing it does
@@ -72,10 +72,10 @@ func (w *world) Start(name string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{
-		w: w, name: name, platter: w.drives[name].platter(), cancel: cancel, done: make(chan struct{}),
+		w: w, name: name, disk: w.drives[name].disk(), cancel: cancel, done: make(chan struct{}),
 		seen: make(map[uint64]bool),
 	}
-	p.platter.failed = p.mustLeave
+	p.disk.failed = p.mustLeave
 	w.lives[name] = p
 	w.others.Go(func() {
 		defer close(p.done)
@@ -86,7 +86,7 @@ func (w *world) Start(name string) {
 // live is the process's life.
 func (p *process) live(ctx context.Context) {
 	w := p.w
-	cfg := w.config(p.name, p.platter.dir)
+	cfg := w.config(p.name, p.disk.dir)
 	started := history.Event{Kind: history.NodeStarted, Who: p.name, Node: cfg.Node}
 	if w.readOnly[p.name] {
 		started.State.Mode = session.ModeReadOnly
@@ -96,7 +96,7 @@ func (p *process) live(ctx context.Context) {
 		Logger:        w.logs.logger(p.name),
 		Network:       w.Host(p.name),
 		Version:       "sim",
-		Disk:          p.platter.wrap,
+		Disk:          p.disk.wrap,
 		Clock:         w.wallClock(p.name),
 		Runs:          w.runs(p.name),
 		CommitTimeout: w.commitTimeout(),
@@ -136,7 +136,7 @@ func (p *process) end(err error) {
 	case stopping && (err == nil || errors.Is(err, context.DeadlineExceeded)):
 		// A stop may run out of time: what Raft has on its way through a cut takes longer.
 	case stopping && errors.Is(err, errGone): // killed in the middle of a write of its stop
-	case p.platter.wasHurt():
+	case p.disk.wasHurt():
 		w.others.Go(func() { p.supervise() })
 	case err == nil:
 		w.failf("%s has ended by itself", p.name)
@@ -181,7 +181,7 @@ func (w *world) Kill(name string) bool {
 
 // seal ends what the process writes.
 func (p *process) seal() {
-	if err := p.platter.seal(); err != nil {
+	if err := p.disk.seal(); err != nil {
 		p.w.failf("the disk of %s: %v", p.name, err)
 	}
 }
@@ -263,7 +263,7 @@ func (w *world) Tear(name string) (torn func() bool) {
 	if p.alive() == nil {
 		return nil
 	}
-	return p.platter.tearNext(func() { p.kill(func() {}) })
+	return p.disk.tearNext(func() { p.kill(func() {}) })
 }
 
 // stop ends all nodes and waits for them.

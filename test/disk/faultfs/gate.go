@@ -198,7 +198,7 @@ func (g *gate) lies() bool {
 
 // done counts refusals for want of space on their way out.
 func (g *gate) done(err error) error {
-	if err == syscall.ENOSPC { //nolint:errorlint // platter returns plain Errnos
+	if err == syscall.ENOSPC { //nolint:errorlint // simdisk returns plain Errnos
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.counts.Full++

@@ -45,7 +45,7 @@ var (
 	_ fs.NodeFlusher   = (*node)(nil)
 )
 
-func (n *node) platter() *simdisk.Node {
+func (n *node) diskNode() *simdisk.Node {
 	if n.at == nil {
 		return n.on.disk.Root()
 	}
@@ -75,7 +75,7 @@ func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs
 	if errno := n.on.gate.enter(Look); errno != 0 {
 		return nil, errno
 	}
-	at, err := n.on.disk.Lookup(n.platter(), name)
+	at, err := n.on.disk.Lookup(n.diskNode(), name)
 	if err != nil {
 		return nil, fs.ToErrno(err)
 	}
@@ -87,7 +87,7 @@ func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 	if errno := n.on.gate.enter(Look); errno != 0 {
 		return nil, errno
 	}
-	names, nodes := n.on.disk.List(n.platter())
+	names, nodes := n.on.disk.List(n.diskNode())
 	entries := make([]fuse.DirEntry, 0, len(names))
 	for i, name := range names {
 		mode := uint32(syscall.S_IFREG)
@@ -104,7 +104,7 @@ func (n *node) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 	if errno := n.on.gate.enter(Look); errno != 0 {
 		return errno
 	}
-	n.on.attr(n.platter(), &out.Attr)
+	n.on.attr(n.diskNode(), &out.Attr)
 	return 0
 }
 
@@ -114,11 +114,11 @@ func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, o
 		if errno := n.on.gate.enter(Write); errno != 0 {
 			return errno
 		}
-		if err := n.on.gate.done(n.on.disk.Resize(n.platter(), int64(size))); err != nil {
+		if err := n.on.gate.done(n.on.disk.Resize(n.diskNode(), int64(size))); err != nil {
 			return fs.ToErrno(err)
 		}
 	}
-	n.on.attr(n.platter(), &out.Attr)
+	n.on.attr(n.diskNode(), &out.Attr)
 	return 0
 }
 
@@ -142,7 +142,7 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 	if errno := n.on.gate.enter(Write); errno != 0 {
 		return nil, 0, errno
 	}
-	return nil, 0, fs.ToErrno(n.on.disk.Resize(n.platter(), 0))
+	return nil, 0, fs.ToErrno(n.on.disk.Resize(n.diskNode(), 0))
 }
 
 // Create makes a file and opens it.
@@ -151,13 +151,13 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 func (n *node) Create(ctx context.Context, name string, _, mode uint32,
 	out *fuse.EntryOut,
 ) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	child, errno := n.make(ctx, out, func() (*simdisk.Node, error) { return n.on.disk.Create(n.platter(), name, mode) })
+	child, errno := n.make(ctx, out, func() (*simdisk.Node, error) { return n.on.disk.Create(n.diskNode(), name, mode) })
 	return child, nil, 0, errno
 }
 
 // Mkdir makes a directory.
 func (n *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	return n.make(ctx, out, func() (*simdisk.Node, error) { return n.on.disk.Mkdir(n.platter(), name, mode) })
+	return n.make(ctx, out, func() (*simdisk.Node, error) { return n.on.disk.Mkdir(n.diskNode(), name, mode) })
 }
 
 func (n *node) make(ctx context.Context, out *fuse.EntryOut,
@@ -175,12 +175,12 @@ func (n *node) make(ctx context.Context, out *fuse.EntryOut,
 
 // Unlink removes a file.
 func (n *node) Unlink(_ context.Context, name string) syscall.Errno {
-	return n.on.name(func() error { return n.on.disk.Remove(n.platter(), name, false) })
+	return n.on.name(func() error { return n.on.disk.Remove(n.diskNode(), name, false) })
 }
 
 // Rmdir removes an empty directory.
 func (n *node) Rmdir(_ context.Context, name string) syscall.Errno {
-	return n.on.name(func() error { return n.on.disk.Remove(n.platter(), name, true) })
+	return n.on.name(func() error { return n.on.disk.Remove(n.diskNode(), name, true) })
 }
 
 // Rename moves a name. Flags such as RENAME_EXCHANGE are not supported.
@@ -189,7 +189,7 @@ func (n *node) Rename(_ context.Context, name string, parent fs.InodeEmbedder, t
 	if !ok || flags != 0 {
 		return syscall.EINVAL
 	}
-	return n.on.name(func() error { return n.on.disk.Rename(n.platter(), name, other.platter(), to) })
+	return n.on.name(func() error { return n.on.disk.Rename(n.diskNode(), name, other.diskNode(), to) })
 }
 
 func (m *mounted) name(change func() error) syscall.Errno {
@@ -204,7 +204,7 @@ func (n *node) Read(_ context.Context, _ fs.FileHandle, to []byte, off int64) (f
 	if errno := n.on.gate.enter(Read); errno != 0 {
 		return nil, errno
 	}
-	return fuse.ReadResultData(to[:n.on.disk.Read(n.platter(), to, off)]), 0
+	return fuse.ReadResultData(to[:n.on.disk.Read(n.diskNode(), to, off)]), 0
 }
 
 // Write changes content.
@@ -212,7 +212,7 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64)
 	if errno := n.on.gate.enter(Write); errno != 0 {
 		return 0, errno
 	}
-	if err := n.on.gate.done(n.on.disk.Write(n.platter(), data, off)); err != nil {
+	if err := n.on.gate.done(n.on.disk.Write(n.diskNode(), data, off)); err != nil {
 		return 0, fs.ToErrno(err)
 	}
 	return uint32(len(data)), 0
@@ -224,7 +224,7 @@ func (n *node) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 		return errno
 	}
 	if !n.on.gate.lies() {
-		n.on.disk.Sync(n.platter())
+		n.on.disk.Sync(n.diskNode())
 	}
 	return 0
 }

@@ -1,15 +1,18 @@
-// Cut breaks what is around a node, from a container of its own. It joins the node's network and drops packets, as a
-// partition does: connections hang, nobody is told. That needs NET_ADMIN, and no rights on the host:
+// Cut causes faults around a node, from a container of its own. It joins the node's network and drops packets, as a
+// partition does: connections hang, and neither end is told. It needs NET_ADMIN, and no rights on the host:
 //
-//	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut cut 172.18.0.3 n2.peers
-//	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut cut --direction=in --port=7401 --loss=20 n2.peers
-//	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut counter
-//	docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut heal
+//	alias cut='docker run --rm --network container:ID --cap-add NET_ADMIN holdfast-cut'
+//	cut cut 172.18.0.3 n2.peers
+//	cut cut --direction=in --port=7401 --loss=20 n2.peers
+//	cut counter
+//	cut heal
 //
-// Counter prints for each rule the direction, the address and how many packets were dropped so far: the proof that the
-// fault hit something. IPv4 only. Or it mounts the node's volume, while the node has stopped or beside it:
+// Counter prints the direction, the address and the number of dropped packets of each rule: the proof that the fault
+// hit something. Rules are for IPv4 only.
 //
-//	docker run --rm -v VOLUME:/data holdfast-cut fill /data        (until nothing fits in)
+// Cut also mounts the node's volume, after the node has stopped or beside it:
+//
+//	docker run --rm -v VOLUME:/data holdfast-cut fill /data        (until the volume is full)
 //	docker run --rm -v VOLUME:/data holdfast-cut free /data
 //	docker run --rm -v VOLUME:/data holdfast-cut tear --garble=16384 /data/raft.db
 //	docker run --rm -v VOLUME:/data holdfast-cut empty /data
