@@ -10,10 +10,10 @@ import (
 	"holdfast/session"
 )
 
-// setCapacity proposes this node's bounds to the cluster while this node leads (O4). It looks again and again, because a
-// proposal may fail, and a former leader's proposal may come after it. Releases before session.LogVersion 1 do not read
-// an entry with bounds: a cluster's first bounds wait until every member is known to read them. Later bounds need not
-// wait, because every member has read the first.
+// setCapacity proposes this node's bounds to the cluster while this node leads (O4). It looks again and again, because
+// a proposal may fail, and a former leader's proposal may come after it. Releases before session.LogVersion 1 do not
+// read an entry with bounds: a cluster's first bounds wait until every member is known to read them. Later bounds need
+// not wait, because every member has read the first.
 func (t *terms) setCapacity(ctx context.Context, tracker *leader.Tracker) {
 	ticker := time.NewTicker(t.cfg.Sessions.HeartbeatInterval)
 	defer ticker.Stop()
@@ -23,7 +23,8 @@ func (t *terms) setCapacity(ctx context.Context, tracker *leader.Tracker) {
 			if _, err := t.consensus.proposer.Propose(ctx, session.SetCapacity{Capacity: want}); err != nil {
 				t.options.Logger.Debug("capacity not set", "error", err)
 			} else {
-				t.options.Logger.Info("capacity set", "max_sessions", want.MaxSessions, "max_state_bytes", want.MaxBytes)
+				t.options.Logger.Info("capacity set", "max_sessions", want.MaxSessions, "max_state_bytes",
+					want.MaxBytes)
 			}
 		}
 		select {
@@ -34,8 +35,8 @@ func (t *terms) setCapacity(ctx context.Context, tracker *leader.Tracker) {
 	}
 }
 
-// introduces reports whether a leader proposes the capacity that it wants, where now is the cluster's capacity and every
-// member reads log entries of version.
+// introduces reports whether a leader proposes the capacity that it wants, where now is the cluster's capacity and
+// every member reads log entries of version.
 func introduces(now, want session.Capacity, version uint32) bool {
 	return now != want && (now != session.Capacity{} || version >= 1)
 }

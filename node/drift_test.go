@@ -134,9 +134,13 @@ func TestDifferencesOfPeersAndMembers(t *testing.T) {
 		members map[session.Node]string
 		want    []string
 	}{
-		"the same":      {same, nil},
-		"no member":     {map[session.Node]string{1: "n1:7401", 3: "n3:7401"}, []string{"node 2 is among this node's peers"}},
-		"another place": {map[session.Node]string{1: "x:1", 2: "n2:7401", 3: "n3:7401"}, []string{"node 1 was taken in at x:1"}},
+		"the same": {same, nil},
+		"no member": {
+			map[session.Node]string{1: "n1:7401", 3: "n3:7401"}, []string{"node 2 is among this node's peers"},
+		},
+		"another place": {
+			map[session.Node]string{1: "x:1", 2: "n2:7401", 3: "n3:7401"}, []string{"node 1 was taken in at x:1"},
+		},
 		"no peers": {
 			map[session.Node]string{1: "n1:7401", 2: "n2:7401", 3: "n3:7401", 5: "n5:1", 4: "n4:1"},
 			[]string{"node 4 is a member at n4:1", "node 5 is a member at n5:1"},

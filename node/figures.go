@@ -84,7 +84,9 @@ func sessionMetrics() []metric {
 
 func healthMetrics() []metric {
 	return []metric{
-		gauge("ready", "1 while the node serves.", func(f *figures) float64 { return truth(f.node.health.check() == nil) }).
+		gauge("ready", "1 while the node serves.", func(f *figures) float64 {
+			return truth(f.node.health.check() == nil)
+		}).
 			when("0 for 30 s"),
 		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 {
 			return truth(f.node.server.Stats().Jeopardy)

@@ -16,13 +16,15 @@ import (
 func FuzzIdentity(f *testing.F) {
 	f.Add(
 		[]byte(
-			`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"}}`,
+			`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
+				`"founders":{"1":"00000000000000aa"}}`,
 		),
 	)
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"new":{}}`))
 	f.Add(
 		[]byte(
-			`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"},"log":7}`,
+			`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
+				`"founders":{"1":"00000000000000aa"},"log":7}`,
 		),
 	)
 	f.Add([]byte(`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","log":8}`))

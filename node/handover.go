@@ -74,9 +74,9 @@ func (h *handover) stepAside(ctx context.Context) {
 const fruitless = 3
 
 // whenUnanswered hands leadership over when no round has been good for longer than the stall limit, until ctx ends.
-// Raft's port works, or this node would not lead; but the others do not reach the peer port. While such a node leads, no
-// touch counts and no node is ready. The next leader hands over too if it fares no better. Time in which this process
-// did not run does not count.
+// Raft's port works, or this node would not lead; but the others do not reach the peer port. While such a node leads,
+// no touch counts and no node is ready. The next leader hands over too if it fares no better. Time in which this
+// process did not run does not count.
 func (h *handover) whenUnanswered(ctx context.Context, tracker *leader.Tracker) {
 	interval := h.cfg.Sessions.HeartbeatInterval
 	limit := max(h.watchdog.Limit, fruitless*interval)

@@ -227,8 +227,8 @@ func errDamaged(path string) error {
 	)
 	where := "the directory that the other nodes know of it (their logs name it)"
 	if s, ok := stampIn(filepath.Join(path, logFile)); ok { // what the log says of itself
-		line = fmt.Sprintf(`{"format":%d,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v","founders":{...},"log":%d}`,
-			identityFormat, s.Start, s.Directory, s.Start)
+		line = fmt.Sprintf(`{"format":%d,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v",`+
+			`"founders":{...},"log":%d}`, identityFormat, s.Start, s.Directory, s.Start)
 		where = "the values of its raft.db that are shown here"
 	}
 	return &unusableError{

@@ -53,7 +53,9 @@ func TestAMemberMoves(t *testing.T) {
 						n := nodes[of]
 						c.restart(n)
 						if order[0] != 0 && (n != moved || i == 2) { // it is not reached by those that do not know yet
-							c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.health.check() == nil })
+							c.eventually(n.name+" serves", 20*time.Second, func() bool {
+								return n.health.check() == nil
+							})
 						}
 					}
 					c.voters()

@@ -263,8 +263,8 @@ type appliedHook func(index, term uint64, changes []session.Change)
 func (h appliedHook) Applied(index, term uint64, changes []session.Change) { h(index, term, changes) }
 func (h appliedHook) Restored()                                            {}
 
-// belongs reports whether this node is admitted, and was a member at the last look. A cluster that has removed this node
-// goes on without it, so that its state must not be shown (N1). It takes no lock.
+// belongs reports whether this node is admitted, and was a member at the last look. A cluster that has removed this
+// node goes on without it, so that its state must not be shown (N1). It takes no lock.
 func (n *Node) belongs() bool { return n.admission.admitted() && n.roster.member.Load() }
 
 // stepOut takes this node out of its cluster for as long as its process runs. The others hear no more of it at Raft's
@@ -285,8 +285,8 @@ func (n *Node) Ready() <-chan struct{} { return n.health.ready }
 func (n *Node) Leads() bool { return n.roles.terms.leads() }
 
 // HandOver hands Raft's leadership to a voter that is up to date, and returns when this node no longer leads. On a node
-// that does not lead, its error is [session.ErrNotLeader]. Otherwise its error is that of ctx, or says why no other node
-// took over, and this node leads on. Safe for concurrent use.
+// that does not lead, its error is [session.ErrNotLeader]. Otherwise its error is that of ctx, or says why no other
+// node took over, and this node leads on. Safe for concurrent use.
 func (n *Node) HandOver(ctx context.Context) error { return n.roles.terms.handover.handOver(ctx) }
 
 // Digest returns the digest of the replicated state at an index, false when the node has not applied the index or has

@@ -22,7 +22,8 @@ const (
 func uneven(t *testing.T) (c *testCluster, slow *testNode) {
 	t.Helper()
 	c = newTestCluster(t, 3, func(cfg *config.Config) {
-		cfg.Sessions.MinTimeout, cfg.Sessions.HeartbeatInterval, cfg.Clients.LaggingWait = quickTimeout, quickTimeout/5, quickTimeout
+		cfg.Sessions.MinTimeout, cfg.Sessions.HeartbeatInterval, cfg.Clients.LaggingWait = quickTimeout, quickTimeout/5,
+			quickTimeout
 		if strings.HasSuffix(cfg.DataDir, "n2") {
 			cfg.Sessions.MinTimeout, cfg.Sessions.HeartbeatInterval = 4*slowInterval, slowInterval
 		}

@@ -70,7 +70,9 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 				if err := how.do(dir); err != nil {
 					t.Fatal(err)
 				}
-				c.eventually("stepping out", old.cfg.Raft.StallLimit, func() bool { return old.watchdog.Check() != nil })
+				c.eventually("stepping out", old.cfg.Raft.StallLimit, func() bool {
+					return old.watchdog.Check() != nil
+				})
 				next := c.leader(within, old)
 				c.mustOpen(next, time.Second)
 				c.says(old, "directory", "while the node runs")

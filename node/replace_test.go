@@ -45,7 +45,9 @@ func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 					c.kill(next)
 					granted = append(granted, c.mustOpen(c.leader(20*time.Second, next), 5*time.Second))
 					c.start(next)
-					c.eventually(next.name+" is back", 20*time.Second, func() bool { return next.health.check() == nil })
+					c.eventually(next.name+" is back", 20*time.Second, func() bool {
+						return next.health.check() == nil
+					})
 				}
 				c.voters()
 				c.agree(10 * time.Second)

@@ -44,7 +44,9 @@ func (n *testNode) forge(t *testing.T, opens int) {
 func (c *testCluster) steppedOut(n *testNode) {
 	c.t.Helper()
 	var differs *differsError
-	c.eventually(n.name+" steps out", 4*n.cfg.Sessions.HeartbeatInterval, func() bool { return errors.As(n.health.check(), &differs) })
+	c.eventually(n.name+" steps out", 4*n.cfg.Sessions.HeartbeatInterval, func() bool {
+		return errors.As(n.health.check(), &differs)
+	})
 	if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable ||
 		!strings.Contains(body, "this node's state is not that of the others") ||
 		!strings.Contains(body, "empty the directory") {

@@ -16,12 +16,12 @@ import (
 // supervisor does what follows from what the watchdog finds. Each of its methods belongs to one goroutine.
 //
 // A node that stalls is cut off from Raft: its followers hear no more of it and elect another leader, and a leader
-// counts it out. It takes no role, serves nobody, and says so. When the operation that stalled ends well, the node comes
-// back by itself. That is safe, because Raft rests on no bound of how long a write takes: a node whose write was late is
-// a slow node, and its connections are those of a node that was cut off. The node finds the newer term with the next
-// message, and what it appended under the old term is overwritten unless a quorum has it (Ongaro and Ousterhout, "In
-// search of an understandable consensus algorithm", section 5). A write that fails is another matter: the node ends, and
-// comes back from its disk.
+// counts it out. It takes no role, serves nobody, and says so. When the operation that stalled ends well, the node
+// comes back by itself. That is safe, because Raft rests on no bound of how long a write takes: a node whose write was
+// late is a slow node, and its connections are those of a node that was cut off. The node finds the newer term with the
+// next message, and what it appended under the old term is overwritten unless a quorum has it (Ongaro and Ousterhout,
+// "In search of an understandable consensus algorithm", section 5). A write that fails is another matter: the node
+// ends, and comes back from its disk.
 //
 // A process that did not run for longer than the limit has nothing to come back from. Sessions were credited (A1) and
 // promises dropped where they must be (S5). If no other node has taken its leadership meanwhile, this node hands it

@@ -154,7 +154,9 @@ func TestAFollowerWhoseDiskHangs(t *testing.T) {
 		victim, third := c.others(leads)[0], c.others(leads)[1]
 		victim.disk.hang()
 		c.mustOpen(leads, time.Second)
-		c.eventually("stepping out", 2*victim.cfg.Raft.StallLimit, func() bool { return victim.watchdog.Check() != nil })
+		c.eventually("stepping out", 2*victim.cfg.Raft.StallLimit, func() bool {
+			return victim.watchdog.Check() != nil
+		})
 		time.Sleep(time.Second)
 		c.says(victim, "disk", "writing the Raft log")
 		streams := victim.roles.streams.opened.Load()

@@ -17,8 +17,10 @@ import (
 func TestGoldenFilesOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, golden := range []string{
-		`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"}}`,
-		`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founders":{"1":"00000000000000aa"},"log":7}`,
+		`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
+			`"founders":{"1":"00000000000000aa"}}`,
+		`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
+			`"founders":{"1":"00000000000000aa"},"log":7}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, identityFile), []byte(golden), 0o600); err != nil {
 			t.Fatal(err)

@@ -208,7 +208,8 @@ func (g *guardedStore) guard(doing string, write func() error) error {
 	if err == nil {
 		return nil
 	}
-	g.failure.fail(fmt.Errorf("%s in %s: %w: the node stops, for it cannot know what reached its disk; nothing acknowledged "+
+	g.failure.fail(fmt.Errorf("%s in %s: %w: the node stops, for it cannot know what reached its disk; nothing "+
+		"acknowledged "+
 		"is "+
 		"lost: see to the disk (space, permissions, health) and start the node again", doing, g.path, err))
 	g.failure.hold()

@@ -270,7 +270,8 @@ func TestANodeFarBehindLearnsTheTerm(t *testing.T) {
 					c.start(n)
 				}
 				c.eventually("all serve", 2*within, func() bool {
-					return c.nodes[0].health.check() == nil && c.nodes[1].health.check() == nil && c.nodes[2].health.check() == nil
+					return c.nodes[0].health.check() == nil && c.nodes[1].health.check() == nil &&
+						c.nodes[2].health.check() == nil
 				})
 				emptied := c.nodes[2]
 				c.kill(emptied)
@@ -324,7 +325,8 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 					ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)),
 					Addr: []byte(as.name + ":7401"),
 				},
-				SnapshotVersion: 1, Term: n.roster.term(), LastLogTerm: n.roster.term(), LastLogIndex: index, Size: int64(len(data)),
+				SnapshotVersion: 1, Term: n.roster.term(), LastLogTerm: n.roster.term(), LastLogIndex: index,
+				Size:          int64(len(data)),
 				Configuration: raft.EncodeConfiguration(n.consensus.raft.GetConfiguration().Configuration()),
 			}, &raft.InstallSnapshotResponse{}, strings.NewReader(data))
 		}

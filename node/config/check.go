@@ -8,11 +8,12 @@ import (
 	"holdfast/session"
 )
 
-// SettingError is one thing that is wrong with a configuration. It is a [session.ErrInvalid].
+// SettingError is one problem of a configuration. It is a [session.ErrInvalid].
 type SettingError struct {
-	// Setting is its name, Value what it is, Origin who said so: a flag, a variable, a line of a file, the default.
+	// Setting is the name of the setting. Origin says where Value comes from: a flag, a variable, a line of a file, or
+	// the default.
 	Setting, Value, Origin string
-	// Limit says what it must be.
+	// Limit says what the value must be.
 	Limit string
 }
 
@@ -32,14 +33,14 @@ func (e *SettingError) Error() string {
 // Is makes e a [session.ErrInvalid].
 func (e *SettingError) Is(target error) bool { return target == session.ErrInvalid }
 
-// provenance knows where values come from, and which of them could not be read: a check that rests on one of those
-// would only repeat the complaint in other words.
+// provenance knows where values come from, and which values could not be read. A check that needs an unreadable value
+// is left out, because it would only report the same problem again.
 type provenance struct {
 	origin     map[string]string
 	unreadable map[string]bool
 }
 
-// checker collects what is wrong with c.
+// checker collects the problems of c.
 type checker struct {
 	c        *Config
 	from     provenance
@@ -65,7 +66,7 @@ func check(c Config, from provenance) error {
 	return errors.Join(k.problems...)
 }
 
-// spoil keeps combinations with a setting that is wrong by itself from being named too.
+// spoil leaves out the checks of combinations with a setting that has a problem by itself.
 func (k *checker) spoil(name string) {
 	spoilt := map[string]bool{name: true}
 	for n := range k.from.unreadable {
@@ -84,7 +85,7 @@ func (k *checker) origin(name string) string {
 	switch origin := k.from.origin[name]; {
 	case origin != "":
 		return origin
-	case k.from.origin == nil && k.value(name) != "": // a Config from code: nothing is known
+	case k.from.origin == nil && k.value(name) != "": // a Config made by code has no origins
 		return ""
 	case k.from.origin == nil:
 		return "not set"
@@ -97,13 +98,13 @@ func (k *checker) origin(name string) string {
 	}
 }
 
-// other describes a setting that the one complained about must agree with.
+// other describes a setting that the setting with the problem must agree with.
 func (k *checker) other(name string) string {
 	e := &SettingError{Setting: name, Value: k.value(name), Origin: k.origin(name)}
 	return strings.TrimSuffix(e.Error(), ": ")
 }
 
-// clash complains about name, which does not go together with others although each is in its own range.
+// clash reports that name does not go together with others, although each is in its own range.
 func (k *checker) clash(limit, name string, others ...string) {
 	if k.from.unreadable[name] || slices.ContainsFunc(others, func(o string) bool { return k.from.unreadable[o] }) {
 		return

@@ -56,7 +56,8 @@ func TestCompleteDerivesFromTheTick(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := c
-	want.Sessions.HeartbeatInterval, want.Sessions.MinTimeout, want.Sessions.MaxTimeout = time.Second, 8*time.Second, 80*time.Second
+	want.Sessions.HeartbeatInterval, want.Sessions.MinTimeout, want.Sessions.MaxTimeout = time.Second, 8*time.Second,
+		80*time.Second
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
@@ -74,7 +75,8 @@ func TestLoadPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.ClusterID != "flag" || got.DataDir != "env" || got.Sessions.Tick != 3*time.Second || got.Log.Level != "info" {
+	if got.ClusterID != "flag" || got.DataDir != "env" || got.Sessions.Tick != 3*time.Second ||
+		got.Log.Level != "info" {
 		t.Errorf("got %q from flag, %q from environment, %s from file, %q from defaults", got.ClusterID, got.DataDir,
 			got.Sessions.Tick, got.Log.Level)
 	}
@@ -219,20 +221,22 @@ func TestCompleteRefuses(t *testing.T) {
 		{"election", func(c *Config) {
 			c.Raft.ElectionTimeout = 999 * time.Millisecond
 		}, "raft_election_timeout 999ms: must be at least raft_heartbeat_timeout 1s"},
-		{"message", func(c *Config) { c.Clients.MaxMessageBytes = 1 }, "max_message_bytes 1: must be 524288 to 67108864"},
+		{"message", func(c *Config) {
+			c.Clients.MaxMessageBytes = 1
+		}, "max_message_bytes 1: must be 524288 to 67108864"},
 		{"trailing logs", func(c *Config) { c.Raft.TrailingLogs = 0 }, "trailing_logs 0: must be 1 to 1099511627776"},
 		{"opens above resumes", func(c *Config) {
 			c.Gate.MaxResumesPerSecond = 9999
-		}, "max_opens_per_second 10000: must be at most max_resumes_per_second 9999, and 0, no limit, is above it: " +
-			"sessions that exist come before new ones"},
+		}, "max_opens_per_second 10000: must be at most max_resumes_per_second 9999, where 0 (no limit) is the largest " +
+			"value: sessions that exist come before new ones"},
 		{"opens without limit", func(c *Config) {
 			c.Gate.MaxOpensPerSecond = 0
-		}, "max_opens_per_second 0: must be at most max_resumes_per_second 20000, and 0, no limit, is above it: " +
-			"sessions that exist come before new ones"},
+		}, "max_opens_per_second 0: must be at most max_resumes_per_second 20000, where 0 (no limit) is the largest " +
+			"value: sessions that exist come before new ones"},
 		{"resumes above touches", func(c *Config) {
 			c.Gate.MaxTouchesPerSecond = 19_999
-		}, "max_resumes_per_second 20000: must be at most max_touches_per_second 19999, and 0, no limit, is above " +
-			"it: sessions that are kept alive come before those that come back"},
+		}, "max_resumes_per_second 20000: must be at most max_touches_per_second 19999, where 0 (no limit) is the " +
+			"largest value: sessions that are kept alive come before those that come back"},
 		{"opens negative", func(c *Config) {
 			c.Gate.MaxOpensPerSecond = -1
 		}, "max_opens_per_second -1: must be 0 to 10000000"},
@@ -283,12 +287,12 @@ func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
 		}, "--raft-lease-timeout=2s",
 	)
 	want := strings.Join([]string{
-		"nodes (file node.yaml, line 1): is no setting: see node run --help",
+		"nodes (file node.yaml, line 1): is not a setting: see node run --help",
 		`tick "2" (file node.yaml, line 2): must be a duration with a unit, such as 500ms, 2s or 1m`,
 		"log_level (file node.yaml, line 5): is set twice",
 		"cluster_id (file node.yaml, line 6): must be a single value",
 		`node "300" (environment HOLDFAST_NODE): must be a whole number, 1 to 254`,
-		"HOLDFAST_TIMEOUT (environment): is no setting: see node run --help",
+		"HOLDFAST_TIMEOUT (environment): is not a setting: see node run --help",
 		"data_dir (not set, flag --data-dir): must be a path",
 		"peers (not set, flag --peers): must be 1 to 254 nodes, such as 1=n1,2=n2,3=n3: see docs/configuration.md#peers",
 		"log_level loud (file node.yaml, line 4): must be trace, debug, info, warn, error or off",
@@ -314,7 +318,8 @@ func TestWarnings(t *testing.T) {
 func TestBudgetsThatGoTogether(t *testing.T) {
 	for _, budgets := range [][3]int{{0, 0, 0}, {5, 0, 0}, {5, 5, 0}, {5, 5, 5}, {1, 2, 3}} {
 		c := validConfig(t)
-		c.Gate.MaxOpensPerSecond, c.Gate.MaxResumesPerSecond, c.Gate.MaxTouchesPerSecond = budgets[0], budgets[1], budgets[2]
+		c.Gate.MaxOpensPerSecond, c.Gate.MaxResumesPerSecond, c.Gate.MaxTouchesPerSecond = budgets[0], budgets[1],
+			budgets[2]
 		if _, err := c.Complete(); err != nil {
 			t.Errorf("opens, resumes, touches %v: %v", budgets, err)
 		}
@@ -351,7 +356,7 @@ func TestLinksOfKubernetesMayStandBeside(t *testing.T) {
 		"HOLDFAST_X_SERVICE_HOST=x",
 	} {
 		name, _, _ := strings.Cut(written, "=")
-		want := name + " (environment): is no setting: see node run --help"
+		want := name + " (environment): is not a setting: see node run --help"
 		if _, err := load(t, "", append(required, written)); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", written, err, want)
 		}

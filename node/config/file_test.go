@@ -8,21 +8,21 @@ import (
 
 func TestLoadRefusesFiles(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
-		{"not YAML", "a: [", "config node.yaml (environment HOLDFAST_CONFIG): is no YAML: "},
+		{"not YAML", "a: [", "config node.yaml (environment HOLDFAST_CONFIG): is not YAML: "},
 		{
 			"a tab", "node: 1\npeers:\n \t1: n1\n",
-			"config node.yaml (environment HOLDFAST_CONFIG): is no YAML: line 3 is indented with a tab, and YAML " +
-				"wants spaces",
+			"config node.yaml (environment HOLDFAST_CONFIG): is not YAML: line 3 is indented with a tab: " +
+				"use spaces",
 		},
 		{"not a mapping", "- 1", "config node.yaml (environment HOLDFAST_CONFIG): must be a YAML mapping of settings"},
 		{
 			"two documents", "node: 1\n---\nnode: 2\n",
-			"config node.yaml (environment HOLDFAST_CONFIG): must be one YAML document",
+			"config node.yaml (environment HOLDFAST_CONFIG): must be a single YAML document",
 		},
 		{"a list for one value", "node: [1]", "node (file node.yaml, line 1): must be a single value"},
 		{
 			"a peer with another key", "peers:\n- {node: 1, raft: 'a:1', http: 'a:2'}",
-			`peers (file node.yaml, line 2): "http" is no key of a peer: node, raft, peer, client`,
+			`peers (file node.yaml, line 2): "http" is not a key of a peer: node, raft, peer, client`,
 		},
 		{
 			"a peer without raft", "peers:\n- {node: 1}",
@@ -50,7 +50,7 @@ func TestLoadRefusesFiles(t *testing.T) {
 	}
 	// All problems of all peers are named at once.
 	_, err := load(t, "peers:\n- {http: 'a:2', raft: 'a:x'}\n- {node: 2, raft: 'b:99999'}\n", nil)
-	for _, want := range []string{`"http" is no key`, "node of a peer must be", "b:99999"} {
+	for _, want := range []string{`"http" is not a key`, "node of a peer must be", "b:99999"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %v\nwant %s in it", err, want)
 		}

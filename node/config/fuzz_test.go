@@ -68,7 +68,8 @@ func FuzzLoad(f *testing.F) {
 		if self, ok := c.Self(); !ok || self.Node != c.Node || !c.Node.Valid() {
 			t.Errorf("node %d is not one of %v", c.Node, c.Peers)
 		}
-		if got, err := c.Sessions.Limits().Negotiate(time.Second); err != nil || got < c.Sessions.MinTimeout || got > c.Sessions.MaxTimeout {
+		if got, err := c.Sessions.Limits().Negotiate(time.Second); err != nil || got < c.Sessions.MinTimeout ||
+			got > c.Sessions.MaxTimeout {
 			t.Errorf("limits %v make %v of a second: %v", c.Sessions.Limits(), got, err)
 		}
 		ofRaft := c.Raft.Config()

@@ -51,12 +51,12 @@ func (k *checker) gate() {
 	above := func(a, b int) bool { return b != 0 && (a == 0 || a > b) }
 	if g := k.c.Gate; above(g.MaxOpensPerSecond, g.MaxResumesPerSecond) {
 		k.clash("must be at most "+k.other("max_resumes_per_second")+
-			", and 0, no limit, is above it: sessions that exist come before new ones",
+			", where 0 (no limit) is the largest value: sessions that exist come before new ones",
 			"max_opens_per_second", "max_resumes_per_second")
 	}
 	if g := k.c.Gate; above(g.MaxResumesPerSecond, g.MaxTouchesPerSecond) {
 		k.clash("must be at most "+k.other("max_touches_per_second")+
-			", and 0, no limit, is above it: sessions that are kept alive come before those that come back",
+			", where 0 (no limit) is the largest value: sessions that are kept alive come before those that come back",
 			"max_resumes_per_second", "max_touches_per_second")
 	}
 }

@@ -18,26 +18,27 @@ const (
 	envPrefix      = "HOLDFAST_"
 	configFlag     = "config"
 	configVariable = envPrefix + "CONFIG"
-	// endpointsVariable and principalVariable are the command line client's: they may stand beside the node's own.
+	// endpointsVariable and principalVariable belong to the command line client. They may be set next to the node's
+	// own.
 	endpointsVariable = envPrefix + "ENDPOINTS"
 	principalVariable = envPrefix + "PRINCIPAL"
 )
 
-// serviceLink is a variable that Kubernetes gives to every pod in the namespace of a Service named holdfast: nobody
-// wrote it. A HOLDFAST_PORT that is no address with a scheme was written by somebody who takes it for a setting.
+// serviceLink matches the variables that Kubernetes sets in every pod in the namespace of a Service named holdfast. A
+// HOLDFAST_PORT that is no address with a scheme is not one of them: a user has set it, and takes it for a setting.
 var serviceLink = regexp.MustCompile(`^` + envPrefix + `(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=` +
 	`|PORT(_[0-9]+_(TCP|UDP))?=(tcp|udp)://|PORT_[0-9]+_(TCP|UDP)_(ADDR|PORT|PROTO)=)`)
 
-// rawFlag keeps what was written, so that a value that makes no sense is named together with all the others.
+// rawFlag keeps the text of a flag unread, so that [Load] reports an unreadable value together with all other problems.
 type rawFlag struct{ written, kind string }
 
-// Set accepts everything.
+// Set accepts any text.
 func (f *rawFlag) Set(s string) error { f.written = s; return nil }
 
-// String returns what was written.
+// String returns the text.
 func (f *rawFlag) String() string { return f.written }
 
-// Type is the kind of value, for people.
+// Type returns the kind of value, for help texts.
 func (f *rawFlag) Type() string { return f.kind }
 
 // RegisterFlags adds a flag for every setting, and --config, to fs. [Load] reads them.
@@ -49,10 +50,11 @@ func RegisterFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// Load reads a configuration from the flags of [RegisterFlags], the environment (KEY=VALUE, as [os.Environ] returns it),
-// and the file that --config or HOLDFAST_CONFIG names, in this order of precedence; the rest is defaults. A variable
-// that is empty counts as not set. The error joins a [SettingError] for each problem, wherever it is: unknown keys and
-// variables (but for the links of Kubernetes to a Service named holdfast), values that make no sense, and combinations that cannot work.
+// Load reads a configuration from the flags of [RegisterFlags], the environment (KEY=VALUE, as [os.Environ] returns
+// it), and the file that --config or HOLDFAST_CONFIG names, in this order of precedence. The rest is defaults. An empty
+// variable counts as not set. The error joins a [SettingError] for each problem of all sources: an unknown key or
+// variable (except the links of Kubernetes to a Service named holdfast), an unreadable value, or a combination that
+// cannot work.
 func Load(fs *pflag.FlagSet, environ []string) (Config, error) {
 	l := loader{c: Default(), rows: map[string]setting{}, from: provenance{map[string]string{}, map[string]bool{}}}
 	for _, s := range settings() {
@@ -66,7 +68,7 @@ func Load(fs *pflag.FlagSet, environ []string) (Config, error) {
 	fileRead := l.file(path, origin)
 	l.environ(env)
 	l.flags(fs)
-	if !fileRead { // what the file would have said is unknown: nothing else can be judged
+	if !fileRead { // the values of the file are unknown, so that nothing else can be checked
 		return Config{}, errors.Join(l.problems...)
 	}
 	c, err := l.c.complete(l.from)
@@ -76,7 +78,7 @@ func Load(fs *pflag.FlagSet, environ []string) (Config, error) {
 	return c, nil
 }
 
-// loader sets what the sources say, in the order of rising precedence.
+// loader reads the sources one after the other, in the order of rising precedence.
 type loader struct {
 	c        Config
 	rows     map[string]setting
@@ -113,11 +115,11 @@ func (l *loader) environ(env map[string]string) {
 	}
 	delete(env, configVariable)
 	for _, name := range sortedKeys(env) {
-		l.complain(name, "", "environment", "is no setting: see node run --help")
+		l.complain(name, "", "environment", "is not a setting: see node run --help")
 	}
 }
 
-// file reports whether there is no file to read, or it could be read.
+// file reads the file at path, if there is one. It reports false when the file cannot be read.
 func (l *loader) file(path, origin string) bool {
 	if path == "" {
 		return true
@@ -138,10 +140,10 @@ func (l *loader) file(path, origin string) bool {
 	return true
 }
 
-// maxFileBytes bounds what is read of a configuration file: one of 254 peers has some 30 KB.
+// maxFileBytes bounds a configuration file. A file with 254 peers has about 30 KB.
 const maxFileBytes = 1 << 20
 
-// readBounded reads a file that is not too large.
+// readBounded reads a file of at most maxFileBytes.
 func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -162,7 +164,7 @@ func (l *loader) mapping(root *yaml.Node, path string) {
 		origin := fmt.Sprintf("file %s, line %d", path, key.Line)
 		switch _, known := l.rows[key.Value]; {
 		case !known:
-			l.complain(key.Value, "", origin, "is no setting: see node run --help")
+			l.complain(key.Value, "", origin, "is not a setting: see node run --help")
 		case seen[key.Value]:
 			l.complain(key.Value, "", origin, "is set twice")
 		case key.Value == "peers" && value.Kind == yaml.SequenceNode:
@@ -191,7 +193,7 @@ func (l *loader) peers(list *yaml.Node, path, origin string) {
 	}
 }
 
-// parseYAML returns the mapping of a file of one document, nil when the file says nothing.
+// parseYAML returns the mapping in a file of one document, nil for a file without content.
 func parseYAML(b []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(b))
 	var document yaml.Node
@@ -200,12 +202,12 @@ func parseYAML(b []byte) (*yaml.Node, error) {
 		return nil, nil //nolint:nilnil // an empty file is fine and has no mapping
 	case err != nil:
 		if line := tabbed(b); line > 0 {
-			return nil, fmt.Errorf("is no YAML: line %d is indented with a tab, and YAML wants spaces", line)
+			return nil, fmt.Errorf("is not YAML: line %d is indented with a tab: use spaces", line)
 		}
-		return nil, fmt.Errorf("is no YAML: %w", err)
+		return nil, fmt.Errorf("is not YAML: %w", err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("must be one YAML document")
+		return nil, errors.New("must be a single YAML document")
 	}
 	root := document.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
@@ -217,7 +219,7 @@ func parseYAML(b []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-// tabbed returns the number of the first line whose indentation holds a tab, 0 when there is none.
+// tabbed returns the number of the first line with a tab in its indentation, 0 when there is none.
 func tabbed(b []byte) int {
 	n := 0
 	for line := range bytes.Lines(b) {
@@ -230,14 +232,16 @@ func tabbed(b []byte) int {
 	return 0
 }
 
-// Variables returns the names of the variables of environ that [Load] would read or refuse and that are not empty, sorted.
+// Variables returns the sorted names of the variables in environ that are not empty, and that [Load] would read or
+// refuse.
 func Variables(environ []string) []string {
 	env := holdfastVariables(environ)
 	maps.DeleteFunc(env, func(_, value string) bool { return value == "" })
 	return sortedKeys(env)
 }
 
-// holdfastVariables returns what was written for a node: neither what is the command line client's, nor what nobody wrote.
+// holdfastVariables returns the variables that a user has set for a node: it leaves out the variables of the command
+// line client and of Kubernetes.
 func holdfastVariables(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, kv := range environ {

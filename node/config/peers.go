@@ -12,7 +12,7 @@ import (
 	"holdfast/session"
 )
 
-// Peer is one node of the cluster as the others and its clients reach it. Addresses are HOST:PORT.
+// Peer is one node of the cluster, with the addresses at which others reach it. Addresses are HOST:PORT.
 type Peer struct {
 	Node session.Node
 	// Raft and Peer are for the other nodes, Client for clients.
@@ -25,9 +25,9 @@ const (
 	defaultPeerPort   = "7402"
 )
 
-// ParsePeers reads peers separated by commas, each NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_ADDRESS]. Ports are 7401
-// and 7402 when they are left out, the client address is HOST:7400. An IPv6 host is written in brackets. What addresses
-// may be is checked with the rest of a [Config].
+// ParsePeers reads peers separated by commas, each NODE=HOST[:RAFT_PORT[:PEER_PORT]][@CLIENT_ADDRESS]. The default
+// ports are 7401 and 7402, the default client address is HOST:7400. An IPv6 host is in brackets. Addresses are checked
+// with the rest of a [Config].
 func ParsePeers(s string) ([]Peer, error) {
 	var peers []Peer
 	var problems []error
@@ -42,7 +42,7 @@ func ParsePeers(s string) ([]Peer, error) {
 	if len(problems) == 0 {
 		return peers, nil
 	}
-	for _, problem := range peerProblems(peers) { // of those that could be read: all problems are named at once
+	for _, problem := range peerProblems(peers) { // report the problems of the readable peers too
 		problems = append(problems, errors.New(problem))
 	}
 	return nil, errors.Join(problems...)
@@ -96,7 +96,7 @@ func cutHost(s string) (host string, ports []string, ok bool) {
 func FormatPeers(peers []Peer) string {
 	parts := make([]string, len(peers))
 	for i, p := range peers {
-		_, peerPort, _ := net.SplitHostPort(p.Peer) // an address that is none is shown without its port
+		_, peerPort, _ := net.SplitHostPort(p.Peer) // a malformed address is shown without its port
 		parts[i] = fmt.Sprintf("%d=%s:%s@%s", p.Node, p.Raft, peerPort, p.Client)
 	}
 	return strings.Join(parts, ",")
@@ -111,7 +111,7 @@ func ParseNode(s string) (session.Node, error) {
 	return session.Node(n), nil
 }
 
-// FormatNode writes it as [ParseNode] reads it.
+// FormatNode is the inverse of [ParseNode].
 func FormatNode(n session.Node) string {
 	if n == 0 {
 		return ""
@@ -119,7 +119,7 @@ func FormatNode(n session.Node) string {
 	return strconv.Itoa(int(n))
 }
 
-// peerProblems says what is wrong with a list of peers by itself.
+// peerProblems returns the problems of a list of peers, whatever the other settings are.
 func peerProblems(peers []Peer) []string {
 	var problems []string
 	nodes, addresses := map[session.Node]bool{}, map[string]string{}
@@ -148,7 +148,7 @@ func peerProblems(peers []Peer) []string {
 	return problems
 }
 
-// validDial reports whether a node can be reached at an address: a host that is not "every interface", and a port.
+// validDial reports whether others can dial an address: it has a host other than "every interface", and a port.
 func validDial(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || !validHost(host) || !validPort(port) {
@@ -168,7 +168,7 @@ func validPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// validHost accepts addresses and names, and the underscores that container networks have in theirs.
+// validHost accepts IP addresses and names. Names may have underscores, because names in container networks do.
 func validHost(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return true
@@ -176,7 +176,7 @@ func validHost(s string) bool {
 	return strings.Trim(s, clusterIDLetters) == ""
 }
 
-// overlap reports whether two listeners would want one port.
+// overlap reports whether two listeners would need the same port.
 func overlap(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// peerFromYAML reads {node: 1, raft: HOST:PORT, peer: HOST:PORT, client: HOST:PORT}. peer and client are Raft's host
-// with their default port when they are left out.
+// peerFromYAML reads {node: 1, raft: HOST:PORT, peer: HOST:PORT, client: HOST:PORT}. The defaults of peer and client
+// are Raft's host with their default ports.
 func peerFromYAML(item *yaml.Node) (Peer, error) {
 	if item.Kind != yaml.MappingNode {
 		return Peer{}, errors.New("each peer must be a mapping of node, raft, peer and client")
@@ -23,7 +23,7 @@ func peerFromYAML(item *yaml.Node) (Peer, error) {
 		key, value := item.Content[i].Value, item.Content[i+1]
 		switch _, twice := fields[key]; {
 		case !slices.Contains([]string{"node", "raft", "peer", "client"}, key):
-			problems = append(problems, fmt.Errorf("%q is no key of a peer: node, raft, peer, client", key))
+			problems = append(problems, fmt.Errorf("%q is not a key of a peer: node, raft, peer, client", key))
 		case twice:
 			problems = append(problems, fmt.Errorf("%q is set twice", key))
 		case value.Kind != yaml.ScalarNode:

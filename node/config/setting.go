@@ -49,7 +49,9 @@ func duration(name, def string, in span[time.Duration], at func(c *Config) *time
 		limit: session.FormatDuration(in.lo) + " to " + session.FormatDuration(in.hi),
 		ok:    func(c *Config) bool { return in.contains(*at(c)) },
 		value: func(c *Config) pflag.Value {
-			return &text[time.Duration]{at: at(c), kind: "duration", parse: parseDuration, format: session.FormatDuration}
+			return &text[time.Duration]{
+				at: at(c), kind: "duration", parse: parseDuration, format: session.FormatDuration,
+			}
 		},
 	}
 }

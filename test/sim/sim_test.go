@@ -43,7 +43,7 @@ func bounds(nodes int) check.Bounds {
 	return check.Bounds{
 		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond, Settle: settle,
 		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: settle,
-		// N1, from the document and not from the code.
+		// N1
 		ReadOnlyAfter: 3*cfg.Sessions.HeartbeatInterval + 2*cfg.Raft.HeartbeatTimeout +
 			max(cfg.Sessions.Tick, 2*time.Second),
 	}
