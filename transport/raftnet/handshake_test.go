@@ -12,6 +12,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/internal/porttest"
 )
 
 func TestStrangersAreRefused(t *testing.T) {
@@ -41,7 +42,7 @@ func TestStrangersAreRefused(t *testing.T) {
 				if len(accepted) != 0 {
 					t.Error("a stranger was accepted")
 				}
-				for side, log := range map[string]*logBuffer{"the dialled": aLog, "the dialler": bLog} {
+				for side, log := range map[string]*porttest.LogBuffer{"the dialled": aLog, "the dialler": bLog} {
 					if got := strings.Count(log.String(), "[WARN]"); got != 1 ||
 						!strings.Contains(log.String(), "raft peer refused") {
 						t.Errorf("%s logs %d reasons for 3 refusals, want 1:\n%s", side, got, log)

@@ -1,7 +1,6 @@
 package raftnet
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -17,6 +16,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/internal/porttest"
 )
 
 // pipes is a network of net.Pipe: listeners by address. It must not change while it is used.
@@ -74,28 +74,10 @@ func (p pipes) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.String()
-}
-
 // layer returns the layer of a node at address, and its log.
-func (p pipes) layer(t *testing.T, address, cluster string, node session.Node) (*Layer, *logBuffer) {
+func (p pipes) layer(t *testing.T, address, cluster string, node session.Node) (*Layer, *porttest.LogBuffer) {
 	t.Helper()
-	log := &logBuffer{}
+	log := &porttest.LogBuffer{}
 	l := New(Config{
 		ClusterID: cluster, Node: node, Advertise: address, Listener: p.listen(address), Dial: p.dial,
 		Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}),

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/internal/porttest"
 )
 
 func settings(local, upgrade string) []Setting {
@@ -45,8 +46,8 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				network := pipes{}
-				layer := func(address string, node session.Node, settings []Setting) (*Layer, *logBuffer) {
-					log := &logBuffer{}
+				layer := func(address string, node session.Node, settings []Setting) (*Layer, *porttest.LogBuffer) {
+					log := &porttest.LogBuffer{}
 					return New(Config{
 						ClusterID: "c", Node: node, Advertise: address, Listener: network.listen(address),
 						Dial: network.dial, Settings: settings,
@@ -75,7 +76,7 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 					time.Sleep(refusalLogInterval + 1) // the next refusal is logged too
 				}
 				closeAll(t, a, b)
-				for _, log := range []*logBuffer{aLog, bLog} {
+				for _, log := range []*porttest.LogBuffer{aLog, bLog} {
 					text := strings.ReplaceAll(log.String(), `\"`, `"`)
 					if tt.ones == "" && strings.Contains(text, "refused") {
 						t.Errorf("refused:\n%s", text)

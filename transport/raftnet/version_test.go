@@ -16,6 +16,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
+	"holdfast/transport/internal/porttest"
 )
 
 // former is the stream layer of a release that speaks only version 2 of the handshake. It refuses any other version,
@@ -90,7 +91,7 @@ func TestNodesOfTheReleaseBefore(t *testing.T) {
 			return host, l
 		}
 		host, l := listen("a")
-		log := &logBuffer{}
+		log := &porttest.LogBuffer{}
 		layer := New(Config{
 			ClusterID: "c", Node: 1, Advertise: "a", Listener: l,
 			Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}),
