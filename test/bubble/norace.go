@@ -2,8 +2,8 @@
 
 package bubble
 
-// Race reports whether the race detector is on.
+// Race says that the race detector is on.
 const Race = false
 
-// alone does nothing without the race detector.
+// alone is for the race detector.
 func alone() (undo func()) { return func() {} }

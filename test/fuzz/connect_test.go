@@ -14,22 +14,23 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/noraft"
 	"holdfast/transport/clientport"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
 )
 
-// The sessions that are there before the fuzzer's client comes. It has the token of the first; nobody but its own
-// client has that of the other.
+// given returns the sessions that exist before the fuzzer's client connects. The fuzzer's client knows the token of the
+// first session. Only the honest client knows the token of the other.
 func given() (first, other session.OpenSession) {
 	first = session.OpenSession{Node: 1, MS: 1, Timeout: shortest, RequestID: session.RequestID{1}}
 	other = session.OpenSession{Node: 1, Timeout: shortest, RequestID: session.RequestID{2}}
 	return first, other
 }
 
-// FuzzConnect lets a client say anything on its connection to a node that leads, with the whole way behind it: gRPC,
-// the handler, learner, tracker, state. Every message is answered, once, within a minute; nobody else's session is
-// touched by it; and the node goes on serving.
+// FuzzConnect lets a client send anything on its connection to the node that leads. The messages go the whole way:
+// gRPC, handler, learner, tracker, state. The node must answer every message once and within a minute, keep the session
+// of another client as it is, and go on serving.
 func FuzzConnect(f *testing.F) {
 	for _, script := range connectScripts() {
 		var b []byte
@@ -52,7 +53,7 @@ func FuzzConnect(f *testing.F) {
 	})
 }
 
-// connectScripts are conversations that make sense, as far as the first message of each goes.
+// connectScripts are the seeds: conversations whose first message, at least, makes sense.
 func connectScripts() [][]*holdfastv1.ClientMessage {
 	open := func(seq uint64, request byte, labels map[string]string) *holdfastv1.ClientMessage {
 		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
@@ -78,7 +79,7 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 		}
 	}
 	seen := resume(2, 5, 1)
-	seen.GetResume().SeenIndex = 1 // what the node has; more than it ever will
+	seen.GetResume().SeenIndex = 1 // an index that the node has applied; ahead names one that it never will
 	ahead := resume(3, 5, 2)
 	ahead.GetResume().SeenIndex = 1 << 63
 	id := uint64(first.ID)
@@ -115,49 +116,39 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 	}
 }
 
-func appendMessage(f *testing.F, to []byte, m proto.Message) []byte {
-	f.Helper()
-	b, err := proto.Marshal(m)
-	if err != nil {
-		f.Fatal(err)
-	}
-	return joined(to, b)
-}
-
-// connect is one life of a node with two clients: the fuzzer's, and an honest one.
+// connect runs a node with two clients: the fuzzer's, and an honest one.
 func connect(t *testing.T, script []*holdfastv1.ClientMessage) {
 	t.Helper()
 	first, other := given()
-	w := newWorld(t, 1, first)
-	defer w.stop()
+	w := newWorld(t, noraft.Config{Voters: 1, Local: true}, first)
+	defer w.stop(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w.local = true
-	server := w.learner(ctx, 1)
-	w.follow(ctx, 1, server)
+	server := w.Serve(ctx, 1)
+	w.Follow(ctx, 1, server)
 	network := newPipes()
 	port := clientport.New(clientport.Config{Logger: w.alarms.logger()}, server, noCluster{})
-	w.ended.Go(func() { _ = port.Serve(network) })
+	w.started.Go(func() { _ = port.Serve(network) })
 	defer func() {
 		t.Helper()
 		bounded, done := context.WithTimeout(context.Background(), 5*time.Second)
 		defer done()
 		if err := port.Stop(bounded); err != nil {
-			t.Errorf("the port did not stop: %v", err)
+			t.Errorf("stop the client port: %v", err)
 		}
 		if got := port.Stats(); got.Panics != 0 || got.Connections != 0 || got.Streams != 0 || got.Sessions != 0 {
-			t.Errorf("left behind: %+v", got)
+			t.Errorf("the stopped client port has left %+v, want no panics, connections, streams or sessions", got)
 		}
 	}()
 
-	sleep(3 * interval) // a good round, so that there is something to promise
+	sleep(3 * interval) // until a round is good: before, the node promises nothing
 	honest := holds(t, server, other)
 	said := talk(t, network, script)
 	counted(t, script, said)
 	honest.stillHeld(t, w)
 }
 
-// talk says the script, and returns all that is answered until the node ends the stream.
+// talk sends the script, and returns every message of the node until the node ends the stream.
 func talk(t *testing.T, network *pipes, script []*holdfastv1.ClientMessage) (said []*holdfastv1.ServerMessage) {
 	t.Helper()
 	conn, err := dial.Client("node", dial.Options{Dial: network.dial})
@@ -176,10 +167,10 @@ func talk(t *testing.T, network *pipes, script []*holdfastv1.ClientMessage) (sai
 		defer close(sent)
 		for _, m := range script {
 			if stream.Send(m) != nil {
-				return // Recv says why
+				return // Recv returns the reason
 			}
 			if m.GetTouch() == nil {
-				synctest.Wait() // what is asked one after the other is answered so
+				synctest.Wait() // requests are answered in the order in which they were sent
 			}
 		}
 		_ = stream.CloseSend()
@@ -191,13 +182,13 @@ func talk(t *testing.T, network *pipes, script []*holdfastv1.ClientMessage) (sai
 			return said
 		}
 		if err != nil {
-			t.Fatalf("after %d answers to %d messages the connection ended with %v", len(said), len(script), err)
+			t.Fatalf("after %d answers to %d messages the stream ended: %v, want EOF", len(said), len(script), err)
 		}
 		said = append(said, m)
 	}
 }
 
-// counted fails unless each message was answered once, with its seq.
+// counted fails the test unless each message was answered once, with its seq.
 func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv1.ServerMessage) {
 	t.Helper()
 	open := map[uint64]int{}
@@ -207,7 +198,7 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 	}
 	for _, m := range said {
 		if s := wire.StateFrom(m.GetState()); s.Node != 1 || s.Mode == 0 || s.Index == 0 {
-			t.Errorf("the node's state is %+v in %v", s, m)
+			t.Errorf("%v says that the node's state is %+v, want node 1, a mode and an index", m, s)
 		}
 		var seq uint64
 		switch a := m.GetMessage().(type) {
@@ -225,7 +216,7 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 			seq = a.Upgraded.GetSeq()
 			granted(t, a.Upgraded.GetSession(), a.Upgraded.GetSafeFor())
 			if a.Upgraded.GetSession().GetLocal() || a.Upgraded.GetToken().GetLocal() {
-				t.Errorf("upgraded to %v", a.Upgraded)
+				t.Errorf("an upgrade returns a local session or token: %v", a.Upgraded)
 			}
 		case *holdfastv1.ServerMessage_Failed:
 			seq = a.Failed.GetSeq()
@@ -233,25 +224,26 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 			continue // an event
 		}
 		if open[seq]--; open[seq] < 0 {
-			t.Errorf("seq %d is answered more often than it was asked: %v", seq, m)
+			t.Errorf("seq %d is answered more often than it was sent: %v", seq, m)
 		}
 	}
 	for seq, left := range open {
 		if left > 0 {
-			t.Errorf("seq %d is not answered %d times", seq, left)
+			t.Errorf("seq %d was sent %d times more than it is answered", seq, left)
 		}
 	}
 }
 
-// granted checks a session that was granted and its promise.
+// granted checks a granted session and its promise.
 func granted(t *testing.T, s *holdfastv1.Session, safe *durationpb.Duration) {
 	t.Helper()
 	timeout := s.GetTimeout().AsDuration()
 	if timeout < shortest || timeout > longest || s.GetOwner() != 1 || s.GetAttachment() == 0 || s.GetId()>>56 != 1 {
-		t.Errorf("granted is %v", s)
+		t.Errorf("granted is %v, want an id and an owner of node 1, an attachment, and a timeout from %v to %v", s, shortest,
+			longest)
 	}
 	if safe != nil && safe.AsDuration() >= timeout {
-		t.Errorf("safe for %v with a timeout of %v", safe.AsDuration(), timeout)
+		t.Errorf("a session with a timeout of %v is promised %v, want less than the timeout", timeout, safe.AsDuration())
 	}
 }
 
@@ -275,7 +267,7 @@ func holds(t *testing.T, server session.Service, open session.OpenSession) *hold
 	h := &holder{conn: conn, done: make(chan struct{}), ended: make(chan struct{})}
 	h.grant, err = conn.Open(ctx, session.OpenRequest{RequestID: open.RequestID, Timeout: open.Timeout, MS: open.MS})
 	if err != nil {
-		t.Fatalf("the honest client's open: %v", err)
+		t.Fatalf("open of the honest client: %v", err)
 	}
 	go func() {
 		defer close(h.ended)
@@ -291,7 +283,7 @@ func holds(t *testing.T, server session.Service, open session.OpenSession) *hold
 			_, err := conn.TouchToken(touching, h.grant.Token)
 			cancel()
 			if err != nil {
-				t.Errorf("the honest client's touch: %v", err)
+				t.Errorf("touch of the honest client: %v", err)
 				<-h.done
 				return
 			}
@@ -300,14 +292,15 @@ func holds(t *testing.T, server session.Service, open session.OpenSession) *hold
 	return h
 }
 
-// stillHeld ends the touching, and fails unless the session is as it was opened.
+// stillHeld ends the touches. It fails the test unless the session has the attachment and the owner that it was opened
+// with.
 func (h *holder) stillHeld(t *testing.T, w *world) {
 	t.Helper()
 	close(h.done)
 	<-h.ended
 	h.conn.Disconnect()
-	now, ok := w.state.Session(h.grant.Session.ID)
+	now, ok := w.State().Session(h.grant.Session.ID)
 	if !ok || now.Attachment != h.grant.Session.Attachment || now.Owner != h.grant.Session.Owner {
-		t.Errorf("the honest client's session is %+v, %v, and was %+v", now, ok, h.grant.Session)
+		t.Errorf("the honest client's session is %+v (exists: %v), want %+v", now, ok, h.grant.Session)
 	}
 }

@@ -16,15 +16,16 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/noraft"
 	"holdfast/transport/dial"
 )
 
-// FuzzLeaderStream lets a leader say anything to a node after a good welcome, while clients of the node wait for what
-// they asked: over gRPC, to the relay and the server behind it. Whatever it says, every client is answered, no session
-// is served that the node's own state does not give to it, no promise is longer than the session's timeout, and the
-// node then follows another leader.
+// FuzzLeaderStream lets a leader send anything to a node after a good welcome, while clients of the node wait for
+// answers. The messages go over gRPC to the relay and the server behind it. The node must answer every client, serve no
+// session that its own state does not give to it, promise less than each session's timeout, and then follow another
+// leader.
 //
-// A seq of 0 in a reply stands for the oldest request that has no reply yet.
+// A seq of 0 in a reply stands for the seq of the oldest request without a reply.
 func FuzzLeaderStream(f *testing.F) {
 	for _, script := range leaderScripts() {
 		var b []byte
@@ -55,7 +56,7 @@ func leaderScripts() [][]*peerv1.LeaderMessage {
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: r}}
 	}
 	detail := func(reason holdfastv1.Reason) *holdfastv1.ErrorDetail { return &holdfastv1.ErrorDetail{Reason: reason} }
-	hers := &holdfastv1.Session{Id: 1<<56 | 1<<16, Timeout: durationpb.New(shortest), Owner: 1, Attachment: 1}
+	known := &holdfastv1.Session{Id: 1<<56 | 1<<16, Timeout: durationpb.New(shortest), Owner: 1, Attachment: 1}
 	invented := &holdfastv1.Session{Id: 1<<56 | 9<<16, Timeout: durationpb.New(time.Hour), Owner: 1, Attachment: 99}
 	return [][]*peerv1.LeaderMessage{
 		{
@@ -63,12 +64,12 @@ func leaderScripts() [][]*peerv1.LeaderMessage {
 			beat(&peerv1.Heartbeat{Round: 2, Good: 1, Confirmed: 1, NotTaken: []uint64{1<<56 | 1<<16}}),
 		},
 		{
-			reply(&peerv1.Reply{Term: term, Index: 2, Session: hers}),
-			reply(&peerv1.Reply{Term: term, Index: 1, Session: hers, Repeated: true}),
+			reply(&peerv1.Reply{Term: noraft.Term, Index: 2, Session: known}),
+			reply(&peerv1.Reply{Term: noraft.Term, Index: 1, Session: known, Repeated: true}),
 		},
 		{
-			reply(&peerv1.Reply{Term: term, Index: 1, Session: invented}),
-			reply(&peerv1.Reply{Index: 1 << 60, Session: hers}),
+			reply(&peerv1.Reply{Term: noraft.Term, Index: 1, Session: invented}),
+			reply(&peerv1.Reply{Index: 1 << 60, Session: known}),
 		},
 		{
 			reply(&peerv1.Reply{Error: detail(holdfastv1.Reason_REASON_SESSION_EXPIRED)}),
@@ -83,19 +84,19 @@ func leaderScripts() [][]*peerv1.LeaderMessage {
 	}
 }
 
-// hearLeader is one life of node 1 under the leader that the fuzzer is, and then under the tracker.
+// hearLeader runs node 1 under a leader that sends the script, and then under the tracker.
 func hearLeader(t *testing.T, script []*peerv1.LeaderMessage) {
 	t.Helper()
 	first, other := given()
-	w := newWorld(t, 1, first, other)
-	defer w.stop()
+	w := newWorld(t, noraft.Config{Voters: 1}, first, other)
+	defer w.stop(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	server := w.learner(ctx, 1)
-	network, liar := newPipes(), &liar{script: script}
+	server := w.Serve(ctx, 1)
+	network := newPipes()
 	grpcServer := grpc.NewServer(grpc.WaitForHandlers(true))
-	peerv1.RegisterPeerServiceServer(grpcServer, liar)
-	w.ended.Go(func() { _ = grpcServer.Serve(network) })
+	peerv1.RegisterPeerServiceServer(grpcServer, &scripted{script: script})
+	w.started.Go(func() { _ = grpcServer.Serve(network) })
 	defer grpcServer.Stop()
 	link, err := dial.Peer(ctx, dial.PeerConfig{Address: "leader", ClusterID: "c", Dial: network.dial},
 		session.Hello{Node: 1, Incarnation: 1, Stream: 1})
@@ -103,34 +104,33 @@ func hearLeader(t *testing.T, script []*peerv1.LeaderMessage) {
 		t.Fatal(err)
 	}
 	var clients sync.WaitGroup
-	w.ended.Go(func() {
+	w.started.Go(func() {
 		if err := server.Follow(link); err == nil {
-			t.Error("a stream that ended did so without a reason")
+			t.Error("the stream to the scripted leader ended without an error")
 		}
 		_ = link.Close()
 	})
 	synctest.Wait()
-	k := key()
 	for i := range byte(4) {
-		clients.Go(func() { asks(t, w, server, i, k.Credential(1<<56|1<<16)) })
+		clients.Go(func() { asks(t, w, server, i) })
 	}
-	sleep(10 * time.Second) // the node has had time to hear it all, and to be in jeopardy
+	sleep(10 * time.Second) // the node hears the whole script, and is in jeopardy meanwhile
 	_ = link.Close()
 	clients.Wait()
 
-	synctest.Wait() // a relay has one stream at a time
-	w.follow(ctx, 1, server)
+	synctest.Wait() // until the stream is over: a learner has one at a time
+	w.Follow(ctx, 1, server)
 	sleep(3 * interval)
 	if err := server.Ready(); err != nil {
-		t.Errorf("under a good leader the node is not ready: %v", err)
+		t.Errorf("the node follows the tracker and is not ready: %v", err)
 	}
 	honest := holds(t, server, session.OpenSession{Timeout: shortest, RequestID: session.RequestID{50}})
 	sleep(2 * shortest)
 	honest.stillHeld(t, w)
 }
 
-// asks is one client: it opens or resumes, touches and closes, each for a bounded time.
-func asks(t *testing.T, w *world, server session.Service, n byte, credential session.Credential) {
+// asks is client n: it opens or resumes, touches and closes. Each request ends within a bounded time.
+func asks(t *testing.T, w *world, server session.Service, n byte) {
 	t.Helper()
 	conn, err := server.Connect(nothingHeard{})
 	if err != nil {
@@ -146,28 +146,27 @@ func asks(t *testing.T, w *world, server session.Service, n byte, credential ses
 		grant, err = conn.Open(ctx, session.OpenRequest{RequestID: session.RequestID{100 + n}, Timeout: shortest})
 	} else {
 		grant, err = conn.Resume(ctx, session.ResumeRequest{
-			Token: session.Token{ID: 1<<56 | 1<<16, Credential: credential, Attachment: 1}, Instance: uint64(n),
-			Attempt: 1,
+			Token: tokenOf(session.Session{ID: 1<<56 | 1<<16, Attachment: 1}), Instance: uint64(n), Attempt: 1,
 		})
 	}
 	if errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 15*time.Second {
-		t.Errorf("client %d was answered after %v: %v", n, time.Since(begun), err)
+		t.Errorf("client %d is answered after %v: %v; want 15s at most", n, time.Since(begun), err)
 	}
 	if err != nil {
 		return
 	}
-	now, ok := w.state.Session(grant.Session.ID)
+	now, ok := w.State().Session(grant.Session.ID)
 	served := grant.Session.Owner == 1
 	if served && (!ok || now.Attachment != grant.Session.Attachment) || grant.SafeFor >= grant.Session.Timeout {
-		t.Errorf("granted is %+v, and the state has %+v, %v", grant, now, ok)
+		t.Errorf("client %d is granted %+v, and the state has %+v (exists: %v)", n, grant, now, ok)
 	}
 	if touched := conn.Touch(nil); touched.SafeFor >= longest && served && now.Timeout < longest {
-		t.Errorf("safe for %v with a timeout of %v", touched.SafeFor, now.Timeout)
+		t.Errorf("client %d is promised %v with a timeout of %v", n, touched.SafeFor, now.Timeout)
 	}
-	_ = conn.Close(ctx, grant.Token) // what the leader makes of it is its own affair
+	_ = conn.Close(ctx, grant.Token) // the leader may answer anything
 }
 
-// nothingHeard ignores what a connection is told.
+// nothingHeard ignores every event of a connection.
 type nothingHeard struct{}
 
 func (nothingHeard) Gone(session.Certificate)                {}
@@ -176,14 +175,14 @@ func (nothingHeard) MovedLocally(session.ID, uint64, uint64) {}
 func (nothingHeard) Jeopardy(time.Time, []string)            {}
 func (nothingHeard) JeopardyEnded()                          {}
 
-// liar is a leader's peer port that says the script.
-type liar struct {
+// scripted is the peer port of a leader that sends a script.
+type scripted struct {
 	peerv1.UnimplementedPeerServiceServer
 	script []*peerv1.LeaderMessage
 }
 
-func (l *liar) Follow(stream peerv1.PeerService_FollowServer) error {
-	welcome := &peerv1.Welcome{Term: term - 1, Leader: 2}
+func (s *scripted) Follow(stream peerv1.PeerService_FollowServer) error {
+	welcome := &peerv1.Welcome{Term: noraft.Term - 1, Leader: 2}
 	if err := stream.Send(&peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Welcome{Welcome: welcome}}); err != nil {
 		return err
 	}
@@ -197,12 +196,12 @@ func (l *liar) Follow(stream peerv1.PeerService_FollowServer) error {
 			if r := m.GetRequest(); r != nil {
 				select {
 				case asked <- r.GetSeq():
-				default: // more than any script answers
+				default: // no script has so many replies
 				}
 			}
 		}
 	}()
-	for _, m := range l.script {
+	for _, m := range s.script {
 		if r := m.GetReply(); r != nil && r.GetSeq() == 0 {
 			select {
 			case r.Seq = <-asked:

@@ -15,25 +15,26 @@ import (
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/noraft"
 	"holdfast/transport/dial"
 	"holdfast/transport/peerport"
 	"holdfast/transport/wire"
 )
 
-// The sessions among which node 2 speaks: hers, which nobody touches but she; one of node 3 that is alive, and one of
-// node 3 that is dead.
-func peopled() (hers, alive, dead session.OpenSession) {
-	hers = session.OpenSession{Node: 2, MS: 1, Timeout: shortest, RequestID: session.RequestID{1}}
+// peopled returns the sessions that exist. owned belongs to node 2, and only the script touches it. The other two
+// belong to node 3: a client keeps alive alive, and nobody touches dead.
+func peopled() (owned, alive, dead session.OpenSession) {
+	owned = session.OpenSession{Node: 2, MS: 1, Timeout: shortest, RequestID: session.RequestID{1}}
 	alive = session.OpenSession{Node: 3, Timeout: shortest, RequestID: session.RequestID{2}}
 	dead = session.OpenSession{Node: 3, MS: 3, Timeout: shortest, RequestID: session.RequestID{3}}
-	return hers, alive, dead
+	return owned, alive, dead
 }
 
-// FuzzLearnerStream lets node 2 say anything to the leader after a good hello, in answers to heartbeats and in
-// requests: to the peer port, over gRPC, with the tracker behind it. Whatever she says, the session of another node
-// that is alive stays so, the one that is dead ends in time, and so does hers once she is silent; the tracker goes on.
+// FuzzLearnerStream lets node 2 send anything to the leader after a good hello, as answers to heartbeats and as
+// requests. The messages go over gRPC to the peer port and the tracker behind it. The live session of node 3 must stay
+// alive, the dead one must end in time, and that of node 2 must end once node 2 is silent. The tracker must go on.
 //
-// A round or an attachment of 0 in an answer stands for those of the newest heartbeat: no fuzzer would guess them.
+// A round or an attachment of 0 in an answer stands for that of the newest heartbeat: no fuzzer would guess it.
 func FuzzLearnerStream(f *testing.F) {
 	for _, script := range learnerScripts() {
 		var b []byte
@@ -56,14 +57,14 @@ func FuzzLearnerStream(f *testing.F) {
 	})
 }
 
-// FuzzTouchBatch lets node 2 answer heartbeats with any bytes for touches, in two chunks cut anywhere, and with any
-// attachment: what FuzzLearnerStream wants of the world holds here too.
+// FuzzTouchBatch lets node 2 answer heartbeats with any bytes as touches, in two chunks cut anywhere, and with any
+// attachment. The sessions must fare as in FuzzLearnerStream.
 func FuzzTouchBatch(f *testing.F) {
-	hers, dead := session.Touch{ID: 2<<56 | 1<<16}, session.Touch{ID: 3<<56 | 3<<16, Age: time.Hour}
-	batch := session.AppendTouches(nil, []session.Touch{hers, dead})
-	f.Add(batch, uint64(0), uint16(len(session.AppendTouches(nil, []session.Touch{hers}))))
+	owned, dead := session.Touch{ID: 2<<56 | 1<<16}, session.Touch{ID: 3<<56 | 3<<16, Age: time.Hour}
+	batch := session.AppendTouches(nil, []session.Touch{owned, dead})
+	f.Add(batch, uint64(0), uint16(len(session.AppendTouches(nil, []session.Touch{owned}))))
 	f.Add(batch, uint64(1<<63), uint16(3))
-	many := make([]session.Touch, 2000) // none of which is there
+	many := make([]session.Touch, 2000) // of sessions that do not exist
 	for i := range many {
 		many[i].ID = session.ID(i+1) << 40
 	}
@@ -72,10 +73,10 @@ func FuzzTouchBatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, batch []byte, attachment uint64, cut uint16) {
 		at := min(int(cut), len(batch))
 		var script []*peerv1.LearnerMessage
-		for range 3 { // the second and the third touch again what the first did
+		for range 3 { // the second and the third answer repeat the touches of the first
 			for i, chunk := range [][]byte{batch[:at], batch[at:]} {
 				script = append(script, &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{
-					Term: term, Attachment: attachment, Touches: chunk, Last: i == 1,
+					Term: noraft.Term, Attachment: attachment, Touches: chunk, Last: i == 1,
 				}}})
 			}
 		}
@@ -99,24 +100,24 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 	request := func(r *peerv1.Request) *peerv1.LearnerMessage {
 		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}
 	}
-	hers, alive, dead := session.ID(2<<56|1<<16), session.ID(3<<56), session.ID(3<<56|3<<16)
-	token := wire.TokenProto(tokenOf(session.Session{ID: hers, Attachment: 1}))
+	owned, alive, dead := session.ID(2<<56|1<<16), session.ID(3<<56), session.ID(3<<56|3<<16)
+	token := wire.TokenProto(tokenOf(session.Session{ID: owned, Attachment: 1}))
 	open := &peerv1.OpenRequest{
 		RequestId: append(make([]byte, 15), 7), Timeout: durationpb.New(time.Hour),
 		Labels: []*peerv1.Label{{Key: "a"}},
 	}
-	insists := make([]*peerv1.LearnerMessage, 20) // for longer than the session has
+	insists := make([]*peerv1.LearnerMessage, 20) // they last longer than the session's timeout
 	for i := range insists {
-		insists[i] = answer(&peerv1.Answer{Term: term, Touches: touches(hers, dead), Last: true, Attachment: 1 << 63})
+		insists[i] = answer(&peerv1.Answer{Term: noraft.Term, Touches: touches(owned, dead), Last: true, Attachment: 1 << 63})
 	}
 	return [][]*peerv1.LearnerMessage{
 		insists,
 		{
-			answer(&peerv1.Answer{Term: term, Touches: touches(hers), Last: true}),
-			answer(&peerv1.Answer{Term: term, Touches: touches(alive, dead), Last: true, Attachment: 1 << 63}),
-			answer(&peerv1.Answer{Term: term, Touches: touches(hers, dead, dead+1)}),
+			answer(&peerv1.Answer{Term: noraft.Term, Touches: touches(owned), Last: true}),
+			answer(&peerv1.Answer{Term: noraft.Term, Touches: touches(alive, dead), Last: true, Attachment: 1 << 63}),
+			answer(&peerv1.Answer{Term: noraft.Term, Touches: touches(owned, dead, dead+1)}),
 			answer(
-				&peerv1.Answer{Term: term + 1, Touches: touches(dead), Last: true, VouchAge: durationpb.New(time.Hour)},
+				&peerv1.Answer{Term: noraft.Term + 1, Touches: touches(dead), Last: true, VouchAge: durationpb.New(time.Hour)},
 			),
 		},
 		{
@@ -129,7 +130,7 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 					},
 				},
 			),
-			answer(&peerv1.Answer{Term: term, Last: true}),
+			answer(&peerv1.Answer{Term: noraft.Term, Last: true}),
 			request(
 				&peerv1.Request{
 					Seq: 3, Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: []uint64{uint64(dead), 5}}},
@@ -139,7 +140,7 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 			request(&peerv1.Request{Seq: 0, Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{Token: token}}}),
 		},
 		{
-			answer(&peerv1.Answer{Term: term, Touches: []byte{3, 0xff, 0xff, 0x03, 0, 1, 1, 0}, Last: true}),
+			answer(&peerv1.Answer{Term: noraft.Term, Touches: []byte{3, 0xff, 0xff, 0x03, 0, 1, 1, 0}, Last: true}),
 			answer(&peerv1.Answer{Last: true}),
 		},
 		{answer(&peerv1.Answer{Round: 1 << 40, Last: true})},
@@ -148,18 +149,18 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 	}
 }
 
-// hearLearner is one life of a leader and node 3, with what node 2 says.
+// hearLearner runs the leader and node 3, and sends the script as node 2.
 func hearLearner(t *testing.T, script []*peerv1.LearnerMessage) {
 	t.Helper()
-	hers, alive, dead := peopled()
+	owned, alive, dead := peopled()
 	begun := time.Now()
-	w := newWorld(t, 3, hers, dead)
-	defer w.stop()
+	w := newWorld(t, noraft.Config{Voters: 3}, owned, dead)
+	defer w.stop(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for _, n := range []session.Node{1, 3} {
-		server := w.learner(ctx, n)
-		w.follow(ctx, n, server)
+		server := w.Serve(ctx, n)
+		w.Follow(ctx, n, server)
 		if n == 3 {
 			sleep(3 * interval)
 			honest := holds(t, server, alive)
@@ -168,40 +169,39 @@ func hearLearner(t *testing.T, script []*peerv1.LearnerMessage) {
 	}
 	network := newPipes()
 	port := peerport.New(peerport.PeerConfig{ClusterID: "c", Logger: w.alarms.logger()}, follower{w})
-	w.ended.Go(func() { _ = port.Serve(network) })
+	w.started.Go(func() { _ = port.Serve(network) })
 	defer func() {
 		t.Helper()
 		bounded, done := context.WithTimeout(context.Background(), 5*time.Second)
 		defer done()
 		if err := port.Stop(bounded); err != nil {
-			t.Errorf("the port did not stop: %v", err)
+			t.Errorf("stop the peer port: %v", err)
 		}
 	}()
 	speak(t, network, script)
-	if _, lives := w.state.Session(3<<56 | 3<<16); lives && time.Since(begun) > shortest+shortest/200+4*interval {
-		t.Errorf("a session that its owner did not touch lives after %v", time.Since(begun))
+	if _, lives := w.State().Session(3<<56 | 3<<16); lives && time.Since(begun) > shortest+shortest/200+4*interval {
+		t.Errorf("the session that nobody touches lives after %v", time.Since(begun))
 	}
 
-	// She is silent now: what is hers, and what she opened with however long a timeout, is over once it has had its
-	// time.
+	// Node 2 is silent now. Its session, and those that the script opened, end within the longest timeout.
 	sleep(longest + longest/200 + 4*interval)
-	if first, ok := w.state.Session(2<<56 | 1<<16); ok {
-		t.Errorf("the session of a silent node lives: %+v", first)
+	if first, ok := w.State().Session(2<<56 | 1<<16); ok {
+		t.Errorf("the session of the silent node 2 lives: %+v", first)
 	}
-	if n := w.state.Sessions(); n != 1 {
-		t.Errorf("%d sessions are left, want the one that is alive", n)
+	if n := w.State().Sessions(); n != 1 {
+		t.Errorf("%d sessions are left, want 1: the live session of node 3", n)
 	}
 }
 
-// follower gives the port's streams to the tracker.
+// follower passes the streams of the peer port to the tracker.
 type follower struct{ w *world }
 
 func (f follower) Follow(ctx context.Context, h session.Hello, l peerport.LeaderLink) error {
-	return f.w.tracker.Follow(ctx, h, l)
+	return f.w.Tracker().Follow(ctx, h, l)
 }
 
-// speak says the script as node 2, and returns when the leader has ended the stream, or a little later than the last
-// word.
+// speak sends the script as node 2. It returns when the leader has ended the stream, or when the leader has taken in
+// the last message.
 func speak(t *testing.T, network *pipes, script []*peerv1.LearnerMessage) {
 	t.Helper()
 	conn, err := dial.Client("leader", dial.Options{Dial: network.dial})

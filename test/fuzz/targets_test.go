@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-// Each target keeps inputs, which go test runs; what is kept is some target's, not that of one that has another name
-// now; and the document counts the targets.
+// Each target keeps inputs for go test to run, no inputs are left of a target that was renamed, and docs/testing.md
+// names the right number of targets.
 func TestTargetsKeepInputs(t *testing.T) {
 	targets, kept := targetsAndKept(t, "../..")
 	for _, name := range targets {
 		if !slices.Contains(kept, name) {
-			t.Errorf("%s keeps no inputs: choose some of those that it finds", name)
+			t.Errorf("%s keeps no inputs: fuzz the target, and check in some of the inputs that it finds", name)
 		}
 	}
 	for _, name := range kept {
 		if !slices.Contains(targets, name) {
-			t.Errorf("%s is the inputs of no target", name)
+			t.Errorf("%s holds inputs of no target: rename or delete it", name)
 		}
 	}
 	b, err := os.ReadFile("../../docs/testing.md")
@@ -34,8 +34,8 @@ func TestTargetsKeepInputs(t *testing.T) {
 	}
 }
 
-// targetsAndKept returns the targets below root, each as the directory that it keeps its inputs in, and the directories
-// in which inputs are kept.
+// targetsAndKept returns the targets below root, each as the directory that its inputs belong in, and the directories
+// that hold inputs.
 func targetsAndKept(t *testing.T, root string) (targets, kept []string) {
 	t.Helper()
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)

@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTheLedgerAddsUp: after any sequence of changes, the node counts the bytes of the open accounts beyond their
-// allowances.
+// TestTheLedgerAddsUp: whatever happens to accounts, the node counts what the open ones hold beyond their allowance.
 func TestTheLedgerAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := NewLedger(1<<40, 0)
@@ -44,7 +43,7 @@ func TestTheLedgerAddsUp(t *testing.T) {
 				t.Fatalf("the node counts %d, the connections %d", got, want)
 			}
 			if len(l.open) > len(accounts) {
-				t.Fatal("more accounts are open than were made")
+				t.Fatal("too many are open")
 			}
 		}
 	})

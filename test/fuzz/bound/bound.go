@@ -1,6 +1,6 @@
-// Package bound holds fuzz targets to what one input may cost: memory in proportion to its size, and a time in which it
-// is done. A decoder that believes a length from the wire, or a loop that never ends, fails there with the input that
-// showed it.
+// Package bound bounds what one input may cost a fuzz target: memory in proportion to the input's size, and time. A
+// decoder that trusts a length from the wire, or a loop that never ends, exceeds the bound, and the fuzzing engine
+// keeps the input.
 package bound
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Cost is what an input of n bytes may take: PerByte*n + Fixed bytes of allocations, and Time. Zero Time is ten
-// seconds, which nothing but a hang takes, on a machine that is busy with other things too.
+// Cost is what an input of n bytes may take: PerByte*n + Fixed bytes of allocations, and Time. Time 0 is ten seconds:
+// only a hang takes that long, also on a busy machine.
 type Cost struct {
 	PerByte, Fixed uint64
 	Time           time.Duration
@@ -20,10 +20,10 @@ type Cost struct {
 
 const defaultTime = 10 * time.Second
 
-// Hold calls f, which works on an input of size bytes, and fails tb when it has allocated more than c allows: all that
-// the process has allocated meanwhile, also what was freed again. When f is not done in time it ends the process with
-// the stacks of all goroutines: there is no other way out of a loop, and the fuzzing engine keeps the input of a
-// process that ended. Not to be called in a synctest bubble, whose time is another.
+// Hold calls f, which works on an input of size bytes, and fails tb when the process allocates more than c allows
+// meanwhile. Memory that was freed again counts too. When f takes too long, Hold ends the process with the stacks of
+// all goroutines, because nothing else ends a loop; the fuzzing engine keeps the input. Hold measures real time, so do
+// not call it in a synctest bubble.
 func (c Cost) Hold(tb testing.TB, size int, f func()) {
 	tb.Helper()
 	limit := c.Time
@@ -41,7 +41,7 @@ func (c Cost) Hold(tb testing.TB, size int, f func()) {
 	}
 }
 
-// allocated returns the bytes that were allocated while f ran.
+// allocated returns how many bytes the process allocates while f runs.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

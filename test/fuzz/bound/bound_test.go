@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// recorder is a test that only remembers whether it failed.
+// recorder is a test that only notes whether it failed.
 type recorder struct {
 	testing.TB
 	failed bool
@@ -32,7 +32,7 @@ func TestHoldMeasuresAllocations(t *testing.T) {
 	}
 }
 
-// An input that never ends must end the process: this test is its own child.
+// An input that hangs ends the process. The test runs itself as a child process that hangs.
 func TestHoldEndsAHang(t *testing.T) {
 	const variable = "BOUND_TEST_HANG"
 	if os.Getenv(variable) != "" {

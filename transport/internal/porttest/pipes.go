@@ -1,4 +1,4 @@
-// Package porttest has helpers for the tests of transport's packages.
+// Package porttest is what tests of several rooms of transport share.
 package porttest
 
 import (
@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// Pipes is a network of net.Pipe: a listener and its dial function.
+// Pipes is a network of net.Pipe: a listener and what dials it.
 type Pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
 	once  sync.Once
-	// Cut, when set, wraps the dialler's end.
+	// cut, when set, wraps the dialler's end.
 	Cut func(net.Conn) net.Conn
 }
 
-// NewPipes returns a network without connections.
+// NewPipes returns a network that nobody has dialled yet.
 func NewPipes() *Pipes { return &Pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
 
-// Accept returns the next dialled connection.
+// Accept returns the next connection that was dialled.
 func (p *Pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
@@ -35,10 +35,10 @@ func (p *Pipes) Close() error {
 	return nil
 }
 
-// Addr returns the same address for every network.
+// Addr is the same for all.
 func (p *Pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
-// Dial returns a connection once it is accepted.
+// Dial makes a connection, once it is accepted.
 func (p *Pipes) Dial(ctx context.Context, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
