@@ -2,8 +2,8 @@
 
 package bubble
 
-// Race says that the race detector is on.
+// Race reports whether the race detector is on.
 const Race = false
 
-// alone is for the race detector.
+// alone does nothing without the race detector.
 func alone() (undo func()) { return func() {} }

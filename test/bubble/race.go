@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// Race says that the race detector is on, and everything takes ten times as long.
+// Race reports whether the race detector is on. With it everything takes ten times as long.
 const Race = true
 
-// open counts the bubbles that are, and is how many processors the process had before the first.
+// open is the number of open bubbles, and the number of processors before the first of them.
 var open struct {
 	sync.Mutex
 
 	running, processors int
 }
 
-// alone takes all processors but one away until what it returns is called.
+// alone leaves the process one processor until undo is called.
 func alone() (undo func()) {
 	open.Lock()
 	defer open.Unlock()

@@ -1,4 +1,4 @@
-// Package house holds the program's own code to what ARCHITECTURE.md says of its rooms.
+// Package house checks that the program's own code keeps to ARCHITECTURE.md: small types, and an SDK without a server.
 package house
 
 import (
@@ -17,15 +17,15 @@ import (
 
 const (
 	root = "../.."
-	// maxFields and maxMethods bound a type with behaviour: who reads one of its methods has to keep all of its fields
-	// in mind, and who reads one of its fields all of its methods.
+	// maxFields and maxMethods bound a type with methods. To understand one method, a reader keeps all fields in mind;
+	// to understand one field, all methods.
 	maxFields, maxMethods = 16, 40
 )
 
-// size is how large a type is.
+// size is the size of a type.
 type size struct{ fields, methods int }
 
-// larger are the types that are too large still, by package and name, with their sizes. Entries only become smaller.
+// larger lists the types that exceed the bounds, by package and name, with their sizes. Entries may only shrink.
 func larger() map[string]size {
 	return map[string]size{
 		"client.conn":                  {23, 5},
@@ -35,17 +35,17 @@ func larger() map[string]size {
 	}
 }
 
-// No type with methods has more than 16 fields or 40 methods, but those that are listed, which are as large as is
-// listed.
+// No type with methods has more than 16 fields or 40 methods. A listed type has at most its listed size.
 func TestTypesAreSmall(t *testing.T) {
 	listed, found := larger(), sizes(t)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		is, most := found[name], size{maxFields, maxMethods}
 		if limit, ok := listed[name]; ok {
 			if is.fields <= maxFields && is.methods <= maxMethods {
-				t.Errorf("%s has %d fields and %d methods: take it off the list", name, is.fields, is.methods)
+				t.Errorf("%s has %d fields and %d methods, within the bounds: take it off the list", name, is.fields,
+					is.methods)
 			} else if is.fields < limit.fields || is.methods < limit.methods {
-				t.Errorf("%s has %d fields and %d methods: list it with those, not with %d and %d", name, is.fields,
+				t.Errorf("%s has %d fields and %d methods: list this size, not %d and %d", name, is.fields,
 					is.methods, limit.fields, limit.methods)
 			}
 			most = size{max(limit.fields, maxFields), max(limit.methods, maxMethods)}
@@ -57,12 +57,12 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 	for name := range listed {
 		if _, ok := found[name]; !ok {
-			t.Errorf("%s is listed, and there is no such type", name)
+			t.Errorf("%s is listed, and no such type exists: take it off the list", name)
 		}
 	}
 }
 
-// sizes returns the size of every type of the module's own code, without tests and generated code.
+// sizes returns the size of every type of the module's own code, except tests and generated code.
 func sizes(t *testing.T) map[string]size {
 	t.Helper()
 	found := map[string]size{}
@@ -91,7 +91,7 @@ func sizes(t *testing.T) map[string]size {
 	return found
 }
 
-// sources parses the module's own files, by their paths.
+// sources parses the module's own files. The keys are their paths.
 func sources(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}
@@ -118,7 +118,7 @@ func sources(t *testing.T) map[string]*ast.File {
 	return files
 }
 
-// fields counts the fields of a struct; other types have none.
+// fields counts the fields of a struct. Other types have none.
 func fields(of ast.Expr) (count int) {
 	if s, ok := of.(*ast.StructType); ok {
 		for _, f := range s.Fields.List {
@@ -128,7 +128,7 @@ func fields(of ast.Expr) (count int) {
 	return count
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a receiver's type.
 func receiver(of ast.Expr) string {
 	switch of := of.(type) {
 	case *ast.StarExpr:
@@ -144,7 +144,8 @@ func receiver(of ast.Expr) string {
 	}
 }
 
-// What users link brings no part of a server: no port, no budgets, no health service, no reflection, no consensus.
+// The SDK brings no part of a server into a user's program: no port, no budgets, no health service, no reflection, no
+// consensus.
 func TestTheSDKLinksNoServer(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "holdfast/client")
 	out, err := list.Output()
@@ -153,7 +154,7 @@ func TestTheSDKLinksNoServer(t *testing.T) {
 	}
 	linked := strings.Fields(string(bytes.TrimSpace(out)))
 	if !slices.Contains(linked, "holdfast/transport/dial") {
-		t.Fatal("the SDK does not link what dials: the list is of something else")
+		t.Fatal("the SDK does not link transport/dial: this is not the SDK's list of packages")
 	}
 	for _, of := range []string{
 		"holdfast/transport/port", "holdfast/transport/clientport", "holdfast/transport/peerport",

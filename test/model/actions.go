@@ -25,7 +25,7 @@ const (
 
 // actions are all actions of the model. A random walk names them by their index.
 //
-//nolint:gochecknoglobals // a table that nothing writes to
+//nolint:gochecknoglobals // a table that nothing changes
 var actions = []action{
 	{"an interval passes", once, 0, func(x *step, _, _, _ int) bool { return x.tick() }},
 
@@ -118,7 +118,9 @@ var actions = []action{
 	},
 	{"$a is paused", eachNode, 1, func(x *step, a, _, _ int) bool { return x.running(a).pause() }},
 	{"$a's machine is suspended", eachNode, 1, func(x *step, a, _, _ int) bool { return x.running(a).suspend() }},
-	{"$a goes on, its clients were silent", eachNode, 5, func(x *step, a, _, _ int) bool { return x.running(a).wake() }},
+	{"$a goes on, its clients were silent", eachNode, 5, func(x *step, a, _, _ int) bool {
+		return x.running(a).wake()
+	}},
 	{
 		"$a goes on, its clients' keep-alives wait in its sockets", eachNode, 5,
 		func(x *step, a, _, _ int) bool { return x.running(a).wakeTouched() },

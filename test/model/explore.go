@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Search is what to look for, and how far.
+// Search says what to search, under which rules, and for what.
 type Search struct {
 	Scope   *Scope
 	Without Without
-	// For are the invariants looked for; a history that breaks another one is followed no further.
+	// For are the invariants to break. A history that breaks another invariant is not followed further.
 	For Invariants
-	// States is the most states to look at, 0 for no bound.
+	// States bounds the number of states, 0 for no bound.
 	States int
 }
 
@@ -24,20 +24,20 @@ func (w *Search) step(from *State) step {
 	return step{State: *from, protocol: protocol{w.Scope, w.Without}, forInv: w.For}
 }
 
-// Result of a search.
+// Result is the result of a search.
 type Result struct {
-	// States that were seen, all different, and the longest history that led to one of them.
+	// States counts the different states that were seen. Depth is the length of the longest history that reached one.
 	States, Depth int
-	// Complete says that every state of the scope was seen.
+	// Complete reports that every state of the scope was seen.
 	Complete bool
 	Took     time.Duration
-	// Broken are the invariants that Story breaks, none if nothing was found.
+	// Broken are the invariants that Story breaks; 0 if the search found nothing.
 	Broken Invariants
 	Story  []event
 }
 
-// Explore looks at every state of a scope, nearest first, until it finds a history that breaks an invariant, or ctx
-// ends. A state is known again by 64 bits of hash: among n states one is missed with a chance below n*n / 2^65.
+// Explore searches every state of a scope, nearest first, until a history breaks an invariant or ctx ends. It
+// recognises a state by 64 bits of hash: among n states the chance to miss one is below n*n / 2^65.
 func Explore(ctx context.Context, search Search) Result {
 	begun := time.Now()
 	e := explorer{Search: search, events: possible(search.Scope), seen: newSeen()}
@@ -65,7 +65,7 @@ func Explore(ctx context.Context, search Search) Result {
 	return result
 }
 
-// explorer holds one search. A level of states at one depth is a list of chunks, packed.
+// explorer is one search. A level holds the states at one depth, packed into chunks.
 type explorer struct {
 	Search
 	events []event
@@ -105,14 +105,14 @@ func (e *explorer) expand(ctx context.Context, level [][]byte) [][]byte {
 	}
 	for i, chunk := range level {
 		work <- chunk
-		level[i] = nil // the memory is wanted for the next level
+		level[i] = nil // frees memory for the next level
 	}
 	close(work)
 	workers.Wait()
 	return next
 }
 
-// chunk expands the states of a chunk and adds what is new to out.
+// chunk expands the states of a chunk and adds the new states to out.
 func (e *explorer) chunk(ctx context.Context, chunk []byte, out [][]byte) [][]byte {
 	var from State
 	x := e.step(&from)
@@ -125,7 +125,7 @@ func (e *explorer) chunk(ctx context.Context, chunk []byte, out [][]byte) [][]by
 		}
 		for i, ev := range e.events {
 			if !x.try(ev) {
-				continue // and has left the state as it was
+				continue // try has left the state as it was
 			}
 			out = e.reached(&x, origin{state: number, event: uint16(i)}, out)
 			x.State = from
@@ -157,7 +157,7 @@ func appended(out [][]byte, s *State, number uint32) [][]byte {
 	return out
 }
 
-// report keeps the first finding; all of one level are of the same length.
+// report keeps the first finding. All findings of one level have the same length.
 func (e *explorer) report(f finding) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -166,7 +166,7 @@ func (e *explorer) report(f finding) {
 	}
 }
 
-// history goes back from a finding to the beginning.
+// history follows a finding back to the beginning.
 func (e *explorer) history(f finding) []event {
 	var back []event
 	for at := f.origin; ; at = e.seen.origin(at.state) {
@@ -181,7 +181,7 @@ func (e *explorer) history(f finding) []event {
 	return back
 }
 
-// Story tells a history, one numbered line for each step, with what it did.
+// Story describes a history: one numbered line for each step, with the effects of the step.
 func Story(scope *Scope, without Without, history []event) string {
 	var b strings.Builder
 	x := step{State: Initial(scope, without), protocol: protocol{scope, without}, telling: true}

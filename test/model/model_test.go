@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// The tests are bounded so that they fit every run of all tests. With TIME=10m every scope is searched for as long as
-// that, with more than one processor can; STATES=50000000 is the most states that one complete search may hold (each
-// takes 30 bytes or so).
+// wide returns the bounds of the searches. Without settings the tests are short enough for every run. TIME=10m lets
+// each scope be searched for 10 minutes, and includes the large ones. STATES=50000000 bounds the states of one complete
+// search; a state takes about 30 bytes.
 func wide(t *testing.T) (time.Duration, int) {
 	t.Helper()
 	limit, states := time.Duration(0), 20_000_000
@@ -42,14 +42,15 @@ func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) {
 				told(t, "| %v | %s | nothing found | %s | |", row.rule, rules[row.rule].without, row.scope.Name)
 				search.For = I1 | I3 | I4
 				if got := Walk(t.Context(), Walks{Search: search, Seed: row.seed, Count: 2000}); got.Broken != 0 {
-					t.Errorf("without %v nothing was known to break: %v does\n%s", row.rule, got.Broken,
+					t.Errorf("without %v the table says that nothing breaks, and %v breaks\n%s", row.rule, got.Broken,
 						search.story(got.Story))
 				}
 				return
 			}
 			got := Walk(t.Context(), Walks{Search: search, Seed: row.seed, Count: 200_000})
 			if got.Broken != row.breaks {
-				t.Fatalf("without %v (%s) %d walks break nothing, want %v", row.rule, rules[row.rule].without,
+				t.Fatalf("without %v (%s) %d walks break another invariant or none, want %v", row.rule,
+					rules[row.rule].without,
 					got.Walks, row.breaks)
 			}
 			t.Logf("seed %d, %d steps\n%s", got.Seed, len(got.Story), search.story(got.Story))
@@ -63,12 +64,12 @@ func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) {
 	}
 	for r := range ruleCount {
 		if !slices.ContainsFunc(leftOuts, func(row leftOut) bool { return row.rule == r }) {
-			t.Errorf("no row leaves out %v", r)
+			t.Errorf("no row of leftOuts leaves out %v", r)
 		}
 	}
 }
 
-// told demands that README.md has a line, so that it tells what the tests have seen.
+// told requires that README.md has a line, so that it says what the tests have seen.
 func told(t *testing.T, format string, args ...any) {
 	t.Helper()
 	text, err := os.ReadFile("README.md")
@@ -76,7 +77,7 @@ func told(t *testing.T, format string, args ...any) {
 		t.Fatal(err)
 	}
 	if line := fmt.Sprintf(format, args...); !strings.Contains(string(text), "\n"+line+"\n") {
-		t.Errorf("README.md does not have the line\n%s", line)
+		t.Errorf("README.md lacks the line\n%s", line)
 	}
 }
 
@@ -103,7 +104,7 @@ func TestNothingBreaksInAnyHistoryOfASmallScope(t *testing.T) {
 				t.Fatalf("%v breaks\n%s", got.Broken, Story(c.scope, 0, got.Story))
 			}
 			if !got.Complete && !c.wide {
-				t.Error("not all states were seen")
+				t.Error("the search did not see all states")
 			}
 		})
 	}
@@ -137,7 +138,8 @@ func TestNothingBreaksInRandomHistoriesOfWideScopes(t *testing.T) {
 	}
 }
 
-// A state and its canonical form must have the same future: whatever one can do the other can, and it breaks the same.
+// A state and its canonical form must have the same future: the same actions are possible in both, and break the same
+// invariants.
 func TestCanonicalFormForgetsNothingThatMatters(t *testing.T) {
 	for _, row := range leftOuts {
 		search := Search{Scope: row.scope, Without: Rules(row.rule), For: max(row.breaks, I1)}
@@ -191,31 +193,32 @@ func TestPackedStatesComeBackAsTheyWere(t *testing.T) {
 		var got State
 		var number uint32
 		if number, chunk = unpack(&got, chunk); got != want[i] || number != uint32(i) {
-			t.Fatalf("state %d comes back as another one, with number %d", i, number)
+			t.Fatalf("state %d comes back different, with number %d", i, number)
 		}
 	}
 	if len(chunk) != 0 {
-		t.Errorf("%d bytes are left", len(chunk))
+		t.Errorf("%d bytes are left after the last state", len(chunk))
 	}
 }
 
-// A search must see every state once, whatever the order its workers come in.
+// Explore must see every state once, in whatever order its workers come.
 func TestExploreAndWalkAgree(t *testing.T) {
 	scope := whole("calm", func(*Scope) {})
 	search := Search{Scope: scope, Without: Rules(E2Word), For: I1}
 	shortest := Explore(t.Context(), search)
 	if shortest.Broken != I1 {
-		t.Fatalf("breadth first nothing breaks, in %d states", shortest.States)
+		t.Fatalf("Explore breaks nothing in %d states, want I1", shortest.States)
 	}
 	if left, ok := search.replay(shortest.Story, I1); !ok || len(left) != len(shortest.Story) {
-		t.Errorf("the history found does not replay without forgetting anything\n%s", search.story(shortest.Story))
+		t.Errorf("the history does not replay with exact states\n%s", search.story(shortest.Story))
 	}
 	walked := Walk(t.Context(), Walks{Search: search, Count: 100_000})
 	if walked.Broken != I1 {
-		t.Fatalf("%d walks break nothing", walked.Walks)
+		t.Fatalf("%d walks break nothing, want I1", walked.Walks)
 	}
 	if len(walked.Story) < len(shortest.Story) {
-		t.Errorf("a walk finds %d steps, breadth first %d: not the shortest", len(walked.Story), len(shortest.Story))
+		t.Errorf("a walk finds %d steps and Explore %d: Explore does not find the shortest history", len(walked.Story),
+			len(shortest.Story))
 	}
 	t.Logf("%d steps at least, %d found by walking\n%s", len(shortest.Story), len(walked.Story),
 		search.story(shortest.Story))
@@ -223,8 +226,8 @@ func TestExploreAndWalkAgree(t *testing.T) {
 
 func (w *Search) story(history []event) string { return Story(w.Scope, w.Without, history) }
 
-// A model in which nothing happens breaks nothing: in the wide scopes every action must happen, sessions must expire,
-// and promises and moves must be made.
+// A model in which nothing happens breaks nothing. So in the wide scopes every action must happen, sessions must
+// expire, and promises and moves must be made.
 func TestEverythingHappens(t *testing.T) {
 	happened := make([]bool, len(actions))
 	var expired, promised, served bool
@@ -247,14 +250,15 @@ func TestEverythingHappens(t *testing.T) {
 		}
 	}
 	if !expired || !promised || !served {
-		t.Errorf("sessions expired %v, were promised to be safe %v, were served elsewhere %v, want all", expired,
+		t.Errorf("sessions expired: %v, were promised to be safe: %v, were served elsewhere: %v; want all true",
+			expired,
 			promised, served)
 	}
 	for i, act := range actions {
 		leftOutOnly := strings.HasSuffix(act.text, "as closing") || strings.Contains(act.text, "gives up waiting") ||
 			strings.Contains(act.text, "older stream")
 		if happened[i] == leftOutOnly {
-			t.Errorf("%q happened: %v", act.text, happened[i])
+			t.Errorf("action %q happened: %v", act.text, happened[i])
 		}
 	}
 }

@@ -60,9 +60,9 @@ const (
 	ruleCount
 )
 
-// rules says for each what happens when it is left out.
+// rules holds for each rule its name, and what happens when the rule is left out.
 //
-//nolint:gochecknoglobals // a table that nothing writes to
+//nolint:gochecknoglobals // a table that nothing changes
 var rules = [ruleCount]struct{ name, without string }{
 	R1Number: {
 		"R1 number", "an answer counts for the newest round, also for one that began after the heartbeat it answers",
@@ -120,7 +120,7 @@ var rules = [ruleCount]struct{ name, without string }{
 
 func (r Rule) String() string { return rules[r].name }
 
-// Without is a set of rules that are left out. The zero value is the whole protocol.
+// Without is a set of rules to leave out. The zero value is the whole protocol.
 type Without uint64
 
 // Rules returns the set of these rules.
@@ -150,16 +150,16 @@ func (w Without) String() string {
 // Invariants is a set of the properties that are checked.
 type Invariants uint8
 
-// The properties: five invariants of ARCHITECTURE.md, what E5 and M5 forbid to tell a client, and what the model itself
-// rests on.
+// The properties: five invariants of ARCHITECTURE.md, what nodes must not tell a client (E5, M5), and what the model
+// itself rests on.
 const (
 	I1   Invariants = 1 << iota // never early
-	I3                          // acknowledged touch counts
+	I3                          // an acknowledged touch counts
 	I4                          // one owner
 	I8                          // a sick server kills nobody
-	Told                        // a client hears that its session ended only after it ended (E5, M5)
-	Raft                        // what is committed stays committed, and one node leads a term
-	I5                          // what has ended is not brought back
+	Told                        // a client learns of its session's end only after the end (E5, M5)
+	Raft                        // committed entries stay committed, and one node leads a term
+	I5                          // a session that has ended does not come back
 	All  = I1 | I3 | I4 | I8 | Told | Raft | I5
 )
 

@@ -2,14 +2,14 @@ package model
 
 import "slices"
 
-// small is what the aimed scopes have in common: one session, its owner follows, few ticks, no faults.
+// small returns a scope with one session, whose owner follows, few ticks and no faults. change adds to it.
 func small(name string, change func(s *Scope)) *Scope {
 	s := &Scope{Name: name, Voters: 3, Owners: []uint8{1}, Ticks: 5, Timeout: 2, RunFor: 2, LostAfter: 1, Rounds: 3}
 	change(s)
 	return s
 }
 
-// Preludes: what happened before the histories of a scope part.
+// Preludes are how the histories of a scope begin.
 var (
 	// n3 has been elected with the vote of n2 and leads; n1 does not know.
 	deposed = []string{
@@ -17,11 +17,11 @@ var (
 		"n3 replicates its log to n2",
 		"n3 starts a tracker (R5)",
 	}
-	// The same, when n3 has answered a heartbeat of n1 before, and its answer is still under way.
+	// The same, after n3 has answered a heartbeat of n1. The answer is still under way.
 	underWay = slices.Concat(
 		[]string{"n1's tracker begins a round (R1)", "n3's relay takes its table for n1's heartbeat (T1)"}, deposed,
 	)
-	// A touch that n1's tracker, which n3 has replaced, has taken from n2 since.
+	// n1's tracker, which n3 has replaced, has since taken a touch from n2.
 	taken = []string{
 		"an interval passes", "n2 receives a touch of s1 through attachment 1 (T2)", "n1's tracker begins a round (R1)",
 		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
@@ -39,7 +39,7 @@ var (
 		"an interval passes", "n1's tracker begins a round (R1)", "n1's relay takes its table for n1's heartbeat (T1)",
 		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
 	}
-	// ... and when its session had come due it did not run for two intervals, in which a keep-alive came.
+	// ... and when its session had come due, the owner did not run for two intervals. A keep-alive came meanwhile.
 	hasStalled = slices.Concat(quietFor2, []string{
 		"an interval passes", "n2 is paused", "an interval passes", "n1's tracker begins a round (R1)",
 		"n3's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n3 (R3, T5)",
@@ -47,7 +47,7 @@ var (
 		"n1's tracker processes the answer of n3 (R3, T5)", "an interval passes",
 		"n2 goes on, its clients' keep-alives wait in its sockets",
 	})
-	// n3 has been elected with the vote of n1 itself, whose tracker has not looked since.
+	// n3 has been elected with the vote of n1. The tracker of n1 has not noticed.
 	votedItself = []string{
 		"n3 stands for election", "n1 votes for n3", "n3 counts a quorum of votes and leads",
 		"n3 replicates its log to n1",
@@ -59,7 +59,7 @@ var (
 		"n1's relay takes its table for n1's heartbeat (T1)", "n2's relay takes its table for n1's heartbeat (T1)",
 		"n1's tracker processes the answer of n2 (R3, T5)", "n1's tracker decides that s1 expires (E2)",
 	}
-	// ... and has refused a touch since, in the first of three answers of n2, when the round begun after that one is
+	// ... and has since refused a touch, in the first of three answers of n2. The round that began after that answer is
 	// about to be good.
 	refusedAndForgotten = slices.Concat(decided, []string{
 		"n2 receives a touch of s1 through attachment 1 (T2)", "n1's tracker begins a round (R1)",
@@ -73,14 +73,14 @@ var (
 	// ... and lost its term before the close was appended.
 	lostTerm = slices.Concat(decided,
 		[]string{"n3 stands for election", "n1 replicates its log to n3", "n1 ends its tracker"})
-	// ... and has appended the close, when n3 is elected without having received it.
+	// ... and has appended the close. Then n3 is elected without having received it.
 	appendedOnly = slices.Concat(decided, []string{
 		"n1 appends the close of s1 (E3)", "n3 stands for election", "n2 votes for n3",
 		"n3 counts a quorum of votes and leads",
 	})
 )
 
-// Scopes, each with what can go wrong in one way.
+// Scopes for one kind of trouble each.
 var (
 	calm      = small("calm", func(*Scope) {})
 	forgetful = small("forgetful", func(s *Scope) { s.Prelude, s.Rounds, s.Remembers = refusedAndForgotten, 5, 2 })
@@ -118,10 +118,12 @@ var (
 	})
 	regaining   = small("regaining", func(s *Scope) { s.Prelude, s.Most[Elections] = lostTerm, 1 })
 	lateCommit  = small("late commit", func(s *Scope) { s.Prelude, s.Most[Elections] = appendedOnly, 1 })
-	deposedMove = small("deposed, moving", func(s *Scope) { s.Prelude, s.Most[Moves], s.SlowApply = deposed[:4], 1, true })
+	deposedMove = small("deposed, moving", func(s *Scope) {
+		s.Prelude, s.Most[Moves], s.SlowApply = deposed[:4], 1, true
+	})
 )
 
-// localScope is small with a session that is a local one at first, and may be upgraded.
+// localScope is small with a session that begins as a local one and may be upgraded.
 func localScope(name string, change func(s *Scope)) *Scope {
 	return small("local, "+name, func(s *Scope) {
 		s.Local, s.Most[Upgrades] = true, 1
@@ -144,8 +146,8 @@ var (
 type leftOut struct {
 	rule   Rule
 	scope  *Scope
-	breaks Invariants // 0: nothing was found
-	seed   uint64     // where the walks begin, so that the one that finds it comes soon
+	breaks Invariants // 0: the walks find nothing
+	seed   uint64     // the number of the first walk, close to the one that finds the story
 }
 
 var leftOuts = []leftOut{
@@ -205,14 +207,15 @@ var leftOuts = []leftOut{
 	{L8Touch, localCalm, I1, 0},
 }
 
-// complete is a scope that is seen whole, for some invariants: the fewer, the more of a state can be forgotten.
+// complete is a scope that Explore sees whole, for some invariants. The fewer invariants, the more of a state can be
+// forgotten.
 type complete struct {
 	scope      *Scope
 	invariants Invariants
-	wide       bool // only with TIME
+	wide       bool // runs only with TIME
 }
 
-// whole is small enough to be seen whole: time for a session to expire at its earliest, and nothing twice.
+// whole is small enough to be seen whole: it lasts until a session can first expire, and has one round in a tick.
 func whole(name string, change func(s *Scope)) *Scope {
 	return small("whole, "+name, func(s *Scope) {
 		s.Ticks, s.Rounds = 2, 1
@@ -220,7 +223,7 @@ func whole(name string, change func(s *Scope)) *Scope {
 	})
 }
 
-// short is smaller still, for what brings many orders: a timeout of one tick, which the history lasts.
+// short is smaller still, for faults that multiply the orders: the timeout is one tick, and so is the history.
 func short(name string, change func(s *Scope)) *Scope {
 	return small("short, "+name, func(s *Scope) {
 		s.Ticks, s.Timeout, s.RunFor, s.Rounds = 1, 1, 1, 1
@@ -228,8 +231,8 @@ func short(name string, change func(s *Scope)) *Scope {
 	})
 }
 
-// wides are searched by random walks only, with the protocol's own proportions: the clock runs for 2 intervals, a
-// member is lost after 3.
+// wides are searched by random walks only. They have the protocol's own proportions: the clock runs for 2 intervals,
+// and a member is lost after 3.
 var wides = []*Scope{
 	{
 		Name: "everything", Voters: 3, Owners: []uint8{1}, Ticks: 14, Timeout: 4, RunFor: 2, LostAfter: 3, Rounds: 3,
@@ -246,8 +249,9 @@ var wides = []*Scope{
 		Most: Counts{Elections: 2, Losses: 1, Pauses: 1, Suspends: 1, Restarts: 1, Moves: 2, Refusals: 1},
 	},
 	{
-		Name: "two sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3, Rounds: 2,
-		Most: Counts{Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 2, Refusals: 1},
+		Name: "two sessions", Voters: 3, Owners: []uint8{0, 1}, Ticks: 12, Timeout: 3, RunFor: 2, LostAfter: 3,
+		Rounds: 2,
+		Most:   Counts{Elections: 2, Losses: 1, Pauses: 1, Restarts: 1, Moves: 2, Refusals: 1},
 	},
 	{
 		Name: "an observer owns", Voters: 3, Observers: 1, Owners: []uint8{3}, Ticks: 12,
@@ -291,13 +295,14 @@ var completes = slices.Concat(
 	each(whole("losing and pausing", func(s *Scope) { s.Most[Losses], s.Most[Pauses] = 1, 1 }), true, I1, I3),
 	each(short("local", func(s *Scope) { s.Local, s.Most[Upgrades] = true, 2 }), true, I1, I3),
 	each(short("local", func(s *Scope) { s.Local, s.Most[Upgrades] = true, 2 }), false, I5),
-	each(short("local, slow apply", func(s *Scope) { s.Local, s.Most[Upgrades], s.SlowApply = true, 2, true }), true, I1,
+	each(short("local, slow apply", func(s *Scope) { s.Local, s.Most[Upgrades], s.SlowApply = true, 2, true }), true,
+		I1,
 		I3, I5),
 	each(whole("local", func(s *Scope) { s.Local, s.Most[Upgrades] = true, 1 }), true, I1, I3, I5),
 	each(small("whole, longer", func(s *Scope) { s.Ticks, s.Rounds = 3, 1 }), true, I1, I3, I4),
 )
 
-// each is a search of the whole scope for each of the invariants.
+// each returns one search of the whole scope for each of the invariants.
 func each(scope *Scope, wide bool, invariants ...Invariants) []complete {
 	var all []complete
 	for _, i := range invariants {

@@ -8,15 +8,15 @@ import (
 
 const stateSize = unsafe.Sizeof(State{})
 
-// bytes is a state as it lies in memory: it has byte fields only, so no gaps and no pointers.
+// bytes is a state as it lies in memory. A state has byte fields only, so there are no gaps and no pointers.
 func bytes(s *State) *[stateSize]byte { return (*[stateSize]byte)(unsafe.Pointer(s)) }
 
-//nolint:gochecknoglobals // one for the process: hashes of one search are compared
+//nolint:gochecknoglobals // one seed for the process: hashes of one search are compared
 var hashSeed = maphash.MakeSeed()
 
 func hash(s *State) uint64 { return maphash.Bytes(hashSeed, bytes(s)[:]) }
 
-// packed appends a state to a chunk with its number: most of its bytes are 0, so runs of them are counted.
+// packed appends a state and its number to a chunk. Most bytes of a state are 0, so runs of zeros are stored as counts.
 func packed(chunk []byte, s *State, number uint32) []byte {
 	chunk = append(chunk, byte(number), byte(number>>8), byte(number>>16), byte(number>>24))
 	all := bytes(s)
@@ -51,13 +51,14 @@ func unpack(s *State, chunk []byte) (number uint32, rest []byte) {
 	return number, chunk
 }
 
-// origin is how a state was reached first: from which state, by which event.
+// origin is how a state was first reached: from which state, by which event.
 type origin struct {
 	state uint32
 	event uint16
 }
 
-// seen is the set of the states that were seen, by their hash, with how each was reached. Safe for concurrent use.
+// seen is the set of states that a search has reached, by their hashes, with the origin of each. Safe for concurrent
+// use.
 type seen struct {
 	mu      sync.Mutex
 	slots   []slot   // guarded by mu; open addressing, a power of two
@@ -87,7 +88,7 @@ func (s *seen) add(h uint64, from origin) (number uint32, isNew bool) {
 	return uint32(len(s.origins) - 1), true
 }
 
-// find returns the slot of a hash, or the free one where it belongs. Called with mu held.
+// find returns the slot of a hash, or the free slot for it. Called with mu held.
 func (s *seen) find(h uint64) *slot {
 	mask := uint64(len(s.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {

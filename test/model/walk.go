@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Walks is a search by random histories, for scopes too wide to see whole.
+// Walks is a search by random histories, for scopes that are too wide for Explore.
 type Walks struct {
 	Search
-	// Seed and Count say which histories: each is made by one number from Seed on.
+	// Seed is the number of the first history, Count how many follow each other. The number determines the history.
 	Seed  uint64
 	Count int
 }
 
-// Walked is what walks came to.
+// Walked is the result of walks.
 type Walked struct {
-	// Walks that were made, and the steps in them.
+	// Walks counts the histories, Steps the steps in all of them.
 	Walks, Steps int
 	Took         time.Duration
-	// Broken are the invariants that Story breaks, Seed is the number that made it; none if nothing was found.
+	// Broken are the invariants that Story breaks, and Seed is the number of its history; 0 if the walks found nothing.
 	Broken Invariants
 	Seed   uint64
 	Story  []event
@@ -74,17 +74,16 @@ func (w *Search) once(first *State, events []event, seed uint64) ([]event, Invar
 	return history, 0
 }
 
-// dice throw events, each as often as it weighs.
+// dice throw events, each with a probability in proportion to its weight.
 type dice struct {
 	events []event
-	upTo   []int // the weights of the events up to each
-	// patience is how many throws in a row may show an event that is not possible until time passes.
+	upTo   []int // for each event, the sum of the weights up to it
+	// patience is how many throws in a row may show an impossible event before time passes.
 	patience int
 }
 
-// load makes the dice of one history. They are not fair: each event is left out, as likely as its action says, or more
-// likely, so that histories differ more than chance would have it, and long runs of the same node doing well or badly
-// occur.
+// load makes the dice of one history. It multiplies each event's weight by a random factor, which may be 0. So
+// histories differ more than with fair dice, and in some of them one node does well, or badly, for a long time.
 func load(events []event, random *rand.Rand) *dice {
 	d := &dice{patience: 20 << random.IntN(5)}
 	factors := [...][4]int{{1, 1, 1, 1}, {1, 2, 4, 8}, {0, 1, 1, 4}}[random.IntN(3)]
@@ -104,7 +103,7 @@ func (d *dice) throw(random *rand.Rand) event {
 	return d.events[at]
 }
 
-// shrink leaves steps out of a history for as long as what is left still breaks the same invariants.
+// shrink leaves steps out of a history while the rest still breaks the same invariants.
 func (w *Search) shrink(history []event, broken Invariants) []event {
 	for size := len(history) / 2; size > 0; {
 		shorter := false
@@ -123,7 +122,7 @@ func (w *Search) shrink(history []event, broken Invariants) []event {
 	return history
 }
 
-// replay makes the steps of a history that are possible, and returns them up to the one that breaks the invariants.
+// replay takes the steps of a history that are possible. It returns them up to the step that breaks the invariants.
 func (w *Search) replay(history []event, broken Invariants) ([]event, bool) {
 	first := Initial(w.Scope, w.Without)
 	x := w.step(&first)

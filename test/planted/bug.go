@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// bug is one planted bug: a file of bugs/. Its head says what it does in a paragraph, then
+// bug is one planted bug: a file of bugs/. The file begins with a paragraph that says what the bug does. Then come
 //
-//	from: the defects of others and the rules of docs/protocol.md that it stands for
+//	from: the defects of other systems and the rules of docs/protocol.md that it stands for
 //	breaks: the invariants that it breaks
 //	catch: ./package ^TestName$ [-flag ...] [VARIABLE=value,value,...]
 //	says: a regular expression
 //
-// with a pair of catch and says for each test that catches it, the fastest first, and then comes the patch. A bug that
-// the simulation does not see, or cannot see (0 seeds), says so instead of naming it as a catcher:
+// with a pair of catch and says for each test that catches it, the fastest first. The patch comes last. For a bug that
+// the simulation does not see, or cannot see (0 seeds), a line takes the place of the simulation's pair:
 //
 //	unseen: 40 seeds: why not
 type bug struct {
@@ -27,8 +27,8 @@ type bug struct {
 	what         string
 	from, breaks string
 	catchers     []catcher
-	// blind is why the simulation does not see it, empty when nothing is said of that, and unseen how many seeds, from
-	// 1 on, have shown so.
+	// blind is why the simulation does not see the bug, empty if the file does not say. unseen is how many seeds, from
+	// 1 on, were tried without seeing it.
 	blind   string
 	unseen  int
 	changes []change
@@ -42,27 +42,27 @@ func (b *bug) simulated() bool {
 	return slices.ContainsFunc(b.catchers, func(c catcher) bool { return c.pkg == simulation })
 }
 
-// catcher is a test that fails when the bug is there.
+// catcher is a test that fails when the bug is present.
 type catcher struct {
 	pkg, run string
 	// flags are more flags of the test's binary.
 	flags []string
-	// env are the settings of one variable that are tried one after the other until one catches; one nil string when
-	// there is no variable.
+	// env holds the settings of one variable. They are tried one after the other until the test fails. Without a
+	// variable it is one empty string.
 	env []string
-	// says is what a line of the failing test's output must match: a test that fails for another reason catches
+	// says is what a line of the failing test's output must match. A test that fails for another reason catches
 	// nothing.
 	says *regexp.Regexp
 }
 
-// readBugs reads all bugs of a directory, in the order of their names.
+// readBugs reads all bugs of a directory, sorted by name.
 func readBugs(dir string) ([]bug, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.patch"))
 	if err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("no bugs in %s", dir)
+		return nil, fmt.Errorf("read bugs: no patch in %s", dir)
 	}
 	slices.Sort(files)
 	bugs := make([]bug, len(files))
@@ -84,7 +84,7 @@ func parseBug(text string) (bug, error) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	begin := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "--- ") })
 	if begin < 0 {
-		return b, errors.New("no patch in it")
+		return b, errors.New("no patch: want a diff after the head")
 	}
 	if err := b.parseHead(lines[:begin]); err != nil {
 		return b, err
@@ -97,7 +97,7 @@ func parseBug(text string) (bug, error) {
 func (b *bug) parseHead(lines []string) error {
 	end := slices.Index(lines, "")
 	if end < 1 {
-		return errors.New("it begins with no paragraph that says what it does")
+		return errors.New("no paragraph at the beginning that says what the bug does")
 	}
 	b.what = strings.Join(lines[:end], " ")
 	for _, line := range lines[end+1:] {
@@ -110,15 +110,15 @@ func (b *bug) parseHead(lines []string) error {
 	}
 	switch {
 	case b.from == "" || b.breaks == "":
-		return errors.New("from: or breaks: is missing")
+		return errors.New("the from: or breaks: line is missing")
 	case len(b.catchers) == 0:
-		return errors.New("nothing is said to catch it")
+		return errors.New("no catch: line")
 	case b.blind != "" && b.simulated():
-		return errors.New("the simulation is said to catch it, and not to see it")
+		return errors.New("a catch: line names the simulation, and an unseen: line says it does not see the bug")
 	}
 	for _, c := range b.catchers {
 		if c.says == nil {
-			return fmt.Errorf("what %s says is missing", c.run)
+			return fmt.Errorf("the says: line of %s is missing", c.run)
 		}
 	}
 	return nil
@@ -139,7 +139,7 @@ func (b *bug) parseLine(line string) error {
 		b.catchers = append(b.catchers, c)
 	case "says":
 		if len(b.catchers) == 0 || b.catchers[len(b.catchers)-1].says != nil {
-			return errors.New("no catch: stands before it")
+			return errors.New("no catch: line before it")
 		}
 		says, err := regexp.Compile(value)
 		if err != nil {
@@ -149,7 +149,7 @@ func (b *bug) parseLine(line string) error {
 	case "unseen":
 		return b.parseUnseen(value)
 	default:
-		return errors.New("neither from, breaks, catch, says nor unseen")
+		return errors.New("not a line of from, breaks, catch, says or unseen")
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (b *bug) parseUnseen(text string) error {
 	seeds, why, _ := strings.Cut(text, " seeds: ")
 	n, err := strconv.Atoi(seeds)
 	if err != nil || n < 0 || why == "" {
-		return errors.New(`it is not "number seeds: why"`)
+		return errors.New(`want "number seeds: why"`)
 	}
 	b.unseen, b.blind = n, why
 	return nil
@@ -167,7 +167,7 @@ func (b *bug) parseUnseen(text string) error {
 func parseCatcher(text string) (catcher, error) {
 	fields := strings.Fields(text)
 	if len(fields) < 2 || !strings.HasPrefix(fields[0], "./") {
-		return catcher{}, errors.New("it names no package and test")
+		return catcher{}, errors.New("want a package and a test")
 	}
 	c := catcher{pkg: fields[0], run: fields[1]}
 	for _, field := range fields[2:] {
@@ -176,7 +176,7 @@ func parseCatcher(text string) (catcher, error) {
 		case strings.HasPrefix(field, "-"):
 			c.flags = append(c.flags, field)
 		case !isVariable || c.env != nil:
-			return catcher{}, fmt.Errorf("%s is no flag, and not the one variable", field)
+			return catcher{}, fmt.Errorf("%s is neither a flag nor the only variable", field)
 		default:
 			for value := range strings.SplitSeq(values, ",") {
 				c.env = append(c.env, variable+"="+value)
@@ -189,7 +189,7 @@ func parseCatcher(text string) (catcher, error) {
 	return c, nil
 }
 
-// String names the test, and with which settings of its variable.
+// String returns the test with the settings of its variable.
 func (c *catcher) String() string {
 	name := strings.NewReplacer("^", "", "$", "").Replace(c.run)
 	if c.env[0] == "" {

@@ -64,7 +64,7 @@ func TestParseBugRefuses(t *testing.T) {
 	} {
 		text := strings.Replace(wellFormed, change[0], change[1], 1)
 		if text == wellFormed {
-			t.Fatalf("%s: nothing changed", name)
+			t.Fatalf("%s: the case changes nothing in the file", name)
 		}
 		if b, err := parseBug(text); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, b)
@@ -72,7 +72,7 @@ func TestParseBugRefuses(t *testing.T) {
 	}
 }
 
-// TestTableOfTheUnseen shows that each bug of the invariants is in one of the three lots, and no other is.
+// TestTableOfTheUnseen shows that each bug of the invariants is in one of the three lists, and that no other bug is.
 func TestTableOfTheUnseen(t *testing.T) {
 	lots := map[string]string{
 		"cannot":  "breaks: I1\nunseen: 0 seeds: c\ncatch: ./p ^TestA$\nsays: a",
@@ -97,15 +97,15 @@ func TestTableOfTheUnseen(t *testing.T) {
 		"\nNot tried on enough seeds yet, 1: untried.\n",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("%q is missing in:\n%s", want, got)
+			t.Errorf("the table lacks %q:\n%s", want, got)
 		}
 	}
 	if strings.Contains(got, "other") {
-		t.Errorf("a bug of nothing that the simulation judges is in:\n%s", got)
+		t.Errorf("the table has a bug that the simulation does not judge:\n%s", got)
 	}
 }
 
-// TestBugsApply shows, without building anything, that each bug still is a change of today's code.
+// TestBugsApply shows, without building anything, that each patch still applies to today's code.
 func TestBugsApply(t *testing.T) {
 	bugs, err := readBugs("bugs")
 	if err != nil {

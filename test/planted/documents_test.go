@@ -12,8 +12,8 @@ import (
 	"holdfast/test/sim/check"
 )
 
-// TestGuaranteesNameWhatProvesThem: the tests, checks and bugs of docs/guarantees.md are there, and no check is left
-// out.
+// TestGuaranteesNameWhatProvesThem checks that the tests, checks and bugs named in docs/guarantees.md exist, and that
+// it names all checks.
 func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 	document, err := os.ReadFile("../../docs/guarantees.md")
 	if err != nil {
@@ -21,7 +21,7 @@ func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 	}
 	_, table, found := strings.Cut(string(document), "## What proves each")
 	if !found {
-		t.Fatal("there is no table of what proves each guarantee")
+		t.Fatal("docs/guarantees.md: the table of proofs is missing")
 	}
 	tests := testsOfTheModule(t)
 	checks := append(check.Names(), check.RareNames()...)
@@ -34,32 +34,31 @@ func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 		}
 		for _, name := range quoted(cells[2]) {
 			if named++; !slices.Contains(checks, name) {
-				t.Errorf("%q is no check of test/sim/check", name)
+				t.Errorf("docs/guarantees.md names %q: no such check in test/sim/check", name)
 			}
 			unnamed = slices.DeleteFunc(unnamed, func(one string) bool { return one == name })
 		}
 		for _, name := range quoted(cells[3]) {
 			if named++; !slices.Contains(tests, name) {
-				t.Errorf("%s is no test", name)
+				t.Errorf("docs/guarantees.md names %s: no such test", name)
 			}
 		}
 		for _, name := range quoted(cells[4]) {
 			named++
 			if _, err := os.Stat(filepath.Join("bugs", name+".patch")); err != nil {
-				t.Errorf("planted bug: %v", err)
+				t.Errorf("docs/guarantees.md names a planted bug: %v", err)
 			}
 		}
 	}
 	if len(unnamed) > 0 {
-		t.Errorf("no guarantee names the checks %q", unnamed)
+		t.Errorf("docs/guarantees.md does not name the checks %q", unnamed)
 	}
 	if named < 60 {
-		t.Errorf("only %d names were found in the table", named)
+		t.Errorf("docs/guarantees.md: only %d names were found in the table", named)
 	}
 }
 
-// TestTestingNamesWhatIsThere: the tests and bugs that docs/testing.md says keep what was found from coming back are
-// there.
+// TestTestingNamesWhatIsThere checks that the tests and bugs named in docs/testing.md exist.
 func TestTestingNamesWhatIsThere(t *testing.T) {
 	document, err := os.ReadFile("../../docs/testing.md")
 	if err != nil {
@@ -67,7 +66,7 @@ func TestTestingNamesWhatIsThere(t *testing.T) {
 	}
 	_, table, found := strings.Cut(string(document), "kept from coming back by |")
 	if !found {
-		t.Fatal("there is no table of what was found")
+		t.Fatal("docs/testing.md: the table of defects is missing")
 	}
 	tests := testsOfTheModule(t)
 	named := 0
@@ -81,16 +80,17 @@ func TestTestingNamesWhatIsThere(t *testing.T) {
 			_, missing := os.Stat(filepath.Join("bugs", name+".patch"))
 			_, noPackage := os.Stat(filepath.Join("..", "..", name))
 			if named++; !slices.Contains(tests, name) && (!bug || missing != nil) && noPackage != nil {
-				t.Errorf("%s is neither a test, nor a planted bug, nor a package", name)
+				t.Errorf("docs/testing.md names %s: no such test, planted bug or package", name)
 			}
 		}
 	}
 	if named < 10 {
-		t.Errorf("only %d names were found in the table", named)
+		t.Errorf("docs/testing.md: only %d names were found in the table", named)
 	}
 }
 
-// TestGoInDocumentsIsRun: the Go that documents show is in tests, which compile it, and run all but the README's.
+// TestGoInDocumentsIsRun checks that the Go code in documents is also in tests. The tests compile it, and run all of it
+// except the README's.
 func TestGoInDocumentsIsRun(t *testing.T) {
 	for _, d := range []struct {
 		document, tests string
@@ -104,17 +104,17 @@ func TestGoInDocumentsIsRun(t *testing.T) {
 			-1) {
 			for part := range strings.SplitSeq(strings.TrimSpace(block[1]), "\n\n") {
 				if code++; !strings.Contains(tests, part+"\n") {
-					t.Errorf("%s: this is not in %s:\n%s", d.document, d.tests, part)
+					t.Errorf("%s: this code is not in %s:\n%s", d.document, d.tests, part)
 				}
 			}
 		}
 		if code < d.parts {
-			t.Errorf("%s: %d parts of Go were found, want %d at least", d.document, code, d.parts)
+			t.Errorf("%s: found %d parts of Go, want at least %d", d.document, code, d.parts)
 		}
 	}
 }
 
-// flatFile returns a file of the repository without what indents its lines.
+// flatFile returns a file of the repository without indentation.
 func flatFile(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", path))

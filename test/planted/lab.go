@@ -15,27 +15,26 @@ import (
 	"time"
 )
 
-// lab builds test binaries with a bug in them, and runs them. Nothing in the work tree is changed: go build's overlay
-// puts the patched files in the place of the real ones. Safe for concurrent use.
+// lab builds test binaries with a bug in them, and runs them. It changes nothing in the work tree: go build's overlay
+// replaces the real files by patched copies. Safe for concurrent use.
 type lab struct {
-	// root is the module's, scratch a directory for what is built.
+	// root is the module's directory, scratch a directory for built files.
 	root, scratch string
 	// limit bounds one run of one test.
 	limit time.Duration
-	// heard, when set, is told what a test says that catches.
+	// heard, when set, receives the output of a test that catches a bug.
 	heard func(c *catcher, output string)
 }
 
-// Outcomes of a run that catches nothing.
+// Reasons why a run catches nothing.
 var (
 	errPassed   = errors.New("uncaught: the test passes")
-	errOther    = errors.New("the test fails, and does not say what it must")
+	errOther    = errors.New("the test fails, and no line of its output matches its says line")
 	errNoTest   = errors.New("no such test")
-	errNotBuilt = errors.New("it does not build")
+	errNotBuilt = errors.New("the patched package does not build")
 )
 
-// overlay applies a bug's patch to copies of the files as they are now, and returns the file that tells go build of
-// them.
+// overlay applies a bug's patch to copies of the files. It returns the overlay file for go build.
 func (l *lab) overlay(b *bug) (string, error) {
 	dir, err := os.MkdirTemp(l.scratch, b.name+"-")
 	if err != nil {
@@ -47,7 +46,7 @@ func (l *lab) overlay(b *bug) (string, error) {
 		original := filepath.Join(l.root, filepath.FromSlash(b.changes[i].file))
 		copied := filepath.Join(dir, fmt.Sprintf("%d_%s", i, filepath.Base(original)))
 		if err = b.changes[i].copy(original, copied); err != nil {
-			return "", fmt.Errorf("bugs/%s.patch does not apply any more: %w", b.name, err)
+			return "", fmt.Errorf("bugs/%s.patch does not apply: make it anew for the present code: %w", b.name, err)
 		}
 		replace.Replace[original] = copied
 	}
@@ -59,7 +58,7 @@ func (l *lab) overlay(b *bug) (string, error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// copy writes what the change makes of a file to another.
+// copy reads one file, applies the change, and writes the result to another file.
 func (c *change) copy(from, to string) error {
 	source, err := os.ReadFile(from)
 	if err != nil {
@@ -72,7 +71,7 @@ func (c *change) copy(from, to string) error {
 	return os.WriteFile(to, []byte(patched), 0o600)
 }
 
-// build returns the test binary of a package under an overlay; "" is none.
+// build returns the test binary of a package under an overlay, "" for none.
 func (l *lab) build(ctx context.Context, pkg, overlay string) (string, error) {
 	dir, err := os.MkdirTemp(l.scratch, "build-")
 	if err != nil {
@@ -96,7 +95,7 @@ func (l *lab) build(ctx context.Context, pkg, overlay string) (string, error) {
 	return binary, nil
 }
 
-// try runs a catcher under one setting of its variable. It returns nil when the test fails and says what it must.
+// try runs a catcher under one setting of its variable. It returns nil when the test fails with the expected message.
 func (l *lab) try(ctx context.Context, binary string, c *catcher, setting string) error {
 	output, err := l.run(ctx, binary, c, setting)
 	var exit *exec.ExitError
@@ -123,17 +122,17 @@ func (l *lab) passes(ctx context.Context, binary string, c *catcher, setting str
 	output, err := l.run(ctx, binary, c, setting)
 	switch {
 	case err != nil:
-		return fmt.Errorf("it fails without any bug: %w:\n%s", err, tail(output))
+		return fmt.Errorf("the test fails without any bug: %w:\n%s", err, tail(output))
 	case strings.Contains(output, "no tests to run"):
 		return errNoTest
 	}
 	return nil
 }
 
-// run runs a test beside a copy of its package's testdata: what a failing test leaves behind does not get into the work
-// tree.
+// run runs a test beside a copy of its package's testdata, so that a failing test leaves nothing in the work tree.
 func (l *lab) run(ctx context.Context, binary string, c *catcher, setting string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.limit+10*time.Second) // the test's own limit comes first, and says more
+	ctx, cancel := context.WithTimeout(ctx,
+		l.limit+10*time.Second) // the test's own limit comes first, and its message is more precise
 	defer cancel()
 	args := append([]string{"-test.run", c.run, "-test.timeout", l.limit.String()}, c.flags...)
 	test := exec.CommandContext(ctx, binary, args...)
@@ -149,8 +148,8 @@ func (l *lab) run(ctx context.Context, binary string, c *catcher, setting string
 	return output.String(), err
 }
 
-// said reports whether a line of a failed test's output is what it must say. After a panic that has to be the panic's
-// own line: what a test says on its way to a nil pointer proves nothing.
+// said reports whether a line of a failed test's output matches. After a panic only the panic's own line counts: what a
+// test prints on its way to a nil pointer proves nothing.
 func said(output string, says *regexp.Regexp) bool {
 	panics := strings.Contains(output, "\npanic: ") || strings.HasPrefix(output, "panic: ")
 	for line := range strings.Lines(output) {

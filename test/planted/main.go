@@ -1,7 +1,9 @@
-// Planted puts bugs into the production's code, one at a time, and runs the tests that must catch them. Each bug is a
-// patch of bugs/ that is applied to a copy: production has no switches for it. It fails when a bug goes uncaught, when
-// a patch does not apply to today's code, when a patched package does not build, and when a test fails without saying
-// what it must. First it runs the tests without any bug: one that always fails catches nothing.
+// Planted puts bugs into production code, one at a time, and runs the tests that must catch them. Each bug is a patch
+// of bugs/ that is applied to a copy, so that production has no switches for bugs. First it runs the tests without any
+// bug: a test that always fails catches nothing.
+//
+// Planted fails when a bug goes uncaught, when a patch does not apply to today's code, when a patched package does not
+// build, and when a test fails without the expected message.
 //
 //	go run ./test/planted                          each bug against the first of its catchers
 //	go run ./test/planted -all                     against all of them
@@ -77,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return s.run(ctx, chosen)
 }
 
-// moduleRoot is where go.mod is.
+// moduleRoot returns the directory of go.mod.
 func moduleRoot(ctx context.Context) (string, error) {
 	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -86,8 +88,8 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(output)), nil
 }
 
-// choose returns the bugs that are asked for, each with the catchers that are asked for.
-func choose(bugs []bug, which, through string, all bool) ([]bug, error) { //nolint:revive // flag-parameter: it is one
+// choose returns the selected bugs, each with its selected catchers.
+func choose(bugs []bug, which, through string, all bool) ([]bug, error) { //nolint:revive // flag-parameter: all is one
 	name, err := regexp.Compile(which)
 	if err != nil {
 		return nil, err
@@ -114,7 +116,8 @@ func choose(bugs []bug, which, through string, all bool) ([]bug, error) { //noli
 		chosen = append(chosen, b)
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no bug matches %q and %q", which, through)
+		return nil, fmt.Errorf("choose bugs: no bug matches -bug %q with a catcher that matches -catcher %q", which,
+			through)
 	}
 	return chosen, nil
 }

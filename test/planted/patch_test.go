@@ -24,7 +24,7 @@ func TestPatchApplies(t *testing.T) {
 	}
 }
 
-// TestPatchIsStrict shows that a patch applies to the lines it was made for or not at all.
+// TestPatchIsStrict shows that a patch applies exactly to the lines it was made for, or not at all.
 func TestPatchIsStrict(t *testing.T) {
 	for name, hunk := range map[string][]string{
 		"a line that is kept differs":      {"@@ -1,3 +1,2 @@", " func b() int64 {", "-\treturn 1", " }"},

@@ -17,10 +17,10 @@ type season struct {
 
 	mu     sync.Mutex
 	out    io.Writer // guarded by mu
-	failed []string  // guarded by mu; what did not go as it must, one name each
+	failed []string  // guarded by mu; the names of bugs and tests that failed
 }
 
-// run first has all catchers pass without a bug, and then catch theirs.
+// run checks that all catchers pass without a bug, and then that they catch theirs.
 func (s *season) run(ctx context.Context, bugs []bug) error {
 	began := time.Now()
 	if err := s.sound(ctx, bugs); err != nil {
@@ -33,7 +33,7 @@ func (s *season) run(ctx context.Context, bugs []bug) error {
 	}
 	if len(s.failed) > 0 {
 		slices.Sort(s.failed)
-		return fmt.Errorf("%d of %d bugs are not caught as they must be: %v", len(s.failed), len(bugs), s.failed)
+		return fmt.Errorf("%d of %d bugs are not caught: %v", len(s.failed), len(bugs), s.failed)
 	}
 	s.print("all %d bugs are caught, in %.0f s\n", len(bugs), time.Since(began).Seconds())
 	return nil
@@ -59,7 +59,7 @@ func (s *season) print(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, format, args...)
 }
 
-// fail notes once that name did not go as it must, and says why.
+// fail notes, once, that a name failed, and prints why.
 func (s *season) fail(name, by string, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,13 +69,13 @@ func (s *season) fail(name, by string, why error) {
 	_, _ = fmt.Fprintf(s.out, "%-36s %s\n*** %v\n\n", name, by, why)
 }
 
-// trial is one test as a catcher runs it.
+// trial is one run of a catcher's test.
 type trial struct {
 	catcher *catcher
 	setting string
 }
 
-// trials returns what the catchers of all bugs run, each once, by package.
+// trials returns the runs of all bugs' catchers by package, without repetitions.
 func trials(bugs []bug) (byPackage map[string][]trial, n int) {
 	byPackage = make(map[string][]trial)
 	known := make(map[string]bool)
@@ -93,14 +93,14 @@ func trials(bugs []bug) (byPackage map[string][]trial, n int) {
 	return byPackage, len(known)
 }
 
-// sound runs the catchers of all bugs without any.
+// sound runs the catchers of all bugs without any bug.
 func (s *season) sound(ctx context.Context, bugs []bug) error {
 	byPackage, n := trials(bugs)
 	began := time.Now()
 	for pkg, of := range byPackage {
 		binary, err := s.lab.build(ctx, pkg, "")
 		if err != nil {
-			return fmt.Errorf("%s without any bug: %w", pkg, err)
+			return fmt.Errorf("build the tests of %s without any bug: %w", pkg, err)
 		}
 		s.each(len(of), func(i int) {
 			if err := s.lab.passes(ctx, binary, of[i].catcher, of[i].setting); err != nil {
@@ -112,13 +112,13 @@ func (s *season) sound(ctx context.Context, bugs []bug) error {
 		return err
 	}
 	if len(s.failed) > 0 {
-		return fmt.Errorf("these catch nothing: %v", s.failed)
+		return fmt.Errorf("these tests catch nothing: %v", s.failed)
 	}
 	s.print("%d tests that catch pass without a bug, in %.0f s\n", n, time.Since(began).Seconds())
 	return nil
 }
 
-// plant has one bug's catchers catch it.
+// plant runs the catchers of one bug with the bug in place.
 func (s *season) plant(ctx context.Context, b *bug) {
 	overlay, err := s.lab.overlay(b)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *season) plant(ctx context.Context, b *bug) {
 	}
 }
 
-// hunt has one catcher catch a bug, as often as is asked for.
+// hunt runs one catcher against a bug, as often as requested.
 func (s *season) hunt(ctx context.Context, b *bug, c *catcher, overlay string) {
 	began := time.Now()
 	binary, err := s.lab.build(ctx, c.pkg, overlay)
@@ -161,8 +161,8 @@ func (s *season) hunt(ctx context.Context, b *bug, c *catcher, overlay string) {
 	s.print("%-36s %-78s %8.1f\n", b.name, by, time.Since(began).Seconds())
 }
 
-// catch tries one setting of the catcher's variable after the other, and returns how many it took, and when none caught
-// why: of a test that failed and of one that passed, the failure says more.
+// catch tries the settings of the catcher's variable one after the other. It returns the number of tries, and why none
+// caught the bug. The reason of a test that failed goes before the reason of a test that passed.
 func (s *season) catch(ctx context.Context, binary string, c *catcher) (tries int, why error) {
 	for _, setting := range c.env {
 		tries++

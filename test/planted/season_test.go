@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// module is a small module with one function, one test of it, and one that always fails.
+// module is a small module with one function, a test of it, and a test that always fails.
 func module(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -32,8 +32,8 @@ func module(t *testing.T) string {
 	return root
 }
 
-// plant runs a season of bugs, each given by the line that takes the place of "return 1" or "return 7", its catcher and
-// what that must say. It returns what is printed.
+// plant runs a season of bugs, and returns what it prints. Each bug is given by the line that replaces "return 1" or
+// "return 7", its catcher, and the message that the catcher must print.
 func plant(t *testing.T, root string, bugs map[string][4]string) (string, error) {
 	t.Helper()
 	var all []bug
@@ -59,11 +59,11 @@ func TestCaught(t *testing.T) {
 		"by its panic":    {"return 1", `panic("got 2")`, "^TestOne$", "panic: got 2"},
 	})
 	if err != nil || !strings.Contains(out, "all 3 bugs are caught") {
-		t.Errorf("got %v, printed:\n%s", err, out)
+		t.Errorf("got error %v, printed:\n%s", err, out)
 	}
 }
 
-// TestUncaught shows that nothing counts as a catch but a test that fails and says what it must.
+// TestUncaught shows that only a test that fails with the expected message counts as a catch.
 func TestUncaught(t *testing.T) {
 	bugs := map[string][4]string{
 		"passes":          {"return 1", "return 3 - 2", "^TestOne$", "got 2, want 1"},
@@ -75,23 +75,23 @@ func TestUncaught(t *testing.T) {
 	}
 	out, err := plant(t, module(t), bugs)
 	if err == nil {
-		t.Fatalf("no error, printed:\n%s", out)
+		t.Fatalf("got no error, printed:\n%s", out)
 	}
 	for name := range bugs {
 		if !strings.Contains(err.Error(), name) {
-			t.Errorf("%s is not named: %v", name, err)
+			t.Errorf("the error does not name %s: %v", name, err)
 		}
 	}
 	for _, want := range []string{
-		"uncaught", "does not say what it must", "undefined: two", "bugs/does-not-apply.patch does not apply any more",
+		"uncaught", "no line of its output matches", "undefined: two", "bugs/does-not-apply.patch does not apply:",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("%q is not printed:\n%s", want, out)
+			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
 }
 
-// TestUnsound shows that tests which fail without a bug, or do not exist, catch nothing.
+// TestUnsound shows that tests that fail without a bug, or do not exist, catch nothing.
 func TestUnsound(t *testing.T) {
 	root := module(t)
 	for test, want := range map[string]string{"^TestBroken$": "fails without any bug", "^TestTwo$": "no such test"} {

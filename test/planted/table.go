@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The tables stand in README.md between these lines.
+// The tables in README.md stand between these lines.
 const (
 	tableBegins = "<!-- The table is written by \"go run ./test/planted -write\". -->\n"
 	tableEnds   = "<!-- The table ends here. -->\n"
@@ -33,11 +33,10 @@ func table(bugs []bug) string {
 	return t.String()
 }
 
-// judged is what a bug breaks that every seed of the simulation is judged by.
+// judged matches what a bug must break for the simulation to judge it.
 var judged = regexp.MustCompile(`\b(I[1-8]|liveness|linearizability)\b`)
 
-// unseen says which of the bugs that the simulation ought to see it does not: its checker is proven by those that it
-// sees.
+// unseen lists the bugs that the simulation ought to see and does not. The bugs that it sees prove its checker.
 func unseen(bugs []bug) string {
 	var rows, untried []string
 	seen, all := 0, 0
@@ -68,9 +67,9 @@ func unseen(bugs []bug) string {
 		all, seen, len(rows), strings.Join(rows, ""), len(untried), strings.Join(untried, ", "))
 }
 
-var errNoTable = errors.New("the lines around the table are missing")
+var errNoTable = errors.New("find the tables: the lines around them are missing")
 
-// withTable returns a text with the tables of bugs in their place.
+// withTable returns a text with the tables of bugs in their places.
 func withTable(text string, bugs []bug) (string, error) {
 	before, rest, ok := strings.Cut(text, tableBegins)
 	if !ok {

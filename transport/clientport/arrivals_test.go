@@ -13,8 +13,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// The same on the port: a stream that ends gives its places up.
-func TestAConnectionThatEndsGivesItsPlacesUp(t *testing.T) {
+// On the port: a stream that ends releases its slots.
+func TestAnEndedStreamReleasesItsSlots(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{Gate: gate.Config{Resumes: 1}}, &fakeService{})
 		defer stop()
@@ -25,7 +25,7 @@ func TestAConnectionThatEndsGivesItsPlacesUp(t *testing.T) {
 			send(t, gone, resumeMessage(seq, session.ID(seq)))
 			if got := porttest.RefusedBy(t,
 				wire.FailedError(receive(t, gone).GetFailed())).RetryAfter; got != time.Duration(seq)*time.Second {
-				t.Fatalf("place %d is after %v", seq, got)
+				t.Fatalf("slot %d is after %v", seq, got)
 			}
 		}
 		if err := gone.CloseSend(); err != nil {
@@ -35,12 +35,12 @@ func TestAConnectionThatEndsGivesItsPlacesUp(t *testing.T) {
 		send(t, stays, resumeMessage(2, 2))
 		if got := porttest.RefusedBy(t,
 			wire.FailedError(receive(t, stays).GetFailed())).RetryAfter; got != time.Second {
-			t.Errorf("behind a connection that has ended: asked back after %v", got)
+			t.Errorf("behind a connection that has ended: told to wait %v", got)
 		}
 	})
 }
 
-// What a connection has no room for uses up no budget.
+// A request that its connection has no room for uses up no budget.
 func TestARequestThatIsNotBegunUsesUpNothing(t *testing.T) {
 	var release chan struct{}
 	service := &fakeService{

@@ -12,7 +12,7 @@ import (
 	"holdfast/transport/gate"
 )
 
-// served returns the address of a client port on loopback.
+// served starts a client port on loopback and returns its address.
 func served(b *testing.B) string {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,7 +55,7 @@ func touchOnce(b *testing.B, stream holdfastv1.SessionService_ConnectClient, seq
 	}
 }
 
-// BenchmarkTouch is one keep-alive and its answer over loopback, client and server in one process.
+// BenchmarkTouch measures one keep-alive and its answer over loopback, client and server in one process.
 func BenchmarkTouch(b *testing.B) {
 	stream := connect(b, served(b))
 	b.ReportAllocs()
@@ -64,7 +64,7 @@ func BenchmarkTouch(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleConnection reports what one idle connection with one stream costs, client and server together.
+// BenchmarkIdleConnection reports the memory of one idle connection with one stream, client and server together.
 func BenchmarkIdleConnection(b *testing.B) {
 	const connections = 1000
 	for b.Loop() {
@@ -82,8 +82,8 @@ func BenchmarkIdleConnection(b *testing.B) {
 	}
 }
 
-// BenchmarkGate is what a request costs at the gate: a touch that is admitted, a resume that is refused, and one that
-// is counted by address and principal too.
+// BenchmarkGate measures a request at the gate: an admitted touch, a refused resume, and a resume that counts by
+// address and principal too.
 func BenchmarkGate(b *testing.B) {
 	v := gate.Caller{Address: netip.MustParseAddr("192.0.2.1"), Principal: "a"}
 	for name, c := range map[string]struct {

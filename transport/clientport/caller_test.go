@@ -25,7 +25,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// signed returns a certificate for name that issuer signed, or itself.
+// signed returns a certificate for name, signed by issuer, or by itself without one.
 func signed(t *testing.T, name string, issuer *tls.Certificate) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -53,13 +53,13 @@ func signed(t *testing.T, name string, issuer *tls.Certificate) tls.Certificate 
 	return c
 }
 
-// limitOf returns the limit that a call was refused by.
+// limitOf returns the limit by which a call was refused.
 func limitOf(t *testing.T, err error) *session.LimitError {
 	t.Helper()
 	return porttest.RefusedBy(t, wire.Domain(err))
 }
 
-// On a real connection: a certificate has a budget of its own, which the same name without one cannot use up.
+// On a real connection, a certificate has a budget of its own, which the same unverified name cannot use up.
 func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
 	authority := signed(t, "authority", nil)
 	server, client := signed(t, "node", &authority), signed(t, "billing", &authority)
@@ -105,7 +105,7 @@ func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
 	}
 }
 
-// Every way into a node passes the gate, and every refusal says when to come back.
+// Every open, resume and touch passes the gate, and every refusal names a retry time.
 func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
 	asked := 0
 	service := &fakeService{
@@ -154,7 +154,7 @@ func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
 				second := limitOf(t, call(t.Context(), unary, tt.unary))
 				if first.Name != name || second.Name != name || second.RetryAfter != first.RetryAfter+time.Second ||
 					asked != 0 {
-					t.Errorf("refused by %v after %v, and %v after %v; the node did %d", first, first.RetryAfter,
+					t.Errorf("refused by %v after %v, and %v after %v; the node was asked %d times", first, first.RetryAfter,
 						second, second.RetryAfter, asked)
 				}
 				var refused uint64
@@ -178,8 +178,8 @@ func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
 	}
 }
 
-// Clients that look for a leader, or for a read-write node, use up no budget: nothing is done for them, and when there
-// is one again they are served at once.
+// Clients that look for a leader, or for a read-write node, use up no budget. Nothing is done for them, and they are
+// served at once when there is a leader again.
 func TestRequestsWithoutALeaderUseUpNothing(t *testing.T) {
 	for _, why := range []error{session.ErrNoLeader, session.ErrReadOnly} {
 		t.Run(why.Error(), func(t *testing.T) { usesUpNothing(t, why) })
@@ -237,13 +237,13 @@ func usesUpNothing(t *testing.T, why error) {
 	})
 }
 
-// TouchSessions counts each of its tokens, a message on a stream once.
+// TouchSessions counts once for each token, a message on a stream once.
 func TestTouchesAreCounted(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{Gate: gate.Config{Touches: 100}}, &fakeService{})
 		defer stop()
 		stream, unary := connected(t, network), holdfastv1.NewSessionServiceClient(dialPipes(t, network))
-		time.Sleep(time.Second) // away from the moment that the gate counts from
+		time.Sleep(time.Second) // away from the gate's base
 		for seq := range uint64(9) {
 			send(t, stream, touchMessage(seq+1, 1, 2, 3, 4, 5))
 			if receive(t, stream).GetTouched() == nil {
@@ -252,11 +252,11 @@ func TestTouchesAreCounted(t *testing.T) {
 		}
 		token := wire.TokenProto(porttest.Grant(1).Token)
 		two := &holdfastv1.TouchSessionsRequest{Tokens: []*holdfastv1.Token{token, token}}
-		if err := call(t.Context(), unary, two); err != nil { // a token is left, and another one is owed
+		if err := call(t.Context(), unary, two); err != nil { // takes the last token, and owes another
 			t.Error(err)
 		}
 		if limit := limitOf(t, call(t.Context(), unary, two)); limit.RetryAfter != 20*time.Millisecond {
-			t.Errorf("two tokens where one is owed: come back after %v", limit.RetryAfter)
+			t.Errorf("two tokens where one is owed: retry time %v", limit.RetryAfter)
 		}
 		time.Sleep(20 * time.Millisecond)
 		if err := call(t.Context(), unary, two); err != nil {
@@ -265,7 +265,7 @@ func TestTouchesAreCounted(t *testing.T) {
 	})
 }
 
-func TestNameThatIsNoneIsRefused(t *testing.T) {
+func TestAnInvalidNameIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()

@@ -48,7 +48,7 @@ func TestConnectServesEachRequest(t *testing.T) {
 		if r.GetSeq() != 2 || r.GetToken().GetSessionId() != 8 {
 			t.Errorf("resumed %v", r)
 		}
-		synctest.Wait() // an answer goes out before it is counted
+		synctest.Wait() // the count changes after the answer
 		if got := s.Stats(); got.Sessions != 2 || got.Streams != 1 || got.Connections != 1 {
 			t.Errorf("stats %+v, want 2 sessions on 1 stream", got)
 		}
@@ -73,7 +73,7 @@ func TestConnectServesEachRequest(t *testing.T) {
 	}
 }
 
-func TestConnectAnswersWhatIsUnderWayAfterTheClientsLastWord(t *testing.T) {
+func TestConnectAnswersRequestsUnderWayAfterCloseSend(t *testing.T) {
 	service := &fakeService{open: func(ctx context.Context, _ session.OpenRequest) (session.Grant, error) {
 		return porttest.Grant(7), porttest.Sleep(ctx, time.Second)
 	}}

@@ -60,7 +60,7 @@ func TestASlowReaderLosesItsStream(t *testing.T) {
 	})
 }
 
-// The node keeps the connection of a session until the session ends or moves, however long its stream has ended.
+// The node keeps the connection of a session until the session ends or moves, long after its stream has ended.
 func TestAnEndedStreamKeepsNothing(t *testing.T) {
 	service := &fakeService{touch: func(ids []session.ID) session.Touched {
 		failures := make([]session.TouchFailure, len(ids))
@@ -84,7 +84,7 @@ func TestAnEndedStreamKeepsNothing(t *testing.T) {
 		}
 		send(t, stream, resumeMessage(1, 7))
 		receive(t, stream)
-		for seq := range uint64(50) { // of which nothing is read
+		for seq := range uint64(50) { // the client reads no answer
 			send(t, stream, touchMessage(seq+2, ids...))
 		}
 		synctest.Wait()
@@ -108,7 +108,7 @@ func TestOutgoingBytesAreBounded(t *testing.T) {
 	o := newOutbox(1<<20, new(port.Account), port.ReadPatience, noState)
 	for n := 0; o.err() == nil; n++ {
 		if n > maxOutgoingBytes>>20 {
-			t.Fatal("no bound")
+			t.Fatal("the bytes of the queue are not bounded")
 		}
 		o.jeopardy(time.Now(), []string{strings.Repeat("n", 1<<20)})
 	}
@@ -128,7 +128,7 @@ func TestOutgoingBytesAreBounded(t *testing.T) {
 		t.Errorf("a certificate of less than 100 bytes overflowed: %v", o.err())
 	}
 	if o.gone(porttest.Certificate(2)); o.err() == nil {
-		t.Error("what is added to a batch is not counted")
+		t.Error("a certificate added to a batch is not counted")
 	}
 }
 
@@ -169,7 +169,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	})
 }
 
-// rawCodec sends bytes as they are.
+// rawCodec sends bytes unchanged.
 type rawCodec struct{ encoding.CodecV2 }
 
 func (rawCodec) Name() string { return "proto" }
@@ -246,7 +246,7 @@ func TestStopEndsStreams(t *testing.T) {
 				t.Errorf("an open of a stopping node was answered %v", m)
 			}
 			if seq == 1 && m.GetOpened().GetSeq() != 1 {
-				t.Errorf("what was under way was answered %v", m)
+				t.Errorf("the request under way was answered %v", m)
 			}
 		}
 		if _, err := stream.Recv(); !errors.Is(wire.Domain(err), session.ErrStopping) {
@@ -258,7 +258,7 @@ func TestStopEndsStreams(t *testing.T) {
 	})
 }
 
-// A node that has stepped out ends streams, and is still asked for its status.
+// A node that has stepped out ends streams, and still answers unary calls.
 func TestEndedStreamsLeaveCalls(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
@@ -280,7 +280,7 @@ func TestEndedStreamsLeaveCalls(t *testing.T) {
 func TestStopIsBounded(t *testing.T) {
 	release := make(chan struct{})
 	service := &fakeService{open: func(context.Context, session.OpenRequest) (session.Grant, error) {
-		<-release // a request that does not look at its context
+		<-release // the request ignores its context
 		return porttest.Grant(7), nil
 	}}
 	bubble.Test(t, func(t *testing.T) {

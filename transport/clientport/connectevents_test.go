@@ -27,7 +27,7 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 		events := service.newest()
 		stalled.hold()
 		since := session.TimeOfMS(99)
-		// Enough that the writer has handed gRPC all it takes.
+		// Enough messages that gRPC takes no more from the writer.
 		for range 2000 {
 			events.Jeopardy(since, []string{strings.Repeat("n", 50)})
 			synctest.Wait()
@@ -62,11 +62,11 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 		}
 		if gone := receive(t, stream).GetGone(); gone.GetCause() != holdfastv1.Cause_CAUSE_CLOSED ||
 			!slices.Equal(gone.GetIds(), []uint64{9001}) {
-			t.Errorf("got %v, want the closed one by itself", gone)
+			t.Errorf("got %v, want the closed session by itself", gone)
 		}
 		if moved := receive(t, stream).GetMoved(); !slices.Equal(moved.GetIds(), []uint64{9002, 9003}) ||
 			!slices.Equal(moved.GetInstances(), []uint64{5, 6}) {
-			t.Errorf("got %v, want both moves in one message, with who has the sessions", moved)
+			t.Errorf("got %v, want both moves in one message, with the instances that have the sessions", moved)
 		}
 		if receive(t, stream).GetJeopardyEnded() == nil {
 			t.Error("want the end of jeopardy last")
@@ -74,8 +74,8 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 	})
 }
 
-// TestEventsWaitForTheAnswerThatTellsOfTheSession is about the order of an answer, which goes through the request's
-// goroutine, and of an event, which does not.
+// TestEventsWaitForTheAnswerThatTellsOfTheSession: an answer goes through the request's goroutine, and an event does
+// not, but the client gets the answer first.
 func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 	service := &fakeService{}
 	bubble.Test(t, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 
 		service.open = func(context.Context, session.OpenRequest) (session.Grant, error) {
 			events.Moved(7, 10, 5)
-			events.Gone(porttest.Certificate(7)) // the end counts, not the move before it
+			events.Gone(porttest.Certificate(7)) // the end replaces the move before it
 			return porttest.Grant(7), nil
 		}
 		send(t, stream, openMessage(2))
@@ -96,7 +96,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 			t.Error("want the answer first, then the end")
 		}
 
-		attachment := uint64(10) // of another connection, which resumed it after this one
+		attachment := uint64(10) // another connection resumed the session after this one
 		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
 			events.Moved(8, attachment, 5)
 			return porttest.Grant(8), nil
@@ -106,14 +106,14 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 			!slices.Equal(receive(t, stream).GetMoved().GetIds(), []uint64{8}) {
 			t.Error("want the answer first, then the move")
 		}
-		attachment = 8 // this one came back after the other
+		attachment = 8 // this connection resumed the session after the other
 		send(t, stream, resumeMessage(4, 8))
 		if receive(t, stream).GetResumed() == nil {
 			t.Error("want the answer")
 		}
 		synctest.Wait()
 		if got := s.Stats().Sessions; got != 1 {
-			t.Errorf("%d sessions, want the one that came back", got)
+			t.Errorf("%d sessions, want the one that was resumed again", got)
 		}
 		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
 			events.Moved(8, 10, 5)
@@ -121,9 +121,9 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 		}
 		send(t, stream, resumeMessage(5, 8))
 		if receive(t, stream).GetFailed() == nil || receive(t, stream).GetMoved() == nil {
-			t.Error("want the refusal, then the move that it did not undo")
+			t.Error("want the refusal, then the move")
 		}
-		// Nothing under way: at once, whether it is known or not.
+		// Without a request under way, an event is told at once, also of an unknown session.
 		events.Gone(porttest.Certificate(77))
 		if !slices.Equal(receive(t, stream).GetGone().GetIds(), []uint64{77}) {
 			t.Error("want the end of an unknown session")
@@ -131,9 +131,9 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 	})
 }
 
-// TestTheMoveToWhatAStreamWasGrantedIsNotTold: a client that was not answered resumes again, and all its resumes take
-// effect in one entry. The newest may be the first that is answered; the client holds the session then, and must not
-// hear that the first one took it away.
+// TestTheMoveToWhatAStreamWasGrantedIsNotTold: a client without an answer resumes again, and all its resumes take
+// effect in one entry. The newest may be answered first. The client then holds the session, and must not hear that an
+// earlier resume took it away.
 func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
 	service := &fakeService{}
 	answer := make(map[uint64]chan error)
@@ -153,10 +153,10 @@ func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
 			send(t, stream, m)
 		}
 		synctest.Wait()
-		service.newest().Moved(8, 7, 5) // by the first of the three, which are 7, 8 and 9
+		service.newest().Moved(8, 7, 5) // by the first of the three resumes, which get 7, 8 and 9
 		answer[3] <- nil
 		if receive(t, stream).GetResumed() == nil {
-			t.Error("want the newest answered")
+			t.Error("want the answer to the newest resume")
 		}
 		answer[1] <- session.ErrMoved
 		answer[2] <- session.ErrMoved

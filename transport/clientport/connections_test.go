@@ -18,8 +18,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TestIdleConnectionsLockNobodyOut: connections that open no stream, or one that serves nothing, took every place for
-// good.
+// TestIdleConnectionsLockNobodyOut: connections without a stream, or with a stream that serves nothing, must not take
+// every slot for good.
 func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	const most = 20
 	bubble.Test(t, func(t *testing.T) {
@@ -36,11 +36,11 @@ func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 		comes := connected(t, network)
 		send(t, comes, touchMessage(1))
 		if receive(t, comes).GetTouched() == nil {
-			t.Error("a client that came after idle ones is not served")
+			t.Error("a client is not served after many idle ones")
 		}
 		send(t, stays, touchMessage(2))
 		if receive(t, stays).GetTouched() == nil {
-			t.Error("a client with a session lost its place to idle ones")
+			t.Error("a client with a session was evicted for idle ones")
 		}
 		if got := s.Stats(); got.Connections != most || got.Refused != 0 || got.Evicted != most+2 {
 			t.Errorf("stats %+v", got)
@@ -48,9 +48,9 @@ func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	})
 }
 
-// TestWhyThereIsNoPlace: some of those that are refused are told why, in an answer to their call; the rest is closed at
-// once.
-func TestWhyThereIsNoPlace(t *testing.T) {
+// TestRefusedConnectionsLearnWhy: some refused connections are served for a moment, and their calls are refused with
+// the reason. The others are closed at once.
+func TestRefusedConnectionsLearnWhy(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{Limits: port.Limits{Connections: 1}}, &fakeService{})
 		defer stop()
@@ -97,7 +97,7 @@ func TestWhyThereIsNoPlace(t *testing.T) {
 // isOpen reports whether the other end of a pipe is open: a pipe whose other end is closed takes no deadline.
 func isOpen(conn net.Conn) bool { return conn.SetReadDeadline(time.Now()) == nil }
 
-// TestConnectionsPerAddress: an address that has as many as it may has its own idle one make room, or is refused.
+// TestConnectionsPerAddress: at its own limit, an address has its idle connection evicted, or the new one is refused.
 func TestConnectionsPerAddress(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{Limits: port.Limits{ConnectionsPerAddress: 1}}, &fakeService{})
@@ -108,7 +108,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 			t.Errorf("the idle connection of the address: %v", err)
 		}
 		if _, err := connected(t, network).Recv(); limitNamed(err) != "max_connections_per_address" {
-			t.Errorf("a second one beside one that serves: %v", err)
+			t.Errorf("a second connection beside a busy one: %v", err)
 		}
 		if got := s.Stats(); got.Crowded != 1 || got.Refused != 1 || got.Evicted != 1 || got.Connections != 1 {
 			t.Errorf("stats %+v", got)
@@ -116,8 +116,8 @@ func TestConnectionsPerAddress(t *testing.T) {
 	})
 }
 
-// TestCallsThatSayNothing: a call has a bounded time for its first message. gRPC itself waits for that of a unary one
-// for ever.
+// TestCallsThatSayNothing: the time for the first message of a call is bounded. gRPC itself waits for that of a unary
+// call for ever.
 func TestCallsThatSayNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
@@ -135,7 +135,7 @@ func TestCallsThatSayNothing(t *testing.T) {
 		}
 		time.Sleep(port.FirstMessageWait + time.Second)
 		if got := s.Stats(); got.Calls != 1 || got.Streams != 1 {
-			t.Errorf("stats %+v, want the one that spoke", got)
+			t.Errorf("stats %+v, want the call that has sent a message", got)
 		}
 		if _, err := silent.Recv(); limitNamed(err) != "first_message_wait" {
 			t.Errorf("the silent stream ended with %v", err)
@@ -145,7 +145,8 @@ func TestCallsThatSayNothing(t *testing.T) {
 	})
 }
 
-// TestStreamsOfTheNode: the streams of all connections are bounded, and those that serve nothing make room.
+// TestStreamsOfTheNode: the streams of all connections together are bounded, and idle connections are evicted for
+// others.
 func TestStreamsOfTheNode(t *testing.T) {
 	const most = 100
 	bubble.Test(t, func(t *testing.T) {
@@ -157,7 +158,7 @@ func TestStreamsOfTheNode(t *testing.T) {
 			for range 64 {
 				_ = h.say(h.call(holdfastv1.SessionService_Connect_FullMethodName), touchMessage(1))
 				synctest.Wait()
-				// one of each connection, and one that is being refused
+				// one call of each connection, and one that is being refused
 				if got := s.Stats().Calls; got > most/8+7 {
 					t.Fatalf("%d calls are under way", got)
 				}
@@ -167,10 +168,10 @@ func TestStreamsOfTheNode(t *testing.T) {
 		send(t, holds, touchMessage(2))
 		receive(t, holds)
 		if got := s.Stats(); got.Evicted == 0 {
-			t.Errorf("stats %+v, want idle connections to have made room", got)
+			t.Errorf("stats %+v, want idle connections evicted", got)
 		}
 	})
-	// None is idle: whoever comes is refused.
+	// When no connection is idle, newcomers are refused.
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{Limits: port.Limits{Calls: 2}}, &fakeService{})
 		defer stop()

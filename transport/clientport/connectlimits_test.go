@@ -63,7 +63,7 @@ func TestConnectLimits(t *testing.T) {
 			limited(t, receive(t, stream), 3, "max_sessions_per_connection")
 			send(t, stream, openMessage(4))
 			limited(t, receive(t, stream), 4, "max_sessions_per_connection")
-			send(t, stream, resumeMessage(5, 5)) // not one more
+			send(t, stream, resumeMessage(5, 5)) // no additional session
 			if receive(t, stream).GetResumed().GetSeq() != 5 {
 				t.Error("resuming a session of the connection was refused")
 			}
@@ -78,9 +78,9 @@ func TestConnectLimits(t *testing.T) {
 	})
 }
 
-// TestAPlaceIsGivenBackBeforeTheAnswer: a client that keeps as many requests under way as it may sends the next one as
-// soon as it has an answer.
-func TestAPlaceIsGivenBackBeforeTheAnswer(t *testing.T) {
+// TestARequestStopsCountingBeforeItsAnswer: a client with as many requests under way as it may have sends the next
+// request as soon as it has an answer.
+func TestARequestStopsCountingBeforeItsAnswer(t *testing.T) {
 	service := &fakeService{}
 	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{Stream: StreamLimits{Requests: 1}}, service)
@@ -116,7 +116,7 @@ func TestAllRequestsAnsweredAtOnce(t *testing.T) {
 			}
 			synctest.Wait()
 			close(release)
-			synctest.Wait() // all that is not on its way waits
+			synctest.Wait() // all requests that have arrived wait
 			for range most {
 				if m := receive(t, stream); m.GetOpened() == nil {
 					t.Fatalf("of %d answers, one is %v", most, m)

@@ -11,8 +11,8 @@ import (
 	"holdfast/transport/dial"
 )
 
-// What is dialled is the address as it was given: a zone is no escape of a URL, also where it could be one, as 25
-// could.
+// A client dials the address as it was given: a zone is not an escape of a URL, also where it could be one, such as
+// %25.
 func TestAnAddressIsDialledAsItWasGiven(t *testing.T) {
 	for _, address := range []string{
 		"node:7400", "[2001:db8::1]:7400", "[fe80::1%eth0]:7400", "[fe80::1%25]:7400",

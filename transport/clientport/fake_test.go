@@ -15,7 +15,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// fakeService is a session.Service whose functions a test sets; what is not set answers with a plain success.
+// fakeService is a session.Service whose functions a test sets. A function that is not set succeeds.
 type fakeService struct {
 	connect    func(session.Events) error
 	open       func(context.Context, session.OpenRequest) (session.Grant, error)
@@ -144,7 +144,7 @@ func (fakeCluster) Members() []Member {
 	return []Member{{Node: 2, Voter: true, Leader: true, ClientAddress: "c", RaftAddress: "r", PeerAddress: "p"}}
 }
 
-// clientPort begins a client port that serves service, for a test in a bubble: whatever is left running when the test
+// clientPort starts a client port that serves service, for a test in a bubble: a goroutine that is left when the test
 // returns makes the bubble panic. The test defers stop. A client that waits for ever shows as a deadline that passes,
 // because keepalives keep the bubble's clock going.
 func clientPort(t *testing.T, cfg Config, service *fakeService) (*Server, *porttest.Pipes, func()) {
@@ -179,7 +179,7 @@ func dialPipes(t *testing.T, network *porttest.Pipes) *grpc.ClientConn {
 	return conn
 }
 
-// connected returns a Connect stream to the port.
+// connected returns a new Connect stream.
 func connected(t *testing.T, network *porttest.Pipes) holdfastv1.SessionService_ConnectClient {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -191,7 +191,7 @@ func connected(t *testing.T, network *porttest.Pipes) holdfastv1.SessionService_
 	return stream
 }
 
-// speaking opens a Connect stream that has said something, and serves no session.
+// speaking opens a Connect stream that has sent a message, and serves no session.
 func speaking(t *testing.T, network *porttest.Pipes) holdfastv1.SessionService_ConnectClient {
 	t.Helper()
 	stream := connected(t, network)

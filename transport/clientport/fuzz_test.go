@@ -14,7 +14,7 @@ import (
 	"holdfast/transport/port"
 )
 
-// oneMessage is a Connect stream on which a client says one thing.
+// oneMessage is a Connect stream on which the client sends one message.
 type oneMessage struct {
 	ctx  context.Context //nolint:containedctx // this is how gRPC hands a stream its context
 	in   []*holdfastv1.ClientMessage
@@ -37,8 +37,8 @@ func (s *oneMessage) Recv() (*holdfastv1.ClientMessage, error) {
 	return m, nil
 }
 
-// FuzzConnectMessage gives the handler any message: one answer, with the message's seq, that can be sent; and no panic.
-// Whole conversations, with a node behind them, are in test/fuzz.
+// FuzzConnectMessage gives the handler any message. It answers once, with the message's seq, with a message that can be
+// sent, and does not panic. test/fuzz has whole conversations with a node behind them.
 func FuzzConnectMessage(f *testing.F) {
 	for _, m := range []*holdfastv1.ClientMessage{
 		{},

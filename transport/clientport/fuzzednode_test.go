@@ -20,7 +20,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// requestsOf are requests of a call: the first is answered by a node that has nothing against it.
+// requestsOf returns requests of a call. The first one is valid.
 func requestsOf(name string) []proto.Message {
 	token, id := wire.TokenProto(porttest.Grant(7).Token), make([]byte, 16)
 	large := map[string]string{"a": strings.Repeat("b", maxFuzzedBytes)}
@@ -68,11 +68,11 @@ func requestsOf(name string) []proto.Message {
 	}[name]
 }
 
-// nobodysBusiness is what a node says for its log alone.
+// nobodysBusiness is an error text that only the node's log may show.
 const nobodysBusiness = "raft at 10.0.0.1"
 
-// unaryOutcomes is what the node says of what it is asked for: nothing, each of the domain's errors, and what is none
-// of them.
+// unaryOutcomes returns the outcomes of a request at the node: success, each of the domain's errors, and errors outside
+// the domain.
 func unaryOutcomes() []error {
 	c := porttest.Certificate(7)
 	outcomes := []error{
@@ -93,8 +93,8 @@ func unaryOutcomes() []error {
 	return outcomes
 }
 
-// largePage is the largest page that a node can have, of sessions with as many and as long labels as there may be:
-// their one set serves them all. The answer must be cut.
+// largePage returns the largest page that a node can have, of sessions with the most and longest labels, which share
+// one set. The answer must be cut.
 func largePage() session.Page {
 	labels := make(session.Labels, session.MaxLabels)
 	for i := range labels {
@@ -110,7 +110,7 @@ func largePage() session.Page {
 	return page
 }
 
-// answering is a node that answers everything alike, and notes what nobody should have asked it for.
+// answering is a node that gives every request the same outcome, and notes requests that should not have reached it.
 type answering struct {
 	*fakeService
 	outcome error
@@ -154,8 +154,8 @@ func newAnswering(page session.Page, outcome error) *answering {
 	return a
 }
 
-// hear is asked for something, and says what the node says of it.
-func (a *answering) hear(what any, fits bool) error { //nolint:revive // flag-parameter: it is what is judged
+// hear takes a request and returns the outcome.
+func (a *answering) hear(what any, fits bool) error { //nolint:revive // flag-parameter: the verdict on the request
 	a.asked++
 	if !fits {
 		a.wrong = fmt.Sprintf("%+v", what)
@@ -163,24 +163,24 @@ func (a *answering) hear(what any, fits bool) error { //nolint:revive // flag-pa
 	return a.outcome
 }
 
-// Status is the node's own, and its refusal the same.
+// Status returns the node's status, or the outcome.
 func (a *answering) Status(ctx context.Context) (NodeStatus, error) {
 	a.asked++
 	return fakeCluster{a.outcome}.Status(ctx)
 }
 
-// Members are the node's.
+// Members returns the node's members.
 func (a *answering) Members() []Member { return fakeCluster{}.Members() }
 
-// unaryCall is a unary call of the port: what was generated for it, and who serves it.
+// unaryCall is a unary call of the port: its generated handler, and its server.
 type unaryCall struct {
 	grpc.MethodDesc
 	server any
 	port   *port.Port
 }
 
-// newUnaryCalls returns the unary calls, by their names, of a port before node: all of the services' descriptors, so
-// that one added later is called too.
+// newUnaryCalls returns the unary calls of a port before node, by name. It takes them from the services' descriptors,
+// so that a call added later is called too.
 func newUnaryCalls(node *answering) map[string]unaryCall {
 	cfg := Config{}.withDefaults()
 	p := port.New(port.Config{
@@ -204,8 +204,8 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 	return calls
 }
 
-// checkUnaryCalls fails when a port that is put together for clients has unary calls other than these, but for those of
-// gRPC's own services: a service added later would not be called.
+// checkUnaryCalls fails when a complete client port has other unary calls than these, except those of gRPC's own
+// services: a service added later would not be called.
 func checkUnaryCalls(tb testing.TB, calls map[string]unaryCall) {
 	tb.Helper()
 	production := New(Config{}, &fakeService{}, fakeCluster{}).port

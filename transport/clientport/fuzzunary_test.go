@@ -22,19 +22,19 @@ import (
 	"holdfast/transport/wire"
 )
 
-// maxFuzzedBytes is the largest message that the fuzzed port takes: so small that inputs reach it.
+// maxFuzzedBytes is the largest message that the fuzzed port takes. It is small, so that inputs reach it.
 const maxFuzzedBytes = 4 << 10
 
-// maxRefusalBytes is the largest refusal: it says what is wrong, and does not repeat it.
+// maxRefusalBytes is the largest refusal: it says what is wrong, and does not repeat the request.
 const maxRefusalBytes = 1 << 10
 
-// FuzzUnary gives every unary call of Holdfast's own services any request, on its way through the port as gRPC makes
-// it, while the node behind says anything: an answer that holds what was asked for, is not too large and can be sent;
-// or an error, with the node's state where the service tells it (N1), which names what is out of range, or is the
-// node's own. Nothing out of range reaches the node.
+// FuzzUnary gives every unary call of Holdfast's own services any request, through the port as gRPC calls it, with any
+// outcome at the node. The result is an answer to the request, not too large, that can be sent; or an error, with the
+// node's state where the service tells it (N1), that names the field out of range or is the node's own. Nothing out of
+// range reaches the node.
 //
-// A call is named in an input, so that inputs which are kept mean the same when a call is added; any other name is some
-// call.
+// An input names its call, so that inputs which are kept mean the same when a call is added. Any other name stands for
+// some call.
 func FuzzUnary(f *testing.F) {
 	page := largePage()
 	calls := newUnaryCalls(newAnswering(page, nil))
@@ -43,7 +43,7 @@ func FuzzUnary(f *testing.F) {
 	for _, name := range names {
 		requests := requestsOf(name)
 		if len(requests) == 0 {
-			f.Fatalf("%s has no request to begin with: add one that is answered to requestsOf", name)
+			f.Fatalf("%s has no request to begin with: add a valid one to requestsOf", name)
 		}
 		f.Add(name, uint8(0), []byte{})
 		for i, q := range requests {
@@ -87,7 +87,7 @@ func FuzzUnary(f *testing.F) {
 	})
 }
 
-// unaryTry is one call of a node, and what came of it.
+// unaryTry is one call of a node, and its result.
 type unaryTry struct {
 	node       *answering
 	understood bool // b was a message
@@ -97,7 +97,7 @@ type unaryTry struct {
 	panicked   bool
 }
 
-// call makes the call with the request that b is, if it is one.
+// call makes the call with b as the request, if b is one.
 func (u *unaryTry) call(tb testing.TB, name string, b []byte) {
 	tb.Helper()
 	c := newUnaryCalls(u.node)[name]
@@ -117,7 +117,7 @@ func (u *unaryTry) call(tb testing.TB, name string, b []byte) {
 	}
 }
 
-// checkRefusal checks the error that a client is sent.
+// checkRefusal checks the error that the client gets.
 func (u *unaryTry) checkRefusal(t *testing.T, name string) {
 	t.Helper()
 	if u.panicked {
@@ -147,7 +147,7 @@ func (u *unaryTry) checkRefusal(t *testing.T, name string) {
 	}
 }
 
-// detailOf returns our detail of a status, nil when it has none.
+// detailOf returns our detail in a status, nil when it has none.
 func detailOf(st *status.Status) *holdfastv1.ErrorDetail {
 	for _, d := range st.Details() {
 		if detail, ok := d.(*holdfastv1.ErrorDetail); ok {
@@ -157,7 +157,7 @@ func detailOf(st *status.Status) *holdfastv1.ErrorDetail {
 	return nil
 }
 
-// checkAnswer checks the answer that a client is sent.
+// checkAnswer checks the answer that the client gets.
 func (u *unaryTry) checkAnswer(t *testing.T, name string) {
 	t.Helper()
 	b, err := proto.Marshal(u.answer)
@@ -180,7 +180,7 @@ func (u *unaryTry) checkAnswer(t *testing.T, name string) {
 	refused := u.node.outcome != nil && u.node.asked > 0
 	switch a := u.answer.(type) {
 	case *holdfastv1.TouchSessionsResponse:
-		refused = false // told of each
+		refused = false // each token has its own outcome
 		u.checkTouches(t, a)
 	case *holdfastv1.GetSessionResponse:
 		expired, ok := errors.AsType[*session.ExpiredError](u.node.outcome)
@@ -201,7 +201,7 @@ func (u *unaryTry) checkAnswer(t *testing.T, name string) {
 	}
 }
 
-// checkTouches: each token has one answer, a promise or an error.
+// checkTouches checks that each token has one result, a promise or an error.
 func (u *unaryTry) checkTouches(t *testing.T, a *holdfastv1.TouchSessionsResponse) {
 	t.Helper()
 	tokens := u.request.(*holdfastv1.TouchSessionsRequest).GetTokens()
@@ -216,7 +216,7 @@ func (u *unaryTry) checkTouches(t *testing.T, a *holdfastv1.TouchSessionsRespons
 	}
 }
 
-// checkPage: a page has what the node said, or the beginning of it and where it goes on.
+// checkPage checks that a page has the node's sessions, or the first of them and where the next page begins.
 func (u *unaryTry) checkPage(t *testing.T, a *holdfastv1.ListSessionsResponse) {
 	t.Helper()
 	n, asked := len(a.GetSessions()),

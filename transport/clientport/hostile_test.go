@@ -15,16 +15,16 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-// hostile is a client of HTTP/2 frames: it does what no gRPC library does, such as reading nothing.
+// hostile is a client of HTTP/2 frames: it can do what no gRPC library does, such as reading nothing.
 type hostile struct {
 	t      *testing.T
 	conn   net.Conn
 	framer *http2.Framer
-	mu     sync.Mutex // serializes writing
+	mu     sync.Mutex // serializes writes
 	next   uint32
 }
 
-// newHostile opens a connection, and reads no more than what the server says first: its settings, and the window of the
+// newHostile opens a connection, and reads only the server's first frames: its settings, and the window of the
 // connection.
 func newHostile(t *testing.T, network *porttest.Pipes, settings ...http2.Setting) *hostile {
 	t.Helper()
@@ -48,7 +48,7 @@ func newHostile(t *testing.T, network *porttest.Pipes, settings ...http2.Setting
 	return h
 }
 
-// reading opens a hostile connection that reads all that comes: no answers where its window is 0.
+// reading opens a hostile connection that reads all frames. With a window of 0 the server sends no answers.
 func reading(t *testing.T, network *porttest.Pipes, settings ...http2.Setting) *hostile {
 	t.Helper()
 	h := newHostile(t, network, settings...)
@@ -103,7 +103,7 @@ func (h *hostile) ask(method string, m proto.Message) error {
 	return h.framer.WriteData(stream, true, nil)
 }
 
-// cancel gives a call up.
+// cancel cancels a call.
 func (h *hostile) cancel(stream uint32) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -113,7 +113,7 @@ func (h *hostile) cancel(stream uint32) {
 	}
 }
 
-// bytes sends what may be part of a message.
+// bytes sends bytes on a stream, which may be part of a message.
 func (h *hostile) bytes(stream uint32, data []byte) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +127,7 @@ func (h *hostile) bytes(stream uint32, data []byte) error {
 	return nil
 }
 
-// drain reads all that comes, and shows that it lives, until the connection ends.
+// drain reads all frames, and answers pings, until the connection ends.
 func (h *hostile) drain() {
 	for {
 		f, err := h.framer.ReadFrame()
@@ -136,7 +136,7 @@ func (h *hostile) drain() {
 		}
 		if ping, ok := f.(*http2.PingFrame); ok && !ping.IsAck() {
 			h.mu.Lock()
-			_ = h.framer.WritePing(true, ping.Data) // else reading fails too
+			_ = h.framer.WritePing(true, ping.Data) // if it fails, so does the next read
 			h.mu.Unlock()
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// TestIdleStreams: of many streams of a connection that serve nothing one stays; it would be opened again.
+// TestIdleStreams: of many idle streams of a connection, the last one stays, because the client would open it again.
 func TestIdleStreams(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
@@ -38,7 +38,7 @@ func TestIdleStreams(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := s.Stats(); got.Streams != 3 || got.Calls != 3 {
-			t.Errorf("stats %+v, want the stream that is alone, that with a session, and that which speaks", got)
+			t.Errorf("stats %+v, want the lone stream, the one with a session and the one that speaks", got)
 		}
 		if _, err := streams[2].Recv(); limitNamed(err) != "idle_stream_wait" {
 			t.Errorf("an idle stream ended with %v", err)

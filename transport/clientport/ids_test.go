@@ -12,8 +12,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TestO3AllocateIds holds that what a client asks for is checked before anybody is asked, dated by the node's clock,
-// and answered with the block.
+// TestO3AllocateIds holds that a client's request is checked before the node acts on it, dated by the node's clock, and
+// answered with the block.
 func TestO3AllocateIds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var asked []session.ClaimRequest

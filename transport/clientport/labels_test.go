@@ -13,8 +13,7 @@ import (
 )
 
 // TestAnswersWithLabelsFit: a client that comes back with many sessions resumes as many at once as it may, and one log
-// entry answers all of them. With labels of 10 KB these answers ended its stream, and those to the resumes that it made
-// then did so again.
+// entry answers all of them. With labels of 10 KB these answers must not end its stream.
 func TestAnswersWithLabelsFit(t *testing.T) {
 	const requests = 1024
 	var labels session.Labels

@@ -34,7 +34,7 @@ func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 		send(t, two, resumeMessage(1, 8))
 		receive(t, one)
 		receive(t, two)
-		for range port.MaxRefusing { // these are served for a moment, and told why
+		for range port.MaxRefusing { // these are served for a moment
 			conn, err := network.Dial(t.Context(), "")
 			if err != nil {
 				t.Fatal(err)
@@ -58,7 +58,7 @@ func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
 		if got := strings.Count(log.String(), "max_connections"); got != 1 {
 			t.Errorf("%d log lines for refusals within a second, want 1", got)
 		}
-		// Those below the limit go on.
+		// Connections below the limit go on.
 		if send(t, one, touchMessage(2)); receive(t, one).GetTouched() == nil {
 			t.Error("a connection below the limit is not served")
 		}
@@ -133,7 +133,8 @@ func TestAClientThatHangsIsNoticed(t *testing.T) {
 	})
 }
 
-// TestGarbageOnThePort: bytes that are no HTTP/2, and no bytes at all, end with the connection closed and nothing left.
+// TestGarbageOnThePort: bytes that are not HTTP/2, and no bytes at all, end with the connection closed and nothing
+// left.
 func TestGarbageOnThePort(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	noise := make([]byte, 4096)

@@ -13,7 +13,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TestL1OpensSayWhichKind holds that both ways to open a session say whether it is to be a local one.
+// TestL1OpensSayWhichKind holds that both ways to open a session pass on whether it is local.
 func TestL1OpensSayWhichKind(t *testing.T) {
 	var asked []bool
 	service := &fakeService{open: func(_ context.Context, o session.OpenRequest) (session.Grant, error) {
@@ -51,9 +51,9 @@ func TestL1OpensSayWhichKind(t *testing.T) {
 	}
 }
 
-// TestL7AnUpgradeTakesNoPlace holds that a stream which has all the sessions it may have can upgrade one of another
-// stream, and that an upgrade under way keeps no place from an open.
-func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
+// TestL7AnUpgradeTakesNoRoom holds that a stream with all the sessions it may have can upgrade a session of another
+// stream, and that an upgrade under way does not count against an open.
+func TestL7AnUpgradeTakesNoRoom(t *testing.T) {
 	decided := make(chan struct{})
 	service := &fakeService{
 		open: func(context.Context, session.OpenRequest) (session.Grant, error) { return porttest.Grant(7), nil },
@@ -88,14 +88,14 @@ func TestL7AnUpgradeTakesNoPlace(t *testing.T) {
 			}
 		}
 		if got := s.Stats().Sessions; got != 1 {
-			t.Errorf("counts %d sessions, want the one that was opened", got)
+			t.Errorf("%d sessions are counted, want the opened one", got)
 		}
 		_ = stream.CloseSend()
 	})
 }
 
-// TestL5AMoveInTheLogIsNewerThanLocalOnes holds that what a stream was granted by a node overtakes no move in the log,
-// whatever the numbers, and overtakes older moves at its node.
+// TestL5AMoveInTheLogIsNewerThanLocalOnes holds that a local grant does not overtake a move in the log, whatever the
+// numbers, and does overtake older moves at its node.
 func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 	r := newStreamState(StreamLimits{Sessions: 10, Requests: 10}, func(bool) {})
 	q, err := r.begin(request{open: true})
@@ -121,12 +121,12 @@ func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 	}
 	r.answered(q, session.Token{ID: 7, Attachment: 2})
 	if r.happened(event{id: 7, moved: standing(session.Token{Attachment: 9, Local: true})}) {
-		t.Error("a move at a node is told after the session became global")
+		t.Error("a local move is told after the session became global")
 	}
 }
 
-// TestL7UpgradesOfBothForms holds that a token reaches the node, and the global one comes back; words of the session's
-// end wait for that answer on a connection.
+// TestL7UpgradesOfBothForms holds that both ways to upgrade pass the token on and return the global one, and that on a
+// stream the event of the session's end waits for that answer.
 func TestL7UpgradesOfBothForms(t *testing.T) {
 	local := porttest.Grant(7).Token
 	local.Local = true
@@ -135,7 +135,7 @@ func TestL7UpgradesOfBothForms(t *testing.T) {
 		if tok != local {
 			return session.Grant{}, session.ErrMoved
 		}
-		if service.ended() > 0 { // the second time, on the stream: the session ends before the answer is queued
+		if service.ended() > 0 { // the second time, on the stream, the session ends before the answer is queued
 			service.newest().Gone(porttest.Certificate(7))
 		}
 		return porttest.Grant(7), nil
@@ -171,7 +171,7 @@ func TestL7UpgradesOfBothForms(t *testing.T) {
 			t.Errorf("upgraded %v", up)
 		}
 		if gone := receive(t, stream).GetGone(); len(gone.GetIds()) != 1 {
-			t.Errorf("after the answer came %v, want the word of the end", gone)
+			t.Errorf("after the answer came %v, want the event of the end", gone)
 		}
 		_ = stream.CloseSend()
 	})

@@ -16,7 +16,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// invalidText is an open whose label is no UTF-8.
+// invalidText returns an open with a label that is not UTF-8.
 func invalidText(t *testing.T) []byte {
 	t.Helper()
 	b, err := proto.Marshal(
@@ -28,7 +28,7 @@ func invalidText(t *testing.T) []byte {
 	return []byte(strings.Replace(string(b), "value", "va\xff\xfee", 1))
 }
 
-// What cannot be read is refused as any other mistake of a client: with a code, a field and what is wanted.
+// An unreadable message is refused as any other mistake of a client: with a code, a field and the limit.
 func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bytes []byte

@@ -21,15 +21,15 @@ import (
 // heap returns how many bytes are reachable.
 func heap() int {
 	runtime.GC()
-	runtime.GC() // the first one leaves what is pooled
+	runtime.GC() // the first one leaves pooled memory
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
 }
 
-// The touch of all that follows the end of a crowd names each of them once more. The client has been told why, with the
-// certificates, and can take the answer.
-func TestTheTouchAfterACrowdHasEnded(t *testing.T) {
+// After many sessions have ended at once, the answer to a touch of all sessions names each of them again. The client
+// has the reasons and certificates from the events, and can take the answer.
+func TestTheTouchAfterManySessionsEnded(t *testing.T) {
 	for n, certificates := range map[int]bool{session.MaxTouchBatch: true, 100_000: false} {
 		failures := make([]session.TouchFailure, n)
 		for i := range failures {
@@ -48,14 +48,14 @@ func TestTheTouchAfterACrowdHasEnded(t *testing.T) {
 			ended, _ := errors.AsType[*session.ExpiredError](err)
 			if f.GetId() != uint64(i+1) || !errors.Is(err, session.ErrExpired) ||
 				(ended != nil && ended.Certificate != nil) != certificates {
-				t.Fatalf("%d failures: that of %d says %v, certificate %v", n, f.GetId(), err, ended)
+				t.Fatalf("%d failures: that of session %d says %v, certificate %v", n, f.GetId(), err, ended)
 			}
 		}
 	}
 }
 
-// TestWhatWaitsIsCountedAsItCosts: touches of sessions that live elsewhere, or have ended, are answered with far more
-// than was asked.
+// TestWhatWaitsIsCountedAsItCosts: answers to touches of sessions that live elsewhere, or have ended, are far larger
+// than the requests.
 func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
 	ids := make([]session.ID, session.MaxTouchBatch)
 	for i := range ids {
@@ -83,7 +83,7 @@ func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
 				},
 			)
 			if o.err() != nil {
-				t.Fatalf("%s: one answer is more than half of what may wait", name)
+				t.Fatalf("%s: one answer is more than half of the stream's bound", name)
 			}
 		}
 		if cost := heap() - before; cost < o.bytes/2 || cost > o.bytes*5/4 {
@@ -93,7 +93,7 @@ func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
 	}
 }
 
-// A queue that never becomes empty keeps what waits, and nothing of what was sent.
+// A queue that never becomes empty keeps only its waiting messages, and none that was sent.
 func TestSentMessagesAreGivenBack(t *testing.T) {
 	o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
 	var batch [takeBatch]outgoing
@@ -107,7 +107,7 @@ func TestSentMessagesAreGivenBack(t *testing.T) {
 	}
 	for len(o.queue) > 1 {
 		if n, _ := o.take(&batch); n == 0 {
-			t.Fatal("nothing is taken from a queue")
+			t.Fatal("no message is taken from a queue")
 		}
 	}
 	clear(batch[:])
@@ -117,7 +117,8 @@ func TestSentMessagesAreGivenBack(t *testing.T) {
 	runtime.KeepAlive(o)
 }
 
-// What the writer has taken is not counted: it takes few bytes at once, and keeps none of what it has sent.
+// Messages that the writer has taken are not counted on the stream, so it takes few bytes at once, and keeps no sent
+// message.
 func TestTheWriterHoldsLittle(t *testing.T) {
 	o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
 	const large = 500_000
@@ -132,7 +133,7 @@ func TestTheWriterHoldsLittle(t *testing.T) {
 	}
 }
 
-// A writer that waits keeps nothing of what it has sent.
+// A writer that waits keeps no message that it has sent.
 func TestAnIdleWriterKeepsNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
@@ -152,9 +153,9 @@ func TestAnIdleWriterKeepsNothing(t *testing.T) {
 	})
 }
 
-// TestTheEndOfACrowdFits: a client that is behind hears of the end of all its sessions, and its touch of all is
-// answered.
-func TestTheEndOfACrowdFits(t *testing.T) {
+// TestTheEndOfManySessionsFits: a client that reads late hears of the end of all its sessions, and its touch of all
+// sessions is answered.
+func TestTheEndOfManySessionsFits(t *testing.T) {
 	const sessions = 100_000
 	l := port.NewLedger(32<<20, 1024)
 	a := l.NewAccount(func(time.Duration) { t.Error("the connection was ended") })
@@ -177,7 +178,7 @@ func TestTheEndOfACrowdFits(t *testing.T) {
 	if o.drop(); l.Waiting() != 0 {
 		t.Errorf("%d bytes count on the node after the end of the stream", l.Waiting())
 	}
-	// An allowance that was left would hide this byte.
+	// A remaining allowance would hide this byte.
 	if a.Add(1); l.Waiting() != 1 {
 		t.Errorf("%d bytes count on the node, want 1: the stream left an allowance", l.Waiting())
 	}

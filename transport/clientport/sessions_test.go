@@ -89,7 +89,7 @@ func TestTouchSessions(t *testing.T) {
 			return wire.Unknown, nil
 		case 3:
 			return time.Second, session.ErrBadCredential
-		default: // newer than the node, which waits as long as it may
+		default: // a token newer than the node: it waits as long as it may
 			<-ctx.Done()
 			return 0, ctx.Err()
 		}
@@ -178,15 +178,15 @@ func TestGetSession(t *testing.T) {
 			t.Errorf("got %v, %v", r, err)
 		}
 		if r, err := get(8); err != nil || r.GetSession().GetId() != 8 || r.GetRemaining() != nil {
-			t.Errorf("of an unknown rest got %v, %v", r, err)
+			t.Errorf("a session with an unknown remaining time: %v, %v", r, err)
 		}
 		r, err := get(9)
 		if got, certErr := wire.CertificateFrom(r.GetCertificate()); err != nil || certErr != nil || got != c9 ||
 			r.GetRemaining() != nil {
-			t.Errorf("of an ended one got %v, %v", r, err)
+			t.Errorf("an ended session: %v, %v", r, err)
 		}
 		if _, err := get(10); status.Code(err) != codes.NotFound || !errors.Is(wire.Domain(err), session.ErrExpired) {
-			t.Errorf("of an unknown one got %v", err)
+			t.Errorf("an unknown session: %v", err)
 		}
 	})
 }
@@ -285,7 +285,7 @@ func TestClusterHealthAndReflection(t *testing.T) {
 		check(HealthNode, healthpb.HealthCheckResponse_NOT_SERVING)
 		s.SetServing(HealthLeader, false)
 		check(HealthLeader, healthpb.HealthCheckResponse_NOT_SERVING)
-		// A watch and a reflection stream are left open: the port's end must not wait for them.
+		// A watch and a reflection stream stay open: the port's end must not wait for them.
 		if _, err = health.Watch(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 			t.Error(err)
 		}

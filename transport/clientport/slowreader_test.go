@@ -12,10 +12,10 @@ import (
 	"holdfast/transport/port"
 )
 
-// slowConn takes so many bytes a second, until ctx ends.
+// slowConn reads so many bytes a second, until ctx ends.
 type slowConn struct {
 	net.Conn
-	ctx  context.Context //nolint:containedctx // it is the test's
+	ctx  context.Context //nolint:containedctx // the test's context
 	rate int
 }
 
@@ -25,8 +25,8 @@ func (c slowConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestAReaderOfASlowLink: large answers take longer than a client may read nothing, when its link is slow and it reads
-// all the time. Its stream was ended for reading nothing.
+// TestAReaderOfASlowLink: on a slow link, a large answer takes longer than the patience with a client that reads
+// nothing. A client that reads all the time must keep its stream.
 func TestAReaderOfASlowLink(t *testing.T) {
 	failures := make([]session.TouchFailure, 50_000)
 	for i := range failures {

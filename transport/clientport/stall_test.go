@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// stall holds the reading of connections: the client does not take what the server sends.
+// stall pauses the reading of connections, so that the client does not take what the server sends.
 type stall struct {
 	mu   sync.Mutex
 	gate chan struct{}

@@ -19,7 +19,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// applying is a service whose index goes up with each thing it is asked for.
+// applying is a service whose index rises with each request.
 type applying struct {
 	fakeService
 	index atomic.Uint64
@@ -63,7 +63,7 @@ func newApplying() *applying {
 	return a
 }
 
-// Every answer to a unary call tells the node's state, with the index read after what is shown.
+// Every answer to a unary call carries the node's state, with the index read after what the answer shows.
 func TestN4IndexOfUnaryAnswersIsReadLast(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := newApplying()
@@ -139,7 +139,7 @@ func TestN4IndexOfUnaryAnswersIsReadLast(t *testing.T) {
 	})
 }
 
-// What ClusterService tells of the node it tells as its own, in the answer (N1).
+// Refusals of ClusterService carry no state: its answers describe the node themselves (N1).
 func TestN1RefusalsOfClusterServiceTellNoState(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := porttest.NewPipes()
@@ -155,7 +155,7 @@ func TestN1RefusalsOfClusterServiceTellNoState(t *testing.T) {
 	})
 }
 
-// Every message of a connection tells the node's state as of its sending.
+// Every message of a connection carries the node's state as of its sending.
 func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := newApplying()
@@ -181,7 +181,7 @@ func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
 			}
 		}
 		if seen != 99 {
-			t.Errorf("resumed by who has seen %d, want 99", seen)
+			t.Errorf("resumed by a client that has seen %d, want 99", seen)
 		}
 		service.newest().Jeopardy(time.Now(), nil)
 		if a := receive(t, stream); a.GetJeopardy() == nil ||
@@ -191,7 +191,7 @@ func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
 	})
 }
 
-// One batch is one allocation more, however many messages it has.
+// A batch makes the state once, however many messages it has.
 func TestAStateIsMadeOnceABatch(t *testing.T) {
 	made := 0
 	state := &holdfastv1.NodeState{}
@@ -236,8 +236,7 @@ func TestStateOfWhatTellsNone(t *testing.T) {
 	}
 }
 
-// A read of the applied state is told as a read-only node's, whatever the node has become by the time it is told; no
-// other answer is.
+// A read of the applied state is told as a read-only node's, whatever the node has become since; no other answer is.
 func TestN3AnswersFromTheAppliedStateSayReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		applied := true

@@ -20,8 +20,8 @@ import (
 	"holdfast/transport/port"
 )
 
-// TestHeadersAreNotUnread: headers of calls, such as tokens and traces, are no part of messages. A connection with a
-// stream on it was ended after some 16 MB of them.
+// TestHeadersAreNotUnread: headers of calls, such as tokens and traces, are not parts of messages. 16 MB of them must
+// not end a connection with a stream.
 func TestHeadersAreNotUnread(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
@@ -35,7 +35,7 @@ func TestHeadersAreNotUnread(t *testing.T) {
 		send(t, stream, touchMessage(1))
 		receive(t, stream)
 		for range 500 {
-			// never the same, as those of traces are
+			// each header is different, as headers of traces are
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", strings.Repeat(rand.Text(), 200))
 			if _, err := holdfastv1.NewClusterServiceClient(conn).GetStatus(ctx,
 				&holdfastv1.GetStatusRequest{}); err != nil {
@@ -46,7 +46,7 @@ func TestHeadersAreNotUnread(t *testing.T) {
 	})
 }
 
-// TestNewsOfWhatWasReadIsNotUnread: a client that reads much says so on the wire all the time.
+// TestNewsOfWhatWasReadIsNotUnread: a client that reads much acknowledges it on the wire all the time.
 func TestNewsOfWhatWasReadIsNotUnread(t *testing.T) {
 	page := pageToRead()
 	service := &fakeService{list: func(context.Context, session.Query) (session.Page, error) { return page, nil }}
@@ -114,8 +114,8 @@ func (p *probe) wantNothingUnread(t *testing.T, s *Server) {
 	}
 }
 
-// TestCancelledCallsHoldNothing: a client that goes on, and gives up calls whose answers it has not read, is not ended
-// for them.
+// TestCancelledCallsHoldNothing: a client that cancels calls before it has read their answers does not lose its
+// connection for them.
 func TestCancelledCallsHoldNothing(t *testing.T) {
 	service := nowhere()
 	service.list = func(context.Context, session.Query) (session.Page, error) { return pageToRead(), nil }
@@ -140,12 +140,12 @@ func TestCancelledCallsHoldNothing(t *testing.T) {
 			stream := begin()
 			synctest.Wait()
 			if got := s.Stats().Waiting; got < 300_000 {
-				t.Errorf("%d bytes wait before the call is given up", got)
+				t.Errorf("%d bytes wait before the call is cancelled", got)
 			}
 			h.cancel(stream)
 			synctest.Wait()
 			if got := s.Stats(); got.Waiting != 0 || got.Calls != 0 || got.Connections != 1 {
-				t.Errorf("stats %+v after the call was given up", got)
+				t.Errorf("stats %+v after the call was cancelled", got)
 			}
 		}
 	})

@@ -19,7 +19,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// invalid is one field out of its range: a request on a connection, or a unary one.
+// invalid is a request with one field out of its range, on a connection or unary.
 type invalid struct {
 	name  string
 	field string
@@ -114,7 +114,7 @@ func invalidTokens() []invalid {
 	good := wire.TokenProto(porttest.Grant(3).Token)
 	for name, bad := range badTokens("tokens[1]") {
 		if bad.token == nil {
-			continue // on the wire it is an empty one
+			continue // it is empty on the wire
 		}
 		all = append(all, invalid{name: "touch/" + name, field: bad.field, unary: &holdfastv1.TouchSessionsRequest{
 			Tokens: []*holdfastv1.Token{good, bad.token},
@@ -200,7 +200,7 @@ func invalidLists() []invalid {
 	)
 }
 
-// call calls the unary method that takes req.
+// call calls the unary method whose request is req.
 func call(ctx context.Context, c holdfastv1.SessionServiceClient, req proto.Message) (err error) {
 	switch req := req.(type) {
 	case *holdfastv1.OpenSessionRequest:
@@ -221,7 +221,8 @@ func call(ctx context.Context, c holdfastv1.SessionServiceClient, req proto.Mess
 	return err
 }
 
-// TestEveryFieldHasARange sends each field out of its range and wants its name back, before the service hears of it.
+// TestEveryFieldHasARange sends each field out of its range and wants it refused by its name, without the service being
+// called.
 func TestEveryFieldHasARange(t *testing.T) {
 	untouched := &fakeService{
 		open: func(context.Context, session.OpenRequest) (session.Grant, error) {
@@ -271,7 +272,7 @@ func TestEveryFieldHasARange(t *testing.T) {
 		// The connection goes on.
 		send(t, stream, touchMessage(6))
 		if got := receive(t, stream).GetTouched().GetSeq(); got != 6 {
-			t.Errorf("a touch after all that was answered with seq %d", got)
+			t.Errorf("a touch after the refusals was answered with seq %d", got)
 		}
 	})
 }

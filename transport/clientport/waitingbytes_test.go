@@ -24,7 +24,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// nowhere answers each touch with a failure for each session that it names, as a node does that knows none of them.
+// nowhere returns a node that knows no session: it answers each touch with a failure for each named session.
 func nowhere() *fakeService {
 	return &fakeService{touch: func(ids []session.ID) session.Touched {
 		failures := make([]session.TouchFailure, len(ids))
@@ -35,7 +35,7 @@ func nowhere() *fakeService {
 	}}
 }
 
-// pageToRead is a page of half a megabyte.
+// pageToRead returns a page of half a megabyte.
 func pageToRead() session.Page {
 	page := session.Page{Sessions: make([]session.Listed, session.MaxPage)}
 	for i := range page.Sessions {
@@ -54,13 +54,13 @@ func manyIDs(n int) []uint64 {
 	return ids
 }
 
-// unreadTouches sends touches of sessions that nobody knows over many streams of one connection, and reads no answer,
-// until one of them ends. It returns the streams.
+// unreadTouches sends touches of unknown sessions over many streams of one connection, and reads no answer, until a
+// stream ends. It returns the streams.
 func unreadTouches(t *testing.T, s *Server, network *porttest.Pipes, streams,
 	touches int,
 ) []holdfastv1.SessionService_ConnectClient {
 	t.Helper()
-	// A fixed window: gRPC's own grows, and takes megabytes that nobody reads.
+	// A fixed window: gRPC's own grows, and takes megabytes that the test does not read.
 	conn, err := grpc.NewClient("passthrough:///node",
 		append(dial.DialOptions(dial.Options{Dial: network.Dial}), grpc.WithStaticStreamWindowSize(64<<10))...)
 	if err != nil {
@@ -90,7 +90,7 @@ func unreadTouches(t *testing.T, s *Server, network *porttest.Pipes, streams,
 	return all
 }
 
-// limitNamed returns the name of the limit that an error tells of.
+// limitNamed returns the name of the limit in err.
 func limitNamed(err error) string {
 	limit, ok := errors.AsType[*session.LimitError](wire.Domain(err))
 	if !ok {
@@ -99,8 +99,8 @@ func limitNamed(err error) string {
 	return limit.Name
 }
 
-// TestAClientThatReadsNothing: small requests with large answers, over as many streams as a connection may have. They
-// held up to 1.3 GB when each stream had a bound of its own and nothing else had one.
+// TestAClientThatReadsNothing: small requests with large answers, over as many streams as a connection may have. With a
+// bound for each stream alone they held up to 1.3 GB.
 func TestAClientThatReadsNothing(t *testing.T) {
 	const most = 48 << 20
 	bubble.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestAClientThatReadsNothing(t *testing.T) {
 	})
 }
 
-// TestAConnectionIsToldItsBound: streams of a client that reads some of what it is sent learn why they end.
+// TestAConnectionIsToldItsBound: streams of a client that reads some of its answers learn the limit that ended them.
 func TestAConnectionIsToldItsBound(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, nowhere())
@@ -160,7 +160,7 @@ func TestAConnectionIsToldItsBound(t *testing.T) {
 	})
 }
 
-// TestAnswersThatNobodyReads: answers of unary calls wait in gRPC when their handlers have long returned.
+// TestAnswersThatNobodyReads: answers of unary calls wait in gRPC long after their handlers have returned.
 func TestAnswersThatNobodyReads(t *testing.T) {
 	page := pageToRead()
 	made := 0
@@ -183,7 +183,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		if made > 40 {
 			t.Errorf("%d large answers were made for a client that reads none", made)
 		}
-		// For how long is bounded too, also while the client shows that it lives.
+		// The time is bounded too, also while the client answers pings.
 		for range 11 {
 			_ = h.ask(holdfastv1.SessionService_ListSessions_FullMethodName,
 				&holdfastv1.ListSessionsRequest{PageSize: session.MaxPage})
@@ -195,7 +195,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	})
 }
 
-// TestMessagesThatNeverEnd: what has come of a message waits until the rest comes.
+// TestMessagesThatNeverEnd: a part of a message waits until the rest comes.
 func TestMessagesThatNeverEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
@@ -222,7 +222,7 @@ func TestMessagesThatNeverEnd(t *testing.T) {
 	})
 }
 
-// TestCompleteMessagesAreNotUnread: a busy client is not taken for one that sends halves.
+// TestCompleteMessagesAreNotUnread: a busy client is not taken for one that sends parts of messages.
 func TestCompleteMessagesAreNotUnread(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
@@ -242,7 +242,7 @@ func TestCompleteMessagesAreNotUnread(t *testing.T) {
 	})
 }
 
-// TestTheNodesBound: when many connections hold much each, those that hold most end, and nobody else.
+// TestTheNodesBound: when many connections hold much each, those that hold most end, and no others.
 func TestTheNodesBound(t *testing.T) {
 	const most = 32 << 20
 	bubble.Test(t, func(t *testing.T) {
@@ -260,13 +260,13 @@ func TestTheNodesBound(t *testing.T) {
 		}
 		for seq := range uint64(2) {
 			if got := receive(t, honest).GetTouched().GetSeq(); got != seq+1 {
-				t.Errorf("answer %d to one that had little", got)
+				t.Errorf("answer %d to a client whose connection held little", got)
 			}
 		}
 	})
 }
 
-// TestAReaderThatStopped: what waits on a stream waits for a bounded time.
+// TestAReaderThatStopped: the time for which messages of a stream may wait is bounded.
 func TestAReaderThatStopped(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{Patience: 7 * time.Second}, nowhere())
@@ -278,7 +278,7 @@ func TestAReaderThatStopped(t *testing.T) {
 		for s.Stats().SlowReaders < 2 && time.Since(begun) < time.Minute {
 			time.Sleep(time.Second)
 		}
-		// an answer in between has another 12 s
+		// an answer in between gives the client another 12 s
 		if got := time.Since(begun); got < 7*time.Second || got > 21*time.Second {
 			t.Errorf("ended after %v, want 7 s to 20 s", got)
 		}
@@ -293,7 +293,7 @@ func TestAReaderThatStopped(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		receive(t, idle) // nothing waited for it but the last answer
+		receive(t, idle) // only its last answer waited
 		if got := s.Stats(); got.SlowReaders != 2 || got.Waiting != 0 {
 			t.Errorf("stats %+v", got)
 		}

@@ -16,7 +16,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TestBadPeerMessagesEndTheStream sends what is out of range after a good hello, and wants the field's name back.
+// TestBadPeerMessagesEndTheStream sends fields out of range after a valid hello, and wants them refused by name.
 func TestBadPeerMessagesEndTheStream(t *testing.T) {
 	good := wire.TokenProto(porttest.Grant(9).Token)
 	request := func(r *peerv1.Request) *peerv1.LearnerMessage {

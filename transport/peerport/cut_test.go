@@ -27,7 +27,7 @@ import (
 
 func TestStreamsEndWithTheirContext(t *testing.T) {
 	var ended atomic.Int32
-	// The leader's side hangs in Send, because the learner's does not read, and in Recv.
+	// The leader's side hangs in Send, because the learner does not read, and in Recv.
 	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
 		received := make(chan error, 1)
 		go func() {
@@ -109,7 +109,7 @@ func TestACutPeerIsNoticedByBothSides(t *testing.T) {
 	var ended atomic.Int32
 	follow := func(ctx context.Context, _ session.Hello, l LeaderLink) error {
 		err := welcome(l)
-		for err == nil { // a healthy leader
+		for err == nil { // heartbeats of a healthy leader
 			if err = l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Round: 1}}); err == nil {
 				err = porttest.Sleep(ctx, 500*time.Millisecond)
 			}
@@ -139,7 +139,7 @@ func TestACutPeerIsNoticedByBothSides(t *testing.T) {
 			t.Errorf("the learner noticed after %v: %v", got, err)
 		}
 		if err := link.Send(learnerMessages()[0]); err == nil {
-			t.Error("what is sent on an ended stream is lost silently")
+			t.Error("sending on an ended stream returns no error")
 		}
 		time.Sleep(5 * time.Second)
 		if ended.Load() != 1 {
@@ -148,7 +148,7 @@ func TestACutPeerIsNoticedByBothSides(t *testing.T) {
 	})
 }
 
-// hole is a cut network: it takes what is written, and delivers nothing, not even that the other side has gone.
+// hole is a network that can be cut: it then takes bytes and delivers nothing, not even the end of the other side.
 type hole struct{ on atomic.Bool }
 
 func (h *hole) wrap(c net.Conn) net.Conn {
@@ -191,7 +191,7 @@ func (c *holeConn) Read(b []byte) (int, error) {
 	}
 }
 
-// silence waits for the deadline that reads have, or for Close.
+// silence waits for the read deadline, or for Close.
 func (c *holeConn) silence() error {
 	c.mu.Lock()
 	deadline := c.deadline
@@ -210,7 +210,7 @@ func (c *holeConn) silence() error {
 	}
 }
 
-// Close keeps the other side from hearing of it for a minute while the network is cut.
+// Close delays the end at the other side by a minute while the network is cut.
 func (c *holeConn) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	if !c.hole.on.Load() {
@@ -224,7 +224,7 @@ func (c *holeConn) Close() error {
 	return nil
 }
 
-// TestTheLastMessageIsWritten: the handler's end would lose what the writer has in its hand.
+// TestTheLastMessageIsWritten: the end of the handler must not lose the writer's last message.
 func TestTheLastMessageIsWritten(t *testing.T) {
 	for name, tt := range map[string]struct{ write, took time.Duration }{
 		"slow": {100 * time.Millisecond, 100 * time.Millisecond},
@@ -253,7 +253,7 @@ func TestTheLastMessageIsWritten(t *testing.T) {
 				if got := stream.sent.Load(); (got == 1) != (tt.write == tt.took) {
 					t.Errorf("%d messages sent", got)
 				}
-				cancel() // as gRPC does when the handler has returned
+				cancel() // gRPC does this when the handler has returned
 				if err := h.port.Halt(context.Background()); err != nil {
 					t.Error(err)
 				}
@@ -262,7 +262,7 @@ func TestTheLastMessageIsWritten(t *testing.T) {
 	}
 }
 
-// slowStream is a stream whose peer says hello and takes its time to read.
+// slowStream is a stream whose peer says hello and reads slowly.
 type slowStream struct {
 	ctx   context.Context //nolint:containedctx // this is how gRPC hands a stream its context
 	write time.Duration

@@ -10,7 +10,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// FuzzPeerMessage: what passes a peer's checks is understood the same by the next peer; and no panic.
+// FuzzPeerMessage: a message that passes a peer's checks means the same to the next peer, and nothing panics.
 func FuzzPeerMessage(f *testing.F) {
 	for _, m := range learnerMessages() {
 		p, err := wire.LearnerProto(m)
@@ -60,7 +60,7 @@ func fuzzLearner(t *testing.T, b []byte) {
 		t.Fatalf("%+v cannot be sent on: %v", m, err)
 	}
 	if _, err := wire.LearnerFrom(again); err != nil {
-		t.Fatalf("%+v is refused by the next: %v", m, err)
+		t.Fatalf("%+v is refused by the next peer: %v", m, err)
 	}
 	if o := m.Request; o != nil && o.Open != nil && (o.Open.Timeout <= 0 || o.Open.Labels.Check() != nil) {
 		t.Errorf("an open out of range passed: %+v", o.Open)
@@ -83,7 +83,7 @@ func fuzzLeader(t *testing.T, b []byte) {
 	}
 	second, err := wire.LeaderFrom(again)
 	if err != nil {
-		t.Fatalf("%+v is refused by the next: %v", m, err)
+		t.Fatalf("%+v is refused by the next peer: %v", m, err)
 	}
 	if r := m.Reply; r != nil {
 		if (r.Err == nil) != (second.Reply.Err == nil) ||

@@ -22,7 +22,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// followFunc is a Follower.
+// followFunc is a function as a [Follower].
 type followFunc func(context.Context, session.Hello, LeaderLink) error
 
 func (f followFunc) Follow(ctx context.Context, h session.Hello, l LeaderLink) error {
@@ -37,7 +37,7 @@ type peerRig struct {
 	served  chan error
 }
 
-// peerPort begins a peer port that gives its streams to follow, for a test in a bubble. The test defers stop.
+// peerPort starts a peer port that gives its streams to follow, for a test in a bubble. The test defers stop.
 func peerPort(t *testing.T, follow followFunc) *peerRig {
 	t.Helper()
 	return boundedPeerPort(t, follow, 0)
@@ -90,14 +90,15 @@ func welcome(l LeaderLink) error {
 	return l.Send(session.LeaderMessage{Welcome: &session.Welcome{Term: 9, Leader: 1}})
 }
 
-// hears is a Follower that hears all that its learner says, and does not say itself why that ends: the port does.
+// hears is a Follower that reads all messages of its learner. It returns no error, so that the port says why the stream
+// ends.
 func hears(_ context.Context, _ session.Hello, l LeaderLink) error {
 	if err := welcome(l); err != nil {
 		return err
 	}
 	for {
 		if _, err := l.Recv(); err != nil {
-			return nil //nolint:nilerr // a Follower that says nothing must not hide why
+			return nil //nolint:nilerr // the port must say why, although the Follower does not
 		}
 	}
 }
@@ -196,7 +197,7 @@ func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
 		}
 		var leader *session.NotLeaderError
 		if _, err := link.Recv(); !errors.As(err, &leader) || leader.Leader != 3 {
-			t.Errorf("the stream ended with %v, want where the leader is", err)
+			t.Errorf("the stream ended with %v, want the leader's address", err)
 		}
 	})
 	if want := (session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4, LogVersion: 6}); hello != want {
@@ -204,10 +205,10 @@ func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
 	}
 }
 
-// sameLeaderMessage compares errors by kind and text.
+// sameLeaderMessage compares two messages, with their errors by kind and text.
 func sameLeaderMessage(got, want session.LeaderMessage) bool {
 	if got.Reply == nil || want.Reply == nil || want.Reply.Err == nil {
-		return reflect.DeepEqual(got, want) //nolint:govet // deepequalerrors: there is no error here
+		return reflect.DeepEqual(got, want) //nolint:govet // deepequalerrors: no error is compared
 	}
 	return got.Reply.Err != nil && wire.Code(got.Reply.Err) == wire.Code(want.Reply.Err) &&
 		got.Reply.Err.Error() == want.Reply.Err.Error() &&
@@ -237,14 +238,14 @@ func TestPeersOfOthersAreRefused(t *testing.T) {
 		}
 		if _, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{Node: 6}); !errors.Is(err,
 			session.ErrWrongCluster) {
-			t.Errorf("no member: %v", err)
+			t.Errorf("a node that is no member: %v", err)
 		}
 		if _, err := dial.Peer(t.Context(), peerConfig(network), session.Hello{}); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("no node number: %v", err)
+			t.Errorf("an invalid node number: %v", err)
 		}
 		other.ClusterID = strings.Repeat("x", 256)
 		if _, err := dial.Peer(t.Context(), other, session.Hello{Node: 2}); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("long cluster id: %v", err)
+			t.Errorf("a long cluster id: %v", err)
 		}
 	})
 }
@@ -258,11 +259,11 @@ func TestRepliesOfEndedContextsAreUnknown(t *testing.T) {
 	}
 	r, err := wire.ReplyFrom(wire.ReplyProto(&session.Reply{Err: errors.New("disk on fire")}))
 	if err != nil || r.Err == nil || r.Err.Error() != "disk on fire" || wire.Code(r.Err) != codes.Internal {
-		t.Errorf("an error of ours became %v, %v", r.Err, err)
+		t.Errorf("an error outside the domain became %v, %v", r.Err, err)
 	}
 }
 
-// E1: a node of a former release says no age of its process: each of its stalls counts as a restart, as it did then.
+// E1: a node of an earlier release does not say the age of its process. Each of its stalls counts as a restart.
 func TestAnAnswerOfAFormerRelease(t *testing.T) {
 	got, err := wire.AnswerFrom(&peerv1.Answer{Round: 1, VouchAge: durationpb.New(time.Second)})
 	if err != nil || got.VouchAge != time.Second || got.ProcessAge != time.Second || got.Credit != 0 {
@@ -270,7 +271,7 @@ func TestAnAnswerOfAFormerRelease(t *testing.T) {
 	}
 }
 
-// plainConn is a connection to the port on which no stream is open yet.
+// plainConn is a connection to the port without a stream.
 func plainConn(t *testing.T, network *porttest.Pipes) *grpc.ClientConn {
 	t.Helper()
 	conn, err := dial.Client("node", dial.Options{Dial: network.Dial})
@@ -283,6 +284,6 @@ func plainConn(t *testing.T, network *porttest.Pipes) *grpc.ClientConn {
 
 func TestAPeerPortThatNeverServedStops(t *testing.T) {
 	if err := New(PeerConfig{}, nil).Stop(t.Context()); err != nil {
-		t.Errorf("Stop of what never served: %v", err)
+		t.Errorf("Stop before Serve: %v", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"holdfast/transport/dial"
 )
 
-// TestALearnerThatSaysNothingIsGivenUp: a stream ends when nothing has come on it for a minute, and says so on both
-// sides. One on which something comes lives on.
+// TestALearnerThatSaysNothingIsGivenUp: a stream ends when nothing has come on it for a minute, and both sides learn
+// the reason. A stream on which messages come lives on.
 func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, hears)
@@ -44,8 +44,8 @@ func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestAConnectionWithoutAStreamEnds: a connection that says all that HTTP/2 wants and opens no stream gives its place
-// back.
+// TestAConnectionWithoutAStreamEnds: a connection that completes HTTP/2's handshake and opens no stream releases its
+// slot.
 func TestAConnectionWithoutAStreamEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, nil)
@@ -67,9 +67,9 @@ func TestAConnectionWithoutAStreamEnds(t *testing.T) {
 	})
 }
 
-// TestStrangersTakeNoPlaceFromAMember: connections that do not say which member they are make room for those that do,
-// with a stream open or without one, and never take the place of one that did.
-func TestStrangersTakeNoPlaceFromAMember(t *testing.T) {
+// TestStrangersEvictNoMember: connections that have not named a member are evicted for those that have, with or without
+// a stream. They never evict a member's connection.
+func TestStrangersEvictNoMember(t *testing.T) {
 	const most = 8
 	follow := func(ctx context.Context, _ session.Hello, l LeaderLink) error {
 		if err := welcome(l); err != nil {

@@ -73,13 +73,13 @@ func TestASilentLeaderIsGivenUp(t *testing.T) {
 			t.Errorf("the caller's deadline: %v", err)
 		}
 		if got := time.Since(begun); got != wire.HelloTimeout+time.Second {
-			t.Errorf("after %v in all", got)
+			t.Errorf("gave up after %v in all", got)
 		}
 		nobody := peerConfig(network)
 		nobody.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("connection refused") }
 		if _, err := dial.Peer(t.Context(), nobody, session.Hello{Node: 2}); status.Code(err) != codes.Unavailable ||
 			!strings.Contains(err.Error(), "connection refused") {
-			t.Errorf("nobody there: %v", err)
+			t.Errorf("dialling an address without a listener: %v", err)
 		}
 	})
 }

@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTheLedgerAddsUp: whatever happens to accounts, the node counts what the open ones hold beyond their allowance.
+// TestTheLedgerAddsUp: after any sequence of changes, the node counts the bytes of the open accounts beyond their
+// allowances.
 func TestTheLedgerAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := NewLedger(1<<40, 0)
@@ -43,7 +44,7 @@ func TestTheLedgerAddsUp(t *testing.T) {
 				t.Fatalf("the node counts %d, the connections %d", got, want)
 			}
 			if len(l.open) > len(accounts) {
-				t.Fatal("too many are open")
+				t.Fatal("more accounts are open than were made")
 			}
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-// TestLimitConnections: the newest stay open, and a closed one gives its place back.
+// TestLimitConnections: the newest connections stay open, and a closed one gives its slot back.
 func TestLimitConnections(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := porttest.NewPipes()
@@ -31,7 +31,7 @@ func TestLimitConnections(t *testing.T) {
 		}
 		open := func(theirs net.Conn) bool {
 			t.Helper()
-			return theirs.SetReadDeadline(time.Now()) == nil // a pipe whose other end is closed takes none
+			return theirs.SetReadDeadline(time.Now()) == nil // fails once the other end is closed
 		}
 		var server, client []net.Conn
 		for range 5 {
@@ -44,11 +44,11 @@ func TestLimitConnections(t *testing.T) {
 			}
 		}
 		server[4].Close()
-		server[4].Close() // gives nothing back again
-		server[0].Close() // nor does one that made room
+		server[4].Close() // gives no second slot back
+		server[0].Close() // nor does an evicted one
 		connect()
 		if !open(client[2]) {
-			t.Error("a connection made room while there was a place")
+			t.Error("a connection was evicted while a slot was free")
 		}
 		if connect(); open(client[2]) {
 			t.Error("a fourth connection is open")

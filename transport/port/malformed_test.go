@@ -9,7 +9,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 )
 
-// A message that was read is not called unreadable, whatever fields of later releases or of strangers it has.
+// A message that could be read is not refused as unreadable, whatever unknown fields it has.
 func TestUnknownFieldsAreNoFault(t *testing.T) {
 	b := protowire.AppendTag(nil, malformedField, protowire.BytesType)
 	b = protowire.AppendString(b, "some reason")

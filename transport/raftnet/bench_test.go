@@ -12,7 +12,7 @@ import (
 	"holdfast/session"
 )
 
-// tcpStreams are bare connections, which nobody guards and nobody is patient with.
+// tcpStreams are bare connections, without scanning or patience.
 type tcpStreams struct{ net.Listener }
 
 func (tcpStreams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
@@ -39,7 +39,8 @@ func overTCP(b *testing.B, node session.Node, ours bool) *raft.NetworkTransport 
 	})
 }
 
-// BenchmarkRequest is one append request after the other over TCP on loopback, on bare connections and on ours.
+// BenchmarkRequest measures one append request after another over TCP on loopback, on bare connections and on a
+// Layer's.
 func BenchmarkRequest(b *testing.B) {
 	for _, size := range []int{0, 1000, 60_000, 1_000_000} {
 		for _, ours := range []bool{false, true} {

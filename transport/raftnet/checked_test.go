@@ -16,7 +16,7 @@ func configured(servers ...raft.Server) []byte {
 	return raft.EncodeConfiguration(raft.Configuration{Servers: servers})
 }
 
-// TestWhatIsNoSoundRequest holds each check of a request to its bound, and what Raft itself says passes.
+// TestWhatIsNoSoundRequest holds that each check refuses a request beyond its bound, and that Raft's own requests pass.
 func TestWhatIsNoSoundRequest(t *testing.T) {
 	const ok = ""
 	one, two := raft.Server{ID: "1", Address: "a"}, raft.Server{ID: "2", Address: "b"}
@@ -145,8 +145,8 @@ func TestWhatIsNoSoundRequest(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAbsurdTerms: an answer may tell any term that leaves room for more, and no other far above what is
-// known.
+// TestAnswersOfAbsurdTerms: an answer may tell any term that leaves room for more, and no higher one unless it is close
+// to the known term.
 func TestAnswersOfAbsurdTerms(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -195,12 +195,12 @@ func TestAnswersOfAbsurdTerms(t *testing.T) {
 					strings.NewReader("")),
 			} {
 				if refused := new(malformed); errors.As(err, &refused) == tt.ok || tt.ok && err != nil {
-					t.Errorf("%d answered to who knows of %d: %v", tt.answer, tt.known, err)
+					t.Errorf("an answer of term %d to a node that knows of %d: %v", tt.answer, tt.known, err)
 				}
 			}
 		}
 		if n := strings.Count(log.String(), "raft message refused"); n != 1 {
-			t.Errorf("told %d times, want once:\n%s", n, log)
+			t.Errorf("logged %d times, want once:\n%s", n, log)
 		}
 		close(over)
 		if err := ours.Close(); err != nil {
@@ -229,7 +229,7 @@ func TestCheckedEndsWithARequestThatNobodyTakes(t *testing.T) {
 			}
 		}
 		if err := <-called; err == nil {
-			t.Error("a request was answered that nobody took")
+			t.Error("a request that Raft did not take was answered")
 		}
 		shut(t, theirs)
 	})

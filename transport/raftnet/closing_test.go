@@ -21,7 +21,7 @@ func TestCloseClosesWhatWasAcceptedAndDialled(t *testing.T) {
 			t.Fatal(err)
 		}
 		theirs := <-accepted
-		time.Sleep(time.Minute) // no deadline of the handshake is left
+		time.Sleep(time.Minute) // no deadline of the handshake may be left
 		go func() { _, _ = dialled.Write([]byte{0}) }()
 		if _, err := theirs.Read(make([]byte, 1)); err != nil {
 			t.Errorf("reading after a minute: %v", err)

@@ -16,7 +16,7 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// saying is a connection on which the other side has said everything already.
+// saying is a connection on which the other side has sent all its bytes already.
 type saying struct {
 	net.Conn
 	in  io.Reader
@@ -28,8 +28,8 @@ func (s *saying) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s *saying) SetDeadline(time.Time) error { return nil }
 func (s *saying) Close() error                { return nil }
 
-// FuzzGreeting gives a node any first bytes on its Raft port: it takes only a node of its own cluster that is not
-// itself, says in words why it refuses another that speaks the protocol, and never keeps more than a greeting's size.
+// FuzzGreeting gives a node any first bytes on its Raft port. The node accepts only another node of its own cluster,
+// tells any other node that speaks the protocol why it is refused, and keeps no more than a greeting's size.
 func FuzzGreeting(f *testing.F) {
 	for _, s := range []string{
 		"HFRT\x03\x00\xfe\x08holdfast12345678", "HFRT\x03\x00\x02\x01c12345678", "HFRT\x03\x00\x01\x01c12345678",
@@ -49,7 +49,7 @@ func FuzzGreeting(f *testing.F) {
 				told = wrongPort
 			}
 			if refused == nil || conn.out.String() != told {
-				t.Errorf("%q is no greeting and was answered with %q, %v", b, &conn.out, refused)
+				t.Errorf("%q is not a greeting and was answered with %q, %v", b, &conn.out, refused)
 			}
 			return
 		}
@@ -58,10 +58,10 @@ func FuzzGreeting(f *testing.F) {
 			t.Errorf("%q was read as %+v, %v", b, g, err)
 		}
 		if g.code == codeMeet {
-			return // its frame is missing, or it is met: see FuzzMeet
+			return // a meeting, perhaps without its frame: see FuzzMeet
 		}
 		ours := g.version == version && g.code == codeHello && g.text == "c" && g.node.Valid() && g.node != 1
-		waits := g.version == version && g.code == codeWaits // which says nothing against the cluster
+		waits := g.version == version && g.code == codeWaits // no sign of another cluster
 		if ours != (refused == nil) || refused != nil && errors.Is(refused, session.ErrWrongCluster) == waits {
 			t.Errorf("%+v: %v", g, refused)
 		}
@@ -72,7 +72,7 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// FuzzMeet lets a node of the cluster say anything when it meets: it is answered once, or not at all, and keeps
+// FuzzMeet lets a node of the cluster send anything in a meeting: it gets at most one answer, and the layer keeps
 // nothing.
 func FuzzMeet(f *testing.F) {
 	f.Add([]byte("\x00\x02{}"))
@@ -97,12 +97,12 @@ func FuzzMeet(f *testing.F) {
 	})
 }
 
-// costOfRaft is what bytes for Raft's transport may take: the longest field that is announced, and a few times what
-// comes.
+// costOfRaft bounds the memory that bytes for Raft's transport may take: the longest announced field, and a few times
+// the bytes that come.
 var costOfRaft = bound.Cost{PerByte: 1 << 10, Fixed: 2 << 20}
 
-// FuzzRaftPort lets a node of the cluster say anything to Raft after a good greeting: no bytes make Raft's transport,
-// which is not ours, panic, hang or take more memory than they are long.
+// FuzzRaftPort lets a node of the cluster send anything to Raft after a valid greeting: no bytes make Raft's transport,
+// which is not ours, panic, hang or take much more memory than they are long.
 func FuzzRaftPort(f *testing.F) {
 	f.Add([]byte{0, 0xdf, 0xff, 0xff, 0xff, 0xff})           // a map of 2^32 fields
 	f.Add([]byte("\x00\x81\xa7Entries\xdd\x7f\xff\xff\xff")) // a list of 2^31 entries
@@ -114,7 +114,7 @@ func FuzzRaftPort(f *testing.F) {
 	})
 }
 
-// TestManyRequestsAtOnce: requests that come together cost as much as one after the other.
+// TestManyRequestsAtOnce: requests that come together cost as much as requests one after another.
 func TestManyRequestsAtOnce(t *testing.T) {
 	for _, size := range []int{1 << 12, 1 << 15} {
 		said := bytes.Repeat([]byte("\x03\x80"), size/2)
@@ -124,7 +124,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// sayToRaft says b to the transport of a node, which refuses every request.
+// sayToRaft sends b to the transport of a node, which refuses every request.
 func sayToRaft(t *testing.T, b []byte) {
 	t.Helper()
 	network := pipes{}
@@ -185,13 +185,13 @@ func answerRaft(t *testing.T, b []byte) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		raw := (<-accepted).(*served).Conn // as a node that guards nothing
+		raw := (<-accepted).(*served).Conn // as a node without a guard
 		go func() { _, _ = io.Copy(io.Discard, raw) }()
 		_, _ = raw.Write(b)
 		_ = raw.Close()
 	}()
 	_, _ = send(transport, &raft.AppendEntriesRequest{Term: 7}, nil)
-	shut(t, transport) // which closes what Raft keeps, and reads no more of
+	shut(t, transport) // closes the connections that Raft keeps and does not read
 	<-over
 	closeAll(t, theirs)
 }

@@ -18,7 +18,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// requests are one of each kind that Raft sends, as large as they get.
+// requests returns one request of each kind that Raft sends, as large as they get.
 func requests() []any {
 	header := raft.RPCHeader{ProtocolVersion: 3, ID: []byte("1"), Addr: []byte("a#0102030405060708")}
 	at := time.Date(2026, 11, 22, 8, 0, 0, 123, time.UTC)
@@ -45,7 +45,7 @@ func requests() []any {
 	}
 }
 
-// send sends request, and data behind it if it announces a snapshot.
+// send sends request, and after it data if the request announces a snapshot.
 func send(tr *raft.NetworkTransport, request any, data []byte) (answer any, err error) {
 	const id, target = "2", "b"
 	switch r := request.(type) {
@@ -68,7 +68,7 @@ func send(tr *raft.NetworkTransport, request any, data []byte) (answer any, err 
 	return answer, err
 }
 
-// answerTo returns a response to request, and fields in it that show whose it is.
+// answerTo returns a response to request, with fields that identify it.
 func answerTo(request any) any {
 	header := raft.RPCHeader{ProtocolVersion: 3, ID: []byte("2"), Addr: []byte("b")}
 	switch r := request.(type) {
@@ -89,8 +89,7 @@ func answerTo(request any) any {
 	return nil
 }
 
-// TestGuardChangesNothingThatRaftSays: every request and answer arrives as it was sent, snapshots of any size among
-// them.
+// TestGuardChangesNothingThatRaftSays: every request and answer arrives as it was sent, with snapshots of any size.
 func TestGuardChangesNothingThatRaftSays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -143,7 +142,7 @@ func TestGuardChangesNothingThatRaftSays(t *testing.T) {
 		}
 		<-over
 		if n := strings.Count(log.String(), "accepted connection"); n != 1+len(sizes) {
-			t.Errorf("%d connections were used, want one for each snapshot and one for all else:\n%s", n, log)
+			t.Errorf("%d connections were used, want one for each snapshot and one for all other requests:\n%s", n, log)
 		}
 		shut(t, ta, tb)
 	})
@@ -159,8 +158,8 @@ func shut(t *testing.T, transports ...*raft.NetworkTransport) {
 	}
 }
 
-// TestASnapshotIsReadOrTheConnectionEnds: Raft answers a snapshot's request of a version that it does not know and
-// reads nothing of the snapshot, whose bytes are not taken for requests then. Behind one that is read the next request
+// TestASnapshotIsReadOrTheConnectionEnds: Raft refuses a snapshot's request of an unknown version without reading the
+// snapshot, and the snapshot's bytes are then not taken for requests. After a snapshot that is read, the next request
 // comes.
 func TestASnapshotIsReadOrTheConnectionEnds(t *testing.T) {
 	const vote = "\x01\x81\xa4Term\x07"
@@ -222,8 +221,8 @@ func TestASnapshotIsReadOrTheConnectionEnds(t *testing.T) {
 	}
 }
 
-// TestGuardReadsUpToTheEndOfEachRequest: however much has come at once and however little is asked for, a read ends
-// where a request or a snapshot does; and what is refused stays refused.
+// TestGuardReadsUpToTheEndOfEachRequest: a read ends at the end of a request or a snapshot, however much has come at
+// once and however little is asked for. After a refusal nothing more is given.
 func TestGuardReadsUpToTheEndOfEachRequest(t *testing.T) {
 	said := []string{"\x01\x81\xa4Term\x07", "\x02\x81\xa4Size\x05", "12345", "\x02\x81\xa4Term\x07", "\x01\x80"}
 	for _, rooms := range [][]int{{1}, {3}, {7}, {1000}, {1000, 20, 3}} {
@@ -238,7 +237,7 @@ func TestGuardReadsUpToTheEndOfEachRequest(t *testing.T) {
 				reads++
 				n, err := g.Read(b)
 				if err != nil || n == 0 {
-					t.Fatalf("by %d: %d bytes behind %q, %v; of %q", rooms, n, got, err, want)
+					t.Fatalf("by %d: %d bytes after %q, %v; of %q", rooms, n, got, err, want)
 				}
 				got += string(b[:n])
 			}
@@ -249,13 +248,13 @@ func TestGuardReadsUpToTheEndOfEachRequest(t *testing.T) {
 		for range 3 {
 			var refused *malformed
 			if n, err := g.Read(make([]byte, 1)); n != 0 || !errors.As(err, &refused) {
-				t.Errorf("by %d: %d bytes behind what is refused, %v", rooms, n, err)
+				t.Errorf("by %d: %d bytes after the refusal, %v", rooms, n, err)
 			}
 		}
 	}
 }
 
-// TestBytesThatComeWithAnError: what comes with the end of a connection is given before the end.
+// TestBytesThatComeWithAnError: bytes that come together with the end of a connection are given before the end.
 func TestBytesThatComeWithAnError(t *testing.T) {
 	const said = "\x02\x81\xa4Size\x05" + "12345" + "\x01\x80"
 	g := &guarded{Conn: &saying{in: iotest.DataErrReader(strings.NewReader(said))}, scan: scanner{requests: true}}
@@ -290,7 +289,7 @@ func saidTo(b *testing.B, request any) []byte {
 	return conn.out.Bytes()
 }
 
-// only is a layer that dials one connection.
+// only is a stream layer with one connection.
 type only struct {
 	*Layer
 	conn net.Conn

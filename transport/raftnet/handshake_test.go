@@ -12,6 +12,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/internal/porttest"
 )
 
 func TestStrangersAreRefused(t *testing.T) {
@@ -41,10 +42,10 @@ func TestStrangersAreRefused(t *testing.T) {
 				if len(accepted) != 0 {
 					t.Error("a stranger was accepted")
 				}
-				for side, log := range map[string]*logBuffer{"the dialled": aLog, "the dialler": bLog} {
+				for side, log := range map[string]*porttest.LogBuffer{"the dialled": aLog, "the dialler": bLog} {
 					if got := strings.Count(log.String(), "[WARN]"); got != 1 ||
 						!strings.Contains(log.String(), "raft peer refused") {
-						t.Errorf("%s says %d times why it refused 3 times, want once:\n%s", side, got, log)
+						t.Errorf("%s logs %d reasons for 3 refusals, want 1:\n%s", side, got, log)
 					}
 				}
 				closeAll(t, a, b)
@@ -53,7 +54,8 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-// TestAnswersAreChecked: a node that takes any greeting, as one of another cluster might by a fault, is refused too.
+// TestAnswersAreChecked: a dialler refuses the answer of a node that accepts any greeting, as a node of another cluster
+// might by a fault.
 func TestAnswersAreChecked(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer greeting
@@ -91,7 +93,7 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// TestAFloodOfStrangersHoldsNobodyUp: connections that say nothing take the places of each other, and a node's are
+// TestAFloodOfStrangersHoldsNobodyUp: connections that say nothing evict each other, and a node's connections are
 // answered at once.
 func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -119,12 +121,12 @@ func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := b.handshakes.len(); got > maxHandshakes {
-			t.Errorf("%d connections are in their handshake, of at most %d", got, maxHandshakes)
+			t.Errorf("%d handshakes, want at most %d", got, maxHandshakes)
 		}
 		if got := strings.Count(log.String(), "too many handshakes"); got != 1 {
-			t.Errorf("the log says %d times why, want once:\n%s", got, log)
+			t.Errorf("the reason is logged %d times, want once:\n%s", got, log)
 		}
-		// The silent ones are closed, and their places given back.
+		// The silent connections are closed and forgotten.
 		for _, s := range silent {
 			if _, err := s.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 				t.Errorf("a silent dialler read %v, want io.EOF", err)
@@ -135,7 +137,7 @@ func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 		}
 		synctest.Wait()
 		if b.handshakes.len() != 0 || len(b.open) != 0 {
-			t.Errorf("%d guests and %d connections are remembered", b.handshakes.len(), len(b.open))
+			t.Errorf("%d handshakes and %d connections are remembered", b.handshakes.len(), len(b.open))
 		}
 		closeAll(t, a, b)
 	})
@@ -169,7 +171,7 @@ func TestGarbageIsClosed(t *testing.T) {
 	})
 }
 
-// Who takes this port for one of HTTP, or of gRPC, is told so: a reset connection would look like a busy node.
+// A client that takes this port for an HTTP or gRPC port is told so: a reset connection would look like a busy node.
 func TestHTTPIsToldThePort(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -180,7 +182,7 @@ func TestHTTPIsToldThePort(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			go func() { _, _ = conn.Write([]byte(request)) }() // nobody reads it to its end
+			go func() { _, _ = conn.Write([]byte(request)) }() // the port may close before the end of the request
 			answer, err := io.ReadAll(conn)
 			if !strings.HasPrefix(string(answer), "HTTP/1.1 400 Bad Request\r\n") ||
 				!strings.Contains(string(answer), "Clients use 7400") {

@@ -16,7 +16,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// from is a connection that comes from an address.
+// from is a connection with a remote address.
 type from struct {
 	net.Conn
 	address netip.AddrPort
@@ -28,8 +28,8 @@ func at(host byte, port uint16) net.Conn {
 	return from{nil, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, host}), port)}
 }
 
-// TestTheOldestHandshakeIsEvicted: the oldest of the address that has most makes room; of addresses that have as many,
-// the oldest of all.
+// TestTheOldestHandshakeIsEvicted: the oldest handshake of the address with most is evicted, and among addresses with
+// equally many the oldest of all.
 func TestTheOldestHandshakeIsEvicted(t *testing.T) {
 	l := handshakes{most: maxHandshakes}
 	member, _ := l.add(at(1, 1))
@@ -37,24 +37,24 @@ func TestTheOldestHandshakeIsEvicted(t *testing.T) {
 	for port := range uint16(maxHandshakes - 1) {
 		g, out := l.add(at(2, port))
 		if out != nil {
-			t.Fatalf("connection %d of %d had another make room", port+2, maxHandshakes)
+			t.Fatalf("connection %d of %d evicted another", port+2, maxHandshakes)
 		}
 		strangers = append(strangers, g)
 	}
 	for i := range 3 * maxHandshakes {
 		g, out := l.add(at(2, 1000+uint16(i)))
 		if out != strangers[0] {
-			t.Fatalf("stranger %d: %+v made room, want the oldest of its own address", i, out)
+			t.Fatalf("stranger %d: evicted %+v, want the oldest of its own address", i, out)
 		}
 		strangers = append(strangers[1:], g)
 	}
 	if !slices.Contains(l.pending, member) || len(l.pending) != maxHandshakes {
-		t.Errorf("a flood of one address took the place of another's; %d are there", len(l.pending))
+		t.Errorf("a flood of one address evicted another address's handshake; %d are pending", len(l.pending))
 	}
-	l.remove(strangers[0]) // who has left, and is told to leave once more
+	l.remove(strangers[0]) // a second removal changes nothing
 	l.remove(strangers[0])
 	if _, out := l.add(at(3, 1)); out != nil {
-		t.Errorf("%+v made room where there was some", out)
+		t.Errorf("%+v was evicted although there was room", out)
 	}
 	many := handshakes{most: maxHandshakes}
 	first, _ := many.add(at(0, 1))
@@ -62,12 +62,11 @@ func TestTheOldestHandshakeIsEvicted(t *testing.T) {
 		many.add(at(host+1, 1))
 	}
 	if _, out := many.add(at(200, 1)); out != first {
-		t.Errorf("of addresses that have one each %+v made room, want the oldest", out)
+		t.Errorf("among addresses with one each, %+v was evicted, want the oldest", out)
 	}
 }
 
-// TestConnectionsOfOneNode: of one node's connections the one that was silent for longest makes room, and no other
-// node's.
+// TestConnectionsOfOneNode: the node's connection that was silent for longest is evicted, and no other node's.
 func TestConnectionsOfOneNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -116,7 +115,7 @@ func TestConnectionsOfOneNode(t *testing.T) {
 			}
 		}
 		if ended(in) {
-			t.Error("another node's connection made room")
+			t.Error("another node's connection was evicted")
 		}
 		close(over)
 		closeAll(t, a)
@@ -124,8 +123,8 @@ func TestConnectionsOfOneNode(t *testing.T) {
 	})
 }
 
-// TestSilentStrangersEvictNoNode: of a node that has not spoken for a while, those who greet in its name and
-// say nothing take each other's seats, and none that the node has spoken on.
+// TestSilentStrangersEvictNoNode: strangers who greet in the name of a node and say nothing evict each other. They
+// evict no connection on which the node has spoken, even if the node has been silent for a while.
 func TestSilentStrangersEvictNoNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var all nodeConns
@@ -146,17 +145,17 @@ func TestSilentStrangersEvictNoNode(t *testing.T) {
 		for range 100 {
 			s := connection()
 			if out := all.add(3, s); out != former {
-				t.Fatalf("%p made room for %p, want the stranger before, %p", out, s, former)
+				t.Fatalf("%p was evicted for %p, want the previous stranger, %p", out, s, former)
 			}
 			former = s
 		}
 		again := connection()
 		if out := all.add(3, again); out != former {
-			t.Error("a connection of the node's own made room for another one")
+			t.Error("the node's own connection was evicted for another one")
 		}
 		again.heard.Store(int64(time.Second))
 		if out := all.add(3, connection()); out != own[0] {
-			t.Error("of those that have spoken the one that has been silent for longest did not make room")
+			t.Error("the connection that had been silent for longest was not evicted")
 		}
 	})
 }
@@ -183,8 +182,8 @@ func shutAll(t *testing.T, all ...*Transport) {
 	}
 }
 
-// TestSilenceAfterTheGreeting: a connection on which nothing ever comes ends soon, one between requests after long, and
-// one in the middle of a request in between; Raft takes it for the other side's end.
+// TestSilenceAfterTheGreeting: a connection on which nothing ever comes ends soon, one between requests late, and one
+// in the middle of a request in between. Raft sees the other side's end.
 func TestSilenceAfterTheGreeting(t *testing.T) {
 	for name, tt := range map[string]struct {
 		said string
@@ -214,7 +213,7 @@ func TestSilenceAfterTheGreeting(t *testing.T) {
 				_ = served.Close()
 				_ = conn.Close()
 				if b.greeted.len(1) != 0 {
-					t.Error("its seat is not given back")
+					t.Error("the ended connection is remembered")
 				}
 				closeAll(t, a, b)
 			})
@@ -222,8 +221,8 @@ func TestSilenceAfterTheGreeting(t *testing.T) {
 	}
 }
 
-// TestNoRequestIsLostToAnIdleConnection: what Raft says seldom arrives, however long its connection was idle, and the
-// node that was dialled keeps none that is idle for good.
+// TestNoRequestIsLostToAnIdleConnection: Raft's rare requests arrive, however long their connection was idle, and the
+// dialled node keeps no connection that stays idle.
 func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -252,7 +251,7 @@ func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 				t.Errorf("after a silence of %v %d connections are kept, want 1", silence, got)
 			}
 		}
-		// A node that cannot be dialled anew is asked over the connection that is there.
+		// A node that cannot be dialled again is asked over the existing connection.
 		time.Sleep(renewAfter + 1)
 		network["b"].Close()
 		if err := ta.RequestVote("2", "b", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); err != nil {
@@ -263,7 +262,7 @@ func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 	})
 }
 
-// A connection that is closed while it is dialled anew closes the new one too: nobody else would.
+// A connection that is closed while it is dialled again closes the new connection too.
 func TestClosedWhileDialledAnew(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		former, _ := net.Pipe()
@@ -273,7 +272,7 @@ func TestClosedWhileDialledAnew(t *testing.T) {
 		time.Sleep(renewAfter + 1)
 		r.renew(time.Second)
 		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("the other end of the new one read %v, want io.EOF", err)
+			t.Errorf("the other end of the new connection read %v, want io.EOF", err)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package raftnet
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -17,9 +16,10 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/internal/porttest"
 )
 
-// pipes is a network of net.Pipe: listeners by address. It is not safe to change while it is used.
+// pipes is a network of net.Pipe: listeners by address. It must not change while it is used.
 type pipes map[string]*listener
 
 type listener struct {
@@ -55,7 +55,7 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// Addr is an IP, as that of a real listener.
+// Addr is an IP address, as a real listener's is.
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7401} }
 
 func (p pipes) dial(ctx context.Context, address string) (net.Conn, error) {
@@ -74,28 +74,10 @@ func (p pipes) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.String()
-}
-
 // layer returns the layer of a node at address, and its log.
-func (p pipes) layer(t *testing.T, address, cluster string, node session.Node) (*Layer, *logBuffer) {
+func (p pipes) layer(t *testing.T, address, cluster string, node session.Node) (*Layer, *porttest.LogBuffer) {
 	t.Helper()
-	log := &logBuffer{}
+	log := &porttest.LogBuffer{}
 	l := New(Config{
 		ClusterID: cluster, Node: node, Advertise: address, Listener: p.listen(address), Dial: p.dial,
 		Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}),
@@ -103,7 +85,7 @@ func (p pipes) layer(t *testing.T, address, cluster string, node session.Node) (
 	return l, log
 }
 
-// accepting accepts for the rest of the test and closes what it accepted when it ends.
+// accepting accepts connections until the test ends, and then closes them.
 func accepting(l *Layer) <-chan net.Conn {
 	accepted := make(chan net.Conn, 10)
 	go func() {
@@ -134,7 +116,7 @@ func TestRaftSpeaksOverTheLayer(t *testing.T) {
 		b, _ := network.layer(t, "n2.peers:7401", "c", 2)
 		ta, tb := NewTransport(a, 0).NetworkTransport, NewTransport(b, time.Second).NetworkTransport
 		if got := ta.LocalAddr(); got != "n1.peers:7401" {
-			t.Errorf("raft calls itself %s, want the advertised name", got)
+			t.Errorf("raft's own address is %s, want the advertised name", got)
 		}
 		go func() {
 			rpc := <-tb.Consumer()
@@ -149,11 +131,11 @@ func TestRaftSpeaksOverTheLayer(t *testing.T) {
 		if pipeline, err := ta.AppendEntriesPipeline("2", "n2.peers:7401"); !errors.Is(err,
 			raft.ErrPipelineReplicationNotSupported) {
 			t.Errorf("pipelining is on (hashicorp/raft#612): %v", err)
-			if err == nil { // left open, it would hide this failure behind the bubble's panic
+			if err == nil { // an open pipeline would hide this failure behind the bubble's panic
 				_ = pipeline.Close()
 			}
 		}
-		// A peer that takes a request and never answers.
+		// A peer takes a request and never answers.
 		begun := time.Now()
 		if err := ta.RequestVote("2", "n2.peers:7401", &raft.RequestVoteRequest{Term: 7}, &answer); err == nil {
 			t.Error("an RPC without an answer succeeded")
@@ -161,7 +143,7 @@ func TestRaftSpeaksOverTheLayer(t *testing.T) {
 		if got := time.Since(begun); got != defaultTimeout {
 			t.Errorf("after %v, want %v", got, defaultTimeout)
 		}
-		// What Close leaves open would make the bubble panic.
+		// A connection that Close leaves open would make the bubble panic.
 		for _, tr := range []*raft.NetworkTransport{tb, ta} {
 			tr.CloseStreams()
 			if err := tr.Close(); err != nil {
@@ -194,7 +176,7 @@ func TestASilentNodeIsGivenUp(t *testing.T) {
 			t.Error("a failed dial is remembered")
 		}
 		if _, err := a.Dial("nowhere", time.Second); err == nil || errors.Is(err, session.ErrWrongCluster) {
-			t.Errorf("nobody there: %v", err)
+			t.Errorf("dialling an address without a listener: %v", err)
 		}
 		// Close interrupts a dial.
 		network.listen("hung")

@@ -14,7 +14,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// meeting returns the layer of a node on a directory, that answers who meets it with what it heard.
+// meeting returns the layer of a node on a directory. It answers a meeting with what it heard.
 func (p pipes) meeting(t *testing.T, address string, node session.Node, d Directory, waits bool) *Layer {
 	t.Helper()
 	l := New(Config{
@@ -27,7 +27,7 @@ func (p pipes) meeting(t *testing.T, address string, node session.Node, d Direct
 	return l
 }
 
-// A layer that waits lets nobody speak to Raft, nor Raft to anybody; nodes meet all the same.
+// A layer that waits for admission keeps Raft's connections closed in both directions, and takes part in meetings.
 func TestWaiting(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -63,7 +63,7 @@ func TestWaiting(t *testing.T) {
 		(<-accepted).Close()
 		conn.Close()
 		if _, err = a.Meet(t.Context(), "b", make([]byte, maxFrame+1)); err == nil {
-			t.Error("a frame that is too long was sent")
+			t.Error("a frame above the limit was sent")
 		}
 		synctest.Wait()
 		if len(a.open)+len(b.open) != 0 {
@@ -81,7 +81,7 @@ func TestAnotherDirectoryIsRefused(t *testing.T) {
 		b := network.meeting(t, "b", 2, 0xb, false)
 		stranger := network.meeting(t, "stranger", 2, 0xc, false)
 		for _, l := range []*Layer{b, stranger} {
-			accepting(l) // what it accepts is closed with the layer
+			accepting(l) // the layer closes the accepted connections
 		}
 		for address, ok := range map[raft.ServerAddress]bool{
 			"b": true, At("b", 0xb): true, At("b", 0xc): false, "stranger": true, At("stranger", 0xc): true,
@@ -118,13 +118,12 @@ func TestAddressesThatNameADirectory(t *testing.T) {
 		"a:1#000000000000beef0",
 	} {
 		if _, _, err := Split(bad); err == nil {
-			t.Errorf("%s is taken", bad)
+			t.Errorf("%s is accepted as an address", bad)
 		}
 	}
 }
 
-// A node that may be elsewhere is dialled there first. Whoever else is there, or nobody: it is looked for where Raft
-// knows it.
+// A node that may be elsewhere is dialled there first, and then at Raft's address when another node, or none, is there.
 func TestANodeThatMayBeElsewhere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -139,10 +138,10 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 		for name, d := range map[string]Directory{"b": 0xb, "moved": 0xb, "stray": 0xc} {
 			l := network.meeting(t, name, 2, d, false)
 			go func() {
-				// what it accepts is closed with the layer
+				// The layer closes the accepted connections.
 				for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
 					go func() {
-						if _, err := conn.Read(make([]byte, 1)); err == nil { // a dialler that refuses says nothing
+						if _, err := conn.Read(make([]byte, 1)); err == nil { // a dialler that refuses sends nothing
 							there = name
 						}
 					}()
@@ -186,7 +185,7 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 		elsewhere = "stray"
 		if _, err := a.Dial(At("nowhere", 0xb), time.Second); err == nil || !strings.Contains(err.Error(), "stray") ||
 			!strings.Contains(err.Error(), "nowhere") {
-			t.Errorf("neither here nor there: %v", err)
+			t.Errorf("dialling a node that is at neither address: %v", err)
 		}
 		elsewhere = "nowhere"
 		if _, err := a.Dial(At("nowhere", 0xb), time.Second); err == nil || strings.Count(err.Error(), "nowhere") != 1 {

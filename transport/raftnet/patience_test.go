@@ -16,15 +16,15 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// thinPair are the transports of two nodes, a and b, and the network between them, on which a's bytes take their time.
+// thinPair holds the transports of two nodes, a and b, and the network between them, which delays a's bytes.
 type thinPair struct {
 	*simnet.Network
 	a, b *Transport
-	// close closes all.
+	// close closes both transports and the network.
 	close func()
 }
 
-// kernelBuffer is what a kernel takes from a writer.
+// kernelBuffer is how many bytes a kernel takes from a writer.
 const kernelBuffer = 4 << 20
 
 func newThinPair(t *testing.T, bits int) *thinPair {
@@ -86,9 +86,8 @@ func (p *thinPair) answering(after time.Duration) {
 	}()
 }
 
-// TestARequestMayTakeAsLongAsItMoves: a request that takes minutes to arrive, because the link is thin, and one that
-// takes minutes to be answered, are not given up, though what the kernel has taken and has not sent is half a
-// minute's worth.
+// TestARequestMayTakeAsLongAsItMoves: a request that takes minutes to arrive over a thin link, and one that takes
+// minutes to be answered, are not given up, although the kernel holds half a minute's worth of unsent bytes.
 func TestARequestMayTakeAsLongAsItMoves(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newThinPair(t, 1_000_000)
@@ -111,8 +110,8 @@ func TestARequestMayTakeAsLongAsItMoves(t *testing.T) {
 	})
 }
 
-// TestADeadPeerIsNoticedAsSoonAsEver: whenever the other node dies, or is no longer heard of, in the course of a
-// request, whoever made the request knows one timeout later, and not sooner.
+// TestADeadPeerIsNoticedAsSoonAsEver: whenever the other node dies or is cut off in the course of a request, the
+// dialler notices exactly one timeout later.
 func TestADeadPeerIsNoticedAsSoonAsEver(t *testing.T) {
 	pause := func(p *thinPair) { p.Pause("b") }
 	unheard := func(p *thinPair) { p.Cut("b", "a") }
@@ -155,7 +154,7 @@ func TestADeadPeerIsNoticedAsSoonAsEver(t *testing.T) {
 					data = make([]byte, r.Size)
 				}
 				_, err := send(p.a.NetworkTransport, c.request, data)
-				// The last report was made up to one interval and a millisecond before.
+				// The last report came up to one interval and a millisecond before.
 				if took := time.Since(killed); err == nil || took > c.want+time.Millisecond || took < c.want*7/10 {
 					t.Errorf("noticed %v after the death: %v; want %v", took, err, c.want)
 				}
@@ -165,7 +164,7 @@ func TestADeadPeerIsNoticedAsSoonAsEver(t *testing.T) {
 	}
 }
 
-// TestAVoteIsNotWaitedFor: a node that lives and does not answer a vote is given up when Raft says.
+// TestAVoteIsNotWaitedFor: a live node that does not answer a vote is given up at Raft's deadline.
 func TestAVoteIsNotWaitedFor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newThinPair(t, 1_000_000)
@@ -187,7 +186,7 @@ func TestAVoteIsNotWaitedFor(t *testing.T) {
 }
 
 // TestALeaderThatVanishesInASnapshot: Raft reads a snapshot on the goroutine that does everything else, and sets no
-// deadline: a follower whose leader vanished in the middle of one would do nothing any more.
+// deadline. A follower whose leader vanished in the middle of a snapshot would do nothing any more.
 func TestALeaderThatVanishesInASnapshot(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newThinPair(t, 1_000_000)
@@ -214,8 +213,8 @@ func TestALeaderThatVanishesInASnapshot(t *testing.T) {
 	})
 }
 
-// TestReports: a request that is answered soon brings its answer and nothing else. One that is not brings a report each
-// interval: while it moves, and once all of it has come; none when it stopped in its middle, and none for a vote.
+// TestReports: a request that is answered soon brings only its answer. A slow one brings a report each interval while
+// it moves, and when all of it has come. A request that stopped in its middle brings none, and a vote brings none.
 func TestReports(t *testing.T) {
 	const interval = defaultTimeout / reportsPerTimeout
 	for name, c := range map[string]struct {
@@ -225,7 +224,7 @@ func TestReports(t *testing.T) {
 	}{
 		"soon answered":            {"\x00\x80", interval - 1, 0},
 		"answered late":            {"\x00\x80", 10*interval + 1, 10},
-		"stopped in its middle":    {"\x00\x81", 10 * interval, 1}, // for what came first
+		"stopped in its middle":    {"\x00\x81", 10 * interval, 1}, // for its first bytes
 		"a snapshot":               {"\x02\x80", 10*interval + 1, 10},
 		"a vote that takes a time": {"\x01\x80", 10 * interval, 0},
 	} {
@@ -257,7 +256,7 @@ func TestReports(t *testing.T) {
 				if _, err := s.Write([]byte("answer")); err != nil {
 					t.Error(err)
 				}
-				time.Sleep(10 * interval) // after the answer nothing is reported
+				time.Sleep(10 * interval) // no reports come after the answer
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
@@ -269,8 +268,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestWhatARequestMayCarry: a batch goes out in parts of bounded size, of which Raft hears, and says nothing of a
-// commit beyond its entries.
+// TestWhatARequestMayCarry: a batch goes out in parts of bounded size, each visible to Raft, and names no commit beyond
+// its entries.
 func TestWhatARequestMayCarry(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newThinPair(t, 1_000_000_000)
@@ -284,7 +283,7 @@ func TestWhatARequestMayCarry(t *testing.T) {
 			{batch(5_000_000), MaxRequest / (100_000 + entryBytes), 9},
 			{&raft.AppendEntriesRequest{PrevLogEntry: 5, LeaderCommitIndex: 9}, 0, 5},
 			{&raft.AppendEntriesRequest{PrevLogEntry: 12, LeaderCommitIndex: 9}, 0, 9},
-			{&raft.AppendEntriesRequest{}, 0, 0}, // a heartbeat is one by its zeros
+			{&raft.AppendEntriesRequest{}, 0, 0}, // a heartbeat: all zeros
 			{&raft.AppendEntriesRequest{Entries: []*raft.Log{{Data: make([]byte, MaxField)}, {}}}, 1, 0},
 		} {
 			err := p.a.AppendEntries("2", "b", c.request, &raft.AppendEntriesResponse{})

@@ -12,18 +12,19 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/internal/porttest"
 )
 
 func settings(local, upgrade string) []Setting {
 	return []Setting{{"local_sessions", local, "off"}, {"local_session_upgrade", upgrade, "on"}}
 }
 
-// TestL9OneSettingPerCluster holds that nodes whose settings differ do not speak to each other, whoever dials, and that
-// both logs name the setting and both values.
+// TestL9OneSettingPerCluster holds that nodes with different settings do not speak to each other, whichever dials, and
+// that both logs name the setting and both values.
 func TestL9OneSettingPerCluster(t *testing.T) {
 	for name, tt := range map[string]struct {
 		one, other []Setting
-		// who is dialled says why: as node 1 puts it, and as node 2 does; empty: they go together
+		// The reason that the dialled node gives: as node 1 puts it, and as node 2 does. Empty: the settings agree.
 		ones, others string
 	}{
 		"both off":     {settings("off", "on"), settings("off", "on"), "", ""},
@@ -45,8 +46,8 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				network := pipes{}
-				layer := func(address string, node session.Node, settings []Setting) (*Layer, *logBuffer) {
-					log := &logBuffer{}
+				layer := func(address string, node session.Node, settings []Setting) (*Layer, *porttest.LogBuffer) {
+					log := &porttest.LogBuffer{}
 					return New(Config{
 						ClusterID: "c", Node: node, Advertise: address, Listener: network.listen(address),
 						Dial: network.dial, Settings: settings,
@@ -75,14 +76,14 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 					time.Sleep(refusalLogInterval + 1) // the next refusal is logged too
 				}
 				closeAll(t, a, b)
-				for _, log := range []*logBuffer{aLog, bLog} {
+				for _, log := range []*porttest.LogBuffer{aLog, bLog} {
 					text := strings.ReplaceAll(log.String(), `\"`, `"`)
 					if tt.ones == "" && strings.Contains(text, "refused") {
 						t.Errorf("refused:\n%s", text)
 					}
 					for _, want := range []string{tt.ones, tt.others} {
 						if !strings.Contains(text, want) {
-							t.Errorf("a log does not say %q:\n%s", want, text)
+							t.Errorf("the log does not say %q:\n%s", want, text)
 						}
 					}
 				}
@@ -91,8 +92,8 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 	}
 }
 
-// TestSettingsInTheGreeting holds what an older release sees: settings that have their defaults are not told, and
-// another one makes the cluster another.
+// TestSettingsInTheGreeting holds what an older release sees: settings with their defaults are not told, and another
+// value makes the cluster a different one.
 func TestSettingsInTheGreeting(t *testing.T) {
 	for want, all := range map[string][]Setting{
 		"c":                   settings("off", "on"),

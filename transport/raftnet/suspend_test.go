@@ -47,7 +47,7 @@ func TestSuspendCutsOffAndResumeLetsBack(t *testing.T) {
 		if _, err := a.Dial("b", time.Second); err == nil || time.Since(begun) != 0 {
 			t.Errorf("a suspended layer is reached: %v after %v", err, time.Since(begun))
 		}
-		b.Suspend() // twice is once
+		b.Suspend() // a second Suspend changes nothing
 		b.Resume()
 		out, in = meet()
 		go func() { _, _ = out.Write([]byte{0}) }()
@@ -70,7 +70,7 @@ func TestSuspendCutsOffAndResumeLetsBack(t *testing.T) {
 	})
 }
 
-// A dial, and a handshake, that are under way when the layer is suspended do not get through.
+// A dial and a handshake under way when the layer is suspended do not succeed.
 func TestSuspendInTheMiddle(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}

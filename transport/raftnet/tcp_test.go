@@ -12,9 +12,9 @@ import (
 	"holdfast/session"
 )
 
-// TestOverRealTCP: over TCP, with the kernel's own buffers and a link that takes longer for a batch than Raft waits
-// for all of it, the batch arrives. How fast anything is does not matter: what is tried may be given up when this
-// machine stands still, and is tried again.
+// TestOverRealTCP: a batch arrives over TCP, with the kernel's own buffers, on a link that needs longer for the batch
+// than Raft waits for all of it. Speed does not matter: an attempt may fail when this machine stands still, and is
+// repeated.
 func TestOverRealTCP(t *testing.T) {
 	const timeout = 500 * time.Millisecond
 	var transports []*Transport
@@ -68,7 +68,7 @@ func TestOverRealTCP(t *testing.T) {
 	}
 }
 
-// newThinProxy returns the address of what passes so many bytes a second to another.
+// newThinProxy returns the address of a proxy that passes so many bytes a second to another address.
 func newThinProxy(t *testing.T, to string, perSecond int) string {
 	t.Helper()
 	var lc net.ListenConfig

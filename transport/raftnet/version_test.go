@@ -16,10 +16,11 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
+	"holdfast/transport/internal/porttest"
 )
 
-// former is the stream layer of a release that speaks version 2 of the handshake alone: it refuses any other, and
-// leaves what comes after to Raft.
+// former is the stream layer of a release that speaks only version 2 of the handshake. It refuses any other version,
+// and leaves all later bytes to Raft.
 type former struct {
 	net.Listener
 	dial    func(ctx context.Context, address string) (net.Conn, error)
@@ -40,7 +41,7 @@ func (f former) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, er
 	return conn, err
 }
 
-// greet says who this is, and reads what the other side says.
+// greet sends a greeting and reads the other side's.
 func (former) greet(conn net.Conn, code byte) (greeting, error) {
 	if err := (greeting{version: 2, code: code, node: 2, text: "c"}).write(conn); err != nil {
 		return greeting{}, err
@@ -76,8 +77,8 @@ func (f former) Accept() (net.Conn, error) {
 }
 
 // TestNodesOfTheReleaseBefore: nodes of two releases speak to each other while a cluster is upgraded, whichever dials.
-// The older one makes no reports and knows none: a request that it is given has Raft's deadline, and one of its own
-// that takes long is answered without.
+// The older one knows no reports: requests to it have Raft's deadline, and its own slow requests are answered without
+// reports.
 func TestNodesOfTheReleaseBefore(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := simnet.New(func(string, string) time.Duration { return time.Millisecond })
@@ -90,7 +91,7 @@ func TestNodesOfTheReleaseBefore(t *testing.T) {
 			return host, l
 		}
 		host, l := listen("a")
-		log := &logBuffer{}
+		log := &porttest.LogBuffer{}
 		layer := New(Config{
 			ClusterID: "c", Node: 1, Advertise: "a", Listener: l,
 			Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}),
@@ -136,11 +137,11 @@ func TestNodesOfTheReleaseBefore(t *testing.T) {
 				t.Errorf("a request of the older node, answered after %v: %v", after, err)
 			}
 		}
-		// Nobody says that this one is under way: it fails as it did before.
+		// No reports come, so the request fails at Raft's deadline.
 		if took, err := asks(ours, old, "b", 10*time.Second); err == nil || took != defaultTimeout {
 			t.Errorf("a request that was not answered in time ended after %v: %v", took, err)
 		}
-		// Raft gives a snapshot longer, the larger it is, which the restoring of one needs.
+		// Raft gives a snapshot a longer deadline by its size. Restoring it needs the time.
 		const size = 9_000_000
 		go answer(old, 10*time.Second)
 		request := &raft.InstallSnapshotRequest{SnapshotVersion: 1, Term: 7, Size: size}
@@ -153,11 +154,11 @@ func TestNodesOfTheReleaseBefore(t *testing.T) {
 			t.Errorf("%d greetings were refused, and the newer node's log says\n%s", refused, text)
 		}
 		shutAll(t, ours, old)
-		time.Sleep(time.Second) // the older node hears that its connections have ended
+		time.Sleep(time.Second) // the older node notices that its connections have ended
 	})
 }
 
-// A node is not greeted in the former version for any other refusal, nor twice.
+// A node is greeted in the previous version only once, and after no other refusal.
 func TestWhoSpeaksNeitherVersionIsRefused(t *testing.T) {
 	for name, answer := range map[string]greeting{
 		"a version to come":       {version: 4, code: codeVers, node: 2, text: "run the same release"},
@@ -189,7 +190,7 @@ func TestWhoSpeaksNeitherVersionIsRefused(t *testing.T) {
 					t.Errorf("greeted another number of times than %d, or in other versions", want)
 				}
 				if got := strings.Count(log.String(), "raft peer refused"); got != 1 {
-					t.Errorf("the log says %d times why, want once", got)
+					t.Errorf("the reason is logged %d times, want once", got)
 				}
 				closeAll(t, a)
 			})

@@ -17,7 +17,7 @@ func TestWhatIsMalformed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		requests bool
 		said     string
-		passes   int // of the bytes
+		passes   int // bytes
 		words    string
 	}{
 		"type":                 {true, "\x04\x80\x05\x80", 2, "request type of 5, want at most 4"},
@@ -86,7 +86,7 @@ func TestWhatIsMalformed(t *testing.T) {
 	}
 }
 
-// passAll gives s what is said in steps of at most so many bytes, and returns how many pass.
+// passAll gives said to s in steps of at most so many bytes, and returns how many pass.
 func passAll(s *scanner, said []byte, step int) (int, error) {
 	for at := 0; at < len(said); {
 		n, err := s.pass(said[at:min(at+max(step, 1), len(said))])
@@ -116,10 +116,10 @@ func TestSnapshotSizes(t *testing.T) {
 	}
 }
 
-// TestAMessageIsBounded: many values that are each allowed are together not.
+// TestAMessageIsBounded: the sum of values is bounded too, even if each is allowed.
 func TestAMessageIsBounded(t *testing.T) {
 	field := append([]byte("\xc6\x00\x10\x00\x00"), make([]byte, MaxField)...)
-	for range 3 { // the second and third message begin at nothing again
+	for range 3 { // the second and third message count from 0 again
 		var s scanner
 		passed, err := s.pass([]byte("\xdc\x10\x00"))
 		var refused *malformed
@@ -141,8 +141,8 @@ func TestAMessageIsBounded(t *testing.T) {
 	}
 }
 
-// reference returns how long the value is that b begins with, by the definition of msgpack; ok is false for one that is
-// not whole.
+// reference returns the length of the value with which b begins, by the definition of msgpack. ok is false for an
+// incomplete value.
 func reference(b []byte) (n int, ok bool) {
 	if len(b) == 0 {
 		return 0, false
@@ -198,8 +198,8 @@ func reference(b []byte) (n int, ok bool) {
 	return n, true
 }
 
-// FuzzScanner: where the scanner ends a message msgpack does, and Raft's decoder, with the same size of a snapshot; and
-// how the bytes come makes no difference.
+// FuzzScanner: the scanner ends a message where msgpack and Raft's decoder do, with the same size of a snapshot,
+// however the bytes are cut.
 func FuzzScanner(f *testing.F) {
 	for _, s := range []string{
 		"\x00\x82\xa4Term\x07\xa7Entries\x91\x81\xa4Data\xc4\x02xx",
@@ -232,7 +232,7 @@ func FuzzScanner(f *testing.F) {
 			k, ok := reference(b[at:n])
 			if !ok {
 				if err == nil && whole.body == 0 && whole.depth == 0 && whole.have == 0 && !whole.begun {
-					t.Fatalf("%q: a message that is not whole has ended", b[start:n])
+					t.Fatalf("%q: an incomplete message has ended", b[start:n])
 				}
 				return
 			}
@@ -240,7 +240,7 @@ func FuzzScanner(f *testing.F) {
 			one := scanner{requests: requests}
 			if passed, err := one.pass(b[start:at]); err != nil || passed != at-start || one.begun || one.depth != 0 ||
 				one.body != 0 || one.have != 0 {
-				t.Fatalf("%q: a whole message is under way still: %+v, %v", b[start:at], one, err)
+				t.Fatalf("%q: a complete message has not ended: %+v, %v", b[start:at], one, err)
 			}
 			if requests {
 				decodes(t, b[start:at], one.snapshot)
@@ -250,7 +250,7 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// decodes holds Raft's decoder to a request that it takes: it ends where the scanner did, with a snapshot of the same
+// decodes checks that Raft's decoder, if it accepts a request, ends where the scanner did, with a snapshot of the same
 // size.
 func decodes(t *testing.T, said []byte, snapshot uint64) {
 	t.Helper()
@@ -261,7 +261,7 @@ func decodes(t *testing.T, said []byte, snapshot uint64) {
 	behind := bytes.Repeat([]byte{0x80}, 64)
 	rest := bytes.NewReader(append(said[1:len(said):len(said)], behind...))
 	if codec.NewDecoder(rest, &codec.MsgpackHandle{}).Decode(request) != nil {
-		return // and Raft closes the connection
+		return // Raft closes the connection
 	}
 	if rest.Len() != len(behind) {
 		t.Fatalf("%q: the decoder leaves %d bytes, want %d", said, rest.Len(), len(behind))

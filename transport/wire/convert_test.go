@@ -13,7 +13,7 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-func TestWordsRoundTrip(t *testing.T) {
+func TestVocabularyRoundTrip(t *testing.T) {
 	g := porttest.Grant(7)
 	got, err := GrantFrom(SessionProto(g.Session), TokenProto(g.Token), PromiseProto(g.SafeFor))
 	if err != nil || !reflect.DeepEqual(got, g) {
@@ -39,7 +39,7 @@ func TestWordsRoundTrip(t *testing.T) {
 		}
 	}
 	if got := PromiseFrom(PromiseProto(0)); got != 0 {
-		t.Errorf("a promise of nothing became %v", got)
+		t.Errorf("an absent promise became %v", got)
 	}
 	for _, p := range []*durationpb.Duration{nil, {Seconds: -1}, {Nanos: 1e9}} {
 		if got := PromiseFrom(p); got >= 0 {
@@ -48,7 +48,7 @@ func TestWordsRoundTrip(t *testing.T) {
 	}
 }
 
-func TestWordsOutOfRange(t *testing.T) {
+func TestFieldsOutOfRange(t *testing.T) {
 	badTime, badDuration := &timestamppb.Timestamp{Nanos: -1}, &durationpb.Duration{Seconds: 1, Nanos: -1}
 	sessions := map[string]func(*holdfastv1.Session){
 		"session.id":        func(p *holdfastv1.Session) { p.Id = 0 },

@@ -18,7 +18,7 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-// TestErrorsRoundTrip is ARCHITECTURE.md's table of errors, both ways.
+// TestErrorsRoundTrip holds the table of errors in ARCHITECTURE.md, both ways.
 func TestErrorsRoundTrip(t *testing.T) {
 	c := porttest.Certificate(5)
 	tests := []struct {
@@ -116,15 +116,15 @@ func TestErrorsRoundTrip(t *testing.T) {
 	}
 }
 
-// sameTyped fails when want is a typed error and got does not carry an equal one.
+// sameTyped fails when want is a typed error and got does not wrap an equal one.
 func sameTyped(t *testing.T, got, want error) {
 	t.Helper()
 	var target any
-	switch w := want.(type) { //nolint:errorlint // the table holds them unwrapped
+	switch w := want.(type) { //nolint:errorlint // the table holds unwrapped errors
 	case *session.ExpiredError:
 		e := new(session.ExpiredError)
 		if !errors.As(got, &e) {
-			t.Errorf("%v is no %T", got, want)
+			t.Errorf("%v is not a %T", got, want)
 		}
 		if !reflect.DeepEqual(e.Certificate, w.Certificate) {
 			t.Errorf("certificate %+v, want %+v", e.Certificate, w.Certificate)
@@ -174,16 +174,16 @@ func TestUnknownErrorsTellNothing(t *testing.T) {
 func TestOutcomeUnknownWins(t *testing.T) {
 	err := errors.Join(session.ErrNotLeader, context.DeadlineExceeded, session.ErrOutcomeUnknown)
 	if got := Detail(err).GetReason(); got != holdfastv1.Reason_REASON_OUTCOME_UNKNOWN {
-		t.Errorf("reason %v, want OUTCOME_UNKNOWN: what may have happened must not be taken for what did not", got)
+		t.Errorf("reason %v, want OUTCOME_UNKNOWN: a client must not believe that nothing happened", got)
 	}
 }
 
-func TestDomainOfWhatHasNoReason(t *testing.T) {
+func TestDomainOfErrorsWithoutAReason(t *testing.T) {
 	if Domain(nil) != nil || Status(nil) != nil || Detail(nil) != nil || Code(nil) != codes.OK {
 		t.Error("nil is not nil")
 	}
 	plain := errors.New("x")
-	if got := Domain(plain); got != plain { //nolint:errorlint // the very same error is meant
+	if got := Domain(plain); got != plain { //nolint:errorlint // the same value, not the same sentinel
 		t.Errorf("got %v, want the error itself", got)
 	}
 	lost := status.Error(codes.Unavailable, "connection refused")
@@ -196,7 +196,7 @@ func TestDomainOfWhatHasNoReason(t *testing.T) {
 	}
 	future := &holdfastv1.ErrorDetail{Reason: 99}
 	if got := FromDetail(future, ""); got == nil || errors.Is(got, session.ErrInvalid) {
-		t.Errorf("a reason of the future became %v", got)
+		t.Errorf("a reason of a later release became %v", got)
 	}
 	if got := FromDetail(future, "words"); got.Error() != "words" {
 		t.Errorf("got %v", got)
@@ -206,11 +206,11 @@ func TestDomainOfWhatHasNoReason(t *testing.T) {
 	}
 	if got := FromDetail(&holdfastv1.ErrorDetail{Reason: holdfastv1.Reason_REASON_SESSION_EXPIRED},
 		""); got.Error() != session.ErrExpired.Error() {
-		t.Errorf("text %q, want no id that is not known", got)
+		t.Errorf("text %q, want no unknown id", got)
 	}
 }
 
-// Nobody is asked to wait for less than nothing, whatever a server sends.
+// A retry time from the wire is never negative, whatever the server sends.
 func TestHintFromTheWireIsNotNegative(t *testing.T) {
 	for _, d := range []*durationpb.Duration{nil, durationpb.New(-time.Hour), {Seconds: -1 << 62, Nanos: 1 << 30}} {
 		err := FromDetail(&holdfastv1.ErrorDetail{Reason: holdfastv1.Reason_REASON_LIMIT, Field: "n", RetryAfter: d},

@@ -13,8 +13,7 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-// FuzzErrorDetail: what a node says of an error is understood as one, whatever it says, and its state as one of a node
-// or of none.
+// FuzzErrorDetail: any detail from a node gives an error, and any state in it is that of a valid node or none.
 func FuzzErrorDetail(f *testing.F) {
 	for _, d := range []*holdfastv1.ErrorDetail{
 		{},
@@ -46,7 +45,7 @@ func FuzzErrorDetail(f *testing.F) {
 			t.Errorf("%v became %v", d, err)
 		}
 		if limit, ok := errors.AsType[*session.LimitError](err); ok && limit.RetryAfter < 0 {
-			t.Errorf("%v asks to come back %v ago", d, limit.RetryAfter)
+			t.Errorf("%v has the retry time %v", d, limit.RetryAfter)
 		}
 		if Known(d.GetReason()) && Detail(err).GetReason() != d.GetReason() {
 			t.Errorf("%v became %v", d, Detail(err))

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// LogBuffer is a log that can be read while it is written.
+// LogBuffer collects log output. Safe for concurrent use.
 type LogBuffer struct {
 	mu    sync.Mutex
 	bytes bytes.Buffer

@@ -1,4 +1,4 @@
-// Package porttest is what tests of several rooms of transport share.
+// Package porttest has helpers for the tests of transport's packages.
 package porttest
 
 import (
@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// Pipes is a network of net.Pipe: a listener and what dials it.
+// Pipes is a network of net.Pipe: a listener and its dial function.
 type Pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
 	once  sync.Once
-	// cut, when set, wraps the dialler's end.
+	// Cut, when set, wraps the dialler's end.
 	Cut func(net.Conn) net.Conn
 }
 
-// NewPipes returns a network that nobody has dialled yet.
+// NewPipes returns a network without connections.
 func NewPipes() *Pipes { return &Pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
 
-// Accept returns the next connection that was dialled.
+// Accept returns the next dialled connection.
 func (p *Pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
@@ -35,10 +35,10 @@ func (p *Pipes) Close() error {
 	return nil
 }
 
-// Addr is the same for all.
+// Addr returns the same address for every network.
 func (p *Pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
-// Dial makes a connection, once it is accepted.
+// Dial returns a connection once it is accepted.
 func (p *Pipes) Dial(ctx context.Context, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

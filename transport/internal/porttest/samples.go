@@ -24,7 +24,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Grant is that of a session of node 1.
+// Grant returns the grant of a session of node 1.
 func Grant(id session.ID) session.Grant {
 	return session.Grant{
 		Session: session.Session{
@@ -36,7 +36,7 @@ func Grant(id session.ID) session.Grant {
 	}
 }
 
-// Certificate is that of an expired session.
+// Certificate returns the certificate of an expired session.
 func Certificate(id session.ID) session.Certificate {
 	return session.Certificate{
 		ID: id, Cause: session.CauseExpired, LastTouchAge: 4 * time.Second, Owner: 2, Term: 3, Index: 4,
@@ -44,7 +44,7 @@ func Certificate(id session.ID) session.Certificate {
 	}
 }
 
-// WantField fails unless err is a FieldError of field that says what the range is.
+// WantField fails unless err is a FieldError of field that names the range.
 func WantField(t *testing.T, err error, field string) {
 	t.Helper()
 	f, ok := errors.AsType[*session.FieldError](err)
@@ -53,7 +53,7 @@ func WantField(t *testing.T, err error, field string) {
 	}
 }
 
-// RefusedBy returns the limit that err is, after it was checked.
+// RefusedBy returns the LimitError in err, and fails unless its retry time is valid.
 func RefusedBy(t *testing.T, err error) *session.LimitError {
 	t.Helper()
 	limit, ok := errors.AsType[*session.LimitError](err)
@@ -66,13 +66,14 @@ func RefusedBy(t *testing.T, err error) *session.LimitError {
 	return limit
 }
 
-// BadDuration is one that protocol buffers do not allow.
+// BadDuration returns a duration that protocol buffers do not allow.
 func BadDuration() *durationpb.Duration { return &durationpb.Duration{Seconds: 1, Nanos: -1} }
 
-// OfMessage is what one message may take: proto's forms, ours, and an answer.
+// OfMessage returns the memory that one message may take: its forms in protocol buffers and in the domain, and an
+// answer.
 func OfMessage() bound.Cost { return bound.Cost{PerByte: 1 << 10, Fixed: 512 << 10} }
 
-// StateOf is the state of a read-only node at an index.
+// StateOf returns the state of a read-only node at an index.
 func StateOf(index uint64) session.NodeState {
 	return session.NodeState{Node: 3, Mode: session.ModeReadOnly, Index: index}
 }
