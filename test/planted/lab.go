@@ -131,8 +131,8 @@ func (l *lab) passes(ctx context.Context, binary string, c *catcher, setting str
 
 // run runs a test beside a copy of its package's testdata, so that a failing test leaves nothing in the work tree.
 func (l *lab) run(ctx context.Context, binary string, c *catcher, setting string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx,
-		l.limit+10*time.Second) // the test's own limit comes first, and its message is more precise
+	// The test's own limit comes first: its message is more precise.
+	ctx, cancel := context.WithTimeout(ctx, l.limit+10*time.Second)
 	defer cancel()
 	args := append([]string{"-test.run", c.run, "-test.timeout", l.limit.String()}, c.flags...)
 	test := exec.CommandContext(ctx, binary, args...)

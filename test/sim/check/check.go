@@ -1,5 +1,5 @@
-// Package check holds a run's history against the invariants of the session protocol. It looks from outside: at what
-// clients were told, and at what nodes applied.
+// Package check holds a run's history against the invariants of the session protocol. It sees only what an outsider
+// sees: what clients were told, and what nodes applied.
 package check
 
 import (
@@ -10,22 +10,22 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// Bounds are what a run was configured with, and how patient the checker is.
+// Bounds is how a run was configured, and how patient the checker is.
 type Bounds struct {
-	// ExpiryInterval is the cluster's.
+	// ExpiryInterval is the cluster's expiry interval.
 	ExpiryInterval time.Duration
-	// Commit bounds a round and a commit while all that they need is well, and Calm when for long nothing was amiss
-	// anywhere.
+	// Commit bounds a round and a commit while every part that they need is healthy. Calm bounds them when nothing has
+	// been amiss anywhere for long.
 	Commit, Calm time.Duration
-	// Settle is how long after a fault a cluster counts as calm: elections, Raft's back-off, clients that find their
-	// way.
+	// Settle is how long after a fault a cluster counts as calm again. It covers elections, Raft's back-off, and
+	// clients that look for a node.
 	Settle time.Duration
-	// Interval is that of heartbeats, Quorum the number of voters that make a round good.
+	// Interval is the one between heartbeats, Quorum the number of voters that make a round good.
 	Interval time.Duration
 	Quorum   int
-	// ReadOnlyAfter is for how long a node learns of no good round before it is read-only (N1).
+	// ReadOnlyAfter is how long a node hears of no good round until it is read-only (N1).
 	ReadOnlyAfter time.Duration
-	// Serve is how long after the last fault every client has to be served at the latest.
+	// Serve is how long after the last fault a client may wait to be served.
 	Serve time.Duration
 }
 
@@ -33,7 +33,7 @@ type Bounds struct {
 type Violation struct {
 	// Invariant is its short name, such as "I3".
 	Invariant string
-	// ID is the session concerned, 0 when it is none.
+	// ID is the session concerned, 0 if it concerns none.
 	ID session.ID
 	// At is the time of the run.
 	At   time.Duration
@@ -45,15 +45,15 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s violated at %.4fs, session %s: %s", v.Invariant, v.At.Seconds(), v.ID, v.Text)
 }
 
-// Result is what Check found.
+// Result is the outcome of Check.
 type Result struct {
 	Violations []Violation
-	// Checked counts by invariant how often it was really put to the test: a history in which nobody dies proves
+	// Checked counts, by invariant, the cases that put it to the test: a history in which no session dies proves
 	// nothing.
 	Checked map[string]int
 }
 
-// Marks returns the violations that concern session id as remarks of its story.
+// Marks returns the violations of one session as remarks for its story.
 func (r Result) Marks(id session.ID) []history.Mark {
 	var marks []history.Mark
 	for _, v := range r.Violations {
@@ -64,8 +64,7 @@ func (r Result) Marks(id session.ID) []history.Mark {
 	return marks
 }
 
-// Check holds events, in the order of time, against I1 to I8, N1 to N5, liveness after the last fault, and
-// linearizability.
+// Check holds events, sorted by time, against I1 to I8, N1 to N5, liveness after the last fault, and linearizability.
 func Check(events []history.Event, b Bounds) Result {
 	v := &verdict{Result: Result{Checked: make(map[string]int)}}
 	j := judge{newFacts(b), v}
@@ -101,7 +100,7 @@ type judge struct {
 // verdict collects what the judges find.
 type verdict struct {
 	Result
-	// scope is added to the names of what is counted.
+	// scope is appended to the names of counted invariants.
 	scope string
 }
 

@@ -12,31 +12,34 @@ import (
 // early judges I1 and I8.
 type early struct{ judge }
 
-// check checks I1 and I8, in any weather. What is judged is each decision of a tracker that a session expires
-// (history.Decided), not the entry that may be applied much later, or never: at that moment its sessions are due by
-// what the tracker knows. Let Y lead term t, and decide at d about a session of timeout T whose owner is X under
-// attachment a. All that follows holds on Y's clock, which never runs faster than time and stands while no round is
-// good (A1); so each "full timeout" is T plus the time the clock stood in it. That second part is I8. A decision needs
-// due = max(deadline, V(X)+T) <= clock, and V and the deadline give these grounds for a session to live on:
+// check checks I1 and I8, in any weather. It judges each decision of a tracker that a session expires
+// (history.Decided), because the sessions are due at that moment by the tracker's knowledge. It does not judge the
+// entry, which may be applied much later or never.
 //
-//   - term: Y's tracker began after it had applied an entry of its term (R5, E1): d >= that + T.
-//   - move: if a was made in term t, Y's tracker took it as a touch when Y applied it (S2): d >= that + T.
-//   - process: if X answered a heartbeat that was sent after its process began, Y knew since when it can vouch (E1): d
+// Let Y lead term t. At d it decides about a session of timeout T, whose owner is X under attachment a. Everything
+// below holds on Y's clock, which never runs faster than time and stands while no round is good (A1). So each "full
+// timeout" is T plus the time for which the clock stood in it; the second part is I8. A decision needs due =
+// max(deadline, V(X)+T) <= clock. V and the deadline give the session these grounds to live on:
+//
+//   - term: Y's tracker began at b, after Y had applied an entry of its term (R5, E1): d >= b + T.
+//   - move: if term t made a, Y's tracker took the move as a touch at the moment m at which Y applied it (S2): d >= m +
+//     T.
+//   - process: if X answered a heartbeat that was sent after X's process began, Y knew since when X can vouch (E1): d
 //     >= start + T.
-//   - touch: a touch that the client sent at k and X answered as taken at k' was in X's table by k'. If Y, before d,
-//     took in a whole answer of X to a heartbeat that was sent at or after k', the touch was in that answer or an
-//     earlier one of the stream (T1), or of a former stream, and then in the complete first answer of this one (T3); Y
-//     takes it, for the session is owned by X, and X, which serves a, has applied it (T5). Its age is the one it has
-//     (T4): d >= k + T. If X has lost it by a restart in between, the answer says so: V >= start > k (E1). A touch that
-//     only a former leader heard needs no ground of its own: the term is later.
-//   - word (E2): if X was not lost at d, the good round that lets the session expire began at or after due, and X has
-//     answered it. So what was known before the last heartbeat that X has answered was due when that was sent, and what
-//     came with that very answer when it was taken in. X can be lost only if V is the moment of its silence, which is
-//     after Y last heard of it: d >= that + T (E1). So before that moment X's word is needed, and this catches an
-//     expiry that did not ask for it, and one that takes a lost owner's for silent before.
+//   - touch: the client sent a touch at k, and X answered it at k', so X's table had it by k'. Let Y, before d, take in
+//     a whole answer of X to a heartbeat that was sent at or after k'. The touch was in that answer or an earlier one
+//     of the stream (T1); or in one of a former stream, and then in the complete first answer of this stream (T3). Y
+//     takes the touch: X owns the session, and X, which serves a, has applied it (T5). The age of the touch is exact
+//     (T4): d >= k + T. If X lost the touch by a restart, the answer says so: V >= start > k (E1). A touch that only a
+//     former leader heard needs no ground of its own: the term is later.
+//   - word (E2): if X was not lost at d, X has answered the good round that lets the session expire, and that round
+//     began at or after due. So everything known before X's last answered heartbeat was due when that heartbeat was
+//     sent, and everything that came with the answer was due when Y took it in. X is lost only if V is the moment of
+//     its silence, which is after s, when Y last heard of X: d >= s + T (E1). Before that moment X's word is needed.
+//     This ground catches an expiry without X's word, and one that counts a lost owner's silence from too early.
 //
-// Y knows at d what it took in strictly before; of what comes at the same instant nobody can tell, so it counts where
-// it excuses.
+// At d, Y knows what it took in strictly before d. The order of what came at d itself is not known, so it counts only
+// in Y's favour.
 func (c early) check(l *life) {
 	c.calmly(l)
 	c.certified(l)
@@ -52,8 +55,8 @@ func (c early) check(l *life) {
 	}
 }
 
-// calmly checks without a word of the leader's what it comes to in a calm cluster: a touch that was taken keeps the
-// session for a full timeout.
+// calmly checks I1 without the leader's evidence: in a calm cluster a touch that was taken keeps the session for a full
+// timeout.
 func (c early) calmly(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -71,8 +74,8 @@ func (c early) calmly(l *life) {
 	}
 }
 
-// certified checks that an expiry rests on a decision of its own term about the attachment that it ended (E3), and what
-// its certificate says.
+// certified checks that an expiry rests on a decision of its own term about the attachment that it ended (E3). It also
+// checks the expiry's certificate.
 func (c early) certified(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -115,22 +118,22 @@ type ruling struct {
 	owner session.Node
 }
 
-// ground is why a session has a full timeout from a moment; since is from when the clock that counted it is the
-// tracker's.
+// ground is a reason for a session to live for a full timeout from a moment. since is when the tracker's clock began to
+// count it.
 type ground struct {
 	name        string
 	from, since time.Duration
 	what        string
 }
 
-// holds checks that a ground had its full timeout when a moment came by which the session was due.
+// holds checks that a ground had its full timeout by a moment at which the session was due.
 func (r *ruling) holds(g ground, moment time.Duration) {
 	if invariant, what := r.wrong(g, moment); invariant != "" {
 		r.c.fail(invariant, r.l.id, r.d.At, "%s decides to end it %s", r.d.Who, what)
 	}
 }
 
-// wrong returns the invariant that a decision violates if the session was due at a moment, and how; empty for none.
+// wrong returns which invariant a decision violates if the session was due at a moment, and how; empty for none.
 func (r *ruling) wrong(g ground, moment time.Duration) (invariant, what string) {
 	r.c.checked("I1 " + g.name)
 	if moment < g.from+r.l.timeout {
@@ -148,7 +151,7 @@ func (r *ruling) wrong(g ground, moment time.Duration) (invariant, what string) 
 	return "", ""
 }
 
-// grounds checks all but the owner's word.
+// grounds checks every ground except the owner's word.
 func (r *ruling) grounds() {
 	at := r.d.At
 	r.holds(r.term(), at)
@@ -168,7 +171,7 @@ func (r *ruling) term() ground {
 	return ground{"term", r.t.began, r.t.first, "its term began"}
 }
 
-// move is the ground of the attachment itself, if this term made it.
+// move returns the ground of the attachment itself, if this term made it.
 func (r *ruling) move() (ground, bool) {
 	for _, a := range r.l.applied {
 		if a.Attachment == r.d.Attachment && a.Who == r.t.leader && a.Term == r.t.number {
@@ -178,7 +181,7 @@ func (r *ruling) move() (ground, bool) {
 	return ground{}, false
 }
 
-// process is the ground of the owner's newest process that is known by hearings.
+// process returns the ground of the owner's newest process that the hearings prove.
 func (r *ruling) process(heard []hearing) (ground, bool) {
 	starts := r.c.started[r.c.names[r.owner]]
 	for _, start := range slices.Backward(starts) {
@@ -189,7 +192,7 @@ func (r *ruling) process(heard []hearing) (ground, bool) {
 	return ground{}, false
 }
 
-// touch is the ground of the newest touch that is known by hearings.
+// touch returns the ground of the newest touch that the hearings prove.
 func (r *ruling) touch(heard []hearing) (ground, bool) {
 	if len(heard) == 0 {
 		return ground{}, false
@@ -207,7 +210,7 @@ func (r *ruling) touch(heard []hearing) (ground, bool) {
 	return ground{"touch", newest.Asked, h.at, "a touch of " + newest.Who + " that it had been told of"}, true
 }
 
-// word checks E2: a decision for which the owner cannot have been lost needs the owner's word.
+// word checks E2: unless the owner may have been lost, a decision needs the owner's word.
 func (r *ruling) word() {
 	lost := r.t.began
 	if heard := r.t.before(r.owner, r.d.At); len(heard) > 0 {
@@ -222,7 +225,7 @@ func (r *ruling) word() {
 		return // the ground of the term has failed
 	}
 	words := r.words(heard)
-	// An answer of the very moment may have come after the decision, which then rests on the answer before.
+	// An answer of the very moment may have come after the decision. The decision then rests on the answer before.
 	if before := r.t.before(r.owner, r.d.At); len(before) > 0 && len(before) < len(heard) && !r.all(words) {
 		words = r.words(before)
 	}
@@ -237,8 +240,7 @@ type counted struct {
 	moment time.Duration
 }
 
-// words are the grounds for which the newest of the answers that were heard of the owner must say that the session was
-// due.
+// words returns the grounds that the owner's newest answer must show to be over.
 func (r *ruling) words(heard []hearing) (all []counted) {
 	last := heard[len(heard)-1]
 	add := func(moment time.Duration, find func([]hearing) (ground, bool), known []hearing) {
@@ -256,7 +258,7 @@ func (r *ruling) words(heard []hearing) (all []counted) {
 	return all
 }
 
-// all reports whether every one of them holds.
+// all reports whether every ground holds.
 func (r *ruling) all(words []counted) bool {
 	return !slices.ContainsFunc(words, func(w counted) bool {
 		invariant, _ := r.wrong(w.ground, w.moment)

@@ -11,10 +11,10 @@ import (
 // fence judges I4.
 type fence struct{ judge }
 
-// check checks I4: after a resume was answered nothing that is sent through an older attachment takes effect. A cut
-// off owner that has not heard of the move may still take a touch; what shows an effect is a promise that reaches
-// further than one from the time before could, or a close that is done. In a calm cluster it must not take the touch
-// either.
+// check checks I4: after a resume was answered, nothing sent through an older attachment takes effect. An owner that is
+// cut off and has not heard of the move may still take a touch. Such a touch has an effect if its promise reaches
+// further than any promise from before the resume could. A close has an effect if it is done. In a calm cluster the
+// former owner must not even take the touch.
 func (c fence) check(l *life) {
 	c.outrun(l)
 	c.granted(l)
@@ -23,10 +23,11 @@ func (c fence) check(l *life) {
 	c.takenOver(l)
 }
 
-// takenOver checks M1: a process takes a session from another only by a resume that it sent when that one had it
-// already. So each move from one process to another falls into a call that does so on purpose, which had not ended
-// when the former attachment was first applied: before that nobody can have heard of it. A delayed resume of a
-// process that is gone, and one that a library makes by itself, take a session from nobody.
+// takenOver checks M1: a process takes a session from another only by a resume that it sent while the other process had
+// it. So each move between processes must fall into a call that takes the session on purpose. That call must not have
+// ended before the former attachment was first applied, because earlier no process can have heard of that attachment. A
+// delayed resume of a process that is gone takes a session from nobody, and so does a resume that a library makes by
+// itself.
 func (c fence) takenOver(l *life) {
 	made := make(map[uint64]history.Event)
 	for _, a := range l.applied {
@@ -51,7 +52,7 @@ func (c fence) takenOver(l *life) {
 	}
 }
 
-// outrun checks what older attachments brought about.
+// outrun checks the effects of requests through older attachments.
 func (c fence) outrun(l *life) {
 	for _, g := range l.grants {
 		if g.Kind != history.Resumed {
@@ -73,8 +74,8 @@ func (c fence) outrun(l *life) {
 	}
 }
 
-// granted checks that what was granted had been applied by some node (M3), and that no two clients were granted one
-// attachment: that of an upgrade is told to all who asked for it.
+// granted checks that a node had applied every granted attachment (M3), and that no two clients were granted the same
+// one. The attachment of an upgrade is granted to every client that asked for the upgrade.
 func (c fence) granted(l *life) {
 	first := make(map[uint64]history.Event)
 	for _, g := range l.grants {
@@ -94,9 +95,9 @@ func (c fence) granted(l *life) {
 	}
 }
 
-// takers checks, in any weather, who takes touches of a session: only the owner of their attachment, and that only
-// while it has applied neither a newer attachment nor the end when the touch is sent (T2, M4). A process that was
-// started since may not have come as far again as the former one had, and may take them; they count for nothing (T5).
+// takers checks, in any weather, which nodes take touches of a session: only the owner of the touch's attachment, and
+// only while it has applied neither a newer attachment nor the end when the touch is sent (T2, M4). A process that
+// started since may lag behind the former one and take such touches; they count for nothing (T5).
 func (c fence) takers(l *life) {
 	for _, t := range l.touches {
 		made, ok := l.made(t.Attachment)
@@ -129,9 +130,9 @@ func (c fence) takers(l *life) {
 	}
 }
 
-// closedBy checks that a close that was answered as done ended the session, and did so through the attachment that it
-// named, or through a newer one that the same client's library had resumed meanwhile (M2); and that no session is
-// closed whose close nobody asked for.
+// closedBy checks that a close that was answered as done ended the session. It did so through the attachment that it
+// named, or through a newer one that the same client's library had resumed meanwhile (M2). It also checks that every
+// closed session has a close that was asked for.
 func (c fence) closedBy(l *life) {
 	for _, x := range l.closes {
 		c.checked("closes")
@@ -144,7 +145,8 @@ func (c fence) closedBy(l *life) {
 				x.Attachment, e.Attachment, history.Line(x))
 		}
 	}
-	// A library closes by itself what it opened for somebody who does not wait any more: then nobody was granted it.
+	// A library closes by itself what it opened for a caller that stopped waiting. Then no client was granted the
+	// session.
 	if e := l.end; e != nil && e.Cause == session.CauseClosed && len(l.grants) > 0 {
 		if !slices.ContainsFunc(l.attempts, func(a history.Event) bool {
 			return a.Asked <= e.At && a.Attachment <= e.Attachment
@@ -174,8 +176,8 @@ func (c fence) olderCloses(l *life, g history.Event) {
 	}
 }
 
-// told checks what clients hear of an end or a move: never of an end that no node has applied (E5), and of a move only
-// when somebody resumed the session; and in the end whoever holds an older attachment has heard.
+// told checks what clients hear of an end or a move. They hear of an end only after a node has applied it (E5), and of
+// a move only after a resume. In the end every client with an older attachment has heard.
 func (c fence) told(l *life) {
 	for _, g := range l.gone {
 		c.checked("E5")

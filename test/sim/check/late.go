@@ -16,7 +16,8 @@ func (c late) check(l *life) {
 	if l.silent == 0 || l.timeout == 0 || l.end != nil && l.end.At < l.silent {
 		return
 	}
-	// A touch made just before the silence travels, and its deadline is 1/200 longer than the timeout (T5).
+	// A touch made just before the silence takes time to travel, and its deadline is 1/200 longer than the timeout
+	// (T5).
 	due := l.extension() + c.bounds.ExpiryInterval
 	by := l.silent + due + c.bounds.Calm
 	if !c.calm(l.silent, by) {
@@ -35,21 +36,22 @@ func (c late) check(l *life) {
 	c.lateInTerm(l)
 }
 
-// lateInTerm checks I2 by what the leader that ended a session heard, whatever happened before: it decides within the
-// extended timeout, an expiry interval, a round, for as long as the slowest of them took (E2 waits for one), and a
-// commit of the latest of these moments:
+// lateInTerm checks I2 by what the leader that ended a session heard, whatever happened before. The leader decides
+// within the extended timeout, an expiry interval, the time of the slowest round (E2 waits for one) and a commit, from
+// the latest of these moments:
 //
 //   - the silence began;
-//   - the term, or a later tracker of it, began ("fail-over"; and the end is applied within timeout + 2 s of it);
+//   - the term, or a later tracker of it, began ("fail-over"; the end is applied within timeout + 2 s of it);
 //   - the owner's process began ("owner restarted", E1);
-//   - and later by what the stalls of its owner's process since are credited with ("owner stalled", see credit);
-//   - an interval after the leader last heard of an owner that it does not hear of any more ("owner lost": the
-//     heartbeat that it did not answer was sent by then, E1), or the last reset of the connections between the two
-//     ("owner lost" too: its stream has ended).
+//   - the leader last heard of an owner that it hears of no more, plus an interval ("owner lost": the heartbeat that
+//     the owner did not answer was sent by then, E1);
+//   - the connections between leader and owner were last reset ("owner lost" too: the owner's stream has ended).
 //
-// It asks for rounds in time meanwhile, a quorum's and, if it is not lost, the owner's: else the clock stands (A1), or
-// the owner's word is missing (E2). And an end is applied within a commit of its decision when for long no fault has
-// concerned a node but one that does not lead.
+// The credit for the stalls of the owner's process since then is added ("owner stalled", see credit).
+//
+// The check requires rounds in time meanwhile: a quorum's and, if the owner is not lost, the owner's. Without them the
+// clock stands (A1), or the owner's word is missing (E2). When all recent faults concerned one node other than the
+// leader, the end must be applied within a commit of its decision.
 func (c late) lateInTerm(l *life) {
 	if _, ok := l.expired(); !ok || l.end.Certificate == nil {
 		return
@@ -87,7 +89,7 @@ func (c late) lateInTerm(l *life) {
 	}
 }
 
-// situation returns the moment from which a session's last timeout counts, and what made it so.
+// situation returns the moment from which a session's last timeout counts, and the name of its cause.
 func (c late) situation(
 	t *term, owner session.Node, voice, decided, timeout time.Duration,
 ) (from time.Duration, name string, lost bool) {
@@ -121,7 +123,7 @@ func (c late) situation(
 	return from, name, true
 }
 
-// heardInTime reports whether rounds went on as they should between two moments.
+// heardInTime reports whether rounds went on in time between two moments.
 //
 //nolint:revive // flag-parameter: whose answers are awaited
 func (c late) heardInTime(t *term, owner session.Node, lost bool, from, till time.Duration) bool {
@@ -136,7 +138,7 @@ func (c late) heardInTime(t *term, owner session.Node, lost bool, from, till tim
 	for _, h := range t.heard[owner] {
 		own = append(own, h.at)
 	}
-	for _, s := range c.stalls[c.names[owner]] { // it answers at the end
+	for _, s := range c.stalls[c.names[owner]] { // a stalled process answers at the end of the stall
 		for at := s.from; at < s.till; at += c.bounds.Interval {
 			own = append(own, at)
 		}
@@ -145,7 +147,7 @@ func (c late) heardInTime(t *term, owner session.Node, lost bool, from, till tim
 	return steady(own, from, till, gap)
 }
 
-// unlessStalled returns a situation's name, or that of its own for an owner whose process stalled between two moments.
+// unlessStalled returns a situation's name, or "owner stalled" if the owner's process stalled between two moments.
 func (c late) unlessStalled(name string, owner session.Node, from, till time.Duration) string {
 	if c.credit(owner, from, till) > 0 {
 		return "owner stalled"

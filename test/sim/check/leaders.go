@@ -10,22 +10,22 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// hearing is one answer that a leader took in at at, to a heartbeat that it sent at sent.
+// hearing is an answer that a leader took in at one moment, to a heartbeat that it sent at another.
 type hearing struct{ sent, at time.Duration }
 
-// term is what is known of the tracker of one term, by what it heard.
+// term is what is known of one term's leader, by the answers that it heard.
 type term struct {
 	number uint64
 	leader string
-	// The tracker's clock began after began, when its node applied an entry of the term (R5; 0 when that is not known),
-	// and not after first, when the first heartbeat was sent.
+	// The tracker's clock began after began, when its node applied an entry of the term (R5; 0 if not known). It began
+	// not after first, when the first heartbeat was sent.
 	began, first time.Duration
 	// heard are the answers of each node, in the order of time.
 	heard map[session.Node][]hearing
-	// turns are the moments at which a newer round may have become good: of the newest answers of all nodes, the one
-	// that completes a quorum became newer. Not each turn is a good round, but each good round is a turn (R3).
+	// turns are the moments at which a newer round may have become good: the oldest answer of the newest quorum became
+	// newer. Not each turn is a good round, but each good round is a turn (R3).
 	turns []time.Duration
-	// took is for each turn how long before the newest heartbeat was sent that a quorum has answered.
+	// took holds for each turn the age of the newest heartbeat that a quorum had answered.
 	took []time.Duration
 	// stood are the spans in which the clock certainly stood (A1); the last is open.
 	stood []stand
@@ -33,7 +33,7 @@ type term struct {
 
 type stand struct{ from, till time.Duration }
 
-// processTerm names what a node has applied of a term.
+// processTerm names a node and a term.
 type processTerm struct {
 	who  string
 	term uint64
@@ -44,15 +44,15 @@ const forever = time.Duration(1<<63 - 1)
 
 // leaders is what is known of leaders: their terms, trackers and decisions.
 type leaders struct {
-	// interval is the one between two heartbeats, quorum the number of voters that make a round good.
+	// interval is the time between two heartbeats, quorum the number of voters that make a round good.
 	interval time.Duration
 	quorum   int
 	terms    map[uint64]*term
 	// began is when a node first applied an entry of a term.
 	began map[processTerm]time.Duration
-	// trackers are when those of a term began: a leader that stalls begins another (E1 starts anew).
+	// trackers are the starts of a term's trackers: a leader that stalls begins another tracker (E1 starts anew).
 	trackers map[uint64][]time.Duration
-	// elections are the first trackers of terms.
+	// elections are the starts of the first tracker of each term.
 	elections []history.Event
 	// good are all moments at which a round may have become good.
 	good []time.Duration
@@ -106,7 +106,8 @@ func (s *leaders) settleTerms() {
 	slices.Sort(s.good)
 }
 
-// complete returns the newest moment after which heartbeats were sent that a quorum has answered; negative: none.
+// complete returns the newest moment such that a quorum has answered heartbeats sent at or after it; negative if there
+// is none.
 func (t *term) complete(quorum int) time.Duration {
 	newest := make([]time.Duration, 0, len(t.heard))
 	for _, h := range t.heard {
@@ -119,9 +120,9 @@ func (t *term) complete(quorum int) time.Duration {
 	return newest[quorum-1]
 }
 
-// settle finds out when the clock stood: it runs for two intervals from its start, also from that of a later tracker of
-// the term, and from each good round (A1). A turn that was none, and a start before the first heartbeat, only make it
-// stand for longer.
+// settle finds out when the clock stood. It runs for two intervals from its start, from that of each later tracker of
+// the term, and from each good round (A1). A turn that was no good round, and a start before the first heartbeat, can
+// only make the real clock stand for longer.
 func (t *term) settle(interval time.Duration, starts []time.Duration) {
 	from := t.first
 	for _, turn := range slices.Sorted(slices.Values(slices.Concat(t.turns, starts))) {
@@ -133,7 +134,7 @@ func (t *term) settle(interval time.Duration, starts []time.Duration) {
 	t.stood = append(t.stood, stand{from + 2*interval, forever})
 }
 
-// standing returns for how long at least the clock stood between two moments.
+// standing returns the least time for which the clock stood between two moments.
 func (t *term) standing(from, till time.Duration) time.Duration {
 	var sum time.Duration
 	for _, s := range t.stood {
@@ -142,7 +143,7 @@ func (t *term) standing(from, till time.Duration) time.Duration {
 	return sum
 }
 
-// slowest returns the longest that a round took, of those that came between two moments, with the owner's answer to it.
+// slowest returns the longest time that a round between two moments took, including the owner's answer to it.
 func (t *term) slowest(owner session.Node, from, till time.Duration) time.Duration {
 	var most time.Duration
 	for i, turn := range t.turns {
@@ -160,7 +161,7 @@ func (t *term) slowest(owner session.Node, from, till time.Duration) time.Durati
 	return most
 }
 
-// steady reports whether between two moments moments came at least every gap.
+// steady reports whether the moments between from and till are at most gap apart.
 func steady(moments []time.Duration, from, till, gap time.Duration) bool {
 	last := from
 	for _, m := range moments {
@@ -178,16 +179,16 @@ func steady(moments []time.Duration, from, till, gap time.Duration) bool {
 	return till <= last+gap
 }
 
-// before returns the answers of a node that were taken in before a moment.
+// before returns the answers of a node that the leader took in before a moment.
 func (t *term) before(n session.Node, moment time.Duration) []hearing {
 	all := t.heard[n]
 	return all[:sort.Search(len(all), func(i int) bool { return all[i].at >= moment })]
 }
 
-// by returns the answers of a node that were taken in by a moment.
+// by returns the answers of a node that the leader took in up to a moment.
 func (t *term) by(n session.Node, moment time.Duration) []hearing { return t.before(n, moment+1) }
 
-// covering returns the first of hearings whose heartbeat was sent at or after a moment.
+// covering returns the first hearing whose heartbeat was sent at or after a moment.
 func covering(hearings []hearing, moment time.Duration) (hearing, bool) {
 	i := sort.Search(len(hearings), func(i int) bool { return hearings[i].sent >= moment })
 	if i == len(hearings) {

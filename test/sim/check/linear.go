@@ -13,8 +13,7 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// state is a session as a client may see it: absent, open with the newest attachment, or ended with the last one it
-// had.
+// state is a session as a client may see it: absent, open with the newest attachment, or ended with the last one.
 type state struct {
 	phase      phase
 	attachment uint64
@@ -29,13 +28,13 @@ const (
 	isEnded
 )
 
-// deed is an operation on one session, or what somebody was told of it.
+// deed is an operation on one session, or what a client was told about one.
 type deed struct {
 	kind       deedKind
 	attachment uint64
-	// former is the attachment that a move supersedes: the newest older one of those that are known to have been.
+	// former is the attachment that a move supersedes: the newest of the older attachments that are known.
 	former uint64
-	// cause is that of an end; 0 in what was told without one.
+	// cause is the cause of an end; 0 if a client was told of an end without a cause.
 	cause session.Cause
 }
 
@@ -46,7 +45,7 @@ const (
 	doOpen deedKind = iota
 	doMove
 	doEnd
-	// These are answers that say how it is: ended by this close; attached anew since; ended.
+	// These are answers about the session: ended by this close; attached anew since; ended.
 	toldClosed
 	toldMoved
 	toldGone
@@ -62,9 +61,9 @@ func (d deed) String() string {
 	return text
 }
 
-// step is the model: what a deed makes of a session, and whether it can be. Attachments rise. All moves have to find
-// their place in the order, so that none may overtake an older one: to say so in so many words spares the search the
-// orders in which one never finds its place, whose number doubles with each move.
+// step is the model: whether a deed is possible in a state, and the state after it. Attachments rise. Every move must
+// find its place in the order, so a move must not overtake an older one. The model says so explicitly: this spares the
+// search all orders in which a move never finds its place, whose number doubles with each move.
 func step(s state, d deed) (bool, state) {
 	switch d.kind {
 	case doOpen:
@@ -83,7 +82,8 @@ func step(s state, d deed) (bool, state) {
 	return false, s
 }
 
-// limits of the search for an order. Virtual time does not pass in it, so it is bounded by steps, not by a clock alone.
+// The search for an order has limits. Virtual time does not pass in it, so the number of steps bounds it as well as the
+// time.
 const (
 	maxSteps = 4_000_000
 	maxTime  = 5 * time.Second
@@ -92,11 +92,11 @@ const (
 // order judges linearizability.
 type order struct{ judge }
 
-// check checks that there is one order of all that was done to a session, in which each open, resume and close takes
-// effect between its call and its answer, and which explains each answer. The log tells which of the calls without an
-// answer took effect: what a node applied and no answer accounts for is an operation whose call may be as old as the
-// history, and which had taken effect when the first node applied it. Calls without answer or effect constrain nothing;
-// an expiry is such an operation without a call of anybody's.
+// check checks that one order of all operations on a session explains each answer, with the effect of each open, resume
+// and close between its call and its answer. The log says which calls without an answer took effect. A change that a
+// node applied and no answer accounts for is an operation: its call may be as old as the history, and it had taken
+// effect when the first node applied it. A call without answer and effect constrains nothing. An expiry is an operation
+// without a call of any client.
 func (c order) check(l *life) {
 	ops := l.operations()
 	if len(ops) == 0 {
@@ -150,7 +150,7 @@ func (l *life) lastAt() time.Duration {
 	return at
 }
 
-// operations are what was done to a session, and what clients were told of it.
+// operations returns what was done to a session, and what clients were told about it.
 func (l *life) operations() []porcupine.Operation {
 	var ops []porcupine.Operation
 	add := func(d deed, call, answer time.Duration) {
@@ -164,7 +164,7 @@ func (l *life) operations() []porcupine.Operation {
 		granted[g.Attachment] = true
 		kind, answer := doMove, g.At
 		made, ok := l.made(g.Attachment)
-		// A client may be served through a move of its library's own before it hears that its open is done.
+		// A client may be served through a move by its own library before it hears that its open is done.
 		if ok && made.Kind == history.AppliedOpen || !ok && g.Kind == history.Opened {
 			kind = doOpen
 		}
@@ -204,12 +204,12 @@ func attachment(o porcupine.Operation) uint64 {
 	return o.Input.(deed).attachment //nolint:errcheck // operations made it
 }
 
-// endings adds the end, and what was told of it and of moves. That a session was moved on, or has ended, is true for
-// ever once it is, so that what somebody was told fits when he was told it if it fits at all since he asked: the search
-// need not look for a place.
+// endings adds the end, and the answers about ends and moves. Once a session was moved or has ended, this stays true.
+// So an answer that fits at any time since the request also fits when the client was told, and the search need not look
+// for a place.
 func (l *life) endings(add func(d deed, call, answer time.Duration)) {
 	if e := l.end; e != nil {
-		// Nobody asks for an expiry. A close was asked for by one of those who asked.
+		// An expiry has no request. A close has a request among the attempts.
 		call := time.Duration(0)
 		if e.Cause == session.CauseClosed {
 			call = e.At

@@ -9,25 +9,25 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// local is what is known of a local session (L1). The life is that which its one node gave it, by its node's
-// attachments; what the log has made of it since an upgrade is another life, of the same id.
+// local is what is known of a local session (L1). Its life is the life at its only node, with the node's attachments.
+// After an upgrade the log's session is another life with the same id.
 type local struct {
 	*life
-	// asks are the upgrades that were sent, unsure those whose outcome a client did not learn.
+	// asks are the upgrades that were sent, unsure the upgrades whose outcome a client did not learn.
 	asks, unsure []history.Event
-	// elsewhere are clients that gave it up because another node could not know of it (L6).
+	// elsewhere are the clients that gave it up because another node could not know of it (L6).
 	elsewhere []history.Event
 	// global is nil until an upgrade was applied.
 	global *life
-	// ended is what its node did, nil if it did not; life.end is that, or the end of the node's process.
+	// ended is the end by its node, nil if there was none. life.end is the same, or the end of the node's process.
 	ended *history.Event
-	// stopped is when the process that opened it ended, forever if it did not.
+	// stopped is when the process that opened it ended, forever if the process did not end.
 	stopped time.Duration
 }
 
 // hear files what a client knows.
 func (l *local) hear(e history.Event) {
-	switch e.Kind { //nolint:exhaustive // the others are any session's
+	switch e.Kind { //nolint:exhaustive // life files the other kinds
 	case history.UpgradeAsked:
 		l.asks = append(l.asks, e)
 	case history.ToldElsewhere:
@@ -42,9 +42,9 @@ func (l *local) hear(e history.Event) {
 	}
 }
 
-// apply files what its node did, under the names that the same has in the log.
+// apply files what its node did, as the same event of the log.
 func (l *local) apply(e history.Event) {
-	switch e.Kind { //nolint:exhaustive // note has sorted the rest out
+	switch e.Kind { //nolint:exhaustive // note files the other kinds
 	case history.LocalOpened:
 		e.Kind = history.AppliedOpen
 	case history.LocalMoved:
@@ -59,8 +59,8 @@ func (l *local) apply(e history.Event) {
 // locals judges local sessions.
 type locals struct{ judge }
 
-// check holds local sessions against the same invariants. One node alone decides about each, on a clock that
-// does not stand in a simulation: so nearly all of it holds in any weather, to the moment, and whatever leaders do.
+// check holds local sessions against the same invariants. One node alone decides about each of them, on a clock that
+// does not stand in a simulation. So nearly all of it holds in any weather, to the moment, and whatever leaders do.
 func (c locals) check() {
 	all := c.sortedLocals()
 	c.ids(all)
@@ -97,14 +97,14 @@ func likeGlobal(j judge, l *local) {
 	}
 }
 
-// ids checks I7: an id of a local session is opened once, by the node whose it is, and before the log knew of it;
-// those that one node gives out rise.
+// ids checks I7: the id of a local session is opened once, by its own node, before the log knew of it. The ids that one
+// node gives out rise.
 func (c locals) ids(all []*local) {
 	var opened []history.Event
 	for _, l := range all {
 		first, ok := l.opening()
 		if !ok {
-			continue // granted says so, where somebody was granted it
+			continue // granted reports it if a client was granted it
 		}
 		opened = append(opened, first)
 		c.openedOnce(l, first)
@@ -112,7 +112,7 @@ func (c locals) ids(all []*local) {
 	c.risingLocally(opened)
 }
 
-// openedOnce checks who opened a session, and that nobody did before or after.
+// openedOnce checks that its own node opened a session, and that no other process did.
 func (c locals) openedOnce(l *local, first history.Event) {
 	c.checked("I7 local")
 	if first.Node != l.id.Node() {
@@ -148,7 +148,7 @@ func (c locals) risingLocally(opened []history.Event) {
 	}
 }
 
-// opening returns when its node opened it.
+// opening returns the opening of the session by its node.
 func (l *local) opening() (history.Event, bool) {
 	if len(l.applied) == 0 || l.applied[0].Kind != history.AppliedOpen {
 		return history.Event{}, false
@@ -156,7 +156,7 @@ func (l *local) opening() (history.Event, bool) {
 	return l.applied[0], true
 }
 
-// placed finds out when the process ended that opened a session, and whether the session became global.
+// placed finds out when the process that opened a session ended, and whether the session became global.
 func (c locals) placed(l *local) {
 	if g := c.lives[l.id]; g != nil && len(g.applied) > 0 {
 		l.global = g
@@ -181,7 +181,7 @@ func (c locals) placed(l *local) {
 	}
 }
 
-// early checks I1: a local session does not expire before a timeout after each touch that was taken (L3).
+// early checks I1: a local session does not expire before a full timeout after each touch that was taken (L3).
 func (c locals) early(l *local) {
 	end, ok := l.expired()
 	if !ok {
@@ -203,16 +203,16 @@ func (c locals) early(l *local) {
 	}
 }
 
-// travel is how long what a client has sent may be under way when nothing is wrong.
+// travel is how long a request may be under way when nothing is wrong.
 const travel = 100 * time.Millisecond
 
-// leaving is how long a process may take to end that cannot go on: it waits for entries that nobody answers (5 s), and
-// serves nobody meanwhile.
+// leaving is how long a process may take to end. It waits up to 5 s for entries that nobody answers, and serves nobody
+// meanwhile.
 const leaving = 7 * time.Second
 
-// late checks I2: a local session ends within an expiry interval and a quarter of a heartbeat interval of its
-// due time (L3), which the stalls of its node move. One whose upgrade was asked for does not, while the outcome is
-// not known (L8).
+// late checks I2: a local session ends within an expiry interval and a quarter of a heartbeat interval of its due time
+// (L3). The stalls of its node move the due time. A session does not end while the outcome of its upgrade is unknown
+// (L8).
 func (c locals) late(l *local) {
 	wait := l.timeout + c.bounds.ExpiryInterval + c.bounds.Interval/4
 	if end, ok := l.expired(); ok && len(l.asks) == 0 {
@@ -232,7 +232,7 @@ func (c locals) late(l *local) {
 		return
 	}
 	silent := l.silent
-	if len(l.grants) == 0 { // the client has gone on without it
+	if len(l.grants) == 0 { // the client continues without it
 		silent = first.At
 	}
 	if silent == 0 || l.end != nil && l.end.At < silent {
@@ -248,14 +248,14 @@ func (c locals) late(l *local) {
 	case l.end == nil:
 		c.fail("I2", l.id, c.finished, "silent since %.4fs, its node should have ended it by %.4fs, and never did",
 			silent.Seconds(), by.Seconds())
-	case l.ended == nil && l.end.At <= by+leaving: // its process was ending, and took it along
+	case l.ended == nil && l.end.At <= by+leaving: // the process was ending, and the session with it
 	case l.end.At > by:
 		c.fail("I2", l.id, l.end.At, "silent since %.4fs, its node should have ended it by %.4fs", silent.Seconds(),
 			by.Seconds())
 	}
 }
 
-// lastLocalVoice returns from when on its node can hear nothing any more of a session that went silent.
+// lastLocalVoice returns the moment from which its node can hear nothing of a session that went silent.
 func (c locals) lastLocalVoice(l *local, silent time.Duration) time.Duration {
 	one := *l.life
 	one.silent = silent

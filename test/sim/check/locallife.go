@@ -8,8 +8,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// ofItsProcess checks that a local session ends with its node's process (L1): no later one of the node takes a request
-// with a token of it.
+// ofItsProcess checks that a local session ends with its node's process (L1): no later process of the node takes a
+// request with a token of it.
 func (c locals) ofItsProcess(l *local) {
 	if l.stopped == forever {
 		return
@@ -25,9 +25,8 @@ func (c locals) ofItsProcess(l *local) {
 	}
 }
 
-// leaderless checks that no change of leader ends a local session, nor the lack of one (L1, K-07). That its end needs a
-// reason is checked for all; here its client must not even lose its promise, in a time in which faults concerned other
-// nodes alone.
+// leaderless checks that neither a change of leader nor the lack of one ends a local session (L1, K-07). Other checks
+// require a reason for its end. Here its client must not even lose its promise while faults concern other nodes alone.
 func (c locals) leaderless(l *local) {
 	first, ok := l.opening()
 	if !ok {
@@ -62,20 +61,19 @@ func (c locals) leaderless(l *local) {
 	}
 }
 
-// over reports whether a context had a reason to end: the session's end, its client's silence or wish, or somebody
-// else's resume.
+// over reports whether a context had a reason to end: the session's end, its client's silence or wish, or a resume by
+// another client.
 func (l *local) over(x history.Event) bool {
 	resumed := func(g history.Event) bool { return g.Kind == history.Resumed && g.Who != x.Who && g.At <= x.At }
 	return l.end != nil && l.end.At <= x.At || l.stopped <= x.At || l.silent != 0 && l.silent <= x.At || l.closing(x) ||
 		l.global != nil || slices.ContainsFunc(l.grants, resumed)
 }
 
-// givenUp checks that a client that holds nothing but local sessions, and opens none, gives none up while it is
-// promised (L6).
+// givenUp checks that a client that holds only local sessions, and opens none, gives none up within a promise (L6).
 func (c locals) givenUp(l *local) {
 	for _, g := range l.elsewhere {
 		c.checked("L6")
-		// What such an open began ends a little after it: the other node may have been asked already.
+		// An open continues a little after its answer: its library may have asked the other node already.
 		opens := func(o span) bool {
 			return o.who == g.Who && o.from <= g.At && o.till >= min(l.lost(g), g.At-time.Second)
 		}
@@ -94,7 +92,8 @@ func (c locals) givenUp(l *local) {
 	}
 }
 
-// lost is a moment before the client that gave a session up began to look for another node: it was promised last then.
+// lost is a moment before the client that gave a session up began to look for another node: the time of its last
+// promise.
 func (l *local) lost(g history.Event) time.Duration {
 	var at time.Duration
 	for _, p := range l.promises {
@@ -105,9 +104,9 @@ func (l *local) lost(g history.Event) time.Duration {
 	return at
 }
 
-// lifted checks an upgrade (L7): somebody asked for it while the session lived, it changes neither owner nor timeout,
-// it brings back nothing that had ended (I5), and every promise that rests on the local session holds against the
-// leader that decides since (I3, L8). That it is done once is checked for every open.
+// lifted checks an upgrade (L7): a client asked for it while the session lived, and it changes neither owner nor
+// timeout. It brings back no session that had ended (I5). The leader that decides afterwards keeps every promise that
+// rests on the local session (I3, L8). The check of all opens covers that the upgrade is done once.
 func (c locals) lifted(l *local) {
 	made := l.global.applied[0]
 	c.checked("L7")
@@ -172,8 +171,8 @@ func (c locals) ways(l *local, asked time.Duration, made history.Event) {
 	}
 }
 
-// tokens checks what is done and told with local tokens of a session that has become global (L5): they speak for the
-// attachment that the upgrade made, at its owner, for as long as the session has no newer one, and nowhere else.
+// tokens checks local tokens of a session that has become global (L5). They speak for the attachment that the upgrade
+// made, at its owner, until the session has a newer attachment.
 func (c locals) tokens(l *local) {
 	made := l.global.applied[0]
 	newest := l.applied[len(l.applied)-1].Attachment
@@ -217,9 +216,8 @@ func (c locals) closedByToken(l *local, made history.Event, newest uint64) {
 	}
 }
 
-// join tells the global life what is known of the session from the time before it: touches, which are handed over where
-// the entry is applied and count from then on (L8); requests to close; and the silence of a client that has not heard
-// of the upgrade.
+// join adds to the global life what is known from before it: touches, which are handed over where the entry is applied
+// and count from then on (L8); requests to close; and the silence of a client that has not heard of the upgrade.
 func (l *local) join() {
 	g := l.global
 	made := g.applied[0]

@@ -9,20 +9,20 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// jeopardyIntervals is for how many intervals after a good round a node is read-write (N1).
+// jeopardyIntervals is the number of intervals after a good round for which a node is read-write (N1).
 const jeopardyIntervals = 3
 
 // modes judges N1, N2 and N5.
 type modes struct{ judge }
 
-// check checks what nodes say they can do, by each process of a node alone. Let it say a mode in an answer to what was
-// sent at k, which came at k': it was so at some moment between.
+// check checks the modes in which nodes say they are, for each process of a node alone. When a request sent at k is
+// answered with a mode at k', the process had this mode at some moment between k and k'.
 //
-//   - N1: only a node whose read_only is on is READ_ONLY; no process is before it ran for as long as it takes without a
-//     good round; none is in a calm cluster. Who was READ_WRITE at or after k had learnt of a good round within 3
-//     intervals before, and is not READ_ONLY until that round is as old as it takes ("N1 again").
-//   - N2: for the same reason who was READ_ONLY twice, in less time than it takes to become so anew, was so all the
-//     time between. Nothing is granted there that was asked for, and answered, in that time.
+//   - N1: a node is READ_ONLY only if its setting read_only is on. No process is READ_ONLY before it has run for
+//     ReadOnlyAfter, and none is in a calm cluster. A process that was READ_WRITE at or after k had heard of a good
+//     round at most 3 intervals before k. It is not READ_ONLY until that round is ReadOnlyAfter old ("N1 again").
+//   - N2: for the same reason, a process that was READ_ONLY twice within ReadOnlyAfter was so all the time between. It
+//     must grant nothing that was requested and answered in that time.
 func (c modes) check() {
 	slices.SortStableFunc(c.states, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	of := make(map[process][]history.Event)
@@ -47,7 +47,7 @@ func (c modes) check() {
 	}
 }
 
-// calmMode checks what needs no more than one answer.
+// calmMode checks what one answer alone can violate.
 func (c modes) calmMode(e history.Event) {
 	calm := c.calm(e.Asked, e.At)
 	if calm {
@@ -90,8 +90,8 @@ func (c modes) begins(p process, told []history.Event) {
 	}
 }
 
-// reading returns the spans in which a process was read-only for sure: each from the coming of an answer that says so.
-// They end with an answer that says so too, whose span is asked for what it grants itself.
+// reading returns the spans in which a process was certainly read-only: each begins when an answer that says so
+// arrived, and ends when the request of another such answer was sent.
 func (c modes) reading(told []history.Event) []span {
 	var spans []span
 	for i, from := range told {
@@ -110,8 +110,8 @@ func (c modes) reading(told []history.Event) []span {
 	return spans
 }
 
-// within reports whether what an answer grants was asked for and done in one of spans. An answer that says itself that
-// the node is read-only needs one that was so before it was sent.
+// within reports whether a grant was requested and answered within one of spans. If the answer itself says that the
+// node is read-only, its request may end the span.
 func within(spans []span, e history.Event) bool {
 	return slices.ContainsFunc(spans, func(s span) bool {
 		return s.from <= e.Asked && (e.At <= s.till || e.State.Mode == session.ModeReadOnly && e.Asked == s.till)

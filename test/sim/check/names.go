@@ -1,6 +1,7 @@
 package check
 
-// Names returns what every run of more than a few seeds must have put to the test, as [Result.Checked] counts it.
+// Names returns the invariants that every run of more than a few seeds must put to the test, as [Result.Checked] names
+// them.
 func Names() []string {
 	return []string{
 		"I1", "I1 certificate", "I1 term", "I1 process", "I1 move", "I1 touch", "I1 word", "I1 lost",
@@ -15,7 +16,7 @@ func Names() []string {
 	}
 }
 
-// RareNames returns what only a long soak can be held to have put to the test.
+// RareNames returns the invariants that only a long soak is sure to put to the test.
 func RareNames() []string {
 	return []string{
 		"I2 owner lost", "I2 owner restarted", "I2 owner stalled", "I2 local stalled", "E5 local token",

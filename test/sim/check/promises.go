@@ -9,8 +9,8 @@ import (
 // promises judges I3.
 type promises struct{ judge }
 
-// check checks I3: no session expires before a promise for it ends, whoever gave it in answer to what; and what the
-// SDK makes of it: the session's context ends before the session can have expired.
+// check checks I3: no session expires before the end of a promise for it, whichever node gave it and in answer to
+// whatever request. And the SDK keeps its own part: the session's context ends before the session can have expired.
 func (c promises) check(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -51,8 +51,8 @@ func (c liveness) served(l *life) {
 	}
 }
 
-// wanting checks liveness: after the last fault every client that wants to be served is, in time: it holds a promise,
-// or could open or resume a session.
+// wanting checks liveness: after the last fault every client that wants to be served is served in time. It holds a
+// promise, or could open or resume a session.
 func (c liveness) wanting(events []history.Event) {
 	for i, w := range events {
 		by := w.At + c.bounds.Serve

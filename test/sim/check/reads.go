@@ -14,18 +14,18 @@ import (
 // reads judges N3, N4 and R4.
 type reads struct{ judge }
 
-// check checks what clients were shown. A session is known at each index by what nodes applied there (I6 compares
-// them). An answer that tells index t to a client that had seen s shows each session as it was at one index from s to
-// t:
+// check checks what clients were shown. What nodes applied at each index says how each session was there (I6 compares
+// the nodes). An answer that tells index t to a client that had seen s shows each session as it was at one index from s
+// to t:
 //
-//   - N3: it was so at some index up to t: what is shown is a prefix of the log, and no more of it than is told.
-//   - N4: t >= s, and it was so at s or later. s is the highest index that the client was told by answers before it
-//     asked; a library must know that too.
-//   - R4, of a read that only a leader's word may answer, or that a read-write node answered: of all indexes that
-//     anybody had been told before it was sent, and of all opens, resumes and ends that were answered by then, none is
-//     above t, and it was so at the newest of them or later.
+//   - N3: it was so at some index up to t. The answer shows a prefix of the log, and no more of the log than it tells.
+//   - N4: t >= s, and it was so at s or later. s is the highest index in answers to the client before it asked; the
+//     client's library must know it too.
+//   - R4, for a read that only a leader's word may answer, or that a read-write node answered: t is not below any index
+//     that any client had been told before the read was sent, nor below any open, resume or end that was answered by
+//     then. It was so at the newest of these indexes or later.
 //
-// Local sessions are their node's to show, and are left out.
+// Only a local session's own node can show it, so local sessions are left out.
 func (c reads) check() {
 	if len(c.shown) == 0 {
 		return
@@ -43,7 +43,7 @@ func (c reads) check() {
 	}
 }
 
-// readAgain checks that long after the last fault every read is answered by a read-write node.
+// readAgain checks that a read-write node answers every read long after the last fault.
 func (c reads) readAgain(e history.Event) {
 	if c.healed == 0 || e.Asked < c.healed+c.bounds.Serve {
 		return
@@ -54,19 +54,19 @@ func (c reads) readAgain(e history.Event) {
 	}
 }
 
-// notice is an index that somebody knows from a moment on.
+// notice is an index that is known from a moment on.
 type notice struct {
 	at    time.Duration
 	index uint64
 }
 
-// past is what was so at which index, and who knew when.
+// past is how each session was at each index, and which index was known when.
 type past struct {
 	c reads
-	// of are the changes of each session, in the order of the log; ids are those of all.
+	// of holds the changes of each session, in the order of the log. ids are the ids of all these sessions.
 	of  map[session.ID][]history.Event
 	ids []session.ID
-	// acknowledged is what anybody was told, seen what each client was; both grow with time and index.
+	// acknowledged is what any client was told, seen what each client was told. In both, indexes rise with time.
 	acknowledged []notice
 	seen         map[string][]notice
 }
@@ -85,7 +85,7 @@ func (p *past) learn() {
 	}
 }
 
-// remember learns what a session was, and who was told so.
+// remember takes in the changes of a session, and which clients were told of them.
 func (p *past) remember(l *life) {
 	changes := slices.Concat(l.applied, l.ends)
 	slices.SortStableFunc(changes, func(a, b history.Event) int { return cmp.Compare(a.Index, b.Index) })
@@ -109,7 +109,7 @@ func (p *past) remember(l *life) {
 	}
 }
 
-// rising has the last of all know what the one before it knew.
+// rising makes the last notice include the one before it.
 func rising(all []notice) []notice {
 	if n := len(all); n > 1 {
 		all[n-1].index = max(all[n-1].index, all[n-2].index)
@@ -117,7 +117,7 @@ func rising(all []notice) []notice {
 	return all
 }
 
-// before returns the highest index known before a moment.
+// before returns the highest index that was known before a moment.
 func before(all []notice, at time.Duration) uint64 {
 	i := sort.Search(len(all), func(i int) bool { return all[i].at >= at })
 	if i == 0 {
@@ -157,7 +157,7 @@ func (p *past) judge(e history.Event) {
 	}
 }
 
-// lists checks a page: each session that it shows, or leaves out.
+// lists checks a page: each session that it shows or omits.
 func (p *past) lists(e history.Event, rule string, low uint64) {
 	from := sort.Search(len(p.ids), func(i int) bool { return p.ids[i] > e.Read.After })
 	for _, id := range p.ids[from:] {
@@ -173,7 +173,7 @@ func (p *past) lists(e history.Event, rule string, low uint64) {
 	}
 }
 
-// shows checks what an answer shows of a session: that it was so between two indexes.
+// shows checks one session in an answer: it was as shown at some index between low and the index of the answer.
 func (p *past) shows(e history.Event, id session.ID, rule string, low uint64) {
 	if p.c.locals[id] != nil {
 		return
@@ -182,7 +182,7 @@ func (p *past) shows(e history.Event, id session.ID, rule string, low uint64) {
 	fits := func(from, till uint64) bool {
 		return slices.ContainsFunc(so, func(r reign) bool { return r.from <= till && r.till >= from })
 	}
-	e.ID = id // that is whom a violation concerns
+	e.ID = id // the violation concerns this session
 	switch {
 	case fits(low, told):
 	case fits(0, told) && rule == "N3":
@@ -197,10 +197,10 @@ func (p *past) shows(e history.Event, id session.ID, rule string, low uint64) {
 	}
 }
 
-// reign is the indexes, both included, at which something was so.
+// reign is a range of indexes, both included.
 type reign struct{ from, till uint64 }
 
-// so returns when it was as an answer shows a session.
+// so returns the ranges of indexes in which a session was as an answer shows it.
 func (p *past) so(e history.Event, id session.ID) []reign {
 	shown := shown{page: e.Read.Page, certificate: e.Certificate}
 	if at := slices.IndexFunc(e.Read.Sessions, func(s session.Session) bool { return s.ID == id }); at >= 0 {
@@ -219,15 +219,15 @@ func (p *past) so(e history.Event, id session.ID) []reign {
 	return all
 }
 
-// shown is what an answer shows of one session: it, the certificate of its end, or neither.
+// shown is an answer about one session: the session, the certificate of its end, or neither.
 type shown struct {
 	session     *session.Session
 	certificate *session.Certificate
 	page        bool
 }
 
-// fits reports whether the session is so after a change, or before the first, for which the zero value stands. Lists
-// show the living.
+// fits reports whether the session is as shown after a change. The zero value stands for the time before the first
+// change. Lists show living sessions only.
 func (s shown) fits(x history.Event) bool {
 	ended, absent := x.Kind == history.AppliedEnd, x.Kind == 0
 	switch {
@@ -241,8 +241,8 @@ func (s shown) fits(x history.Event) bool {
 	}
 }
 
-// certifies reports whether a client was shown the certificate that nodes issued. How old the last touch was may not be
-// known, for which any negative age stands.
+// certifies reports whether the shown certificate is the issued one. The age of the last touch may be unknown: any
+// negative age says so.
 func certifies(shown, issued *session.Certificate) bool {
 	a, b := *shown, *issued
 	a.LastTouchAge, b.LastTouchAge = max(a.LastTouchAge, -1), max(b.LastTouchAge, -1)

@@ -16,18 +16,17 @@ type replicas struct{ judge }
 // check checks what nodes applied.
 //
 //   - I5: the end of a session is one entry on every node: same index, term, cause, owner, attachment and certificate.
-//     (Ephemerals, whose removal belongs to that entry, do not exist yet; what nodes changed at one index, whatever it
-//     is, is compared as a whole for I6.)
-//   - I6: at one index all nodes have one digest, and have made the same changes in the same order; also a node that
-//     made none.
-//   - I7: an id is opened by one entry, and is given to one client; ids of one node rise in the order of the log,
+//     All changes at one index are compared as a whole for I6.
+//   - I6: at one index all nodes have one digest, and have made the same changes in the same order. This includes nodes
+//     that made no change.
+//   - I7: an id is opened by one entry, and given to one client. The ids of one node rise in the order of the log,
 //     whatever restarts, snapshots and clocks do.
 func (c replicas) check(events []history.Event) {
 	digests := make(map[uint64]history.Event)
 	opened, ended := make(map[session.ID]history.Event), make(map[session.ID]history.Event)
 	given, attached := make(map[session.ID]history.Event), make(map[uint64]history.Event)
 	for _, e := range events {
-		switch e.Kind { //nolint:exhaustive // the others are no replica's
+		switch e.Kind { //nolint:exhaustive // the other kinds are not about replicas
 		case history.Digest:
 			c.same("I6", digests, e.Index, e)
 		case history.AppliedOpen:
@@ -38,7 +37,7 @@ func (c replicas) check(events []history.Event) {
 		case history.AppliedMove:
 			c.attached(attached, e)
 		case history.Opened:
-			// The repeat of one request is told what the first was (O2).
+			// The repeat of a request gets the same answer as the first (O2).
 			if g, ok := given[e.ID]; ok && (g.Who != e.Who || g.Asked != e.Asked) {
 				c.fail("I7", e.ID, e.At, "given to two opens: %s; and %s", history.Line(g), history.Line(e))
 			}
@@ -49,7 +48,7 @@ func (c replicas) check(events []history.Event) {
 	c.changes(events)
 }
 
-// same fails when e's digest is not that of the first event at its index.
+// same fails when e's digest is not the digest of the first event at its index.
 func (c replicas) same(invariant string, first map[uint64]history.Event, index uint64, e history.Event) {
 	f, ok := first[index]
 	if !ok {
@@ -64,7 +63,7 @@ func (c replicas) same(invariant string, first map[uint64]history.Event, index u
 	}
 }
 
-// once fails when what is done once in an id's life was done by two entries, or otherwise on one node than on another.
+// once fails when two entries did what may be done once to an id, or when nodes did it differently.
 func (c replicas) once(invariant string, first map[session.ID]history.Event, id session.ID, e history.Event) {
 	f, ok := first[id]
 	if !ok {
@@ -79,7 +78,7 @@ func (c replicas) once(invariant string, first map[session.ID]history.Event, id 
 	}
 }
 
-// alike reports whether two nodes, or a node before and after a restart, made one change alike.
+// alike reports whether two nodes, or a node before and after a restart, made the same change.
 func alike(a, b history.Event) bool {
 	if (a.Certificate == nil) != (b.Certificate == nil) || a.Certificate != nil && *a.Certificate != *b.Certificate {
 		return false
@@ -100,15 +99,15 @@ func (c replicas) attached(first map[uint64]history.Event, e history.Event) {
 	}
 }
 
-// unlisted returns the opens that are no upgrades: the ids of those were claimed before they were opened.
+// unlisted returns the opens that are not upgrades. The ids of upgrades were claimed before they were opened.
 func unlisted(opened map[session.ID]history.Event, locals map[session.ID]*local) map[session.ID]history.Event {
 	others := maps.Clone(opened)
 	maps.DeleteFunc(others, func(id session.ID, _ history.Event) bool { return locals[id] != nil })
 	return others
 }
 
-// rising checks that the ids of each node rise in the order of the log, within an entry in the order of attachments,
-// which is that of its commands.
+// rising checks that the ids of each node rise in the order of the log. Within an entry, attachments give the order of
+// its commands.
 func (c replicas) rising(opened map[session.ID]history.Event) {
 	all := make([]history.Event, 0, len(opened))
 	for _, e := range opened {
@@ -131,27 +130,27 @@ func (c replicas) rising(opened map[session.ID]history.Event) {
 	}
 }
 
-// entry is what one process made of one entry.
+// entry is the changes that one process made by one entry.
 type entry struct {
 	who     string
 	changes []history.Event
 }
 
-// log is what all processes made of all entries.
+// log is the changes that all processes made by all entries.
 type log struct {
 	c replicas
-	// first is what the first process made of an index, made are all nodes that made something of it.
+	// first holds for each index the changes of the first process, made the nodes that made changes.
 	first map[uint64]entry
 	made  map[uint64][]string
-	// under are the entries that nodes may not be done with.
+	// under holds for each node the entry whose changes may not be complete.
 	under map[string]*entry
 }
 
-// changes checks that all processes made the same of each entry.
+// changes checks that all processes made the same changes by each entry.
 func (c replicas) changes(events []history.Event) {
 	l := log{c: c, first: make(map[uint64]entry), made: make(map[uint64][]string), under: make(map[string]*entry)}
 	for _, e := range events {
-		switch e.Kind { //nolint:exhaustive // the others are no changes
+		switch e.Kind { //nolint:exhaustive // the other kinds are not changes
 		case history.NodeStarted, history.NodeStopped:
 			l.done(e.Who)
 		case history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
@@ -168,7 +167,7 @@ func (c replicas) changes(events []history.Event) {
 	}
 }
 
-// change takes a change of an entry.
+// change takes in a change by an entry.
 func (l *log) change(e history.Event) {
 	if u := l.under[e.Who]; u != nil && u.changes[0].Index != e.Index {
 		l.done(e.Who)
@@ -180,7 +179,7 @@ func (l *log) change(e history.Event) {
 	u.changes = append(u.changes, e)
 }
 
-// done compares what a node has made of an entry.
+// done compares the changes of a node by an entry.
 func (l *log) done(who string) {
 	e := l.under[who]
 	delete(l.under, who)
@@ -201,7 +200,7 @@ func (l *log) done(who string) {
 	}
 }
 
-// idle checks that a node that has applied an index, as its digest shows, made the changes of the others.
+// idle checks that a node whose digest shows that it applied an index made the same changes as the others.
 func (l *log) idle(e history.Event) {
 	f, ok := l.first[e.Index]
 	if !ok || slices.Contains(l.made[e.Index], e.Who) {

@@ -13,21 +13,21 @@ import (
 	"holdfast/session"
 )
 
-// Kind says what happened.
+// Kind is the kind of an event.
 type Kind uint8
 
-// Kinds of event: first what a client knows, then what a node did, then faults.
+// Kinds of events: first what clients know, then what nodes did, then faults.
 const (
 	// Opened: a client's open was answered. Asked is when it was sent, Until the promise.
 	Opened Kind = iota + 1
 	// Resumed: a client's resume was answered, with a new Attachment.
 	Resumed
-	// Touched: a touch was answered as taken. Asked is when it was sent, Until the promise, 0 for none.
+	// Touched: a node took a touch and answered it. Asked is when it was sent, Until the promise, 0 for none.
 	Touched
 	// Promised: an SDK session's SafeUntil has changed to Until.
 	Promised
-	// Refused: the request Op was refused, or its call ended without an answer; then Unknown is set unless it certainly
-	// had no effect. Text says why. Asked is when it was sent.
+	// Refused: the request Op was refused, or its call ended without an answer. Unknown is set unless the request
+	// certainly had no effect. Text says why. Asked is when it was sent.
 	Refused
 	// CloseAsked: a client has sent a close, or has given the session back.
 	CloseAsked
@@ -39,27 +39,27 @@ const (
 	ToldGone
 	// ContextEnded: the SDK session's context was cancelled.
 	ContextEnded
-	// Silent: nothing that proves the session alive leaves its client from now on.
+	// Silent: from now on the client sends nothing that proves the session alive.
 	Silent
 	// Alive: at the end of the run the client holds the session to be alive, safe until Until; Text is its state.
 	Alive
 	// UpgradeAsked: a client has sent the upgrade of a local session.
 	UpgradeAsked
-	// Upgraded: a client was told that its local session is global, with its Attachment; Asked is when it asked, 0 if
-	// it did not.
+	// Upgraded: a client was told that its local session is global, with its Attachment. Asked is when it asked, 0 if
+	// it did not ask.
 	Upgraded
 	// ToldElsewhere: a client was told that only the session's own node can know of it (L6), and has given it up.
 	ToldElsewhere
-	// Wants: the client begins to try to be served and goes on until it is: until the next Opened, Resumed, Touched or
-	// Promised of Who with an Until ahead. Recorded when the last fault has ended, by every client that is not silent.
+	// Wants: the client begins to try to be served, and goes on until the next Opened, Resumed, Touched or Promised of
+	// Who with an Until ahead. Every client that is not silent records it when the last fault has ended.
 	Wants
-	// Shown: a read was answered, with what Read says, or Certificate; Asked is when it was sent. One that was refused
-	// is Refused.
+	// Shown: a read was answered, with Read or Certificate. Asked is when it was sent. A read that was refused is
+	// Refused.
 	Shown
 	// OnlyReads: an SDK session has become CONNECTED_READ_ONLY.
 	OnlyReads
-	// TookOver: a call of the client process Instance has ended that takes the session over on purpose, whatever came
-	// of it; Asked is when it began.
+	// TookOver: a call of the client process Instance that takes the session over on purpose has ended, with whatever
+	// result. Asked is when it began.
 	TookOver
 
 	// AppliedOpen, AppliedMove and AppliedEnd: a node has applied a change.
@@ -67,38 +67,38 @@ const (
 	AppliedMove
 	AppliedEnd
 	// LocalOpened, LocalMoved and LocalEnded: a node has opened a local session, given it a new attachment, or ended
-	// it; of a request that is repeated once more. Recorded from node.Options.Local.
+	// it. A repeated request is recorded once more. Recorded from node.Options.Local.
 	LocalOpened
 	LocalMoved
 	LocalEnded
 	// Digest: a node's state at Index has the digest Text.
 	Digest
-	// AppliedTerm: a process of node Who has applied its first entry of Term, at Index; recorded from
-	// node.Options.Applied, also for entries without changes, before the entry's changes.
+	// AppliedTerm: a process of node Who has applied its first entry of Term, at Index. Recorded from
+	// node.Options.Applied, before the entry's changes, and also for an entry without changes.
 	AppliedTerm
-	// NodeStarted: a process of node Who, whose number is Node, begins; recorded right before node.New.
+	// NodeStarted: a process of node Who, whose number is Node, begins. Recorded right before node.New.
 	NodeStarted
-	// NodeStopped: the process of node Who has ended or was killed; recorded once nothing it does reaches anybody any
-	// more.
+	// NodeStopped: the process of node Who has ended or was killed. Recorded when none of its actions can have an
+	// effect any more.
 	NodeStopped
-	// Heard: the leader Who of Term has taken in the whole answer of Node to the heartbeat that it sent at Asked;
-	// recorded from node.Options.Heard.
+	// Heard: the leader Who of Term has taken in the whole answer of Node to the heartbeat that it sent at Asked.
+	// Recorded from node.Options.Heard.
 	Heard
 	// Decided: the leader Who of Term decides that the session ID expires with Attachment: pop and mark of E3, before
-	// it is proposed; recorded from node.Options.Expires.
+	// the proposal. Recorded from node.Options.Expires.
 	Decided
-	// Leads: the leader Who of Term begins a tracker, not always the first of the term; recorded from
+	// Leads: the leader Who of Term begins a tracker, not always the first of the term. Recorded from
 	// node.Options.Leads.
 	Leads
-	// Reset: all connections between Who and the host Text were reset; what was under way is lost.
+	// Reset: all connections between Who and the host Text were reset. What was under way is lost.
 	Reset
 	// Stalled: the process of node Who did not run from Asked until now.
 	Stalled
 
-	// FaultBegan and FaultEnded: Text names the fault, the same both times.
+	// FaultBegan and FaultEnded: Text names the fault, in the same words both times.
 	FaultBegan
 	FaultEnded
-	// Healed: no fault is left, and none comes any more.
+	// Healed: no fault is left, and none will come.
 	Healed
 	// Finished: the run is over.
 	Finished
@@ -122,7 +122,7 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Op is what a client asks for.
+// Op is a client's request.
 type Op uint8
 
 // Requests of clients.
@@ -144,40 +144,40 @@ func (o Op) String() string {
 	return names[o]
 }
 
-// Event is one thing that happened: a record without behaviour, whose Kind says which fields it has. Times are since
-// the run's start, on its one clock.
+// Event is one thing that happened: a record without behaviour, whose Kind says which fields it has. Times count from
+// the run's start, on its only clock.
 type Event struct {
 	At   time.Duration
 	Kind Kind
-	// Who is the client or the node; of a fault the only node that it concerns, empty when it concerns several.
+	// Who is the client or the node. Of a fault it is the only node concerned, empty if the fault concerns several.
 	Who string
 	// Node is the owner that an open or a move made on AppliedOpen and AppliedMove, and the owner at the end on
-	// AppliedEnd; who was heard on Heard; the number of Who on NodeStarted; and on what a client was told the node that
-	// answered, 0 when the client does not know.
+	// AppliedEnd. It is the answering node on Heard, and the number of Who on NodeStarted. On what a client was told it
+	// is the node that answered, 0 if the client does not know.
 	Node session.Node
-	// Op is the request that Refused, ToldMoved or ToldGone answers; 0: none, the client was told unasked. Unknown says
-	// of Refused that the request may have taken effect, or may do so yet.
+	// Op is the request that Refused, ToldMoved or ToldGone answers, 0 if the client was told without a request.
+	// Unknown, on Refused, says that the request may have taken effect or may still do so.
 	Op         Op
 	Unknown    bool
 	ID         session.ID
 	Attachment uint64
 	// Instance is the client process that made Attachment on AppliedOpen, AppliedMove, LocalOpened and LocalMoved, 0
-	// for none, and that asked on TookOver (M1).
+	// for none. On TookOver it is the client process that asked (M1).
 	Instance uint64
-	// Local says that Attachment is a number of the session's node (L5), and no attachment of the log.
+	// Local says that Attachment is a number of the session's node (L5), not an attachment of the log.
 	Local   bool
 	Timeout time.Duration
-	// Asked is when the request or heartbeat was sent, Until when the promise ends; 0: none.
+	// Asked is when the request or heartbeat was sent, Until when the promise ends; 0 for none.
 	Asked, Until time.Duration
-	// Index and Term are those of the entry that was applied.
+	// Index and Term are the applied entry's.
 	Index, Term uint64
 	Cause       session.Cause
-	// Certificate is set on AppliedEnd, and on ToldGone when the client was given one.
+	// Certificate is set on AppliedEnd, and on ToldGone if the client was given one.
 	Certificate *session.Certificate
-	// State is what the node that answered said of itself with the answer, zero where that is not known. On NodeStarted
-	// its Mode is read-only when the node may become so.
+	// State is what the answering node told about itself, zero if not known. On NodeStarted its Mode is read-only if
+	// the node may become so.
 	State session.NodeState
-	// Read is set on Shown. Lagging says of Refused that the node had not come as far as the client.
+	// Read is set on Shown. Lagging, on Refused, says that the node had not applied what the client had seen.
 	Read    *Read
 	Lagging bool
 	Text    string
@@ -262,7 +262,7 @@ func (r *Recorder) Add(e Event) {
 	r.events = append(r.events, e)
 }
 
-// Events returns what was recorded, in the order of time.
+// Events returns what was recorded, sorted by time.
 func (r *Recorder) Events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,21 +7,21 @@ import (
 	"holdfast/session"
 )
 
-// Read is what a client wanted to be shown, and was.
+// Read is a read of a client: what it asked for, and what it was shown.
 type Read struct {
-	// Allows says that a read-only node might answer.
+	// Allows says that a read-only node may answer.
 	Allows bool
 	// Seen is the highest index that the client had been told by then.
 	Seen uint64
-	// Page says that sessions were listed: all those above After up to Through, 0 for all others, by their ids. Else
-	// the one of the event was wanted.
+	// Page says that the read listed sessions: those with ids above After and up to Through, 0 for no upper bound.
+	// Otherwise it asked for the session of the event.
 	Page           bool
 	After, Through session.ID
-	// Sessions are those shown. A read of one shows it, or a certificate, or says that it is not known.
+	// Sessions are the sessions shown. A read of one session shows it, or a certificate, or that it is not known.
 	Sessions []session.Session
 }
 
-// String returns what was shown, as the end of a line.
+// String returns the read as the end of a line.
 func (r *Read) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ", having seen %d", r.Seen)

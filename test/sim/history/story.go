@@ -11,16 +11,16 @@ import (
 	"holdfast/session"
 )
 
-// Mark is a remark that a story shows in its place, such as a violation.
+// Mark is a remark in a story, such as a violation.
 type Mark struct {
 	At   time.Duration
 	Text string
 }
 
-// Story returns the lines that explain the life of session id: its own events, and the faults, the ends and starts of
-// nodes, the changes of leader, and the silences of its owner that overlap its life. What replicas did with one entry
-// is one line, and of a row of touches and promises the first and the last are shown. Marks stand where they belong. Id
-// 0: all that is no session's.
+// Story returns the lines that explain the life of session id: its own events, and the faults, the starts and ends of
+// nodes, the changes of leader and the silences of its owner during its life. One line shows what all replicas did with
+// an entry. Of a row of touches and promises, the first and the last are shown. Marks stand at their times. Id 0
+// returns everything that concerns no session.
 func Story(events []Event, id session.ID, marks ...Mark) string {
 	t := teller{
 		id: id, from: -1, applied: make(map[deed]int), terms: make(map[uint64]bool), rows: make(map[string][]Event),
@@ -44,7 +44,7 @@ func Story(events []Event, id session.ID, marks ...Mark) string {
 	return b.String()
 }
 
-// deed is what replicas do once each.
+// deed is a change that each replica makes once.
 type deed struct {
 	kind  Kind
 	index uint64
@@ -53,34 +53,33 @@ type deed struct {
 type line struct {
 	at   time.Duration
 	text string
-	// who has done it already.
+	// who has made the change already.
 	who []string
 }
 
-// teller makes a story out of events that come in the order of time.
+// teller makes a story of events that are sorted by time.
 type teller struct {
 	id session.ID
-	// from and till are the life of the session; from is negative for everything.
+	// from and till bound the life of the session; a negative from is for the story of no session.
 	from, till time.Duration
 	lines      []line
-	// applied are the lines of deeds.
+	// applied holds the index in lines of each deed.
 	applied map[deed]int
 	terms   map[uint64]bool
-	// rows are touches and promises that nothing else of the session stands between.
+	// rows are touches and promises with no other event of the session between them.
 	rows map[string][]Event
 	// began are faults that may not have ended before the life began.
 	began []Event
 	told  bool
-	// owner is who owns the session, heard when a leader heard of each node last.
+	// owner is the session's owner. heard is when a leader last heard of each node.
 	owner session.Node
 	heard map[session.Node]time.Duration
 }
 
-// silent is how long a leader does not hear of an owner before the story tells: three heartbeat intervals.
+// silent is how long a leader does not hear of an owner before the story mentions it: three heartbeat intervals.
 const silent = 1500 * time.Millisecond
 
-// span finds when the life of the session began and ended. What nodes apply once more after a restart is not part of
-// it.
+// span finds when the life of the session began and ended. What nodes apply again after a restart is no part of it.
 func (t *teller) span(events []Event, marks []Mark) {
 	if t.id == 0 {
 		return
@@ -104,7 +103,7 @@ func (t *teller) span(events []Event, marks []Mark) {
 	}
 }
 
-// tell takes the next event.
+// tell takes in the next event.
 func (t *teller) tell(e Event) {
 	switch {
 	case e.Kind == Heard:
@@ -129,7 +128,7 @@ func (t *teller) tell(e Event) {
 
 // before remembers the faults that have not ended when the life begins.
 func (t *teller) before(e Event) {
-	switch e.Kind { //nolint:exhaustive // the others explain nothing later
+	switch e.Kind { //nolint:exhaustive // the other kinds explain nothing later
 	case FaultBegan:
 		t.began = append(t.began, e)
 	case FaultEnded:
@@ -137,7 +136,7 @@ func (t *teller) before(e Event) {
 	}
 }
 
-// overture tells of the faults that the session was born under.
+// overture adds the faults that were at work when the life began.
 func (t *teller) overture() {
 	for _, b := range t.began {
 		t.lines = append(t.lines, line{at: b.At, text: Line(b)})
@@ -147,7 +146,7 @@ func (t *teller) overture() {
 
 func (t *teller) add(e Event) { t.lines = append(t.lines, line{at: e.At, text: Line(e)}) }
 
-// lead tells of the first that was heard of a new leader; of the one before the life began, too.
+// lead adds the first answer that a new leader heard. Of the leaders before the life it adds the newest.
 func (t *teller) lead(e Event) {
 	if t.terms[e.Term] || t.from >= 0 && e.At > t.till {
 		return
@@ -156,7 +155,7 @@ func (t *teller) lead(e Event) {
 	text := fmt.Sprintf("%11.4fs %-4s leads term %d", e.Asked.Seconds(), e.Who, e.Term)
 	if t.from >= 0 && e.At < t.from {
 		if n := len(t.lines); n == 1 && !t.told {
-			t.lines = t.lines[:0] // only the newest of those counts
+			t.lines = t.lines[:0] // the newest leader before the life replaces an older one
 		}
 	} else {
 		t.told = true
@@ -164,7 +163,7 @@ func (t *teller) lead(e Event) {
 	t.lines = append(t.lines, line{at: e.Asked, text: text})
 }
 
-// silence tells of the owner's silence, if it was one, when it ended.
+// silence adds the owner's silence when it has ended, if it was long enough.
 func (t *teller) silence(till time.Duration) {
 	from, ok := t.heard[t.owner]
 	if from = max(from, t.from); ok && t.owner != 0 && till-from > silent {
@@ -177,7 +176,7 @@ func (t *teller) silence(till time.Duration) {
 	}
 }
 
-// own tells of an event of the session itself.
+// own adds an event of the session itself.
 func (t *teller) own(e Event) {
 	t.overture()
 	t.told = true
@@ -193,7 +192,7 @@ func (t *teller) own(e Event) {
 	}
 }
 
-// replicated tells of a deed once, with the moments at which the other replicas did it.
+// replicated adds a deed once, with the moments at which other replicas made it.
 func (t *teller) replicated(e Event) {
 	d := deed{e.Kind, e.Index}
 	at, ok := t.applied[d]
@@ -213,7 +212,7 @@ func (t *teller) replicated(e Event) {
 	}
 }
 
-// fold ends the rows of touches and promises: of each the first and the last are told.
+// fold ends the rows of touches and promises. It adds the first and the last event of each row.
 func (t *teller) fold() {
 	for _, name := range slices.Sorted(maps.Keys(t.rows)) {
 		row := t.rows[name]
