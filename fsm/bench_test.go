@@ -17,7 +17,7 @@ import (
 
 const million = 1_000_000
 
-// encodedOpens are entries of 1,000 opens each, through 5 nodes and at 10 a millisecond.
+// encodedOpens returns entries of 1,000 opens each, through 5 nodes, at 10 opens a millisecond.
 func encodedOpens(b *testing.B, opens int) [][]byte {
 	b.Helper()
 	var entries [][]byte
@@ -26,7 +26,7 @@ func encodedOpens(b *testing.B, opens int) [][]byte {
 		for i := range commands {
 			n++
 			c := session.OpenSession{Node: session.Node(n%5 + 1), MS: uint64(n / 10), Timeout: 30 * time.Second}
-			// The first bytes vary as random ones do.
+			// The first bytes of request ids vary, as in random ids.
 			binary.BigEndian.PutUint64(c.RequestID[:], uint64(n)*0x9e3779b97f4a7c15)
 			c.RequestID[15] = 1
 			commands[i] = c
@@ -57,8 +57,8 @@ func filled(b *testing.B, entries [][]byte) *replica {
 	return r
 }
 
-// One iteration is a million opens, a thousand to an entry. B/session is the live heap of the State, with its request
-// ids forgotten as they are after the largest timeout.
+// One iteration is a million opens, a thousand in each entry. B/session is the live heap of the State after it has
+// forgotten the request ids.
 func BenchmarkApplyOpen(b *testing.B) {
 	entries := encodedOpens(b, million)
 	var perSession float64
@@ -87,7 +87,7 @@ func (*discard) ID() string                    { return "bench" }
 func (*discard) Close() error                  { return nil }
 func (*discard) Cancel() error                 { return nil }
 
-// One iteration is a snapshot of a million sessions. stop-ns is how long Apply is kept out.
+// One iteration is a snapshot of a million sessions. stop-ns is the time during which Apply must wait.
 func BenchmarkSnapshot(b *testing.B) {
 	r := filled(b, encodedOpens(b, million))
 	r.do(b, session.ForgetRequests{UpToIndex: r.next})
@@ -110,7 +110,7 @@ func BenchmarkSnapshot(b *testing.B) {
 }
 
 // One iteration restores a million sessions.
-// BenchmarkScrub is of a processor that does nothing else: a node rests in between.
+// BenchmarkScrub scrubs without pauses; a node pauses between runs.
 func BenchmarkScrub(b *testing.B) {
 	s := New(Config{Logger: hclog.NewNullLogger()})
 	for i, data := range encodedOpens(b, million) {
@@ -136,7 +136,8 @@ func BenchmarkRestore(b *testing.B) {
 	}
 }
 
-// One iteration is a move in an entry of its own, over a million sessions: what a resume costs each replica.
+// One iteration is a move in an entry of its own, in a state of a million sessions: the cost of a resume at each
+// replica.
 func BenchmarkApplyMove(b *testing.B) {
 	r := filled(b, encodedOpens(b, million))
 	var ids []session.ID
@@ -148,7 +149,7 @@ func BenchmarkApplyMove(b *testing.B) {
 	}
 }
 
-// slowRaft commits an entry in the time that a disk's fsync takes.
+// slowRaft takes as long to commit an entry as a disk takes to sync.
 type slowRaft struct {
 	*replica
 	b     *testing.B

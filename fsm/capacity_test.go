@@ -10,19 +10,19 @@ import (
 	"holdfast/session"
 )
 
-// bounded is a state that may have so many sessions and bytes.
+// bounded returns a state with a capacity of so many sessions and bytes.
 func bounded(t fataler, sessions, bytes uint64) *replica {
 	r := newReplica()
 	r.do(t, session.SetCapacity{Capacity: session.Capacity{MaxSessions: sessions, MaxBytes: bytes}})
 	return r
 }
 
-// wantFull fails unless err is a refusal for want of room that names the limit, its value and how much there is.
+// wantFull fails unless err is a LimitError of name that has a RetryAfter, and all of says in its limit.
 func wantFull(t *testing.T, err error, name string, says ...string) {
 	t.Helper()
 	var limit *session.LimitError
 	if !errors.As(err, &limit) || limit.Name != name || limit.RetryAfter != session.FullRetryAfter {
-		t.Fatalf("got %v, want a LimitError of %s that says when to come back", err, name)
+		t.Fatalf("got %v, want a LimitError of %s with a RetryAfter", err, name)
 	}
 	for _, s := range says {
 		if !strings.Contains(limit.Limit, s) {
@@ -31,7 +31,7 @@ func wantFull(t *testing.T, err error, name string, says ...string) {
 	}
 }
 
-// O4: an open that finds no room changes nothing; who is there is not touched by it, and a repeat is answered as ever.
+// O4: an open that finds no room changes nothing. The sessions stay, and repeats are answered as before.
 func TestO4MaxSessions(t *testing.T) {
 	r := bounded(t, 2, session.MinCapacityBytes)
 	first := r.open(t, opening(1))
@@ -41,7 +41,7 @@ func TestO4MaxSessions(t *testing.T) {
 		wantFull(t, r.apply(t, 1, opening(3))[0].Err, "max_sessions", "2 sessions", "there are 2")
 	}
 	if err := r.Room(opening(3)); err == nil {
-		t.Error("Room knows of room that the log refuses")
+		t.Error("Room returns nil for an open that the log refuses")
 	}
 	if r.Sessions() != 2 || r.tables.marks[1] != mark || r.tables.bytes != bytes || r.Requests() != 2 ||
 		r.Attachment() != 2 {
@@ -62,7 +62,7 @@ func TestO4MaxSessions(t *testing.T) {
 	r.open(t, opening(3)) // the request id of a refused open is not remembered
 }
 
-// O4: a repeat of an open whose session has ended is told so, not that there is no room.
+// O4: the repeat of an open whose session has ended is refused with ErrExpired, not for want of room.
 func TestO4ARepeatOfAnEndedOpen(t *testing.T) {
 	r := bounded(t, 1, session.MinCapacityBytes)
 	r.do(t, closing(1, r.open(t, opening(1))))
@@ -72,7 +72,7 @@ func TestO4ARepeatOfAnEndedOpen(t *testing.T) {
 	}
 }
 
-// O4: bounds below what there is end nobody.
+// O4: bounds below the number of sessions end no session.
 func TestO4BoundsBelowWhatThereIs(t *testing.T) {
 	r := bounded(t, 100, session.MinCapacityBytes)
 	var all []session.Session
@@ -96,7 +96,7 @@ func TestO4BoundsBelowWhatThereIs(t *testing.T) {
 	wantFull(t, r.apply(t, 1, opening(51))[0].Err, "max_sessions")
 }
 
-// O4, L7: an upgrade adds to the state, a repeat of one does not.
+// O4, L7: an upgrade counts against the capacity, and its repeat does not.
 func TestO4Upgrades(t *testing.T) {
 	r := bounded(t, 1, session.MinCapacityBytes)
 	first := r.do(t, session.ClaimIDs{Node: 1, Count: 2}).First
@@ -111,7 +111,7 @@ func TestO4Upgrades(t *testing.T) {
 	}
 }
 
-// large is the n-th open with more than 10 KB of labels.
+// large returns the n-th open, with more than 10 KB of labels.
 func large(n int) session.OpenSession {
 	c := openNumber(n)
 	for i := range session.MaxLabels {
@@ -134,8 +134,8 @@ func asMap(labels session.Labels) map[string]string {
 	return m
 }
 
-// O4: opens with labels of 10 KB until there is no room. What is counted is not below what a node really takes, and not
-// far above it.
+// O4: opens with labels of 10 KB until there is no room. The bytes that are counted are not below the memory that a
+// node really takes, and not far above it.
 func TestO4MaxStateBytes(t *testing.T) {
 	r := bounded(t, session.MaxCapacitySessions, session.MinCapacityBytes)
 	before := heap()
@@ -156,19 +156,19 @@ func TestO4MaxStateBytes(t *testing.T) {
 		t.Errorf("%d bytes are counted, want %d at most, and hardly less", u.Bytes, session.MinCapacityBytes)
 	}
 	if took > u.Bytes || took < u.Bytes/2 {
-		t.Errorf("%d sessions take %d bytes of memory, %d are counted", opened, took, u.Bytes)
+		t.Errorf("%d sessions take %d bytes of memory, and %d are counted", opened, took, u.Bytes)
 	}
 	t.Logf("%d sessions: %d bytes of memory, %d counted", opened, took, u.Bytes)
 	wantFull(t, r.apply(t, 1, large(opened+1))[0].Err, "max_state_bytes")
 	runtime.KeepAlive(r)
 }
 
-// O2, O4: request ids that are remembered count. Who opens and closes until there is no room for more has nothing
-// forgotten early: repeats are answered, and new opens wait until the ids may be forgotten.
+// O2, O4: remembered request ids count against the capacity. Opening and closing sessions until there is no room makes
+// the state forget no id early: repeats are answered, and new opens wait until ids may be forgotten.
 func TestO4RememberedRequests(t *testing.T) {
 	r := bounded(t, session.MaxCapacitySessions, session.MinCapacityBytes)
 	const filling = 4500
-	for i := range filling { // so that there are not half a million to open
+	for i := range filling { // fills the state, which spares half a million opens
 		r.open(t, large(1<<40+i))
 	}
 	held := r.Usage().Bytes
@@ -191,7 +191,7 @@ func TestO4RememberedRequests(t *testing.T) {
 			r.apply(t, 1, closing(1, ends...))
 		}
 	}
-	// What is opened and closed leaves a certificate and a request id.
+	// A session that was opened and closed leaves a certificate and a request id.
 	most := int((session.MinCapacityBytes - held) / (session.CertificateBytes + session.RequestBytes))
 	if opened < most-2000 || opened > most || r.Sessions() != filling {
 		t.Fatalf("%d opens found room, want up to %d; %d sessions are left", opened, most, r.Sessions())
@@ -208,7 +208,7 @@ func TestO4RememberedRequests(t *testing.T) {
 	r.open(t, openNumber(opened+1))
 }
 
-// O4: certificates that make room for newer ones count no more.
+// O4: a certificate that was dropped no longer counts.
 func TestO4CertificatesThatAreDropped(t *testing.T) {
 	all := newTables()
 	for i := range uint64(certificateLimit + 10) {
@@ -219,7 +219,7 @@ func TestO4CertificatesThatAreDropped(t *testing.T) {
 	}
 }
 
-// I6: replicas refuse alike, whichever of them took a snapshot in between.
+// I6: replicas refuse the same opens, whether they were restored from a snapshot or not.
 func TestI6CapacityIsInSnapshots(t *testing.T) {
 	r := bounded(t, 1, session.MinCapacityBytes)
 	r.open(t, opening(1))
@@ -231,7 +231,7 @@ func TestI6CapacityIsInSnapshots(t *testing.T) {
 	same(t, other, r)
 }
 
-// I6: the digest tells states with other bounds apart, and is what it always was of one without.
+// I6: states with different capacities have different digests. A state without one has the digest of older releases.
 func TestI6DigestCoversTheCapacity(t *testing.T) {
 	seen := map[[16]byte]session.Capacity{}
 	for _, c := range []session.Capacity{
@@ -250,7 +250,8 @@ func TestI6DigestCoversTheCapacity(t *testing.T) {
 	}
 }
 
-// The figures decide which opens an entry refuses: with others, a release parts from those that run beside it.
+// The costs decide which opens an entry refuses. With other costs, a release's state would differ from that of the
+// releases that run beside it.
 func TestWhatThingsCostIsForEver(t *testing.T) {
 	labels := session.Labels{{Key: "app", Value: "billing"}, {Key: "zone", Value: strings.Repeat("z", 17)}}
 	got := []uint64{

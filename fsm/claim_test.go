@@ -7,8 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// TestO3ClaimsBlocks holds that a block's ids follow each other and are nobody else's: not another block's, not an
-// open's, not after a restart from a snapshot.
+// O3: the ids of a block are consecutive, and no other block and no open gets them, also after a restart from a
+// snapshot.
 func TestO3ClaimsBlocks(t *testing.T) {
 	const node1, node7 = session.ID(1) << 56, session.ID(7) << 56
 	r := newReplica()
@@ -41,8 +41,7 @@ func TestO3ClaimsBlocks(t *testing.T) {
 	}
 }
 
-// TestO3NoBlockGoesPastTheNode holds that a block is whole or not at all: the 56 bits of one node end where the next
-// one's begin.
+// O3: a claim that needs more ids than the node has left is refused whole, because the next node's ids follow.
 func TestO3NoBlockGoesPastTheNode(t *testing.T) {
 	r := newReplica()
 	r.tables.setMark(2<<56 - 11)

@@ -18,7 +18,7 @@ import (
 	"holdfast/session"
 )
 
-// everyCommand has each command with each field set, by the name of its golden file.
+// everyCommand returns each command with all fields set, by the name of its golden file.
 func everyCommand() map[string]session.Command {
 	return map[string]session.Command{
 		"open_session": session.OpenSession{
@@ -102,8 +102,8 @@ func TestEntryKeepsOrder(t *testing.T) {
 	}
 }
 
-// An entry carries at least one command, whatever its size: so none may be larger than DefaultEntryBytes, to which the
-// network holds entries (raftnet.MaxField).
+// No command is larger than DefaultEntryBytes, the bound of entries on the network (raftnet.MaxField): an entry carries
+// at least one command, whatever its size.
 func TestTheLargestCommandFitsAnEntry(t *testing.T) {
 	var labels session.Labels
 	for i := range session.MaxLabels {
@@ -140,7 +140,7 @@ func TestTheLargestCommandFitsAnEntry(t *testing.T) {
 	}
 }
 
-// The message is put together by hand; it must be what the schema says.
+// frame builds the message by hand, and it must have the form of the schema.
 func TestEntryIsTheSchemasMessage(t *testing.T) {
 	data, err := EncodeEntry([]session.Command{opening(1), session.Configure{Nonce: 5}})
 	if err != nil {
@@ -157,7 +157,7 @@ func TestEntryIsTheSchemasMessage(t *testing.T) {
 	}
 }
 
-// drawCommand draws any command that is in range.
+// drawCommand draws a command whose fields are in range.
 func drawCommand(t *rapid.T) session.Command {
 	node := rapid.Custom(func(t *rapid.T) session.Node { return session.Node(rapid.IntRange(1, 254).Draw(t, "node")) })
 	ms := rapid.Custom(func(t *rapid.T) time.Duration {
@@ -290,7 +290,7 @@ func TestAgeInTheLog(t *testing.T) {
 	}
 	for _, test := range tests {
 		if got := unpackAge(packAge(test.age)); got != test.want {
-			t.Errorf("age %v comes back as %v, want %v", test.age, got, test.want)
+			t.Errorf("age %v is unpacked as %v, want %v", test.age, got, test.want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"holdfast/session"
 )
 
-// framed puts a message of any kind into an entry's frame.
+// framed returns the payload of an entry with the message m, whatever m is.
 func framed(tb testing.TB, m proto.Message) []byte {
 	tb.Helper()
 	message, err := proto.Marshal(m)
@@ -25,7 +25,7 @@ func framed(tb testing.TB, m proto.Message) []byte {
 	return b
 }
 
-// with returns the message of c after change, in an entry behind a good command.
+// with returns an entry of a good command and the message of c after change.
 func with(tb testing.TB, c session.Command, change func(*logv1.Command)) []byte {
 	tb.Helper()
 	m := commandProto(c)

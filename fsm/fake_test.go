@@ -14,7 +14,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// fakeRaft takes entries, and answers each when and how the test says.
+// fakeRaft takes entries, and answers each when the test says so and as the test says.
 type fakeRaft struct {
 	mu      sync.Mutex
 	entries []*fakeFuture // guarded by mu
@@ -49,7 +49,7 @@ func (r *fakeRaft) Apply(data []byte, timeout time.Duration) raft.ApplyFuture {
 func (f *fakeFuture) Error() error  { <-f.done; return f.err }
 func (f *fakeFuture) Response() any { return f.response }
 
-// apply answers as a state machine does: each result bears the command's own mark.
+// apply answers as a state machine does. Each result has its command's mark as its index.
 func (f *fakeFuture) apply() {
 	results := make([]session.Result, len(f.commands))
 	for i, c := range f.commands {
@@ -64,7 +64,7 @@ func (f *fakeFuture) fail(err error) {
 	close(f.done)
 }
 
-// marked is a command that a result can be told by.
+// marked returns a command with the mark n, by which its result can be recognised.
 func marked(n int) session.Command { return session.ForgetRequests{UpToIndex: uint64(n)} }
 
 func markOf(c session.Command) uint64 {
@@ -83,7 +83,7 @@ func (r *fakeRaft) entry(i int) *fakeFuture {
 	return r.entries[i]
 }
 
-// bench is a running Proposer in a bubble, on a fake Raft.
+// bench is a running Proposer on a fakeRaft, in a bubble.
 type bench struct {
 	*Proposer
 
@@ -104,7 +104,7 @@ func startProposer(t *testing.T, cfg ProposerConfig) *bench {
 	return b
 }
 
-// close ends the Proposer; every entry that is still out is answered first.
+// close answers every entry that is still on its way, and stops the Proposer.
 func (b *bench) close(t *testing.T) {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -127,14 +127,14 @@ func (b *bench) close(t *testing.T) {
 	}
 }
 
-// outcome is what one call of Propose returned, and after how long.
+// outcome is what a call of Propose returned, and how long it took.
 type outcome struct {
 	result session.Result
 	err    error
 	after  time.Duration
 }
 
-// propose calls Propose on a goroutine of its own, and returns when the command is queued, sent or refused.
+// propose calls Propose on a goroutine of its own, and returns once the command is queued, sent or refused.
 func (b *bench) propose(ctx context.Context, c session.Command) <-chan outcome {
 	done := make(chan outcome, 1)
 	start := time.Now()
@@ -146,7 +146,7 @@ func (b *bench) propose(ctx context.Context, c session.Command) <-chan outcome {
 	return done
 }
 
-// notYet fails when an outcome is there.
+// notYet fails when the call has returned.
 func notYet(t *testing.T, done <-chan outcome, when string) {
 	t.Helper()
 	synctest.Wait()

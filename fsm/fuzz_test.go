@@ -20,18 +20,19 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// inMemory is what bytes of a log or a snapshot may take. The dearest of two bytes is an empty message in a list.
+// inMemory bounds the memory that bytes of a log or a snapshot may take. The most expensive two bytes are an empty
+// message in a list.
 func inMemory() bound.Cost { return bound.Cost{PerByte: 1 << 10, Fixed: 1 << 20} }
 
-// payloadOf returns the payload of an entry whose message may be anything: a checksum that does not match is refused
-// before anything is looked at, and would keep the fuzzer out.
+// payloadOf returns the payload of an entry with any message and the right checksum. With a wrong checksum no fuzzed
+// message would ever be decoded.
 func payloadOf(message []byte) []byte {
 	data := append([]byte{entryVersion, 0, 0, 0, 0}, message...)
 	binary.LittleEndian.PutUint32(data[1:], checksum(message))
 	return data
 }
 
-// parts cuts what a fuzzer made into messages, each behind its length; the rest is the last one.
+// parts cuts fuzzed bytes into messages, each after its length. The rest is the last message.
 func parts(b []byte) (all [][]byte) {
 	for len(b) > 0 {
 		part, n := protowire.ConsumeBytes(b)
@@ -60,7 +61,7 @@ func entryMessage(f *testing.F, commands ...session.Command) []byte {
 	return data[frameSize:]
 }
 
-// FuzzDecodeEntry: what is decoded can be encoded, and then decodes to the same.
+// FuzzDecodeEntry: commands that were decoded can be encoded, and then decode to the same commands.
 func FuzzDecodeEntry(f *testing.F) {
 	for _, c := range everyCommand() {
 		f.Add(entryMessage(f, c, opening(9)))
@@ -84,9 +85,10 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// FuzzApply gives entries to a state that has sessions, certificates and requests, and to another that is restored from
-// a snapshot of the first after half of them: they are the same at the end (I6), an entry that cannot be understood
-// changes nothing and stops both, and no entry takes more memory than its size explains.
+// FuzzApply gives entries to a state that has sessions, certificates and requests. A second state is restored from a
+// snapshot of the first after half of the entries, and gets the other half too: at the end both are the same (I6). An
+// entry that cannot be understood changes nothing and halts the state. No entry takes more memory than its size
+// explains.
 func FuzzApply(f *testing.F) {
 	base := furnished(f)
 	var first session.Session
@@ -140,7 +142,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// applyAny applies an entry of term 4 that may make no sense, and reports whether it did.
+// applyAny applies an entry of term 4 that may be no valid entry, and reports whether it was applied.
 func (r *replica) applyAny(t *testing.T, data []byte) bool {
 	t.Helper()
 	if _, err := DecodeEntry(data); err == nil {
@@ -150,7 +152,7 @@ func (r *replica) applyAny(t *testing.T, data []byte) bool {
 	index, before := r.Digest()
 	r.refuseEntry(t, data)
 	if i, after := r.Digest(); i != index || after != before {
-		t.Fatalf("an entry that was refused changed the state at %d to another at %d", index, i)
+		t.Fatalf("a refused entry changed the state of index %d, which is now at %d", index, i)
 	}
 	return false
 }
@@ -158,17 +160,17 @@ func (r *replica) applyAny(t *testing.T, data []byte) bool {
 func (r *replica) refuseEntry(t *testing.T, data []byte) {
 	t.Helper()
 	if err, refused := r.Apply(&raft.Log{Index: r.next, Term: 4, Data: data}).(error); !refused || len(r.fatal) == 0 {
-		t.Fatalf("an entry that cannot be decoded was answered with %v, told %v", err, r.fatal)
+		t.Fatalf("Apply of an entry that cannot be decoded = %v; Fatal was told %v", err, r.fatal)
 	}
 }
 
-// FuzzRestore gives bytes after the magic to the reader of snapshots. Its checksums keep most of them out; what they
-// let through is a state.
+// FuzzRestore restores a snapshot of the magic and fuzzed bytes. The checksums refuse most of them; the others are
+// valid states.
 func FuzzRestore(f *testing.F) {
 	good := furnished(f).snapshot(f)
 	f.Add(good[len(snapshotMagic):])
 	f.Add(newReplica().snapshot(f)[len(snapshotMagic):])
-	f.Add([]byte{0xff, 0xff, 0x03, 0, 0, 0, 0}) // the longest record there may be, and nothing of it
+	f.Add([]byte{0xff, 0xff, 0x03, 0, 0, 0, 0}) // the length of the longest record, and no message
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var v *View
 		var err error
@@ -181,8 +183,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// FuzzRestoreRecords gets past the checksums with one record in the place of another: only the header's fields that the
-// digest does not cover may differ.
+// FuzzRestoreRecords replaces one record of a snapshot by another with the right checksum. Restore accepts it only if
+// no field differs, or one of the header's fields that the digest does not cover.
 func FuzzRestoreRecords(f *testing.F) {
 	good := furnished(f).snapshot(f)
 	for i, message := range recordMessages(f, good) {
@@ -197,14 +199,14 @@ func FuzzRestoreRecords(f *testing.F) {
 		all[int(at)%len(all)] = &m
 		if _, err := readSnapshot(bytes.NewReader(assemble(t, all))); err == nil {
 			if m.GetHeader() == nil && !bytes.Equal(assemble(t, all), good) {
-				t.Errorf("%v in place of record %d was taken", &m, at)
+				t.Errorf("Restore accepts %v in place of record %d", &m, at)
 			}
 		}
 	})
 }
 
-// FuzzRestoreState gets past the checksums and the digest too: any records in any order, with a trailer that fits them.
-// What is taken is a state: written and read again it is the same, and all commands work on it.
+// FuzzRestoreState restores fuzzed records in any order, with right checksums and a trailer that fits them. A state
+// that Restore accepts is valid: writing it and reading it again gives the same state, and all commands work on it.
 func FuzzRestoreState(f *testing.F) {
 	for _, r := range []*replica{newReplica(), furnished(f)} {
 		messages := recordMessages(f, r.snapshot(f))
@@ -254,7 +256,7 @@ func recordMessages(f *testing.F, snapshot []byte) (messages [][]byte) {
 	}
 }
 
-// stateHolds fails when what a snapshot brought is no state to go on with.
+// stateHolds fails unless v is a valid state: it can be written, restored, and changed by all commands.
 func stateHolds(t *testing.T, v *View) {
 	t.Helper()
 	r := newReplica()
@@ -262,7 +264,7 @@ func stateHolds(t *testing.T, v *View) {
 	written := r.snapshot(t)
 	again := restored(t, written)
 	if again.tables.digest() != v.tables.digest() || !bytes.Equal(again.snapshot(t), written) {
-		t.Fatal("what was restored, written and restored again is another state")
+		t.Fatal("writing a restored state and restoring it again gives another state")
 	}
 	var moves, ends []session.Command
 	v.Ascend(0, func(s session.Session) bool {
@@ -282,6 +284,6 @@ func stateHolds(t *testing.T, v *View) {
 		}
 	}
 	if _, a := r.Digest(); a != again.tables.digest() {
-		t.Fatal("one entry made two states of one (I6)")
+		t.Fatal("two replicas of one state differ after the same entry (I6)")
 	}
 }

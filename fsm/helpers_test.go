@@ -17,13 +17,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
-// fataler is what tests and rapid's checks have in common.
+// fataler is the part of testing.TB that rapid's T has too.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// replica is a State, what it told Config.Fatal, and the index it has come to.
+// replica is a State, the errors that it gave to Config.Fatal, and the index of its next entry.
 type replica struct {
 	*State
 	fatal []error
@@ -56,7 +56,7 @@ func (r *replica) applyBytes(t fataler, term uint64, data []byte) []session.Resu
 	return results
 }
 
-// do applies one entry of one command, in term 1, that must not be refused.
+// do applies an entry of one command in term 1. The command must not be refused.
 func (r *replica) do(t fataler, c session.Command) session.Result {
 	t.Helper()
 	result := r.apply(t, 1, c)[0]
@@ -71,7 +71,7 @@ func (r *replica) open(t fataler, c session.OpenSession) session.Session {
 	return r.do(t, c).Session
 }
 
-// opening is an open of node 1 with request id n.
+// opening returns an open through node 1 with request id n.
 func opening(n byte) session.OpenSession {
 	return session.OpenSession{Node: 1, MS: 1000, Timeout: 4 * time.Second, RequestID: session.RequestID{n}}
 }
@@ -143,7 +143,7 @@ func golden(t *testing.T, name string, got []byte) []byte {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s: what is on disk for ever has changed\n got %q\nwant %q", name, got, want)
+		t.Errorf("%s: the bytes on disk have changed, and must never change\n got %q\nwant %q", name, got, want)
 	}
 	return want
 }

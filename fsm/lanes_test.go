@@ -11,14 +11,14 @@ import (
 	"holdfast/session"
 )
 
-// openNumber is the n-th of many opens.
+// openNumber returns the n-th of many opens.
 func openNumber(n int) session.OpenSession {
 	c := session.OpenSession{Node: 1, MS: 1000, Timeout: 4 * time.Second}
 	binary.BigEndian.PutUint64(c.RequestID[:], uint64(n)+1)
 	return c
 }
 
-// flood has n opens proposed and returns how many of them were refused.
+// flood proposes n opens and returns the number of those that were refused.
 func (b *bench) flood(n int) *int {
 	refused := new(int)
 	told := make(chan error)
@@ -44,7 +44,7 @@ func (b *bench) flood(n int) *int {
 	return refused
 }
 
-// closes is a close of n sessions.
+// closes returns a close of n sessions.
 func closes(cause session.Cause, n int) session.CloseSessions {
 	c := session.CloseSessions{Term: 1, Cause: cause, Sessions: make([]session.Closing, n)}
 	for i := range c.Sessions {
@@ -68,7 +68,8 @@ func counted(f *fakeFuture) map[string]int {
 	return all
 }
 
-// With more opens waiting than the queue takes, what ends and moves sessions is taken, and is all in the next entry.
+// While more opens come than the queue holds, the queue takes commands that end and move sessions, and the next entry
+// carries all of them.
 func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
@@ -82,7 +83,7 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 			all = append(all, b.propose(t.Context(), closes(session.CauseClosed, 1)),
 				b.propose(t.Context(), moving(i+1)))
 		}
-		for range 4 { // what the leader's expiry has on its way at most
+		for range 4 { // the most closes that a leader's expirer has on their way
 			all = append(all, b.propose(t.Context(), closes(session.CauseExpired, session.MaxCloseBatch)))
 		}
 		all = append(all, b.propose(t.Context(), marked(1)))
@@ -91,12 +92,12 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 		got := counted(next)
 		if got["CloseSessions"] != 44 || got["MoveSession"] != 40 || got["ForgetRequests"] != 1 {
 			t.Errorf(
-				"the entry after the one on its way carries %v, want 44 closes, 40 moves and what the leader forgets",
+				"the entry after the one on its way carries %v, want 44 closes, 40 moves and a ForgetRequests",
 				got,
 			)
 		}
 		if got["OpenSession"] == 0 {
-			t.Errorf("it carries %v: there was room for opens", got)
+			t.Errorf("the entry carries %v, and has room for opens", got)
 		}
 		next.apply()
 		synctest.Wait()
@@ -118,7 +119,7 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 	})
 }
 
-// An entry of opens alone and one of moves alone carry the same number: nothing is set aside for who does not wait.
+// An entry of opens alone carries as many commands as an entry of moves alone: no share is kept for an empty lane.
 func TestEntriesAreFullOfWhateverWaits(t *testing.T) {
 	for name, command := range map[string]func(int) session.Command{
 		"opens": func(i int) session.Command { return openNumber(i) },
@@ -132,7 +133,7 @@ func TestEntriesAreFullOfWhateverWaits(t *testing.T) {
 				for i, want := range []int{1, 16, 16} {
 					f := b.raft.entry(i)
 					if got := len(f.commands); got != want {
-						b.t.Errorf("entry %d carries %d, want %d", i, got, want)
+						b.t.Errorf("entry %d carries %d commands, want %d", i, got, want)
 					}
 					f.apply()
 				}
@@ -141,7 +142,7 @@ func TestEntriesAreFullOfWhateverWaits(t *testing.T) {
 	}
 }
 
-// However many moves wait, an eighth of each entry's bytes is for opens that wait too.
+// However many moves wait, waiting opens get an eighth of each entry's bytes.
 func TestOpensAreNotStarved(t *testing.T) {
 	inBubble(t, ProposerConfig{MaxCommands: 64}, func(b *bench) {
 		t := b.t
@@ -158,15 +159,15 @@ func TestOpensAreNotStarved(t *testing.T) {
 		for i := 1; seen < opens; i++ {
 			f := b.raft.entry(i)
 			if f == nil {
-				t.Fatalf("%d of %d opens were sent, and nothing is sent any more", seen, opens)
+				t.Fatalf("%d of %d opens were sent, and there is no further entry", seen, opens)
 			}
 			got := counted(f)
 			// A move has about as many bytes as an open without labels.
 			if got["OpenSession"] < 64/8-2 && seen+got["OpenSession"] < opens {
-				t.Errorf("entry %d carries %v, want an eighth of opens", i, got)
+				t.Errorf("entry %d carries %v, want an eighth to be opens", i, got)
 			}
 			if got["MoveSession"] < 64*3/4 {
-				t.Errorf("entry %d carries %v, want moves to have the most of it", i, got)
+				t.Errorf("entry %d carries %v, want mostly moves", i, got)
 			}
 			seen += got["OpenSession"]
 			f.apply()
@@ -174,7 +175,7 @@ func TestOpensAreNotStarved(t *testing.T) {
 	})
 }
 
-// One command an entry: the share of opens is of the entries then.
+// If an entry carries one command, opens get a share of the entries.
 func TestOpensAreNotStarvedByEntriesOfOne(t *testing.T) {
 	inBubble(t, ProposerConfig{MaxCommands: 1}, func(b *bench) {
 		t := b.t
@@ -190,12 +191,12 @@ func TestOpensAreNotStarvedByEntriesOfOne(t *testing.T) {
 			}
 			f.apply()
 		}
-		t.Error("20 entries, and none of them was an open's")
+		t.Error("none of 20 entries carries the open")
 	})
 }
 
-// Closes and moves of one session keep the order in which they came: a resume that came first is not overtaken by an
-// expiry.
+// Closes and moves of one session keep the order in which they came, so an expiry cannot overtake a resume that came
+// first.
 func TestClosesAndMovesKeepTheirOrder(t *testing.T) {
 	inBubble(t, ProposerConfig{}, func(b *bench) {
 		b.propose(b.t.Context(), marked(0))
@@ -220,7 +221,7 @@ func TestClosesAndMovesKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// Each kind of command is refused for its own number only.
+// The bound of each kind counts only commands of that kind.
 func TestEachKindHasABoundOfItsOwn(t *testing.T) {
 	kinds := []struct {
 		limit    string
@@ -255,14 +256,14 @@ func TestEachKindHasABoundOfItsOwn(t *testing.T) {
 			}
 		}
 		if got := b.Stats().Pending; got != 8 {
-			t.Errorf("%d are pending, want 8", got)
+			t.Errorf("%d commands are pending, want 8", got)
 		}
 	})
 }
 
-// R5: what waits when a term begins was decided before it. It is refused before it is appended, so that E4 holds for
-// its callers, and the term's first command comes behind the one entry that cannot be taken back, however late that is
-// answered.
+// R5: commands that wait when a term begins were decided before it. They are refused before they are appended, so E4
+// holds for their callers. The term's first command follows the entry that is already on its way, however late Raft
+// answers that entry.
 func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
 	inBubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
 		t := b.t
@@ -287,13 +288,13 @@ func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
 		}
 		synctest.Wait()
 		if f := b.raft.entry(1); f != nil {
-			t.Fatalf("%v was sent before the entry of the time before came back", counted(f))
+			t.Fatalf("%v was sent before the entry of the earlier term was answered", counted(f))
 		}
 		b.raft.entry(0).apply()
 		f := b.raft.entry(1)
 		if f == nil || len(f.commands) != 2 ||
 			!reflect.DeepEqual(f.commands[0], session.Command(session.Configure{Nonce: 1})) {
-			t.Fatalf("the next entry carries %v, want what begins the term, and what came after it", counted(f))
+			t.Fatalf("the next entry carries %v, want the Configure and the move after it", counted(f))
 		}
 		f.apply()
 		if o := <-begins; o.err != nil {
@@ -303,12 +304,12 @@ func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
 			t.Error(o.err)
 		}
 		if got := b.Stats().Pending; got != 0 {
-			t.Errorf("%d are pending, want none", got)
+			t.Errorf("%d commands are pending, want none", got)
 		}
 	})
 }
 
-// Who waits in either lane is told when the log does not move.
+// Commands in both lanes are refused at their deadlines when the log does not move.
 func TestDeadlinesOfBothLanes(t *testing.T) {
 	inBubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
 		t := b.t

@@ -14,14 +14,14 @@ import (
 	"holdfast/session"
 )
 
-// model is the state machine in the plainest words: maps, and the rules as they are written.
+// model is the simplest state machine that follows the rules: maps, and no digest.
 type model struct {
 	sessions   map[session.ID]modelSession
 	marks      map[session.Node]session.ID
 	attachment uint64
 	requests   map[session.RequestID]modelRequest
 	ended      map[session.ID]session.Certificate
-	// most is how many sessions there may be, 0 for any number.
+	// most bounds the number of sessions; 0 is no bound.
 	most uint64
 }
 
@@ -44,7 +44,7 @@ func newModel() *model {
 	}
 }
 
-// apply returns the session, what was closed, and whether the command was refused and why.
+// apply applies c as the State does.
 func (m *model) apply(index, term uint64, c session.Command) session.Result {
 	r := session.Result{Index: index, Term: term}
 	switch c := c.(type) {
@@ -137,7 +137,7 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 	return r
 }
 
-// list returns the sessions in the order of ids.
+// list returns the sessions in the order of their ids.
 func (m *model) list() []session.Session {
 	var all []session.Session
 	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
@@ -152,7 +152,7 @@ func shown(v *View) []session.Session {
 	return all
 }
 
-// drawLikely draws a command that has to do with what m holds, so that every rule comes into play.
+// drawLikely draws a command about sessions and requests that m holds, so that every rule is used.
 func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 	node := rapid.Custom(func(t *rapid.T) session.Node { return session.Node(rapid.IntRange(1, 3).Draw(t, "node")) })
 	ids := append(slices.Sorted(maps.Keys(m.sessions)), slices.Sorted(maps.Keys(m.ended))...)
@@ -227,8 +227,8 @@ func checkResult(t *rapid.T, got, want session.Result) {
 	}
 }
 
-// One log on two replicas gives one digest at each index (I6); a snapshot at any index and the rest of the log give
-// what the whole log gives; all of it is what the model says.
+// One log on two replicas gives the same digest at each index (I6). A snapshot at any index and the rest of the log
+// give the same state as the whole log. The state and all results are those of the model.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, a, b := newModel(), newReplica(), newReplica()
@@ -278,11 +278,11 @@ func TestModel(t *testing.T) {
 		fresh := newTables()
 		rebuild(fresh, a.tables)
 		if fresh.bytes != a.tables.bytes {
-			t.Fatalf("%d bytes were counted command by command, the state as it stands has %d", a.tables.bytes,
+			t.Fatalf("%d bytes were counted command by command, and the contents have %d", a.tables.bytes,
 				fresh.bytes)
 		}
 		if fresh.digest() != a.tables.digest() {
-			t.Fatal("the digest kept command by command is not that of the state as it stands")
+			t.Fatal("the digest that was kept command by command is not the digest of the contents")
 		}
 	})
 }
@@ -297,7 +297,7 @@ func checkAgainst(t *rapid.T, r *replica, m *model) {
 			t.Fatalf("certificate of %v is %+v, %v\nwant %+v", id, got, ok, want)
 		}
 		if _, ok := r.Session(id); ok {
-			t.Fatalf("%v has ended and is still there", id)
+			t.Fatalf("session %v has ended and still exists", id)
 		}
 	}
 	if got := len(r.tables.requests.items); got != len(m.requests) || got != r.tables.requests.byKey.Len() {
@@ -308,7 +308,7 @@ func checkAgainst(t *rapid.T, r *replica, m *model) {
 	}
 }
 
-// rebuild puts all of from into empty tables.
+// rebuild adds all contents of from to the empty tables to.
 func rebuild(to, from *tables) {
 	to.attachment, to.key, to.capacity = from.attachment, from.key, from.capacity
 	for _, mark := range from.marks {
@@ -325,7 +325,7 @@ func rebuild(to, from *tables) {
 	}
 }
 
-// Views of every age stay as they were while the tree under them is written to, split and merged.
+// Views of every age stay the same while the tree that they share is written to, split and merged.
 func TestViewsNeverChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, r := newModel(), newReplica()
@@ -366,7 +366,7 @@ func TestViewsNeverChange(t *testing.T) {
 		}
 		for i, v := range all {
 			if got := shown(v.view); !reflect.DeepEqual(got, v.want) {
-				t.Fatalf("view %d of %d shows %d sessions, not the %d it was taken of: %s", i, len(all), len(got),
+				t.Fatalf("view %d of %d shows %d sessions, and had %d when it was taken: %s", i, len(all), len(got),
 					len(v.want), firstDifference(got, v.want))
 			}
 		}

@@ -34,7 +34,7 @@ func TestM1OldAttemptIsRefused(t *testing.T) {
 	r := newReplica()
 	s := r.open(t, opening(1))
 	newest := r.do(t, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 5, Attempt: 3}).Session
-	// Delayed on its way, and through the node that the process has left.
+	// An older attempt comes late, through the node that the process has left.
 	if got := r.apply(t, 1, session.MoveSession{ID: s.ID, NewOwner: 1, Instance: 5, Attempt: 2})[0].Err; !errors.Is(got,
 		session.ErrMoved) {
 		t.Errorf("older attempt = %v, want %v", got, session.ErrMoved)
@@ -44,8 +44,8 @@ func TestM1OldAttemptIsRefused(t *testing.T) {
 	}
 }
 
-// Process 5 has the session with attachment 2, and 6 takes it over with 3. Whatever 5 has sent before comes too late,
-// and so does what 6 sent when 5 has taken it back.
+// Process 5 has the session with attachment 2, and process 6 takes it over with attachment 3. Resumes that 5 sent
+// before are refused. When 5 has taken the session back, earlier resumes of 6 are refused.
 func TestM1AnotherProcessNamesThePresentAttachment(t *testing.T) {
 	r := newReplica()
 	s := r.open(t, opening(1))
@@ -57,7 +57,7 @@ func TestM1AnotherProcessNamesThePresentAttachment(t *testing.T) {
 	}
 	for i, step := range []struct {
 		instance, attempt, named uint64
-		attachment               uint64 // that it makes; 0: it is refused
+		attachment               uint64 // the attachment that the move makes, 0 if it is refused
 		why                      string
 	}{
 		{5, 3, 1, 2, "the open's attachment"},
@@ -89,7 +89,7 @@ func TestM1AnotherProcessNamesThePresentAttachment(t *testing.T) {
 	}
 }
 
-// Before versions wrote which attachment a move names, any would do: the entries of such a log do what they did.
+// A move from a release before MoveSession.Named names no attachment, and takes effect.
 func TestM1AMoveThatNamesNoneTakesEffect(t *testing.T) {
 	r := newReplica()
 	s := r.open(t, opening(1))
@@ -111,7 +111,7 @@ func TestM1SameAttemptIsAnsweredAsTheFirstTime(t *testing.T) {
 		t.Errorf("the same attempt again = %+v, want %+v", again, first)
 	}
 	if got, want := o.events, []string{"3/1 []"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("the repeat was told as %v, want %v", got, want)
+		t.Errorf("the observer was told of %v, want %v", got, want)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"holdfast/session"
 )
 
-// E4: what the callers may conclude from each of Raft's errors.
+// E4: callers get the right error for each of Raft's errors.
 func TestE4RaftErrors(t *testing.T) {
 	other := errors.New("disk is on fire")
 	tests := []struct {
@@ -72,7 +72,7 @@ func TestE4OddResponsesAreUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// Raft's own timeout covers only its queue: a future may stay unanswered for ever.
+// An entry that Raft never answers gets an unknown outcome at its deadline. Raft's own timeout covers only its queue.
 func TestDeadlineOfAnEntry(t *testing.T) {
 	inBubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
 		t := b.t
@@ -90,22 +90,22 @@ func TestDeadlineOfAnEntry(t *testing.T) {
 			t.Errorf("Propose = %v after %v, want %v after 1s", o.err, o.after, session.ErrOutcomeUnknown)
 		}
 
-		// No other entry is sent, and who waits for that was certainly not appended.
+		// No other entry is sent, so a command that waits was certainly not appended.
 		o = <-second
 		if !errors.Is(o.err, session.ErrNoLeader) || errors.Is(o.err, session.ErrOutcomeUnknown) ||
 			o.after != time.Second {
-			t.Errorf("the one behind it got %v after %v, want %v after 1s in the queue", o.err, o.after,
+			t.Errorf("the command in the queue got %v after %v, want %v after 1s", o.err, o.after,
 				session.ErrNoLeader)
 		}
 		third := b.propose(t.Context(), marked(3))
 		if f := b.raft.entry(1); f != nil {
-			t.Errorf("entry %v was sent although the one before is unanswered", marksOf(f))
+			t.Errorf("entry %v was sent although the entry before is unanswered", marksOf(f))
 		}
 		if got := b.Stats(); got.Pending != 1 || got.Unknown != 1 {
 			t.Errorf("Stats = %+v, want 1 pending and 1 unknown", got)
 		}
 
-		// The answer comes late: nobody waits for it, and the log moves again.
+		// The answer comes late. No caller waits for it, and the log moves again.
 		b.raft.entry(0).apply()
 		if got, want := marksOf(b.raft.entry(1)), []uint64{3}; !reflect.DeepEqual(got, want) {
 			t.Fatalf("the next entry carries %v, want %v", got, want)
@@ -117,7 +117,7 @@ func TestDeadlineOfAnEntry(t *testing.T) {
 	})
 }
 
-// Each entry has the whole timeout, however long its commands waited before.
+// Each entry has the whole timeout, however long its commands have waited in the queue.
 func TestDeadlineCountsFromTheSending(t *testing.T) {
 	inBubble(t, ProposerConfig{Timeout: time.Second}, func(b *bench) {
 		t := b.t

@@ -52,7 +52,7 @@ func TestGroupCommit(t *testing.T) {
 		}
 		b.raft.entry(0).apply()
 		if got, want := marksOf(b.raft.entry(1)), []uint64{1, 2, 3, 4}; !reflect.DeepEqual(got, want) {
-			t.Fatalf("the next entry carries %v, want %v: all that came meanwhile, in order", got, want)
+			t.Fatalf("the next entry carries %v, want %v: all commands that came meanwhile, in order", got, want)
 		}
 		b.raft.entry(1).apply()
 		for i, done := range all {
@@ -121,7 +121,7 @@ func TestProposalsAreBounded(t *testing.T) {
 		var limit *session.LimitError
 		if !errors.As(o.err, &limit) || limit.Name != "leader_commands_in_flight" || limit.Limit != "3" ||
 			limit.RetryAfter != session.BusyRetryAfter || errors.Is(o.err, session.ErrOutcomeUnknown) {
-			t.Errorf("the fourth of three = %v, want a LimitError of leader_commands_in_flight", o.err)
+			t.Errorf("the fourth proposal of three = %v, want a LimitError of leader_commands_in_flight", o.err)
 		}
 		cancel()
 		<-queued
@@ -144,7 +144,7 @@ func TestProposeRefusesWhatIsOutOfRange(t *testing.T) {
 			t.Errorf("Propose = %v, want a FieldError of owner", o.err)
 		}
 		if f := b.raft.entry(0); f != nil {
-			t.Error("it was sent")
+			t.Error("the command was sent")
 		}
 	})
 }
@@ -155,10 +155,10 @@ func TestStopAnswersEverybody(t *testing.T) {
 		sent, queued := b.propose(t.Context(), marked(1)), b.propose(t.Context(), marked(2))
 		b.stop()
 		if o := <-queued; !errors.Is(o.err, session.ErrStopping) || o.after != 0 {
-			t.Errorf("who waits in the queue gets %v after %v, want %v at once", o.err, o.after, session.ErrStopping)
+			t.Errorf("a command in the queue got %v after %v, want %v at once", o.err, o.after, session.ErrStopping)
 		}
 		if o := <-b.propose(t.Context(), marked(3)); !errors.Is(o.err, session.ErrStopping) {
-			t.Errorf("who comes later gets %v, want %v", o.err, session.ErrStopping)
+			t.Errorf("a command after the stop got %v, want %v", o.err, session.ErrStopping)
 		}
 		notYet(t, sent, "while the entry is on its way")
 		b.raft.entry(0).apply()
@@ -185,7 +185,7 @@ func TestStopWaitsNoLongerThanTheDeadline(t *testing.T) {
 	})
 }
 
-// A real State behind the Proposer: what its callers get is what each of their commands did.
+// With a real State behind the Proposer, each caller gets the result of its own command.
 func TestProposerOnAState(t *testing.T) {
 	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t

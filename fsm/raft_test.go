@@ -13,7 +13,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// server is a Raft server of one, with a State and a Proposer, whose stores outlive it.
+// server is the only server of a Raft cluster, with a State and a Proposer. Its stores outlive it.
 type server struct {
 	*replica
 
@@ -64,7 +64,7 @@ func (s *server) propose(t *testing.T, c session.Command) session.Result {
 	return result
 }
 
-// awaitCommit waits for the index that a leader notes for a read; it must be reached (R4).
+// awaitCommit waits until the state has reached Raft's commit index, as a leader does for a read (R4).
 func (s *server) awaitCommit(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -74,7 +74,7 @@ func (s *server) awaitCommit(t *testing.T) {
 	}
 }
 
-// Raft itself over a State: its terms and indices, its no-ops and configurations, its snapshots and its restart.
+// A State under Raft itself: terms and indices, no-ops and configurations, snapshots, and a restart.
 func TestOnRaft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		in := stores{logs: raft.NewInmemStore(), snapshots: raft.NewInmemSnapshotStore()}

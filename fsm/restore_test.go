@@ -15,7 +15,7 @@ import (
 	"holdfast/session"
 )
 
-// refuse restores b over a state, which must stay as it was.
+// refuse restores b over a state. Restore must fail with want in the error, and leave the state as it was.
 func refuse(t *testing.T, b []byte, want string) {
 	t.Helper()
 	r := newReplica()
@@ -30,7 +30,7 @@ func refuse(t *testing.T, b []byte, want string) {
 		t.Errorf("Fatal was told %v, want %v once", r.fatal, err)
 	}
 	if !reflect.DeepEqual(contents(r), before) || len(o.events) != 0 || r.AppliedIndex() != 1 {
-		t.Error("a snapshot that was refused has changed the state")
+		t.Error("a refused snapshot has changed the state")
 	}
 }
 
@@ -65,7 +65,8 @@ func TestRestoreReportsAFailingDisk(t *testing.T) {
 	}
 }
 
-// namedSnapshot is a snapshot with a file, as the node's store gives it; countedSnapshot is what Raft puts around it.
+// namedSnapshot is a snapshot with a file name, as the node's store returns it. countedSnapshot is Raft's wrapper of
+// it.
 type namedSnapshot struct{ io.ReadCloser }
 
 func (namedSnapshot) Name() string { return "/data/snapshots/2-9-1/state.bin" }
@@ -74,7 +75,7 @@ type countedSnapshot struct{ io.ReadCloser }
 
 func (c countedSnapshot) WrappedReadCloser() io.ReadCloser { return c.ReadCloser }
 
-// A snapshot that does not load names its file, and the release is blamed only where it may be at fault.
+// The error of an unreadable snapshot names the file, and blames the release only where the release may be at fault.
 func TestRestoreNamesTheFile(t *testing.T) {
 	good := furnished(t).snapshot(t)
 	newer := records(t, good)
@@ -94,7 +95,7 @@ func TestRestoreNamesTheFile(t *testing.T) {
 	}
 }
 
-// records takes a snapshot apart.
+// records returns the records of a snapshot.
 func records(t *testing.T, b []byte) []*logv1.Record {
 	t.Helper()
 	r := recordReader{r: bufio.NewReader(bytes.NewReader(b))}
@@ -111,7 +112,7 @@ func records(t *testing.T, b []byte) []*logv1.Record {
 	}
 }
 
-// assemble makes a file of records; the checksums are right, whatever the records say.
+// assemble returns a snapshot of these records, with the right checksums, whatever the records hold.
 func assemble(tb testing.TB, all []*logv1.Record) []byte {
 	tb.Helper()
 	var b bytes.Buffer
@@ -127,7 +128,7 @@ func assemble(tb testing.TB, all []*logv1.Record) []byte {
 }
 
 func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
-	// Positions in furnished's snapshot.
+	// Positions of records in furnished's snapshot.
 	const header, mark, first, labelled, certificate, request, trailer = 0, 1, 3, 4, 5, 7, 10
 	swap := func(i, j int) func([]*logv1.Record) {
 		return func(all []*logv1.Record) { all[i], all[j] = all[j], all[i] }
@@ -274,7 +275,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 	}
 	good := furnished(t).snapshot(t)
 	if got := assemble(t, records(t, good)); !bytes.Equal(got, good) {
-		t.Fatal("taking a snapshot apart and putting it together does not give the same bytes")
+		t.Fatal("assembling the records of a snapshot does not give the same bytes")
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -288,8 +289,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 	refuse(t, append([]byte(snapshotMagic), bytes.Repeat([]byte{0xff}, 20)...), "length")
 }
 
-// The newest certificates are kept without a gap: a file in which older ones are missing was not written by this
-// program.
+// The newest certificates are kept without a gap. Restore refuses a file in which certificates are missing.
 func TestRestoreRefusesMissingCertificates(t *testing.T) {
 	for issued, kept := range map[uint64]bool{3: true, 2: false, 0: false} {
 		r := newReplica()

@@ -41,7 +41,7 @@ func TestO1IDsUsedUp(t *testing.T) {
 	last := opening(1)
 	last.MS = session.MaxMS
 	r.open(t, last)
-	r.tables.setMark(2<<56 - 1) // the other 65,535 of that millisecond
+	r.tables.setMark(2<<56 - 1) // as if the other 65,535 ids of the last millisecond were used
 
 	more := opening(2)
 	if got := r.apply(t, 1, more)[0].Err; !errors.Is(got, session.ErrIDsUsedUp) {
@@ -61,7 +61,7 @@ func TestI7IDsAreNeverReused(t *testing.T) {
 	r.do(t, closing(1, first))
 	r = restored(t, r.snapshot(t))
 	c = opening(2)
-	c.MS = 10 // the clock was set back, and the session is gone
+	c.MS = 10 // the clock was set back, and the session has ended
 	if second := r.open(t, c); second.ID <= first.ID {
 		t.Errorf("id after %v is %v, want one above", first.ID, second.ID)
 	}
@@ -100,7 +100,7 @@ func TestO2RepeatAnswersTheSameSession(t *testing.T) {
 		t.Errorf("attachment after the repeat is %d, want %d: a repeat moves nothing", got, moved.Attachment)
 	}
 	if got, want := o.events, []string{"3/1 []"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("the repeat was told as %v, want %v", got, want)
+		t.Errorf("the observer was told of %v, want %v", got, want)
 	}
 	if got := r.Sessions(); got != 1 {
 		t.Errorf("%d sessions, want 1", got)
@@ -182,7 +182,7 @@ func TestM2CloseOfAnotherAttachmentIsRefused(t *testing.T) {
 		t.Error("a close of a later attachment ended the session")
 	}
 	if _, ok := r.Session(before.ID); !ok {
-		t.Error("the session is gone")
+		t.Error("the session does not exist any more")
 	}
 }
 
@@ -203,7 +203,7 @@ func TestE3CloseOfAnotherTermIsIgnored(t *testing.T) {
 			t.Error("a certificate was issued")
 		}
 		if got, want := o.events, []string{"3/5 []"}; !reflect.DeepEqual(got, want) {
-			t.Errorf("told %v, want %v", got, want)
+			t.Errorf("the observer was told of %v, want %v", got, want)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestE3CloseEndsWhatIsStillAsNamed(t *testing.T) {
 		t.Errorf("closed %v, want %v", result.Closed, want)
 	}
 	if _, ok := r.Session(b.ID); !ok || r.Sessions() != 1 {
-		t.Errorf("%d sessions are left, and the moved one: %v; want it alone", r.Sessions(), ok)
+		t.Errorf("%d sessions are left, the moved session among them: %v; want only the moved session", r.Sessions(), ok)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// The ring is filled past its end, as a cluster does in its life; the oldest certificates go, and nothing else.
+// When more certificates are issued than are kept, the oldest are dropped and nothing else.
 func TestCertificatesAreARing(t *testing.T) {
 	r := newReplica()
 	const over = 5
@@ -275,9 +275,9 @@ func TestCertificatesAreARing(t *testing.T) {
 func TestConfigureKeepsTheFirstKey(t *testing.T) {
 	r := newReplica()
 	if _, ok := r.Credential(7); ok || r.Verify(7, session.Credential{}) {
-		t.Error("there is a credential before there is a key")
+		t.Error("Credential returns a credential before there is a key")
 	}
-	r.do(t, session.Configure{Nonce: 1}) // a leader that has no key to give
+	r.do(t, session.Configure{Nonce: 1}) // a Configure without a key
 	first := session.Key{1, 2, 3}
 	r.do(t, session.Configure{Key: first, Nonce: 2})
 	r.do(t, session.Configure{Key: session.Key{9}, Nonce: 3})
@@ -294,7 +294,7 @@ func TestConfigureKeepsTheFirstKey(t *testing.T) {
 	}
 }
 
-// Whoever looks, and when: of the sessions that end in one entry, all are there or none.
+// I5: at every moment a View shows all of the sessions that end in one entry, or none of them.
 func TestI5DeathIsAtomic(t *testing.T) {
 	const rounds, sessions = 20, 200
 	r := newReplica()

@@ -8,7 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// damages change one bit of each kind of thing that a state has.
+// damages returns functions that each change one bit, in each kind of thing that a state holds.
 func damages() map[string]func(t *tables) {
 	return map[string]func(t *tables){
 		"session": func(t *tables) {
@@ -27,7 +27,7 @@ func damages() map[string]func(t *tables) {
 	}
 }
 
-// populated is a state with one of everything.
+// populated returns a state with one thing of each kind.
 func populated(t *testing.T) *replica {
 	t.Helper()
 	r := newReplica()
@@ -38,9 +38,9 @@ func populated(t *testing.T) *replica {
 	return r
 }
 
-// D1: a scrub finds damage of whatever is in the state, and the digest shows it from then on, also after later entries.
+// D1: a scrub finds damage in each kind of thing. From then on the digest shows the damage, also after later entries.
 func TestScrub(t *testing.T) {
-	followsFromTheRest := []string{"sum", "bytes"} // and so is mended
+	followsFromTheRest := []string{"sum", "bytes"} // a scrub repairs these
 	for name, damage := range damages() {
 		t.Run(name, func(t *testing.T) {
 			s, sound := populated(t), populated(t)
@@ -61,19 +61,19 @@ func TestScrub(t *testing.T) {
 				t.Errorf("digest at 3 is %x, now %x", at, got)
 			}
 			if differs := got != want; differs == slices.Contains(followsFromTheRest, name) {
-				t.Errorf("digest %x, that of a sound state is %x", got, want)
+				t.Errorf("digest is %x, and that of a sound state is %x", got, want)
 			}
 			if got, want := s.Usage().Bytes, sound.Usage().Bytes; got != want && name != "label" {
-				t.Errorf("%d bytes are counted, in a sound state %d", got, want)
+				t.Errorf("%d bytes are counted, want %d as in a sound state", got, want)
 			}
 		})
 	}
 }
 
-// D1: what is applied while the state is scrubbed stays in its digest.
+// D1: the digest includes the entries that are applied while the state is scrubbed.
 func TestScrubBesideApply(t *testing.T) {
 	s, sound := populated(t), populated(t)
-	s.tables.sum.lo ^= 1 // as if a thing had been in it
+	s.tables.sum.lo ^= 1 // as if memory were damaged
 	s.tables.bytes += 100
 	s.mu.Lock()
 	live, v := s.tables, s.frozen()
@@ -92,7 +92,7 @@ func TestScrubBesideApply(t *testing.T) {
 	}
 }
 
-// A scrub ends when its pace does, and a state that a snapshot has replaced meanwhile is not blamed.
+// A scrub ends with the error of pace. It reports no damage of tables that a snapshot has replaced meanwhile.
 func TestScrubEnds(t *testing.T) {
 	s := populated(t)
 	for i := range uint64(scrubRun) {
@@ -113,8 +113,8 @@ func TestScrubEnds(t *testing.T) {
 	}
 }
 
-// A damaged state is not written to a snapshot, which other nodes would be sent; once its digest shows the damage it
-// is.
+// A damaged state is not written to a snapshot, because a leader would send it to other nodes. Once the digest shows
+// the damage, the state is written: its snapshot has the digest that differs.
 func TestDamageIsNotWritten(t *testing.T) {
 	s := populated(t)
 	damages()["certificate"](s.tables)

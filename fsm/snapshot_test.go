@@ -15,7 +15,7 @@ import (
 	"holdfast/session"
 )
 
-// furnished has something of everything that a snapshot holds.
+// furnished returns a state with records of each kind for a snapshot.
 func furnished(t fataler) *replica {
 	r := newReplica()
 	r.do(t, session.Configure{Key: session.Key{1, 2, 3}, Nonce: 4})
@@ -33,7 +33,7 @@ func furnished(t fataler) *replica {
 	return r
 }
 
-// same compares all that can be read of two states.
+// same fails unless two states have the same contents, digest, index and attachment.
 func same(t fataler, got, want *replica) {
 	t.Helper()
 	if !reflect.DeepEqual(contents(got), contents(want)) {
@@ -50,7 +50,7 @@ func same(t fataler, got, want *replica) {
 	}
 }
 
-// contents are the tables in a form that can be compared and printed.
+// contents returns the tables in a form that can be compared and printed.
 func contents(r *replica) map[string]any {
 	var sessions []storedSession
 	var labels []session.Labels
@@ -104,7 +104,7 @@ func TestGoldenSnapshotWithACapacity(t *testing.T) {
 	same(t, restored(t, old), r)
 }
 
-// hexLines is b as hex, so that a review shows what changed.
+// hexLines returns b in hexadecimal, in lines, so that a diff shows what changed.
 func hexLines(b []byte) string {
 	var dump strings.Builder
 	for chunk := range slices.Chunk(b, 32) {
@@ -130,7 +130,7 @@ func TestRestoreReplacesEverythingAndTellsObservers(t *testing.T) {
 			t.Errorf("applied index is %d while the observer runs, want 1", got)
 		}
 		if _, ok := r.Session(old.ID); ok {
-			t.Error("the former state shows while the observer runs")
+			t.Error("the replaced state shows while the observer runs")
 		}
 	}
 	if err := r.restore(from.snapshot(t)); err != nil {
@@ -141,9 +141,9 @@ func TestRestoreReplacesEverythingAndTellsObservers(t *testing.T) {
 		t.Errorf("told %v, want %v", o.events, want)
 	}
 	if _, ok := r.DigestAt(1); ok {
-		t.Error("a digest of the former state is still remembered")
+		t.Error("a digest of the replaced state is still remembered")
 	}
-	// What follows finds requests and certificates by their keys.
+	// The restored state must find requests and certificates by their keys.
 	r.next = r.AppliedIndex() + 1
 	from.next = r.next
 	o.hook = nil
@@ -157,7 +157,7 @@ func TestRestoreReplacesEverythingAndTellsObservers(t *testing.T) {
 	same(t, r, from)
 }
 
-// TestRestoreDoesNotGoBack: what has been applied stays applied, whatever Raft installs.
+// A restore never takes the state back, whatever snapshot Raft installs.
 func TestRestoreDoesNotGoBack(t *testing.T) {
 	r := newReplica()
 	r.open(t, opening(1))
@@ -175,7 +175,7 @@ func TestRestoreDoesNotGoBack(t *testing.T) {
 		t.Errorf("the state is at %d with digest %x, and told %v; want %d, %x and nothing", i, d, o.events, index,
 			digest)
 	}
-	r.open(t, opening(3)) // nothing has halted it
+	r.open(t, opening(3)) // the state has not halted
 }
 
 func TestPersistReportsAFailingDisk(t *testing.T) {
@@ -205,7 +205,7 @@ func TestSnapshotIsWrittenBesideApply(t *testing.T) {
 	var got sink
 	var persist sync.WaitGroup
 	for i, s := range all {
-		if i == len(all)/2 { // the first half is applied before the writing begins, the other beside it
+		if i == len(all)/2 { // the first half is applied before the writing begins, the other half during the writing
 			persist.Go(func() {
 				if err := snap.Persist(&got); err != nil {
 					t.Error(err)

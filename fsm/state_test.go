@@ -18,7 +18,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// recorder is an Observer that writes down what it is told, and runs a hook meanwhile.
+// recorder is an Observer that records its calls, and runs a hook in each.
 type recorder struct {
 	events []string
 	hook   func()
@@ -52,7 +52,7 @@ func observe(r *replica) *recorder {
 
 func TestRecordIsSmall(t *testing.T) {
 	if got := unsafe.Sizeof(storedSession{}); got > 64 {
-		t.Errorf("a record takes %d bytes, want at most 64: the next size class of the allocator is 80", got)
+		t.Errorf("a session takes %d bytes, want at most 64: the next size class of the allocator is 80", got)
 	}
 }
 
@@ -100,7 +100,7 @@ func (k changeKeeper) Applied(_, _ uint64, changes []session.Change) {
 }
 func (changeKeeper) Restored() {}
 
-// What an observer does on hearing of an entry is done before anybody can see that the entry was applied (M3, T1).
+// Observers have returned from Applied before anything shows that the entry was applied (M3, T1).
 func TestObserversRunBeforeTheIndexShows(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newReplica()
@@ -147,7 +147,7 @@ func TestWaitApplied(t *testing.T) {
 		r := newReplica()
 		r.open(t, opening(1))
 		if err := r.WaitApplied(t.Context(), 1); err != nil {
-			t.Errorf("waiting for what is applied = %v", err)
+			t.Errorf("waiting for an applied index = %v", err)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		const waiters = 3000
@@ -176,7 +176,7 @@ func TestWaitApplied(t *testing.T) {
 			r.apply(t, 1, session.Configure{})
 			synctest.Wait()
 			if got := len(done); got != waiters/3 {
-				t.Errorf("%d were woken at index %d, want %d", got, index, waiters/3)
+				t.Errorf("%d waiters were woken at index %d, want %d", got, index, waiters/3)
 			}
 			for len(done) > 0 {
 				if got := <-done; got != index {
@@ -190,8 +190,8 @@ func TestWaitApplied(t *testing.T) {
 	})
 }
 
-// Raft commits entries that it does not show to an FSM. The index of a configuration is reached by itself, that of a
-// no-op with the entry after it (R4).
+// Raft commits entries that it does not show to an FSM. The state reaches the index of a configuration at once, and the
+// index of a no-op with the entry after it (R4).
 func TestR4IndicesWithoutACommand(t *testing.T) {
 	r := newReplica()
 	r.StoreConfiguration(1, raft.Configuration{})
@@ -201,7 +201,7 @@ func TestR4IndicesWithoutACommand(t *testing.T) {
 	if index, digest := r.Digest(); index != 1 || digest != r.tables.digest() {
 		t.Errorf("Digest = %d, %x, want 1, %x", index, digest, r.tables.digest())
 	}
-	r.next = 3 // 2 was the no-op of the term
+	r.next = 3 // index 2 was the no-op of the term
 	r.do(t, session.Configure{})
 	if err := r.WaitApplied(t.Context(), 2); err != nil {
 		t.Errorf("waiting for the index of the no-op = %v", err)
@@ -236,7 +236,7 @@ func TestDigestAt(t *testing.T) {
 	}
 }
 
-// An entry whose bytes have changed is named with its file, and the release is not blamed.
+// The error of a damaged entry names the entry and its file, and does not blame the release.
 func TestADamagedEntryIsNamed(t *testing.T) {
 	good, err := EncodeEntry([]session.Command{opening(2)})
 	if err != nil {
@@ -336,7 +336,7 @@ func TestViewAscends(t *testing.T) {
 		t.Errorf("Session(%v) = %v, %v", want[7], s.ID, ok)
 	}
 	if _, ok := v.Session(want[99] + 1); ok {
-		t.Error("there is a session that nobody opened")
+		t.Error("the View has a session that was never opened")
 	}
 	v.Ascend(^session.ID(0), func(s session.Session) bool {
 		t.Errorf("%v is above the highest id", s.ID)
@@ -344,7 +344,7 @@ func TestViewAscends(t *testing.T) {
 	})
 }
 
-// What reads show is never above the index that is read after them, however the state came there (N4).
+// ShownIndex after a read is never below the index that the read showed, however the state reached it (N4).
 func TestN4ShownIndexIsNeverBelowWhatIsShown(t *testing.T) {
 	r := newReplica()
 	shown := func(how string, want uint64) {
@@ -362,7 +362,7 @@ func TestN4ShownIndexIsNeverBelowWhatIsShown(t *testing.T) {
 	}
 	shown("a restore", other.AppliedIndex())
 
-	// An entry shows to readers and its index to those who ask after them at one moment: with the lock held.
+	// Reads show an entry, and ShownIndex its index, from the same moment on, because both change with the lock held.
 	done, reader := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(reader)

@@ -15,8 +15,7 @@ func upgrading(id session.ID) session.UpgradeSession {
 	}
 }
 
-// TestL7AnUpgradeIsOnce holds that a session becomes global with its id and timeout, once, however often that is asked
-// for, and that a move since is not undone.
+// L7: an upgraded session keeps its id and timeout. Repeats of the upgrade change nothing, and undo no later move.
 func TestL7AnUpgradeIsOnce(t *testing.T) {
 	r := newReplica()
 	id := r.do(t, session.ClaimIDs{Node: 3, MS: 7, Count: 10}).First
@@ -42,7 +41,7 @@ func TestL7AnUpgradeIsOnce(t *testing.T) {
 	}
 	if told, ok := errors.AsType[*session.MovedError](r.apply(t, 1, stranger)[0].Err); !ok ||
 		told.Attachment != s.Attachment || told.Instance != 5 {
-		t.Errorf("another process that names a local attachment: %+v, want to be told of %+v (L5)", told, s)
+		t.Errorf("a move by another process that names a local attachment: %+v, want a MovedError with %+v (L5)", told, s)
 	}
 	stranger.NamedLocal = false
 	moved := r.do(t, stranger).Session
@@ -52,8 +51,8 @@ func TestL7AnUpgradeIsOnce(t *testing.T) {
 	same(t, restored(t, r.snapshot(t)), r)
 }
 
-// The opener of a local session that nobody has resumed may hear of its upgrade from the answer to a resume
-// elsewhere: its local token names the only attachment that there was before.
+// L7: before the first resume, a move that names a local attachment takes effect at any node. The local token names the
+// only attachment that the session had before its upgrade, so its holder opened the session.
 func TestL7ALocalTokenIsGoodForTheFirstResume(t *testing.T) {
 	r := newReplica()
 	id := r.do(t, session.ClaimIDs{Node: 3, Count: 10}).First
@@ -70,8 +69,8 @@ func TestL7ALocalTokenIsGoodForTheFirstResume(t *testing.T) {
 	}
 }
 
-// TestL7NothingComesBack holds that who repeats an upgrade because its outcome was unknown never gets a second session:
-// not when the first has ended, not when even its certificate is gone.
+// L7: a repeat of an upgrade whose outcome was unknown never makes a second session, even when the first has ended and
+// its certificate has been dropped.
 func TestL7NothingComesBack(t *testing.T) {
 	r := newReplica()
 	id := r.do(t, session.ClaimIDs{Node: 3, Count: session.MaxClaim}).First
@@ -81,19 +80,19 @@ func TestL7NothingComesBack(t *testing.T) {
 	r.do(t, closing(1, s))
 	var gone *session.ExpiredError
 	if err := r.apply(t, 1, up)[0].Err; !errors.As(err, &gone) || gone.Certificate == nil {
-		t.Errorf("after its end: %v, want the certificate", err)
+		t.Errorf("after the session's end: %v, want the certificate", err)
 	}
 	forgetEnds(t, r)
 	if _, ok := r.Certificate(id); ok {
-		t.Fatal("its certificate is still there")
+		t.Fatal("the session's certificate is still kept")
 	}
 	if err := r.apply(t, 1, up)[0].Err; !errors.Is(err, session.ErrExpired) {
-		t.Errorf("after its certificate was dropped: %v, want %v", err, session.ErrExpired)
+		t.Errorf("after the certificate was dropped: %v, want %v", err, session.ErrExpired)
 	}
 	if _, ok := r.Session(id); ok {
-		t.Error("it came back")
+		t.Error("the upgrade made a second session")
 	}
-	// One whose upgrade begins now cannot have ended before.
+	// A session whose upgrade begins now cannot have ended before.
 	fresh := upgrading(id + 1)
 	fresh.Since = r.AppliedIndex()
 	if err := r.apply(t, 1, fresh)[0].Err; err != nil {
@@ -105,7 +104,7 @@ func TestL7NothingComesBack(t *testing.T) {
 	}
 }
 
-// forgetEnds ends as many sessions as there are certificates kept.
+// forgetEnds ends as many sessions as the state keeps certificates.
 func forgetEnds(t *testing.T, r *replica) {
 	t.Helper()
 	for n := 0; n < certificateLimit; {
@@ -123,7 +122,7 @@ func forgetEnds(t *testing.T, r *replica) {
 	}
 }
 
-// TestL7OnlyClaimedIDs holds that no session is made of an id that was never claimed: an open might get it (I7).
+// L7: an upgrade of an id that was never claimed is refused, because an open could get the same id (I7).
 func TestL7OnlyClaimedIDs(t *testing.T) {
 	r := newReplica()
 	first := r.do(t, session.ClaimIDs{Node: 3, Count: 10}).First
