@@ -13,7 +13,7 @@ type (
 	clientFigures = clientport.Stats
 )
 
-// figures reads everything once. A node that does not lead has the zero figures of a leader.
+// figures reads all figures once. The figures of a leader are zero on a node that does not lead.
 func (n *Node) figures() *figures {
 	f := &figures{node: n, client: n.ports.client.Stats(), stalls: n.watchdog.Stats(), replica: n.replica.stats()}
 	if t := n.roles.terms.tracker.Load(); t != nil {
@@ -22,7 +22,7 @@ func (n *Node) figures() *figures {
 	return f
 }
 
-// nodeMetrics are about the node and the sessions that it knows.
+// nodeMetrics describe the node and the sessions that it knows.
 func nodeMetrics() []metric { return slices.Concat(sessionMetrics(), healthMetrics()) }
 
 func sessionMetrics() []metric {
@@ -30,55 +30,56 @@ func sessionMetrics() []metric {
 		gauge("raft_term", "Raft term this node has seen.", func(f *figures) float64 {
 			return float64(f.node.view.Term())
 		}).
-			when("it rises and no node was stopped: there was an election"),
+			when("it rises though no node was stopped: there was an election"),
 		gauge("raft_commit_index", "Raft index this node knows to be committed.", func(f *figures) float64 {
 			return float64(f.node.consensus.raft.CommitIndex())
 		}),
 		gauge("applied_index", "Raft index of the newest entry the state machine has applied.",
 			func(f *figures) float64 { return float64(f.node.view.AppliedIndex()) }).
 			when("below raft_commit_index of the leader for 30 s: the node is behind"),
-		gauge("sessions", "Replicated sessions this node knows.", func(f *figures) float64 {
+		gauge("sessions", "Replicated sessions that this node knows.", func(f *figures) float64 {
 			return float64(f.node.view.Sessions())
 		}).
 			when("nodes differ for 30 s: one is behind"),
 		gauge(
-			"sessions_limit", "Replicated sessions there may be (max_sessions of the node that led last); 0 while "+
-				"nothing bounds them.", func(f *figures) float64 {
+			"sessions_limit", "Most replicated sessions (max_sessions of the newest leader); 0 while nothing "+
+				"bounds them.", func(f *figures) float64 {
 				return float64(f.node.view.Usage().Capacity.MaxSessions)
 			},
 		).
 			when("sessions is above 80 % of it: the log has a warning"),
 		gauge(
-			"state_bytes", "Memory of a node that replicated sessions, certificates and remembered request ids take, "+
-				"as the cluster counts.", func(f *figures) float64 { return float64(f.node.view.Usage().Bytes) },
+			"state_bytes", "Memory of a node for replicated sessions, certificates and remembered request ids, as the "+
+				"cluster counts it.", func(f *figures) float64 { return float64(f.node.view.Usage().Bytes) },
 		),
 		gauge(
-			"state_limit_bytes", "What state_bytes may be (max_state_bytes of the node that led last); 0 while "+
-				"nothing bounds it.", func(f *figures) float64 {
+			"state_limit_bytes", "Largest state_bytes (max_state_bytes of the newest leader); 0 while nothing bounds "+
+				"it.", func(f *figures) float64 {
 				return float64(f.node.view.Usage().Capacity.MaxBytes)
 			},
 		).
 			when("state_bytes is above 80 % of it: the log has a warning"),
-		gauge("requests_remembered", "Request ids of opens that are remembered (O2).", func(f *figures) float64 {
+		gauge("requests_remembered", "Remembered request ids of opens (O2).", func(f *figures) float64 {
 			return float64(f.node.view.Requests())
 		}),
-		gauge("sessions_local_bytes", "Memory that sessions of this node alone take, counted as state_bytes.",
+		gauge("sessions_local_bytes", "Memory for local sessions, counted as state_bytes is.",
 			func(f *figures) float64 { return float64(f.node.server.LocalUsage().Bytes) }),
-		gauge("sessions_attached", "Sessions whose touches this node takes.", func(f *figures) float64 {
-			return float64(f.node.server.Stats().Attached)
-		}),
-		gauge("sessions_local", "Sessions that this node alone knows.", func(f *figures) float64 {
+		gauge("sessions_attached", "Sessions that are attached to this node: it takes their touches.",
+			func(f *figures) float64 {
+				return float64(f.node.server.Stats().Attached)
+			}),
+		gauge("sessions_local", "Local sessions: this node alone knows them.", func(f *figures) float64 {
 			return float64(f.node.server.Stats().Local)
 		}),
-		counter("sessions_local_expired", "Sessions of this node alone that expired.", func(f *figures) float64 {
+		counter("sessions_local_expired", "Local sessions that expired.", func(f *figures) float64 {
 			return float64(f.node.server.Stats().LocalExpired)
 		}),
-		counter("sessions_local_upgraded", "Sessions of this node alone that became replicated ones.",
+		counter("sessions_local_upgraded", "Local sessions that became replicated sessions.",
 			func(f *figures) float64 { return float64(f.node.server.Stats().LocalUpgraded) }),
-		gauge("local_ids", "Ids in stock for sessions of this node alone.", func(f *figures) float64 {
+		gauge("local_ids", "Ids in stock for local sessions.", func(f *figures) float64 {
 			return float64(f.node.server.Stats().LocalIDs)
 		}).
-			when("0 with local_sessions on: such opens wait, then fail"),
+			when("0 with local_sessions on: opens of local sessions wait, then fail"),
 	}
 }
 
@@ -91,48 +92,47 @@ func healthMetrics() []metric {
 		gauge("jeopardy", "1 while the node hears of no good round.", func(f *figures) float64 {
 			return truth(f.node.server.Stats().Jeopardy)
 		}).
-			when("1 for 10 s: its clients go elsewhere"),
+			when("1 for 10 s: its clients go to other nodes"),
 		gauge(
-			"settings_differ", "Settings that other nodes have other values of, as they said when this one last met "+
-				"them.", func(f *figures) float64 { return float64(len(f.node.admission.agreement.drift())) },
+			"settings_differ", "Settings with different values on other nodes, as of this node's last meeting with "+
+				"each.", func(f *figures) float64 { return float64(len(f.node.admission.agreement.drift())) },
 		).
-			when("above 0 when no setting is being changed: the log names them"),
+			when("above 0 while no setting is being changed: the log names the settings"),
 		gauge(
-			"mode", "What the node can do: 1 reads and writes, 2 reads of the state it has applied, 3 neither, for "+
-				"want of a leader (N1).", func(f *figures) float64 { return float64(f.node.server.State().Mode) },
+			"mode", "What the node serves: 1 reads and writes, 2 reads of its applied state, 3 neither, because it "+
+				"has no leader (N1).", func(f *figures) float64 { return float64(f.node.server.State().Mode) },
 		).
 			when("not 1 for 30 s"),
-		counter("stalls", "Times the process, or its machine, did not run for longer than a heartbeat interval.",
+		counter("stalls", "Times that the process or its machine did not run for longer than a heartbeat interval.",
 			func(f *figures) float64 { return float64(f.node.server.Stats().Stalls) }).
 			when("it rises: the machine is starved, or was paused"),
-		counter("log_entries_proposed", "Raft entries this node has proposed.", func(f *figures) float64 {
+		counter("log_entries_proposed", "Raft entries that this node has proposed.", func(f *figures) float64 {
 			return float64(f.node.consensus.proposer.Stats().Entries)
 		}),
-		counter("log_commands_proposed", "Commands in those entries: group commit puts many into one.",
+		counter("log_commands_proposed",
+			"Commands in the entries that this node has proposed: group commit puts many into one entry.",
 			func(f *figures) float64 { return float64(f.node.consensus.proposer.Stats().Commands) }),
-		counter("log_bytes_proposed", "Bytes of those entries.", func(f *figures) float64 {
+		counter("log_bytes_proposed", "Bytes of the entries that this node has proposed.", func(f *figures) float64 {
 			return float64(f.node.consensus.proposer.Stats().Bytes)
 		}),
-		counter("log_writes", "Batches of entries written to this node's Raft log: two syncs each.",
+		counter("log_writes", "Batches of entries written to this node's Raft log, each with two syncs.",
 			func(f *figures) float64 { return float64(f.node.consensus.stores.guard.writes.Load()) }),
-		counter("log_outcomes_unknown", "Commands whose callers were told that the outcome is unknown.",
+		counter("log_outcomes_unknown", "Commands with an unknown outcome, as their callers were told.",
 			func(f *figures) float64 { return float64(f.node.consensus.proposer.Stats().Unknown) }).
-			when("it rises without a change of leader"),
+			when("it rises though the leader has not changed"),
 	}
 }
 
-// stallMetrics are the watchdog's.
+// stallMetrics describe what the watchdog finds.
 func stallMetrics() []metric {
-	const stalls = "Times the node stepped out because a write (disk) or an entry (apply) took longer than " +
-		"stall_limit, or because its data " +
-		"directory was removed, moved or replaced (directory), and times the process did not run for stall_limit " +
-		"(scheduler)."
+	const stalls = "Times that the node stepped out because a write (disk) or an entry (apply) took longer than " +
+		"stall_limit, or because its data directory was removed, moved or replaced (directory); and times that the " +
+		"process did not run for stall_limit (scheduler)."
 	var all []metric
 	for r := range watchdog.Reasons {
 		all = append(all,
 			gauge("node_stalled", "1 while the node has stepped out because a write (disk) or an entry (apply) takes "+
-				"longer than stall_limit, or because its data "+
-				"directory was removed, moved or replaced (directory).",
+				"longer than stall_limit, or because its data directory was removed, moved or replaced (directory).",
 				func(f *figures) float64 { return truth(f.stalls.Stalls[r]) }).of(r.String()).
 				when("1: its disk, its machine or its directory is at fault; /healthz says what to do"),
 			counter("node_stalls", stalls, func(f *figures) float64 {
@@ -146,51 +146,51 @@ func stallMetrics() []metric {
 		when("it rises"))
 }
 
-// replicaMetrics are of the comparison of the nodes' states.
+// replicaMetrics describe the comparison of the nodes' states.
 func replicaMetrics() []metric {
 	return []metric{
-		gauge("state_differs", "1 once this node has stepped out for good because its state is not that of a quorum.",
+		gauge("state_differs", "1 once this node has stepped out for good because its state differs from a quorum's.",
 			func(f *figures) float64 { return truth(f.replica.differs) }).
 			when("1: see \"A node whose state differs\""),
-		gauge("states_apart", "1 while nodes have different states and no quorum has the same.",
+		gauge("states_apart", "1 while nodes have different states and no quorum has the same state.",
 			func(f *figures) float64 { return truth(f.replica.apart) }).
 			when("1: see \"A node whose state differs\""),
-		counter("state_damages", "Times the node found its state in memory damaged.",
+		counter("state_damages", "Times that the node found its state in memory damaged.",
 			func(f *figures) float64 { return float64(f.replica.damages) }).
 			when("above 0: its memory, or the program, is at fault"),
 		gauge(
-			"state_compared_index", "Newest Raft index at which this node's state was compared, and was that of a "+
-				"quorum.", func(f *figures) float64 { return float64(f.replica.equal) },
+			"state_compared_index", "Newest Raft index at which this node's state was compared and equal to a "+
+				"quorum's.", func(f *figures) float64 { return float64(f.replica.equal) },
 		),
 	}
 }
 
 func portMetrics() []metric {
-	const ended = "Connections that the node ended, by the limit that they, or all together, were over."
+	const ended = "Connections that the node ended, by the limit that was exceeded."
 	return append([]metric{
 		gauge("client_connections", "Open connections on the client port.", func(f *figures) float64 {
 			return float64(f.client.Connections)
 		}).
 			when("close to max_connections"),
 		gauge("client_streams", "Open Connect streams.", func(f *figures) float64 { return float64(f.client.Streams) }),
-		gauge("client_calls", "Calls under way, Connect streams among them.", func(f *figures) float64 {
+		gauge("client_calls", "Calls under way, including Connect streams.", func(f *figures) float64 {
 			return float64(f.client.Calls)
 		}).
 			when("close to max_streams"),
 		counter("client_calls_refused", "Calls refused because there were too many.",
 			func(f *figures) float64 { return float64(f.client.RefusedCalls) }).
 			when("it rises"),
-		counter("client_connections_evicted", "Connections that served nothing, closed to make room for others.",
+		counter("client_connections_evicted", "Idle connections that the node closed to make room for others.",
 			func(f *figures) float64 { return float64(f.client.Evicted) }).
 			when("it rises: too many idle clients, or strangers"),
 		counter("client_connections_refused", "Connections refused because there were too many.",
 			func(f *figures) float64 { return float64(f.client.Refused) }).
 			when("it rises"),
 		counter("client_connections_refused_per_address",
-			"Those of them that were refused because their address had max_connections_per_address.",
+			"Connections refused because their address had max_connections_per_address already.",
 			func(f *figures) float64 { return float64(f.client.Crowded) }),
 		gauge("client_waiting_bytes",
-			"What waits for clients: answers that they have not read, requests under way, incomplete messages.",
+			"Bytes that wait for clients: unread answers, requests under way and incomplete messages.",
 			func(f *figures) float64 { return float64(f.client.Waiting) }).
 			when("close to max_waiting_bytes"),
 		counter("client_connections_ended", ended, func(f *figures) float64 {
@@ -201,26 +201,27 @@ func portMetrics() []metric {
 			return float64(f.client.Relieved)
 		}).of("max_waiting_bytes").
 			when("it rises"),
-		counter("client_slow_readers", "Connect streams ended because their client did not read.",
+		counter("client_slow_readers", "Connect streams that the node ended because their client did not read.",
 			func(f *figures) float64 { return float64(f.client.SlowReaders) }).
 			when("it rises"),
-		counter("client_requests_failed", "Requests on Connect streams that were refused.", func(f *figures) float64 {
+		counter("client_requests_failed", "Refused requests on Connect streams.", func(f *figures) float64 {
 			return float64(f.client.Failed)
 		}),
-		counter("client_panics", "Handlers that panicked: each is a fault of the program.",
+		counter("client_panics", "Handlers that panicked. Each panic is a fault of the program.",
 			func(f *figures) float64 { return float64(f.client.Panics) }).
-			when("above 0: a fault to report, with the log"),
+			when("above 0: report the fault, with the log"),
 	}, gateMetrics()...)
 }
 
-// leaderMetrics are of the term this node leads: they begin again with each, and are 0 on a node that does not lead.
+// leaderMetrics describe the term that this node leads. They begin again with each term, and are 0 on a node that does
+// not lead.
 func leaderMetrics() []metric {
 	return []metric{
 		gauge("leads", "1 while this node leads a term.", func(f *figures) float64 {
 			return truth(f.leader.Term != 0)
 		}).
 			when("the sum over all nodes is not 1 for 10 s"),
-		gauge("term_rounds", "Heartbeat rounds begun in the term this node leads.", func(f *figures) float64 {
+		gauge("term_rounds", "Heartbeat rounds begun in the term that this node leads.", func(f *figures) float64 {
 			return float64(f.leader.Rounds)
 		}),
 		gauge("term_good_round", "Number of the newest good round.", func(f *figures) float64 {
@@ -229,16 +230,16 @@ func leaderMetrics() []metric {
 		gauge("term_elapsed_seconds", "Accountable time of the term (A1).", func(f *figures) float64 {
 			return seconds(f.leader.Elapsed)
 		}),
-		gauge("term_credited_seconds", "Time of the term that was held against no session (A1).",
+		gauge("term_credited_seconds", "Time of the term that aged no session (A1).",
 			func(f *figures) float64 { return seconds(f.leader.Credited) }).
 			when("it rises: the leader had no quorum, or did not run"),
-		gauge("term_stands", "Times the accountable clock stood.", func(f *figures) float64 {
+		gauge("term_stands", "Times that the accountable clock stood still.", func(f *figures) float64 {
 			return float64(f.leader.Stands)
 		}),
 		gauge("term_sessions_tracked", "Sessions in the tracker.", func(f *figures) float64 {
 			return float64(f.leader.Sessions)
 		}),
-		gauge("term_sessions_due", "Sessions that are due and wait for a good round or their owner's word (E2).",
+		gauge("term_sessions_due", "Sessions that are due and wait for a good round or their owner's answer (E2).",
 			func(f *figures) float64 { return float64(f.leader.Due) }).
 			when("above 0 for 10 s: nothing expires"),
 		gauge("term_sessions_closing", "Sessions marked as closing.", func(f *figures) float64 {
@@ -250,13 +251,13 @@ func leaderMetrics() []metric {
 		gauge("term_sessions_closed", "Sessions closed by their clients in the term.", func(f *figures) float64 {
 			return float64(f.leader.Closed)
 		}),
-		gauge("term_opens_full", "Opens and upgrades refused for want of room (max_sessions, max_state_bytes).",
+		gauge("term_opens_full", "Opens and upgrades refused because max_sessions or max_state_bytes was reached.",
 			func(f *figures) float64 { return float64(f.leader.Full) }).
-			when("it rises: clients are shut out"),
+			when("it rises: clients cannot open sessions"),
 		gauge("term_marks_returned", "Closing marks taken back (E4).", func(f *figures) float64 {
 			return float64(f.leader.Returned)
 		}),
-		gauge("term_closes_unknown", "Closes whose outcome was unknown (E4).", func(f *figures) float64 {
+		gauge("term_closes_unknown", "Closes with an unknown outcome (E4).", func(f *figures) float64 {
 			return float64(f.leader.Unknown)
 		}).
 			when("it rises"),
@@ -272,7 +273,7 @@ func leaderMetrics() []metric {
 			return float64(f.leader.Lost)
 		}).
 			when("above 0 for 30 s: a node is down or cut off"),
-		gauge("term_fill_seconds", "How long after the term's start every session was in the queue; 0 until then.",
+		gauge("term_fill_seconds", "Time from the term's start until every session was in the queue; 0 until then.",
 			func(f *figures) float64 { return seconds(f.leader.FillTime) }),
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"holdfast/transport/gate"
 )
 
-// gateMetrics are what the gate refused, by the budget that was used up.
+// gateMetrics count the refusals of the gate, by the budget that was used up.
 func gateMetrics() []metric {
 	var all []metric
 	for kind := range gate.Kinds {
@@ -18,8 +18,8 @@ func gateMetrics() []metric {
 			all = append(all, metric{
 				name: "client_" + kind.String() + "_refused_total", kind: prometheus.CounterValue, reason: name,
 				help: "Refused " + kind.String() +
-					", by the budget that was used up: their clients were told when to come back.",
-				alarm: "it rises for minutes: a herd is over sooner",
+					", by the budget that was used up. Each refusal says when to come back.",
+				alarm: "it rises for minutes: a herd does not last that long",
 				read:  func(f *figures) float64 { return float64(f.client.Refusals[kind][scope]) },
 			})
 		}

@@ -8,18 +8,18 @@ import (
 	"holdfast/node/watchdog"
 )
 
-// metric is one figure of /metrics: its name without the prefix, its meaning, and where it is read.
+// metric is one figure of /metrics: its name without the prefix, its meaning, and how it is read.
 type metric struct {
 	name, help string
-	// reason is the value of the label of that name; empty: the figure has none.
+	// reason is the value of the label "reason", empty for a figure without the label.
 	reason string
-	// alarm says to operators when a person should look; empty: the figure alone never says so.
+	// alarm tells operators when to look after the node, empty for a figure that never says so alone.
 	alarm string
 	kind  prometheus.ValueType
 	read  func(f *figures) float64
 }
 
-// figures are everything a scrape reads, read once.
+// figures are all values of one scrape.
 type figures struct {
 	node    *Node
 	leader  leaderFigures
@@ -28,7 +28,7 @@ type figures struct {
 	replica replicaStats
 }
 
-// collector gives the node's figures to Prometheus when it asks.
+// collector reads the node's figures when Prometheus scrapes them.
 type collector struct {
 	node    *Node
 	metrics []metric
@@ -47,14 +47,14 @@ func newCollector(n *Node) *collector {
 	return c
 }
 
-// Describe names the figures.
+// Describe sends the descriptions of all figures.
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		to <- d
 	}
 }
 
-// Collect reads the figures.
+// Collect sends the values of all figures.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	f := c.node.figures()
 	for i, m := range c.metrics {
@@ -78,10 +78,10 @@ func counter(name, help string, read func(f *figures) float64) metric {
 	return metric{name: name + "_total", help: help, kind: prometheus.CounterValue, read: read}
 }
 
-// of gives the figure a reason.
+// of sets the reason.
 func (m metric) of(reason string) metric { m.reason = reason; return m }
 
-// when gives the figure an alarm.
+// when sets the alarm.
 func (m metric) when(alarm string) metric { m.alarm = alarm; return m }
 
 func seconds(d time.Duration) float64 { return d.Seconds() }

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MetricReference returns the table of metrics as Markdown, those of one name in one row.
+// MetricReference returns the table of metrics as Markdown. Metrics with one name share a row.
 func MetricReference() string {
 	var b strings.Builder
 	b.WriteString("| metric | type | unit | meaning | look when |\n|---|---|---|---|---|\n")
@@ -39,7 +39,7 @@ func reasonsOf(name string, all []metric) string {
 	return ", `reason` " + strings.Join(values, ", ")
 }
 
-// typeName is Prometheus's.
+// typeName returns the type of m as Prometheus names it.
 func (m metric) typeName() string {
 	if m.kind == prometheus.CounterValue {
 		return "counter"
@@ -47,7 +47,8 @@ func (m metric) typeName() string {
 	return "gauge"
 }
 
-// unit follows the name, as Prometheus has it.
+// unit returns the unit that the name of m ends with by the conventions of Prometheus, or else tells from the help
+// text.
 func (m metric) unit() string {
 	switch {
 	case strings.HasSuffix(m.name, "_seconds"):
