@@ -15,27 +15,29 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// directories are the data directories that nodes run on.
+// directories are the data directories of nodes.
 type directories map[session.Node]raftnet.Directory
 
 // admission decides whether this node may take part in Raft.
 //
-// A node whose directory was emptied has forgotten its votes, and entries that it said it has: it must not be taken for
-// the one it was. So each directory has an identity, and Raft speaks to a node only on the directory that is known of
-// it (raftnet.Layer): the one that the cluster's newest configuration names, or else the founder's. A node on a
-// directory that nobody knows waits, cut off from Raft, and meets the others until it is admitted in one of three ways:
+// A node whose directory was emptied has forgotten its votes and entries that it acknowledged, so that it must not
+// continue as the former node. Each directory therefore has an identity, and Raft speaks to a node only on the
+// directory that is known for it (raftnet.Layer): the directory that the cluster's newest configuration names, or else
+// the founder's. A node on an unknown directory waits, cut off from Raft, and meets the others until it is admitted in
+// one of three ways:
 //
 //   - It founds the cluster with the others: each of them has met every node, none has been admitted yet, and all name
 //     the same directory for every node. Two different sets of founders cannot both come about. Were p admitted with F
 //     and q with G, then q agreed to F while it named F, and p to G while it named G; p asked for agreement to F after
 //     it last named anything else, G included, so q agreed to F after p agreed to G; by the same reason p agreed to G
 //     after q agreed to F.
-//   - It is a founder that comes late: a node that was admitted names its directory among the founders. It has never
-//     taken part, so there is nothing that it has forgotten. The answer must be to what it named last: it may since
-//     have agreed to other founders, after the one that answered had been emptied.
-//   - The leader takes it in as a new node, through Raft's log (membership): the one it was is removed from the
-//     configuration, and it is added with its directory's identity, without a vote until it has caught up. To Raft the
-//     two are two servers: each node that counts its votes, or what it stored, has the entry in its log that names it.
+//   - It is a founder that comes late: an admitted node names its directory among the founders. It has never taken
+//     part, so that it has forgotten nothing. The answer must match the directories that this node named last: it may
+//     have agreed to other founders since, after the node that answered had been emptied.
+//   - The leader takes it in as a new node, through Raft's log (membership): the leader removes the former server from
+//     the configuration, and adds the node with its directory's identity, without a vote until it has caught up. To
+//     Raft the two are different servers: each node that counts the votes or entries of the new server has the log
+//     entry that names it.
 //
 // Safe for concurrent use.
 type admission struct {
@@ -44,33 +46,35 @@ type admission struct {
 	others []session.Node
 	about
 
-	// in is set with founders, for those who take no lock.
+	// in is set together with founders, for readers that take no lock.
 	in atomic.Bool
 
 	mu sync.Mutex
 	// founders are set when the node is admitted, and not changed then. guarded by mu
 	founders directories
-	// met are the directories of the nodes as this one last met them, its own included. guarded by mu
+	// met are the directories of the nodes as of the newest meeting with each, including this node's. guarded by mu
 	met directories
-	// view counts the changes of met. agreed are the others that named the same directories since the last. guarded by
-	// mu
+	// view counts the changes of met. agreed are the nodes that have named the same directories since the newest
+	// change. guarded by mu
 	view uint64
-	// changed is closed and replaced when met changes: the others should hear of it. guarded by mu
+	// changed is closed and replaced when met changes, so that the other nodes hear of the change. guarded by mu
 	changed chan struct{}
 	agreed  map[session.Node]bool
-	// settling is set while founders are written to disk: what this node names does not change then. guarded by mu
+	// settling is set while founders are written to disk. The directories that this node names do not change then.
+	// guarded by mu
 	settling bool
-	// waits is why a node does not let this one in. guarded by mu
+	// waits says for each node why it does not let this one in. guarded by mu
 	waits map[session.Node]string
-	// former is the directory of this node that another one knows; 0: none does. guarded by mu
+	// former is the directory that another node knows for this one, 0 when no node knows any. guarded by mu
 	former raftnet.Directory
-	// asked are the nodes that met this one since it was admitted and are not, or have no vote. guarded by mu
+	// asked are the newest requests of the nodes that met this one since it was admitted. A node without a vote asks to
+	// be taken in with such a request. guarded by mu
 	asked map[session.Node]asking
-	// told is the highest Raft term that a node said it has when this one met it. guarded by mu
+	// told is the highest Raft term that another node has reported in a meeting. guarded by mu
 	told uint64
 }
 
-// about is what the node says of itself and of what it knows.
+// about is what admission needs to know of the rest of this node.
 type about struct {
 	// names returns the directory of a node in Raft's newest configuration, 0 when it names none.
 	names func(session.Node) raftnet.Directory
@@ -78,38 +82,37 @@ type about struct {
 	term func() uint64
 	// stream returns the newest stream that this node has opened to a leader (T6).
 	stream func() session.Hello
-	// agreement has the settings of this node, and compares those of others.
+	// agreement compares the settings of this node with the settings of others.
 	agreement *agreement
 }
 
 // asking is a node that asks to be taken in.
 type asking struct {
 	directory raftnet.Directory
-	// applied is the newest entry that it has applied, at when it said so.
+	// applied is the newest entry that the node has applied. at is when the node said so.
 	applied uint64
 	at      time.Time
 }
 
-// meeting is what two nodes say when they meet, as JSON.
+// meeting is the request or the answer of a meeting, as JSON.
 type meeting struct {
-	// Admitted says that who speaks takes part. Names are then the founders, else the directories it has met.
+	// Admitted says that the sender takes part. Names are then the founders, and otherwise the directories of the nodes
+	// that the sender has met.
 	Admitted bool        `json:"admitted,omitempty"`
 	Names    directories `json:"names"`
-	// Member says, in an answer, that the newest configuration names who asked, with its directory.
+	// Member says in an answer that the newest configuration names the asking node with its directory.
 	Member bool `json:"member,omitempty"`
-	// Stranger says, in an answer, that the node that asked is a member of Raft's configuration, and not among the
-	// peers of the node that answers. Releases that greet any number say so of every node that is not among their
-	// peers.
+	// Stranger says in an answer that the asking node is not among the peers of the answering node. A node answers only
+	// peers and members, so that the asking node is then a member. Older releases answer any node.
 	Stranger bool `json:"stranger,omitempty"`
-	// Applied is the newest entry that who asks has applied.
+	// Applied is the newest entry that the asking node has applied.
 	Applied uint64 `json:"applied,omitempty"`
-	// Term is the Raft term of the node that answers. A release that does not know it says nothing.
+	// Term is the Raft term of the answering node. Older releases send none.
 	Term uint64 `json:"term,omitempty"`
-	// Settings are those of the node that speaks which should be the same on every node. A release that does not know
-	// them says nothing.
+	// Settings are the sender's settings that should be the same on every node. Older releases send none.
 	Settings map[string]string `json:"settings,omitempty"`
-	// Incarnation and Stream are those of the newest stream that the node that answers has opened to a leader (T6). A
-	// release that does not know them says nothing.
+	// Incarnation and Stream name the newest stream that the answering node has opened to a leader (T6). Older releases
+	// send none.
 	Incarnation uint64 `json:"incarnation,omitempty"`
 	Stream      uint64 `json:"stream,omitempty"`
 }
@@ -137,7 +140,7 @@ func newAdmission(self session.Node, mine raftnet.Directory, founders directorie
 // admitted reports whether this node may take part. It takes no lock.
 func (a *admission) admitted() bool { return a.in.Load() }
 
-// isFounder returns the cluster's founders if this node was admitted on the directory of one, else nil.
+// isFounder returns the cluster's founders if this node runs on the directory of a founder, else nil.
 func (a *admission) isFounder() directories {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,7 +150,7 @@ func (a *admission) isFounder() directories {
 	return a.founders
 }
 
-// answer is what this node says when it was met.
+// answer answers a node that meets this one.
 func (a *admission) answer(from session.Node, directory raftnet.Directory, request []byte) []byte {
 	var m meeting
 	if from == a.self || json.Unmarshal(request, &m) != nil {
@@ -168,7 +171,7 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	})
 }
 
-// ask is what this node says when it meets another, and the view that it says it from.
+// ask returns the request of this node to a node that it meets, and the view that the request was made from.
 func (a *admission) ask(applied uint64) (request []byte, view uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,7 +186,7 @@ func (a *admission) say(m meeting) []byte {
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic("node: what a node says when it meets another: " + err.Error()) // numbers and texts
+		panic("node: encode a meeting: " + err.Error()) // numbers and texts can always be encoded
 	}
 	return b
 }
@@ -200,15 +203,15 @@ func (a *admission) meet(node session.Node, d raftnet.Directory) {
 	a.changed = make(chan struct{})
 }
 
-// news returns a channel that is closed when this node has met another for the first time.
+// news returns a channel that is closed when met changes.
 func (a *admission) news() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.changed
 }
 
-// learn takes what a node answered that was met in a view. It returns the cluster's founders when this node is to be
-// admitted: the caller writes them down, and then calls settled.
+// learn takes the answer of a node to a request that was made from a view. It returns the cluster's founders when this
+// node is to be admitted: the caller writes them to disk, and then calls settled.
 func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	from := met.Node
 	var m meeting
@@ -228,7 +231,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	a.meet(from, met.Directory)
 	delete(a.waits, from)
 	switch {
-	case view != a.view: // said to what this node named before: it may come from a node that is gone
+	case view != a.view: // the answer is to an older request, and its node may be gone
 	case m.Admitted && m.Member && len(m.Names) > 0:
 		return a.settle(m.Names)
 	case m.Admitted && m.Names[a.self] == a.mine:
@@ -265,9 +268,9 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	return nil
 }
 
-// knownTerm is the newest Raft term that this node knows of: its own, or one that it was told where it dialled itself.
-// A node without a vote, or without a leader, meets the others, and so learns of a term that it would not believe a
-// request (raftnet.TermLeap).
+// knownTerm returns the newest Raft term that this node knows: its own, or a term that a node reported where this node
+// dialled it. A node without a vote or without a leader meets the others. So it learns of a term that it would not
+// believe if a request brought it (raftnet.TermLeap).
 func (a *admission) knownTerm() uint64 {
 	a.mu.Lock()
 	told := a.told
@@ -275,20 +278,20 @@ func (a *admission) knownTerm() uint64 {
 	return max(told, a.term())
 }
 
-// knows reports whether founders are this node and its peers, no more and no less.
+// knows reports whether founders are exactly this node and its peers.
 func (a *admission) knows(founders directories) bool {
 	return len(founders) == len(a.others)+1 && !slices.ContainsFunc(a.others, func(n session.Node) bool {
 		return founders[n] == 0
 	})
 }
 
-// settle begins the writing down. Called with mu held.
+// settle begins the writing of founders to disk. Called with mu held.
 func (a *admission) settle(founders directories) directories {
 	a.settling = true
 	return maps.Clone(founders)
 }
 
-// alone returns the founders when there is no other node to agree with.
+// alone returns the founders when this node has no peers to agree with, else nil.
 func (a *admission) alone() directories {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -298,7 +301,7 @@ func (a *admission) alone() directories {
 	return a.settle(a.met)
 }
 
-// settled ends the writing down: the founders are on disk.
+// settled notes that the founders are on disk.
 func (a *admission) settled(founders directories) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -306,7 +309,7 @@ func (a *admission) settled(founders directories) {
 	a.in.Store(true)
 }
 
-// unreached notes that a node could not be met.
+// unreached notes why a node could not be met.
 func (a *admission) unreached(node session.Node, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -323,11 +326,10 @@ func (a *admission) asks(since time.Time) map[session.Node]asking {
 
 // waitsError says that the node waits for its admission.
 type waitsError struct {
-	// nodes are those that have not agreed with this one on who founds the cluster, why is what keeps them, as far as
-	// is known.
+	// nodes have not agreed with this one on the founders of the cluster. why are the known reasons.
 	nodes []session.Node
 	why   []string
-	// mine is the node's directory, former the one that the cluster knows of it; 0: none.
+	// mine is the node's directory. former is the directory that the cluster knows for the node, 0 when it knows none.
 	mine, former raftnet.Directory
 }
 
@@ -347,7 +349,7 @@ func (e *waitsError) Error() string {
 	return text
 }
 
-// awaited names the nodes that are waited for, as in "nodes 2, 3".
+// awaited names the nodes that this one waits for, as in "nodes 2, 3".
 func (e *waitsError) awaited() string {
 	var names []string
 	for _, node := range e.nodes {

@@ -9,27 +9,27 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// standIn is the type of an entry that only says which term the last one of a snapshot has. Nobody takes an entry of
-// such a type: neither a follower nor Raft's own applying.
+// standIn is the type of an entry that only tells the term of a snapshot's last entry. No follower accepts an entry of
+// this type, and Raft does not apply one.
 const standIn raft.LogType = 0xff
 
 // anchoredLogs is a log that goes on from the newest snapshot.
 //
-// Raft 1.7 installs a snapshot and keeps its log, of which it cuts off what is old, by number. So it keeps what a
-// deposed leader had appended and nobody else has, which the snapshot contradicts:
+// When Raft 1.7 installs a snapshot, it keeps its log, and cuts off old entries by number alone. So the log of a
+// deposed leader keeps entries that it alone has, and that the snapshot contradicts:
 //
-//   - Below the snapshot's end such entries stay for as long as any trailing ones do. What is appended next comes
-//     behind them, and once this node leads, it sends them to a follower that is behind and has what is before them,
-//     together with a commit index far above: that follower applies them.
-//   - Where such a tail reaches beyond the end, Raft compares the entry before those that it is sent with its log
-//     alone, which does not have it or has another. It refuses whatever comes after the snapshot, and is sent the same
-//     snapshot for ever.
+//   - Below the snapshot's end, such entries stay as long as other trailing entries do. The next entries are appended
+//     behind them. Once this node leads, it sends them to a follower that lags far behind, with a commit index far
+//     above them: that follower applies them.
+//   - Where such entries reach beyond the snapshot's end, Raft checks the entry before each entry that it is sent
+//     against its log only. The log lacks that entry or has another one. So Raft refuses everything after the snapshot,
+//     and is sent the same snapshot for ever.
 //
-// Ongaro and Ousterhout, section 7: a log that has not the snapshot's last entry is discarded; what follows that
-// entry is kept if it has. Here a tail beyond the end stays, as Raft has its length in memory. Raft itself discards
-// it, as it does any: what comes after the snapshot differs from it at once. A log store that says it is monotonic
-// would have Raft discard the whole log at each installation, also what this node has acknowledged behind the
-// snapshot's end.
+// Ongaro and Ousterhout, section 7, say: discard a log that lacks the snapshot's last entry, and otherwise keep what
+// follows that entry. anchoredLogs keeps entries beyond the snapshot's end, because Raft has the log's length in
+// memory. Raft itself discards them, as it does with any conflict, since the first entry after the snapshot differs
+// from them. A log store that declares itself monotonic is no way out: Raft would discard the whole log at each
+// installation, including entries behind the snapshot's end that this node has acknowledged.
 //
 // Safe for concurrent use, as the log under it is.
 type anchoredLogs struct {
@@ -40,8 +40,8 @@ type anchoredLogs struct {
 	index, term uint64
 }
 
-// GetLog reads an entry. That at the end of the newest snapshot can always be told by its term, which is all that
-// Raft asks of it.
+// GetLog reads an entry. It can always tell the term of the entry at the newest snapshot's end, which is all that Raft
+// needs of that entry.
 func (a *anchoredLogs) GetLog(index uint64, log *raft.Log) error {
 	err := a.LogStore.GetLog(index, log)
 	if !errors.Is(err, raft.ErrLogNotFound) {
@@ -56,8 +56,8 @@ func (a *anchoredLogs) GetLog(index uint64, log *raft.Log) error {
 	return nil
 }
 
-// anchor makes the log go on from a snapshot that ends with an entry: unless the log has that very entry, all up to
-// it go.
+// anchor makes the log go on from a snapshot that ends with an entry. Unless the log has that very entry, anchor
+// deletes all entries up to it.
 func (a *anchoredLogs) anchor(index, term uint64) error {
 	first, last, err := a.contradicts(index, term)
 	if err == nil && first > 0 {
@@ -72,7 +72,7 @@ func (a *anchoredLogs) anchor(index, term uint64) error {
 	return nil
 }
 
-// contradicts returns the range of entries that go, from 0 when none do.
+// contradicts returns the range of entries to delete. first is 0 when there is none.
 func (a *anchoredLogs) contradicts(index, term uint64) (first, last uint64, err error) {
 	var e raft.Log
 	err = a.LogStore.GetLog(index, &e)
@@ -94,7 +94,7 @@ func (a *anchoredLogs) contradicts(index, term uint64) (first, last uint64, err 
 	return first, min(index, last), nil
 }
 
-// anchor has the log go on from the newest snapshot, which was restored.
+// anchor makes the log go on from the newest snapshot, after it was restored.
 func (s *stores) anchor() error {
 	newest, err := s.newest()
 	if newest == nil {
@@ -114,8 +114,9 @@ func (s *stores) newest() (*raft.SnapshotMeta, error) {
 	return all[0], nil
 }
 
-// finish does before Raft starts what a node that ended at the wrong moment has left undone. Nothing is cut on the
-// word of a snapshot that cannot be read: without it, what this node has acknowledged may be in the log alone.
+// finish anchors the log before Raft starts, in case the node ended before it had anchored the log itself. It deletes
+// nothing because of a snapshot that cannot be read: the log may then have the only copy of what this node
+// acknowledged.
 func (s *stores) finish() error {
 	newest, err := s.newest()
 	if newest == nil {
@@ -126,9 +127,9 @@ func (s *stores) finish() error {
 		return err
 	}
 	if first > 0 {
-		_, from, err := s.snapshots.Open(newest.ID) // which reads all of it
+		_, from, err := s.snapshots.Open(newest.ID) // Open reads all of the snapshot
 		if err != nil {
-			return fmt.Errorf("opening the snapshot %s, which the Raft log does not go on from: %w", newest.ID, err)
+			return fmt.Errorf("opening snapshot %s, which the Raft log does not continue: %w", newest.ID, err)
 		}
 		if err = from.Close(); err != nil {
 			return fmt.Errorf("closing a snapshot: %w", err)
@@ -137,7 +138,7 @@ func (s *stores) finish() error {
 	return s.logs.anchor(newest.Index, newest.Term)
 }
 
-// Restore restores a snapshot. Raft waits for it: nothing is appended meanwhile.
+// Restore restores a snapshot. Raft waits for Restore, and appends nothing meanwhile.
 func (w *watchedFSM) Restore(from io.ReadCloser) error {
 	if err := w.State.Restore(from); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// begin refuses a log and snapshots that do not belong to this directory, or not to each other, and stamps those that
-// do with this start. Raft may begin when it returns nil; it holds this goroutine at a write that fails.
+// begin refuses a log and snapshots that do not belong to this directory or to each other. It stamps the others with
+// this start. Raft may begin when begin returns nil. A write that fails holds the calling goroutine.
 func (s *stores) begin(d *dir) error {
 	next, err := s.judge(d)
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *stores) begin(d *dir) error {
 	return d.stamped()
 }
 
-// judge returns the stamp of this start, or why there is none.
+// judge returns the stamp of this start, or why the log and the snapshots are refused.
 func (s *stores) judge(d *dir) (stamp, error) {
 	found, err := readStamp(s.stable)
 	if err != nil {
@@ -44,20 +44,20 @@ func (s *stores) judge(d *dir) (stamp, error) {
 		return stamp{}, err
 	}
 	s.origins.suits = func(from snapshotMark) error { return log.suits(from, newest) }
-	if count == 0 { // Raft opens none
+	if count == 0 { // Raft opens no snapshot, and nothing else checks the log
 		err = log.suits(snapshotMark{}, newest)
 	}
 	return stamp{Directory: d.record.Directory, Start: d.Incarnation, Former: d.record.Log, Snapshot: newest}, err
 }
 
-// mark returns the newest snapshot that was complete, whether it is there or not, and how many are there. stamped is
-// what the log says of it: the former process may have ended before it had noted the last one.
+// mark returns the newest snapshot that was complete, even if it is gone, and how many snapshots there are. stamped is
+// the newest snapshot in the log's stamp: the former process may have ended before it noted a newer one.
 func (s *stores) mark(r identityRecord, stamped snapshotMark) (newest snapshotMark, count int, err error) {
 	all, err := s.snapshots.List()
 	if err != nil {
 		return snapshotMark{}, 0, fmt.Errorf("reading the snapshots in %s: %w", s.origins.folder, remedy(err))
 	}
-	if r.Log == 0 && r.Founders != nil { // of the older format
+	if r.Log == 0 && r.Founders != nil { // a directory of the older format
 		err = s.origins.adopt(all)
 	}
 	if err == nil {
@@ -74,8 +74,8 @@ type storedLog struct {
 	path        string // of the directory
 	logs        raft.LogStore
 	first, last uint64
-	// lastTerm is that of the last entry; term is Raft's own, which is on disk before any entry of it, false when it
-	// was never written; voted is the newest term with a vote.
+	// lastTerm is the term of the last entry. term is Raft's own term, which is on disk before any entry of the term.
+	// voted is the newest term with a vote. hasTerm says that Raft's term was ever written.
 	lastTerm, term, voted uint64
 	hasTerm               bool
 }
@@ -108,15 +108,15 @@ func (l *storedLog) termOf(index uint64) (uint64, error) {
 	return entry.Term, err
 }
 
-// check compares what the log holds with what the identity file says of its node, and with the newest snapshot.
+// check compares the log with the identity file and with the newest snapshot.
 func (l *storedLog) check(r identityRecord, newest snapshotMark) error {
 	file := filepath.Join(l.path, logFile)
 	switch {
 	case r.Founders == nil && (l.last > 0 || l.voted > 0 || newest.Index > 0):
 		return unusable(filepath.Join(l.path, identityFile),
-			"is an older copy: it says that this node never took part, and its log has votes or entries", nil)
+			"is an older copy: it says that this node never took part, but its log has votes or entries", nil)
 	case r.Founders != nil && !l.hasTerm:
-		return unusable(file, "has lost Raft's term, and the identity file says that this node takes part", nil)
+		return unusable(file, "has lost Raft's term, but the identity file says that this node takes part", nil)
 	case l.term < max(l.lastTerm, l.voted, newest.Term):
 		return unusable(file, fmt.Sprintf("has lost Raft's term: it says %d, and has entries, votes or snapshots of %d",
 			l.term, max(l.lastTerm, l.voted, newest.Term)), nil)
@@ -124,8 +124,9 @@ func (l *storedLog) check(r identityRecord, newest snapshotMark) error {
 	return nil
 }
 
-// suits returns nil when the log goes on where a snapshot ends, the zero one for the beginning, and has all of the
-// newest snapshot that there was: a follower that has said that it installed one may have nothing else of it.
+// suits returns nil when the log goes on where the snapshot from ends, and has all entries up to the end of newest, the
+// newest snapshot that there was: a follower that acknowledged the installation of a snapshot may have its entries
+// nowhere else. The zero snapshot stands for the beginning.
 func (l *storedLog) suits(from, newest snapshotMark) error {
 	file := filepath.Join(l.path, logFile)
 	folder := filepath.Join(l.path, snapshotDir)
@@ -148,8 +149,8 @@ func (l *storedLog) suits(from, newest snapshotMark) error {
 			), nil,
 		)
 	}
-	// The log has an entry of that number. Only one of the same term is the one that the snapshot had, with all before
-	// it.
+	// The log has an entry with the number of newest's last entry. If the terms are equal too, it is that entry, and
+	// the log has all entries before it.
 	if term, err := l.termOf(newest.Index); err != nil || term != newest.Term {
 		return unusable(folder, fmt.Sprintf("%s: the log's entry %d is of term %d, the snapshot's of %d", missing,
 			newest.Index, term, newest.Term), err)

@@ -151,11 +151,11 @@ func TestEveryFileOfADataDirectory(t *testing.T) {
 	const (
 		lostSnapshot = "snapshots has lost snapshot S2, which the log needs"
 		damaged      = "identity is damaged"
-		otherMeta    = "meta.json is that of another snapshot"
+		otherMeta    = "meta.json belongs to another snapshot"
 	)
 	whole := map[string]refusals{
 		"identity": {
-			"missing": "identity is missing, and the node's log is there", "empty": damaged, "short": damaged,
+			"missing": "identity is missing, but the node's log is there", "empty": damaged, "short": damaged,
 			"older": "identity is an older copy", "of another node": "it belongs to node",
 		},
 		"lock": {},
@@ -195,8 +195,9 @@ func TestEveryFileOfADataDirectory(t *testing.T) {
 		},
 		"snapshots/S2/origin": {
 			"missing": "S2/origin does not load", "empty": "S2/origin does not load",
-			"short": "S2/origin does not load",
-			"older": "S2 is not what was completed there", "of another node": "S2 is not this directory's snapshot",
+			"short":           "S2/origin does not load",
+			"older":           "S2 is not the snapshot that was completed there",
+			"of another node": "S2 is not this directory's snapshot",
 		},
 	}
 	for _, kind := range []struct {

@@ -24,11 +24,11 @@ import (
 const (
 	identityFile = "identity"
 	lockFile     = "lock"
-	// identityFormat is the version of the identity file, and of what else a data directory holds. Before 2,
-	// directories had no identities, and Raft's servers did not name them. Before 3, the log and the snapshots did not
-	// say which directory they belong to.
+	// identityFormat is the version of the identity file, and of all other files in a data directory. Versions below 2
+	// have no identities of directories, and Raft's servers do not name directories. In versions below 3, the log and
+	// the snapshots do not say which directory they belong to.
 	identityFormat = 3
-	// oldestFormat is the oldest version that this one reads: the first start writes it anew.
+	// oldestFormat is the oldest version that this release reads. The first start writes it as the newest version.
 	oldestFormat = 2
 )
 
@@ -37,41 +37,42 @@ type identityRecord struct {
 	Format    int          `json:"format"`
 	ClusterID string       `json:"cluster_id"`
 	Node      session.Node `json:"node"`
-	// Incarnation is larger at each start of the node (T6): wall-clock time in milliseconds, or one more than the last.
+	// Incarnation rises with each start of the node (T6). It is the wall-clock time in milliseconds, or the former
+	// incarnation plus one.
 	Incarnation uint64 `json:"incarnation"`
-	// Directory is the identity of the directory, made with it: a node on another one is another node to its peers, for
-	// it has forgotten its votes and its log.
+	// Directory is the identity of the directory, made with the directory. A node on another directory is another node
+	// to its peers, because it has forgotten its votes and its log.
 	Directory raftnet.Directory `json:"directory"`
-	// Founders are the directories that the cluster began with, by node, this one's own included if it is one of them.
-	// Nil until this node may take part in Raft: see admission.
+	// Founders are the directories that the cluster began with, by node, including this node's if it is a founder. They
+	// are nil until this node may take part in Raft (see admission).
 	Founders directories `json:"founders,omitempty"`
-	// Log is the start that the log was last stamped with (stamp), 0 while the log has not begun. It is on disk before
-	// Raft writes anything, or says anything to anybody: from then on, a log that is missing or empty is one that was
-	// lost.
+	// Log is the start that the log was last stamped with (see stamp), 0 while the log has not begun. It is on disk
+	// before Raft writes or sends anything. From then on, a log that is missing or empty was lost.
 	Log uint64 `json:"log,omitempty"`
 }
 
-// begun reports whether the directory must have a log. The older format does not say so, and had one before its node
-// was admitted.
+// begun reports whether the directory must have a log. The older format has no Log; its directories have a log before
+// their node is admitted.
 func (r identityRecord) begun() bool { return r.Log != 0 || r.Founders != nil }
 
-// dir is a node's data directory, held by this process alone until Close.
+// dir is a node's data directory. This process holds it alone until Close.
 type dir struct {
-	// Path is the directory, Incarnation the number of this start (T6): it never repeats, because it is on disk before
-	// anyone hears of it.
+	// Path is the directory's path. Incarnation is the number of this start (T6). It never repeats, because it is on
+	// disk before any other node hears of it.
 	Path        string
 	Incarnation uint64
 	lock        *os.File
-	// former is the incarnation of the start before, 0 for none.
+	// former is the incarnation of the former start, 0 for none.
 	former uint64
-	// record is what the identity file holds. Only stamped and admit change it.
+	// record is the content of the identity file. Only stamped and admit change it.
 	record identityRecord
-	// presence watches that path still leads to what this process has open.
+	// presence checks that paths still lead to the files that this process has open.
 	presence *presence
 }
 
-// openDir opens or makes the data directory at path, checks that it belongs to this node of this cluster, locks it
-// against other processes, and counts the start at now. Errors say what to do. The caller closes the dir.
+// openDir opens or makes the data directory at path. It locks the directory against other processes, checks that the
+// directory belongs to this node of this cluster, and counts the start at now. Errors say what to do. The caller closes
+// the dir.
 func openDir(path, clusterID string, node session.Node, now time.Time) (*dir, error) {
 	d, err := holdDir(path, identityRecord{Format: identityFormat, ClusterID: clusterID, Node: node}, now)
 	if err != nil {
@@ -80,7 +81,7 @@ func openDir(path, clusterID string, node session.Node, now time.Time) (*dir, er
 	return d, nil
 }
 
-// Close lets other processes have the directory.
+// Close releases the directory for other processes.
 func (d *dir) Close() error { return errors.Join(d.presence.close(), d.lock.Close()) }
 
 func holdDir(path string, want identityRecord, now time.Time) (*dir, error) {
@@ -105,14 +106,14 @@ func holdDir(path string, want identityRecord, now time.Time) (*dir, error) {
 	return d, nil
 }
 
-// admit writes down that the node may take part in Raft, and the directories of the cluster's founders.
+// admit writes to disk that the node may take part in Raft, with the directories of the cluster's founders.
 func (d *dir) admit(founders directories) error {
 	record := d.record
 	record.Founders = founders
 	return d.write(record)
 }
 
-// stamped writes down that the log is stamped with this start. Raft may begin.
+// stamped writes to disk that the log is stamped with this start. Raft may begin after that.
 func (d *dir) stamped() error {
 	record := d.record
 	record.Log = d.Incarnation
@@ -130,8 +131,8 @@ func (d *dir) write(record identityRecord) error {
 	return nil
 }
 
-// makeDir makes path and what leads to it, and fsyncs each directory that gains an entry: a power cut would otherwise
-// take the data directory away with all that was fsynced in it.
+// makeDir makes path and its parents, and fsyncs each directory that gains an entry. Without that, a power cut could
+// remove the data directory, and everything that was fsynced in it.
 func makeDir(path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
@@ -154,15 +155,15 @@ func makeDir(path string) error {
 	return syncDir(parent)
 }
 
-// danglingLink says that a path is a link to nothing, where a thing of some kind is wanted.
+// danglingLink returns the error for a link to nothing where kind is expected.
 func danglingLink(path, to, kind string) error {
 	return &unusableError{
-		file: path, wrong: fmt.Sprintf("is a link to %s, where there is nothing", to),
-		todo: fmt.Sprintf("mount or make what the link leads to, or put %s in its place", kind),
+		file: path, wrong: fmt.Sprintf("is a link to %s, which does not exist", to),
+		todo: fmt.Sprintf("mount or make %s, or put %s in place of the link", to, kind),
 	}
 }
 
-// lockDir takes the directory's lock. The kernel drops it with the process, however that ends.
+// lockDir takes the directory's lock. The kernel drops the lock with the process, however the process ends.
 func lockDir(path string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -170,7 +171,9 @@ func lockDir(path string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errors.New("another process uses it: stop that node first, or give this one a directory of its own")
+		err = errors.New(
+			"another process uses it: stop the other process first, or give this node a directory of its own",
+		)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -178,7 +181,8 @@ func lockDir(path string) (*os.File, error) {
 	return f, nil
 }
 
-// begin checks who the directory belongs to, and counts one more start. former is the incarnation of the one before.
+// begin checks that the directory belongs to the node, and counts one more start. former is the incarnation of the
+// former start.
 func begin(path string, want identityRecord, now time.Time) (record identityRecord, former uint64, err error) {
 	found, err := readIdentity(path)
 	switch {
@@ -212,21 +216,21 @@ func readIdentity(path string) (identityRecord, error) {
 	return r, nil
 }
 
-// sound reports whether a node has written r. Above the largest incarnation there is no next one.
+// sound reports whether a node can have written r. The largest number is no incarnation, because nothing follows it.
 func (r identityRecord) sound() bool {
 	ours := r.Format >= oldestFormat && r.Format <= identityFormat
 	return r.Format >= 1 && r.Incarnation >= 1 && r.Incarnation < math.MaxUint64 && r.Log <= r.Incarnation &&
 		(!ours || r.Directory != 0)
 }
 
-// errDamaged tells how to go on without the identity file. To write it by hand is the last resort: whoever takes the
-// wrong directory's identity makes a node vote twice.
+// errDamaged says how to go on without the identity file. Writing the file by hand is the last resort: with the
+// identity of the wrong directory, a node votes twice.
 func errDamaged(path string) error {
 	line := fmt.Sprintf(
 		`{"format":%d,"cluster_id":"...","node":...,"incarnation":1,"directory":"...","founders":{...}}`, oldestFormat,
 	)
-	where := "the directory that the other nodes know of it (their logs name it)"
-	if s, ok := stampIn(filepath.Join(path, logFile)); ok { // what the log says of itself
+	where := "the directory that the other nodes know for this node (their logs name it)"
+	if s, ok := stampIn(filepath.Join(path, logFile)); ok {
 		line = fmt.Sprintf(`{"format":%d,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v",`+
 			`"founders":{...},"log":%d}`, identityFormat, s.Start, s.Directory, s.Start)
 		where = "the values of its raft.db that are shown here"
@@ -257,8 +261,9 @@ func (r identityRecord) check(want identityRecord) error {
 	return nil
 }
 
-// checkEmpty keeps a new node out of a directory that has other uses, and a node out of one that was emptied in part.
-// What a start that was cut short leaves, and what file systems put into their root, is not counted.
+// checkEmpty keeps a new node out of a directory with other uses, and a node out of a directory that was emptied in
+// part. It ignores the files that a start leaves when it is cut short, and the files that file systems put into their
+// root.
 func checkEmpty(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -268,15 +273,15 @@ func checkEmpty(path string) error {
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case name == lockFile, name == "lost+found", strings.HasPrefix(name, "."+identityFile):
-		case name == identityFile: // and yet it could not be found
+		case name == identityFile: // it is listed but cannot be found
 			to, _ := os.Readlink(filepath.Join(path, name))
 			return danglingLink(filepath.Join(path, name), to, "the file")
 		case name == logFile, name == snapshotDir:
 			ours = append(ours, name)
 		default:
 			return fmt.Errorf(
-				"it holds other things (%s) and no identity file: give data_dir an empty directory, or the node's "+
-					"former one", name,
+				"it holds other files (%s) and no identity file: give data_dir an empty directory, or the node's "+
+					"former directory", name,
 			)
 		}
 	}
@@ -285,8 +290,8 @@ func checkEmpty(path string) error {
 	case len(ours) == 0:
 		return nil
 	case slices.Contains(ours, logFile):
-		return unusable(identity, "is missing, and the node's log is there: the file was lost, or removed", nil)
-	default: // a node that runs makes the folder again, and nothing else
+		return unusable(identity, "is missing, but the node's log is there: the file was lost or removed", nil)
+	default: // a running node makes the folder of snapshots again, and nothing else
 		return unusable(identity,
 			"and the node's log are missing, and only its folder of snapshots is there: the directory was emptied "+
 				"while "+
@@ -294,8 +299,8 @@ func checkEmpty(path string) error {
 	}
 }
 
-// writeIdentity replaces the identity file so that a crash leaves either the old or the new one, and returns when the
-// new one is on disk: file and directory are fsynced.
+// writeIdentity replaces the identity file so that a crash leaves either the old or the new file. It returns once the
+// new file is on disk: the file and its directory are fsynced.
 func writeIdentity(path string, r identityRecord) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -308,11 +313,11 @@ func writeIdentity(path string, r identityRecord) error {
 	return syncDir(path)
 }
 
-// newDirectory returns the identity of a directory that is made now.
+// newDirectory returns an identity for a new directory.
 func newDirectory() raftnet.Directory {
 	for {
 		var b [8]byte
-		_, _ = rand.Read(b[:]) // it never fails: crypto/rand ends the process first
+		_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 		if d := raftnet.Directory(binary.BigEndian.Uint64(b[:])); d != 0 {
 			return d
 		}
@@ -327,16 +332,16 @@ func syncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// remedy adds what to do about err, nil for nil.
+// remedy adds advice to err. It returns nil for nil.
 func remedy(err error) error {
 	var advice string
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrPermission):
-		advice = "let this user read and write it, or give data_dir another one"
+		advice = "let this user read and write it, or give data_dir another directory"
 	case errors.Is(err, syscall.EROFS):
-		advice = "the file system is read-only: mount it for writing, or give data_dir another one"
+		advice = "the file system is read-only: mount it for writing, or give data_dir another directory"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		advice = "the disk is full: free some space"
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EEXIST):

@@ -69,7 +69,7 @@ func TestOpenDirCountsStarts(t *testing.T) {
 func TestOpenDirRefusesASecondProcess(t *testing.T) {
 	path := t.TempDir()
 	d := mustOpenDir(t, path)
-	refused(t, path, "another process uses it", "stop that node")
+	refused(t, path, "another process uses it", "stop the other process")
 	mustClose(t, d)
 	first := d.Incarnation
 	if d = mustOpenDir(t, path); d.Incarnation <= first {
@@ -126,7 +126,7 @@ func TestOpenDirRefusesForeignFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, "thesis.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, path, "it holds other things (thesis.txt) and no identity file", "give data_dir an empty directory")
+	refused(t, path, "it holds other files (thesis.txt) and no identity file", "give data_dir an empty directory")
 }
 
 // What a first start that was cut short leaves, and a file system's own, is no reason to refuse.

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// snapshotDir, snapshotState and temporary are names that Raft's library gives.
+	// snapshotDir, snapshotState, metaFile and temporary are names of Raft's library.
 	snapshotDir   = "snapshots"
 	snapshotState = "state.bin"
 	metaFile      = "meta.json"
 	temporary     = ".tmp"
-	// originFile is in the folder of each snapshot.
+	// originFile is a file in the folder of each snapshot.
 	originFile = "origin"
 )
 
-// origin says where a snapshot was completed: one line of JSON beside it. A snapshot that was put there from elsewhere
-// has none, or another.
+// origin says where a snapshot was completed: one line of JSON in the snapshot's folder. A snapshot that was copied
+// from elsewhere has no origin, or another directory's.
 type origin struct {
 	Directory raftnet.Directory `json:"directory"`
-	// ID, Index and Term are those of its metadata, which has no checksum.
+	// ID, Index and Term repeat the snapshot's metadata, which has no checksum.
 	ID    string `json:"id"`
 	Index uint64 `json:"index"`
 	Term  uint64 `json:"term"`
@@ -47,7 +47,7 @@ func readOrigin(folder string) (origin, error) {
 	return o, err
 }
 
-// write writes o to its file, and returns when file and name are on disk.
+// write writes o to its file. It returns once the file and its name are on disk.
 func (o origin) write(folder string) error {
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -64,23 +64,24 @@ func (o origin) write(folder string) error {
 	return syncDir(folder)
 }
 
-// snapshotStore is Raft's store of snapshots in files. It says of each snapshot which directory it was completed in,
-// opens no other, and names the file of one that cannot be opened.
+// snapshotStore is Raft's store of snapshots in files. It writes an origin for each snapshot, opens only snapshots of
+// its own directory, and names the file that keeps a snapshot from being opened.
 //
 // Safe for concurrent use.
 type snapshotStore struct {
 	raft.SnapshotStore
 	folder    string
 	directory raftnet.Directory
-	// present returns an error when the directory is no longer where it was: a snapshot would be written elsewhere.
+	// present returns an error when the directory is no longer in its place: the library would write a snapshot
+	// elsewhere.
 	present func() error
 	// completed notes that a snapshot is complete.
 	completed func(snapshotMark) error
 
 	mu sync.Mutex
-	// suits judges a snapshot that the node would start from; nil once it has started. guarded by mu
+	// suits checks a snapshot that the node would start from. It is nil once the node has started. guarded by mu
 	suits func(snapshotMark) error
-	// refused is why the newest of the snapshots that could not be opened could not. guarded by mu
+	// refused says why the newest snapshot could not be opened. guarded by mu
 	refused error
 }
 
@@ -112,7 +113,7 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 	return &snapshotSink{SnapshotSink: sink, store: s, mark: snapshotMark{sink.ID(), index, term}}, nil
 }
 
-// snapshotSink takes a snapshot in.
+// snapshotSink is a snapshot that is being written.
 type snapshotSink struct {
 	raft.SnapshotSink
 	store *snapshotStore
@@ -120,7 +121,7 @@ type snapshotSink struct {
 	ended bool
 }
 
-// Close completes the snapshot: when it returns nil, snapshot, origin and the log's mark of it are on disk.
+// Close completes the snapshot. When it returns nil, the snapshot, its origin and its mark in the log are on disk.
 func (s *snapshotSink) Close() error {
 	if s.ended {
 		return nil
@@ -142,7 +143,7 @@ func (s *snapshotSink) Cancel() error {
 	return s.SnapshotSink.Cancel()
 }
 
-// Open opens a snapshot of this directory. The reader has a Name, its file's path.
+// Open opens a snapshot of this directory. The reader's Name is the path of the snapshot's file.
 func (s *snapshotStore) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	meta, source, err := s.open(id)
 	if err != nil {
@@ -166,7 +167,8 @@ func (s *snapshotStore) open(id string) (*raft.SnapshotMeta, io.ReadCloser, erro
 	case originErr != nil:
 		err = unusable(filepath.Join(folder, originFile), "does not load", originErr)
 	case o != origin{s.directory, id, meta.Index, meta.Term}:
-		err = unusable(folder, fmt.Sprintf("is not what was completed there: its origin says %+v, its metadata %+v",
+		err = unusable(folder, fmt.Sprintf("is not the snapshot that was completed there: its origin says %+v, its "+
+			"metadata %+v",
 			o, markOf(meta)), nil)
 	default:
 		s.mu.Lock()
@@ -182,23 +184,23 @@ func (s *snapshotStore) open(id string) (*raft.SnapshotMeta, io.ReadCloser, erro
 	return meta, &namedReader{source, file}, nil
 }
 
-// started ends the judging of snapshots.
+// started ends the checks that a start needs.
 func (s *snapshotStore) started() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.suits = nil
 }
 
-// refusal is why no snapshot could be opened, nil when none was refused.
+// refusal says why no snapshot could be opened. It is nil when none was refused.
 func (s *snapshotStore) refusal() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refused
 }
 
-// ours checks the origins of the snapshots on disk: one that was put there from elsewhere may be newer than any of this
-// directory's, and would be kept for ever. newest is the newest that is known to be complete. A snapshot without an
-// origin that is not newer may be one that was half removed.
+// ours checks the origins of the snapshots on disk. A snapshot that was copied from elsewhere may be newer than all
+// snapshots of this directory, and would be kept for ever. newest is the newest snapshot that is known to be complete.
+// An older snapshot may lack its origin, because its removal may have been cut short.
 func (s *snapshotStore) ours(all []*raft.SnapshotMeta, newest snapshotMark) error {
 	if err := s.named(); err != nil {
 		return err
@@ -211,22 +213,22 @@ func (s *snapshotStore) ours(all []*raft.SnapshotMeta, newest snapshotMark) erro
 		case err == nil:
 			return unusable(
 				folder, fmt.Sprintf(
-					"is not this directory's snapshot: it belongs to directory %v, and the identity file is that of %v",
+					"is not this directory's snapshot: it belongs to directory %v, but the identity file names %v",
 					o.Directory, s.directory,
 				), nil,
 			)
 		case meta.Index > newest.Index:
 			return unusable(
-				folder, "is not this directory's snapshot: it is newer than the newest that the log knows, and has "+
-					"no origin", err,
+				folder, "is not this directory's snapshot: it is newer than the newest snapshot in the log's "+
+					"stamp, and has no origin", err,
 			)
 		}
 	}
 	return nil
 }
 
-// named refuses a snapshot whose metadata is that of another one: Raft's library believes what it says, and looks
-// elsewhere.
+// named refuses a snapshot with the metadata of another one: Raft's library would follow the metadata to another
+// folder.
 func (s *snapshotStore) named() error {
 	folders, err := os.ReadDir(s.folder)
 	if err != nil {
@@ -237,16 +239,16 @@ func (s *snapshotStore) named() error {
 		b, err := os.ReadFile(file)
 		var meta struct{ ID string }
 		if err != nil || json.Unmarshal(b, &meta) != nil || strings.HasSuffix(f.Name(), temporary) {
-			continue // Raft's library does not see it either
+			continue // Raft's library ignores the folder too
 		}
 		if meta.ID != f.Name() {
-			return unusable(file, "is that of another snapshot, "+meta.ID, nil)
+			return unusable(file, "belongs to another snapshot, "+meta.ID, nil)
 		}
 	}
 	return nil
 }
 
-// adopt gives the snapshots of a directory of the older format their origin.
+// adopt writes the origins of snapshots in a directory of the older format.
 func (s *snapshotStore) adopt(all []*raft.SnapshotMeta) error {
 	for _, meta := range all {
 		folder := filepath.Join(s.folder, meta.ID)
@@ -261,11 +263,11 @@ func (s *snapshotStore) adopt(all []*raft.SnapshotMeta) error {
 	return nil
 }
 
-// namedReader is a snapshot that is read.
+// namedReader reads a snapshot from a file with a name.
 type namedReader struct {
 	io.ReadCloser
 	name string
 }
 
-// Name is the path of the file.
+// Name returns the path of the file.
 func (r *namedReader) Name() string { return r.name }

@@ -13,28 +13,32 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// stampKey is where the stamp is, beside Raft's own values.
+// stampKey is the key of the stamp, next to Raft's own values.
 const stampKey = "holdfast.stamp"
 
-// stamp is what a node writes into its log file about the directory that the file is in, and about the snapshots that
-// the log rests on. Identity file and log so vouch for each other: one that was set back, emptied or exchanged alone no
-// longer fits the other.
+// stamp is a record in the log file. It names the directory of the file, and the snapshot that the log rests on. So the
+// identity file and the log vouch for each other: if one of them alone is set back, emptied or exchanged, they no
+// longer fit.
 //
-// Each start writes, and syncs, in this order: the identity file with the new incarnation; the stamp with that
-// incarnation as Start, and as Former what the identity file says of the log (identityRecord.Log); the identity file
-// with Start as Log. Raft begins after that, and nothing of a start that was cut short has been said to anybody. So a
-// start finds one of three things: Log is Start, the usual; Log is Former, when the one before was cut short after the
-// stamp; or neither, when one of the two files is an older copy.
+// Each start writes and syncs three things in this order:
+//
+//  1. the identity file, with the new incarnation;
+//  2. the stamp, with that incarnation as Start, and with the identity file's Log (identityRecord.Log) as Former;
+//  3. the identity file, with Start as Log.
+//
+// Raft begins after that, so that nobody hears of a start that was cut short. A later start finds one of three cases.
+// Log equals Start: the usual case. Log equals Former: the start before was cut short after the stamp. Log equals
+// neither: one of the two files is an older copy.
 type stamp struct {
 	Directory raftnet.Directory `json:"directory"`
 	Start     uint64            `json:"start"`
 	Former    uint64            `json:"former"`
-	// Snapshot is the newest that was completed in this directory. It is written before Raft cuts the log after it, and
-	// before the leader hears that it has arrived.
+	// Snapshot is the newest snapshot that was completed in this directory. It is written before Raft cuts the log
+	// after the snapshot, and before the leader hears that the snapshot has arrived.
 	Snapshot snapshotMark `json:"snapshot,omitzero"`
 }
 
-// snapshotMark names a snapshot, and the entry that it ends with.
+// snapshotMark names a snapshot and the snapshot's last entry.
 type snapshotMark struct {
 	ID    string `json:"id"`
 	Index uint64 `json:"index"`
@@ -43,7 +47,7 @@ type snapshotMark struct {
 
 func markOf(m *raft.SnapshotMeta) snapshotMark { return snapshotMark{m.ID, m.Index, m.Term} }
 
-// readStamp returns the zero stamp when there is none.
+// readStamp reads the stamp. It returns the zero stamp when there is none.
 func readStamp(stable raft.StableStore) (stamp, error) {
 	b, err := stable.Get([]byte(stampKey))
 	if errors.Is(err, raftboltdb.ErrKeyNotFound) {
@@ -70,39 +74,40 @@ func (s stamp) write(stable raft.StableStore) error {
 	return stable.Set([]byte(stampKey), b)
 }
 
-// fits returns nil when a log with this stamp, zero for none, is that of the directory whose identity file holds r.
-// newest is the newest start that the identity file knew before this one.
+// fits returns nil when a log with this stamp belongs to the directory whose identity file holds r. The zero stamp
+// stands for none. newest is the newest start that the identity file knew before this start.
 func (s stamp) fits(path string, r identityRecord, newest uint64) error {
 	file, identity := filepath.Join(path, logFile), filepath.Join(path, identityFile)
 	switch {
 	case s.Start == 0 && r.Log == 0: // a new directory, or one of the older format
 		return nil
 	case s.Start == 0:
-		return unusable(file, "is not this directory's log: it has no stamp, and the identity file says that it has",
+		return unusable(file, "is not this directory's log: it has no stamp, but the identity file says that it has one",
 			nil)
 	case s.Directory != r.Directory:
 		return unusable(
 			file, fmt.Sprintf(
-				"is not this directory's log: it belongs to directory %v, and the identity file is that of %v",
+				"is not this directory's log: it belongs to directory %v, but the identity file names %v",
 				s.Directory, r.Directory,
 			), nil,
 		)
 	case s.Start > newest:
-		return unusable(identity, fmt.Sprintf("is an older copy: it ends with start %d, and the log has seen start %d",
+		return unusable(identity, fmt.Sprintf("is an older copy: it ends with start %d, but the log has seen start %d",
 			newest, s.Start), nil)
 	case s.Start == r.Log, s.Former == r.Log:
 		return nil
 	default:
 		return unusable(
 			file, fmt.Sprintf(
-				"is an older copy: it ends with start %d, and the identity file says that it has seen start %d",
+				"is an older copy: it ends with start %d, but the identity file says that it has seen start %d",
 				s.Start, r.Log,
 			), nil,
 		)
 	}
 }
 
-// stampIn reads the stamp of a log that nobody has open. It is for messages: false when there is none to be read.
+// stampIn reads the stamp of a log that no process has open, for use in error texts. It returns false when it can read
+// no stamp.
 func stampIn(file string) (s stamp, ok bool) {
 	if info, err := os.Stat(file); err != nil || info.Size() == 0 {
 		return stamp{}, false
@@ -116,11 +121,11 @@ func stampIn(file string) (s stamp, ok bool) {
 	return s, err == nil && s.Start != 0
 }
 
-// seal is the stamp of this start. It is written anew with each snapshot, by several goroutines of Raft's.
+// seal keeps the stamp of this start up to date. Several goroutines of Raft write it anew, with each snapshot.
 type seal struct {
 	stable raft.StableStore
-	turn   chan struct{} // has one token: whoever writes holds it
-	stamp  stamp         // of the token's holder
+	turn   chan struct{} // has one token: the goroutine that writes holds it
+	stamp  stamp         // belongs to the holder of the token
 }
 
 func newSeal(stable raft.StableStore, s stamp) *seal {
@@ -129,7 +134,7 @@ func newSeal(stable raft.StableStore, s stamp) *seal {
 	return c
 }
 
-// completed notes that a snapshot is complete, and returns when that is on disk.
+// completed notes that a snapshot is complete. It returns once the note is on disk.
 func (c *seal) completed(m snapshotMark) error {
 	<-c.turn
 	defer func() { c.turn <- struct{}{} }()

@@ -79,12 +79,12 @@ func TestStampFits(t *testing.T) {
 		{"and again before it", 8, 5, 5, 9, ""},
 		{
 			"a log of the start before", 5, 3, 8, 8,
-			"raft.db is an older copy: it ends with start 5, and the identity file says that it has seen start 8",
+			"raft.db is an older copy: it ends with start 5, but the identity file says that it has seen start 8",
 		},
 		{"a log of long ago", 1, 0, 8, 9, "raft.db is an older copy"},
 		{
 			"an identity of the start before", 8, 5, 5, 5,
-			"identity is an older copy: it ends with start 5, and the log has seen start 8",
+			"identity is an older copy: it ends with start 5, but the log has seen start 8",
 		},
 		{"an identity of long ago", 8, 5, 1, 1, "identity is an older copy"},
 		{"both are older, and not of one time", 5, 3, 1, 6, "raft.db is an older copy"},
@@ -145,7 +145,8 @@ func TestANewerSnapshotWithoutAnOriginIsRefused(t *testing.T) {
 		if err = errors.Join(err, os.Remove(filepath.Join(path, snapshotDir, l.newest[0], originFile))); err != nil {
 			t.Fatal(err)
 		}
-		want := l.newest[0] + " is not this directory's snapshot: it is newer than the newest that the log knows, " +
+		want := l.newest[0] + " is not this directory's snapshot: it is newer than the newest snapshot in the log's " +
+			"stamp, " +
 			"and has no origin"
 		if err := c.refusal(c.nodes[0]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

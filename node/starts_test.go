@@ -146,11 +146,11 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 		"an identity that is a link to nothing": {func(path string) error {
 			file := filepath.Join(path, identityFile)
 			return errors.Join(os.Remove(file), os.Symlink("/nowhere/identity", file))
-		}, "identity is a link to /nowhere/identity, where there is nothing: mount or make"},
+		}, "identity is a link to /nowhere/identity, which does not exist: mount or make"},
 		"a log that is a link to nothing": {func(path string) error {
 			file := filepath.Join(path, logFile)
 			return errors.Join(os.Remove(file), os.Symlink("/nowhere/raft.db", file))
-		}, "raft.db is a link to /nowhere/raft.db, where there is nothing: mount or make"},
+		}, "raft.db is a link to /nowhere/raft.db, which does not exist: mount or make"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -408,7 +408,7 @@ func TestALinkAsDataDirectory(t *testing.T) {
 	for _, path := range []string{link, filepath.Join(link, "below")} {
 		refused(
 			t, link, link+" is a link to "+
-				to+", where there is nothing: mount or make what the link leads to, or put a directory in its place",
+				to+", which does not exist: mount or make "+to+", or put a directory in place of the link",
 		)
 		if _, err := openDir(path, "holdfast", 1, time.Now()); err == nil ||
 			!strings.Contains(err.Error(), link+" is a link to") {
