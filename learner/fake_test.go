@@ -6,17 +6,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/session"
-)
-
-const (
-	interval = 500 * time.Millisecond
-	timeout  = 10 * time.Second
 )
 
 // fakeView is a replicated state that a test writes by hand.
@@ -300,95 +292,16 @@ func (e *events) JeopardyEnded() {
 	e.jeopardy, e.at = append(e.jeopardy, false), append(e.at, time.Now())
 }
 
-// world is a server with its state, one connection and a leader, in a bubble.
-type world struct {
-	t      *testing.T
-	view   *fakeView
-	server *Server
-	events *events
-	conn   *connection
-	leader *fakeLeader
+// ends returns how many ends were told.
+func (e *events) ends() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.gone)
 }
 
-// newWorld starts a server; when the test ends, everything has ended.
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	return newWorldOf(t, Config{
-		Node:        1,
-		Interval:    interval,
-		LaggingWait: time.Second,
-		Try:         func() []string { return []string{"other:7400"} },
-		Logger:      hclog.NewNullLogger(),
-	})
-}
-
-func newWorldOf(t *testing.T, cfg Config) *world {
-	t.Helper()
-	w := &world{t: t, view: newFakeView(), events: &events{}}
-	w.server = NewServer(cfg, w.view)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = w.server.Run(ctx) })
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	c, err := w.server.Connect(w.events)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.conn = c.(*connection)
-	return w
-}
-
-// follow gives the server a new leader; the link ends with the test or at the next call.
-func (w *world) follow() *fakeLeader {
-	w.t.Helper()
-	if w.leader != nil {
-		w.leader.end()
-		synctest.Wait() // a relay has one stream at a time
-	}
-	l := newFakeLeader(w.t)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = w.server.Follow(l)
-	}()
-	w.t.Cleanup(func() { l.end(); <-done })
-	synctest.Wait() // the relay has taken in the welcome
-	w.leader = l
-	return l
-}
-
-// open opens a session through the connection: the leader grants it at once, and the state has applied it.
-func (w *world) open(id session.ID, attachment uint64) session.Grant {
-	w.t.Helper()
-	type result struct {
-		grant session.Grant
-		err   error
-	}
-	done := make(chan result)
-	go func() {
-		g, err := w.conn.Open(w.t.Context(), session.OpenRequest{Timeout: timeout})
-		done <- result{g, err}
-	}()
-	r := w.leader.request()
-	s := session.Session{ID: id, Timeout: timeout, Owner: 1, Attachment: attachment}
-	w.view.put(s)
-	w.leader.reply(session.Reply{Seq: r.Seq, Term: 1, Session: s})
-	got := <-done
-	if got.err != nil {
-		w.t.Fatalf("opening: %v", got.err)
-	}
-	return got.grant
-}
-
-// move applies a move of a session away from this node.
-func (w *world) move(id session.ID, attachment uint64) {
-	s, _ := w.view.Session(id)
-	s.Owner, s.Attachment = 2, attachment
-	w.view.put(s)
-	w.server.Applied(0, 1, []session.Change{{Kind: session.Moved, Session: s}})
-}
-
-func (w *world) token(id session.ID, attachment uint64) session.Token {
-	credential, _ := w.view.Credential(id)
-	return session.Token{ID: id, Credential: credential, Attachment: attachment}
+// perils returns true for each begin of jeopardy that was told and false for each end.
+func (e *events) perils() []bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.jeopardy)
 }

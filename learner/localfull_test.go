@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -97,4 +98,62 @@ func TestO4LocalBytes(t *testing.T) {
 			t.Errorf("without bytes left: %v, want a LimitError of max_state_bytes", err)
 		}
 	})
+}
+
+func TestLocalCertificatesAreBounded(t *testing.T) {
+	l := localWith(firstLocal, session.MaxClaim)
+	request := func(n int) session.RequestID { return session.RequestID{byte(n), byte(n >> 8)} }
+	const more = 5
+	for n := range localCertificates + more {
+		s, err := l.open(
+			opening{OpenRequest: session.OpenRequest{RequestID: request(n)}, timeout: timeout, conn: &connection{}}, 0,
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.close(s, 0, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(l.ended) != localCertificates || len(l.requests) != localCertificates || len(l.ring) != localCertificates ||
+		len(l.order) > 1024+1 {
+		t.Errorf("keeps %d ends, %d requests, %d of the order", len(l.ended), len(l.requests), len(l.order))
+	}
+	for n, want := range map[session.ID]bool{0: false, more - 1: false, more: true, localCertificates +
+		more - 1: true} {
+		if _, got := l.certificate(firstLocal + n); got != want {
+			t.Errorf("certificate %d is there: %v, want %v", n, got, want)
+		}
+	}
+}
+
+// More upgrades than are remembered leave nothing behind.
+func TestUpgradedRequestsAreBounded(t *testing.T) {
+	l := localWith(firstLocal, session.MaxClaim)
+	const more = 5
+	c := &connection{}
+	open := func(n int) (*local, error) {
+		return l.open(
+			opening{
+				OpenRequest: session.OpenRequest{RequestID: session.RequestID{byte(n), byte(n >> 8)}},
+				timeout:     timeout, conn: c,
+			}, 0,
+		)
+	}
+	for n := range localCertificates + more {
+		s, err := open(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !l.handOver(s.facts.ID, c, session.ErrMoved, func(*local) {}) {
+			t.Fatal("not handed over")
+		}
+	}
+	if len(l.requests) != localCertificates || len(l.ring) != localCertificates || len(l.ended) != 0 {
+		t.Errorf("keeps %d requests, %d of the past, %d ends", len(l.requests), len(l.ring), len(l.ended))
+	}
+	_, err := open(more)
+	if global, ok := errors.AsType[*globalError](err); !ok || global.id != firstLocal+more {
+		t.Errorf("the repeat of an open that is remembered: %v", err)
+	}
 }

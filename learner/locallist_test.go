@@ -1,15 +1,19 @@
 package learner
 
 import (
+	"context"
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"holdfast/session"
+	"holdfast/test/bubble"
 )
 
 // opens opens so many local sessions after the first of them, and returns their ids.
@@ -108,4 +112,84 @@ func TestAListShowsWhoLivesAllTheWhileOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Pages of both kinds, in the order of ids, hold each session once.
+func TestLocalSessionsAreListed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		var want []session.ID
+		for n := range byte(5) {
+			id := w.openLocal(w.conn, n+1).Session.ID
+			w.view.put(session.Session{ID: id + 1<<40, Timeout: timeout, Owner: 2, Attachment: uint64(n) + 1})
+			w.view.put(session.Session{ID: session.ID(n) + 1, Timeout: timeout, Owner: 2, Attachment: uint64(n) + 10})
+			want = append(want, id, id+1<<40, session.ID(n)+1)
+		}
+		slices.Sort(want)
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			for {
+				select {
+				case m := <-w.leader.toLeader:
+					w.leader.reply(
+						session.Reply{
+							Seq: m.Request.Seq, Remaining: make([]time.Duration, len(m.Request.Read.Remaining)),
+						},
+					)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		defer func() { cancel(); <-served }()
+		for size := 1; size <= len(want)+1; size++ {
+			var got []session.ID
+			q := session.Query{Size: size}
+			for more := true; more; {
+				page, err := w.server.List(t.Context(), q)
+				if err != nil || len(page.Sessions) > size {
+					t.Fatalf("page of %d: %d sessions, %v", size, len(page.Sessions), err)
+				}
+				for _, l := range page.Sessions {
+					got = append(got, l.Session.ID)
+				}
+				q.After, more = page.Next, page.Next != 0
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("in pages of %d: %v\nwant %v", size, got, want)
+			}
+		}
+		for scope, n := range map[session.Scope]int{session.ScopeLocal: 5, session.ScopeGlobal: 10, 0: 15} {
+			page, err := w.server.List(t.Context(), session.Query{Size: 100, Filter: session.Filter{Scope: scope}})
+			if err != nil || len(page.Sessions) != n {
+				t.Errorf("scope %d: %d sessions, %v; want %d", scope, len(page.Sessions), err, n)
+			}
+		}
+	})
+}
+
+// An upgrade between the reads of both kinds shows a session in either: once, as the global one.
+func TestMergeKeepsTheGlobalOne(t *testing.T) {
+	listed := func(local bool, ids ...session.ID) (page session.Page) {
+		for _, id := range ids {
+			page.Sessions = append(page.Sessions, session.Listed{Session: session.Session{ID: id, Local: local}})
+		}
+		return page
+	}
+	for size, want := range map[int]string{10: "1g 2g 3l 4g", 3: "1g 2g 3l", 2: "1g 2g"} {
+		page := merge(listed(false, 1, 2, 4), listed(true, 2, 3, 4), size)
+		var got []string
+		for _, l := range page.Sessions {
+			kind := "g"
+			if l.Session.Local {
+				kind = "l"
+			}
+			got = append(got, strconv.Itoa(int(l.Session.ID))+kind)
+		}
+		if s := strings.Join(got, " "); s != want || (page.Next != 0) != (size < 4) {
+			t.Errorf("a page of %d: %q and next %v, want %q", size, s, page.Next, want)
+		}
+	}
 }

@@ -86,19 +86,6 @@ func TestM5AnUnknownIDIsNotCalledExpired(t *testing.T) {
 	})
 }
 
-func TestConnectionsForgetWhatHasEnded(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.follow()
-		w.open(1, 1)
-		w.open(2, 2)
-		w.move(2, 9)
-		if got := len(w.conn.sessions); got != 1 {
-			t.Errorf("the connection holds %d sessions, want 1", got)
-		}
-	})
-}
-
 func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -218,33 +205,6 @@ func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
 		)
 		if g := <-done; g.Session.Owner != 2 || g.SafeFor >= 0 || w.server.table.Len() != 0 {
 			t.Errorf("grant %+v with %d served, want node 2's session and nothing served", g, w.server.table.Len())
-		}
-	})
-}
-
-// The older of two resumes through one connection may be the last to be noted there: touches of all go to the newer.
-func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.follow()
-		s := w.open(1, 1).Session
-		moved := func(attachment uint64) {
-			s.Attachment = attachment
-			w.view.put(s)
-			w.server.Applied(attachment, 1, []session.Change{{Kind: session.Moved, Session: s}})
-		}
-		moved(2)
-		older, err := w.server.attach(s, w.conn, mark{}, w.server.clock.look())
-		if err != nil {
-			t.Fatal(err)
-		}
-		moved(3)
-		if _, err := w.conn.serve(t.Context(), session.Reply{Session: s}, w.server.clock.look()); err != nil {
-			t.Fatal(err)
-		}
-		w.conn.add(older)
-		if got := w.conn.Touch(nil); len(got.Failures) > 0 {
-			t.Errorf("touch of all: %+v, of a session that is served here", got.Failures)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package learner
 import (
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -11,11 +10,6 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
-
-// promised is what S3 makes of a touch received when another one, so much older, is the newest confirmed.
-func promised(older time.Duration) time.Duration {
-	return timeout - older - timeout/100 - time.Millisecond
-}
 
 func TestS1ConfirmsWhatWasReported(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -199,52 +193,6 @@ func TestS3TheSmallestPromiseAnswersForAll(t *testing.T) {
 	})
 }
 
-func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.follow()
-		begin := time.Now()
-		l.beat(session.Heartbeat{Good: 1})
-		time.Sleep(interval)
-		l.beat(session.Heartbeat{Good: 1}) // no new good round
-		time.Sleep(10 * interval)
-		l.beat(session.Heartbeat{Good: 2})
-		synctest.Wait()
-		w.events.mu.Lock()
-		defer w.events.mu.Unlock()
-		if got := w.events.jeopardy; len(got) != 2 || !got[0] || got[1] {
-			t.Fatalf("told jeopardy %v, want its begin and its end", got)
-		}
-		told := w.events.at[0].Sub(begin)
-		if told <= jeopardyIntervals*interval || told > jeopardyIntervals*interval+interval/4 {
-			t.Errorf("told of jeopardy after %v, want just above %v", told, jeopardyIntervals*interval)
-		}
-		if got := w.events.at[1].Sub(begin); got != 11*interval {
-			t.Errorf("told of its end after %v, want at once, after %v", got, 11*interval)
-		}
-		if len(w.events.try) != 1 || w.events.try[0] != "other:7400" {
-			t.Errorf("told to try %v", w.events.try)
-		}
-	})
-}
-
-func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		time.Sleep(5 * interval)
-		e := &events{}
-		c, err := w.server.Connect(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Disconnect()
-		synctest.Wait()
-		if len(e.jeopardy) != 1 {
-			t.Errorf("told %v, want jeopardy", e.jeopardy)
-		}
-	})
-}
-
 func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -266,34 +214,6 @@ func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
 			t.Errorf("promise from a touch after the suspension: %v, want %v", got, want)
 		}
 	})
-}
-
-// Suspensions too short to be noticed one by one add up, also after the wall clock was set back.
-func TestS5ShortSuspensionsAddUp(t *testing.T) {
-	wall := time.Unix(1000, 0)
-	found := 0
-	p := newStallDetector(interval, instant{wall: wall}, func() { found++ })
-	mono, ahead := time.Duration(0), time.Duration(0)
-	look := func(suspended time.Duration) bool {
-		mono += interval / 4
-		ahead += suspended
-		return p.look(instant{mono, wall.Add(mono + ahead)})
-	}
-	for n := range 60 {
-		if got, want := look(900*time.Millisecond), n%2 == 1; got != want {
-			t.Fatalf("suspension %d of 0.9 s: noticed %v, want %v", n+1, got, want)
-		}
-		if got := p.suspendedSince(mono); got != (n%2 == 1) {
-			t.Fatalf("suspension %d: suspended since now is %v", n+1, got)
-		}
-	}
-	look(-time.Hour)
-	if look(900*time.Millisecond) || !look(900*time.Millisecond) {
-		t.Error("after the clock was set back: want the second suspension of 0.9 s noticed, and not the first")
-	}
-	if found != 31 {
-		t.Errorf("promises were dropped %d times, want 31", found)
-	}
 }
 
 // Everyone touches at once when a machine wakes up: nobody may get past the drop.

@@ -11,6 +11,114 @@ import (
 	"holdfast/test/bubble"
 )
 
+// A move that the leader tells of is told on once this node has applied it, in bounded time; so is an end.
+func TestN4AMoveThatIsNotAppliedHereIsNotTold(t *testing.T) {
+	for name, do := range map[string]func(w *world, g session.Grant) error{
+		"resume": func(w *world, g session.Grant) error {
+			_, err := w.conn.Resume(w.t.Context(), session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1})
+			return err
+		},
+		"close": func(w *world, g session.Grant) error { return w.conn.Close(w.t.Context(), g.Token) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.follow()
+				g := w.open(1, 1)
+				w.view.apply(90)
+				told := func() error {
+					done := make(chan error)
+					go func() { done <- do(w, g) }()
+					asked := w.leader.request()
+					w.leader.reply(session.Reply{Seq: asked.Seq, Index: 100, Err: session.ErrMoved})
+					return <-done
+				}
+				begun := time.Now()
+				if err := told(); !errors.Is(err, session.ErrLagging) || time.Since(begun) != time.Second {
+					t.Errorf("%v after %v, want %v after 1 s", err, time.Since(begun), session.ErrLagging)
+				}
+				begun = time.Now()
+				time.AfterFunc(time.Second/2, func() { w.view.apply(100) })
+				if err := told(); !errors.Is(err, session.ErrMoved) || time.Since(begun) < time.Second/2 {
+					t.Errorf("%v after %v, want %v once the node has come so far", err, time.Since(begun),
+						session.ErrMoved)
+				}
+				if err := told(); !errors.Is(err, session.ErrMoved) {
+					t.Errorf("%v, want %v", err, session.ErrMoved)
+				}
+			})
+		})
+	}
+}
+
+// A local session is its node's alone: it lives on where it is, however much its client has seen elsewhere.
+func TestN4ALocalSessionNeedsNoLeader(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w, _ := cutOff(t)
+		own := w.openLocal(w.conn, 1)
+		for attempt := range uint64(20) {
+			time.Sleep(timeout / 2)
+			begun := time.Now()
+			g, err := w.conn.Resume(t.Context(),
+				session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: attempt + 1, Seen: 100})
+			if err != nil || g.SafeFor != promised(0) || time.Since(begun) != 0 {
+				t.Fatalf("resume %d: %+v, %v after %v", attempt, g, err, time.Since(begun))
+			}
+			own = g
+			if l, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{Seen: 100}); err != nil ||
+				l.Remaining <= 0 || l.Applied {
+				t.Fatalf("found %+v, %v", l, err)
+			}
+		}
+		if err := w.conn.Close(t.Context(), own.Token); err != nil {
+			t.Fatal(err)
+		}
+		// Nor does anybody else know how it ended (N2).
+		_, err := w.conn.Resume(t.Context(),
+			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 30, Seen: 100})
+		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil {
+			t.Errorf("resume of an ended one: %v, want its certificate", err)
+		}
+		_, err = w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{Seen: 100})
+		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil {
+			t.Errorf("find of an ended one: %v, want its certificate", err)
+		}
+		w.unasked("local sessions")
+	})
+}
+
+// While an upgrade is under way the log may know of the session, and what a client has seen counts.
+func TestN4AnUpgradeUnderWayIsNotTheNodesAlone(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, readOnlyConfig())
+		w.follow()
+		w.claims(firstLocal)
+		w.view.apply(7)
+		w.good()
+		own := w.openLocal(w.conn, 1)
+		done := w.upgrade(w.conn, own.Token)
+		seq, r := w.asked()
+		if _, err := w.conn.Resume(t.Context(),
+			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 1, Seen: 100}); !errors.Is(err,
+			session.ErrLagging) {
+			t.Errorf("resume: %v, want %v", err, session.ErrLagging)
+		}
+		if _, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{Seen: 100}); !errors.Is(err,
+			session.ErrLagging) {
+			t.Errorf("find: %v, want %v", err, session.ErrLagging)
+		}
+		s := w.global(r, 40)
+		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 8})
+		<-done
+		if _, err := w.conn.Resume(t.Context(),
+			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 1, Seen: 100}); !errors.Is(err,
+			session.ErrLagging) {
+			t.Errorf("resume once it is global: %v, want %v", err, session.ErrLagging)
+		}
+		w.unasked("a node that is behind")
+	})
+}
+
 // What a client has seen is waited for, for a bounded time and before anything else.
 func TestN4Seen(t *testing.T) {
 	reads := map[string]func(w *world, g session.Grant, seen uint64) error{

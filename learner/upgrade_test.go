@@ -13,60 +13,6 @@ import (
 	"holdfast/test/bubble"
 )
 
-type granted struct {
-	session.Grant
-	err error
-}
-
-// upgrade asks for an upgrade in a goroutine of its own.
-func (w *world) upgrade(c session.Connection, t session.Token) <-chan granted {
-	done := make(chan granted, 1)
-	go func() {
-		g, err := c.Upgrade(w.t.Context(), t)
-		done <- granted{g, err}
-	}()
-	return done
-}
-
-// global applies what a request for an upgrade asks for, at the next index and with an attachment.
-func (w *world) global(r *session.UpgradeRequest, attachment uint64) session.Session {
-	w.t.Helper()
-	s := session.Session{ID: r.ID, Timeout: r.Timeout, Owner: 1, Attachment: attachment, Labels: r.Labels}
-	index := w.view.AppliedIndex() + 1
-	w.view.mu.Lock()
-	w.view.sessions[s.ID] = s
-	w.view.mu.Unlock()
-	w.server.Applied(index, 1, []session.Change{{Kind: session.Opened, Session: s}})
-	w.view.put(s)
-	w.view.apply(index)
-	return s
-}
-
-// asked returns the request for an upgrade that comes next.
-func (w *world) asked() (uint64, *session.UpgradeRequest) {
-	w.t.Helper()
-	r := w.leader.request()
-	if r.Upgrade == nil {
-		w.t.Fatalf("asked for %+v, want an upgrade", r)
-	}
-	return r.Seq, r.Upgrade
-}
-
-// upgraded opens a local session through the connection and makes it global.
-func (w *world) upgraded(request byte, attachment uint64) (was, now session.Grant) {
-	w.t.Helper()
-	was = w.openLocal(w.conn, request)
-	done := w.upgrade(w.conn, was.Token)
-	seq, r := w.asked()
-	s := w.global(r, attachment)
-	w.leader.reply(session.Reply{Seq: seq, Session: s, Index: w.view.AppliedIndex()})
-	got := <-done
-	if got.err != nil {
-		w.t.Fatalf("upgrade: %v", got.err)
-	}
-	return was, got.Grant
-}
-
 func TestL7AnUpgradeKeepsIDAndTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)

@@ -11,6 +11,44 @@ import (
 	"holdfast/test/bubble"
 )
 
+// While an upgrade is under way other nodes may show the session as a global one already: a read at its own node asks
+// the leader (R4).
+func TestR4AReadDuringAnUpgradeAsksTheLeader(t *testing.T) {
+	type found struct {
+		session.Listed
+		err error
+	}
+	for name, global := range map[string]bool{"which has taken effect": true, "which has not": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := stocked(t)
+				was := w.openLocal(w.conn, 1)
+				w.upgrade(w.conn, was.Token)
+				_, r := w.asked()
+				got := make(chan found, 1)
+				go func() {
+					l, err := w.server.Find(t.Context(), was.Session.ID, session.ReadOptions{})
+					got <- found{l, err}
+				}()
+				read := w.leader.request()
+				if read.Read == nil {
+					t.Fatalf("asked for %+v, want a read", read)
+				}
+				if global {
+					w.global(r, 40)
+				}
+				w.leader.reply(
+					session.Reply{Seq: read.Seq, Index: w.view.AppliedIndex(), Remaining: []time.Duration{time.Second}},
+				)
+				f := <-got
+				if f.err != nil || f.Session.Local == global || global && f.Session.Attachment != 40 {
+					t.Errorf("found %+v, %v", f.Session, f.err)
+				}
+			})
+		})
+	}
+}
+
 // Resumes and closes wait for an upgrade that is under way, and then do what is right for what became of it.
 func TestL8OthersWait(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

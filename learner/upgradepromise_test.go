@@ -13,11 +13,6 @@ import (
 	"holdfast/test/bubble"
 )
 
-// suspend has the server find that the machine was suspended.
-func (w *world) suspend() {
-	w.server.clock.stalls.look(instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)})
-}
-
 // S5: while the log may decide, a suspension voids what rests on the begin of the upgrade; before and after, the node's
 // own clock decides, which stood as well (L4).
 func TestL8ASuspensionVoidsPromisesDuringAnUpgrade(t *testing.T) {
@@ -107,54 +102,6 @@ func TestL8StoppingLeavesAnUnknownOutcome(t *testing.T) {
 	})
 }
 
-// O2: the repeat of an open makes no second session, whatever became of the first.
-func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := stocked(t)
-		_, now := w.upgraded(1, 40)
-		repeat := func() granted {
-			done := make(chan granted, 1)
-			go func() {
-				g, err := w.connect(&events{}).Open(t.Context(),
-					session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
-				done <- granted{g, err}
-			}()
-			synctest.Wait()
-			select {
-			case got := <-done:
-				return got
-			default:
-			}
-			r := w.leader.request()
-			if r.Read == nil {
-				t.Errorf("asked for %+v, want a read", r)
-			}
-			w.leader.reply(session.Reply{Seq: r.Seq, Index: w.view.AppliedIndex(), Remaining: []time.Duration{}})
-			return <-done
-		}
-		time.Sleep(time.Second)
-		if got := repeat(); got.err != nil || got.Token != now.Token || got.SafeFor >= 0 {
-			t.Errorf("a repeat: %+v, %v; want the global session without a promise", got.Grant, got.err)
-		}
-		if touches := w.leader.beat(session.Heartbeat{}).touches; touches[now.Session.ID] < time.Second {
-			t.Errorf("reported %v: the repeat is a touch", touches)
-		}
-		w.move(now.Session.ID, 50)
-		if got := repeat(); got.err != nil || got.Token.Attachment != 50 || got.Session.Owner != 2 {
-			t.Errorf("a repeat after a move: %+v, %v; want where it is now", got.Grant, got.err)
-		}
-		w.view.drop(session.Certificate{ID: now.Session.ID, Cause: session.CauseClosed, Owner: 2})
-		got := repeat()
-		if gone, ok := errors.AsType[*session.ExpiredError](got.err); !ok || gone.Certificate == nil ||
-			gone.Certificate.Cause != session.CauseClosed {
-			t.Errorf("a repeat after the end: %v, want the certificate", got.err)
-		}
-		if n := w.server.Stats(); n.Local != 0 {
-			t.Errorf("%d local sessions, want none", n.Local)
-		}
-	})
-}
-
 // What this node could not wait for is an unknown outcome: the session is left as it is.
 func TestL8AnEndThatIsNotAppliedHere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -209,22 +156,6 @@ func TestL8AResumeDoesNotSpin(t *testing.T) {
 			t.Fatalf("resume of a call that has ended: %v, want %v: nothing was asked", err, context.Canceled)
 		}
 	}
-}
-
-// A local token without an attachment speaks for no session that was never local.
-func TestL5NoAttachmentIsNoToken(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := stocked(t)
-		const id = firstLocal + 5
-		global := w.open(id, 9)
-		none := session.Token{ID: id, Credential: global.Token.Credential, Local: true}
-		if _, err := w.conn.TouchToken(t.Context(), none); !errors.Is(err, session.ErrMoved) {
-			t.Errorf("touch: %v, want %v", err, session.ErrMoved)
-		}
-		if got := w.server.table.translate(none); got != none {
-			t.Errorf("translated to %+v", got)
-		}
-	})
 }
 
 // A grant that comes after the hand-over, or after an end, gives the connection nothing to touch.

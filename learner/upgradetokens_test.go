@@ -1,12 +1,81 @@
 package learner
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
+
+// A node that has been started again may not have applied yet that a session of its former process became global: it
+// does not say that it ended.
+func TestM5ALocalTokenFromBeforeTheNodesProcess(t *testing.T) {
+	const id = firstLocal - 7
+	for name, ask := range map[string]func(c session.Connection, ctx context.Context, t session.Token) error{
+		"touch": func(c session.Connection, ctx context.Context, t session.Token) error {
+			_, err := c.TouchToken(ctx, t)
+			return err
+		},
+		"upgrade": func(c session.Connection, ctx context.Context, t session.Token) error {
+			_, err := c.Upgrade(ctx, t)
+			return err
+		},
+	} {
+		for what, want := range map[string]error{
+			"global": session.ErrMoved, "gone": session.ErrExpired,
+			"no leader": session.ErrNoLeader,
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
+					w := stocked(t)
+					credential, _ := w.view.Credential(id)
+					told := make(chan error, 1)
+					if what == "no leader" {
+						w.leader.end()
+						synctest.Wait()
+					}
+					go func() {
+						told <- ask(w.conn, t.Context(),
+							session.Token{ID: id, Credential: credential, Attachment: 1, Local: true})
+					}()
+					synctest.Wait()
+					if what != "no leader" {
+						if len(told) > 0 {
+							t.Fatalf("told %v before the leader was asked", <-told)
+						}
+						r := w.leader.request()
+						if what == "global" {
+							w.view.put(session.Session{ID: id, Timeout: timeout, Owner: 1, Attachment: 3})
+						}
+						w.leader.reply(session.Reply{Seq: r.Seq})
+					}
+					if err := <-told; !errors.Is(err, want) {
+						t.Errorf("got %v, want %v", err, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A local token without an attachment speaks for no session that was never local.
+func TestL5NoAttachmentIsNoToken(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		const id = firstLocal + 5
+		global := w.open(id, 9)
+		none := session.Token{ID: id, Credential: global.Token.Credential, Local: true}
+		if _, err := w.conn.TouchToken(t.Context(), none); !errors.Is(err, session.ErrMoved) {
+			t.Errorf("touch: %v, want %v", err, session.ErrMoved)
+		}
+		if got := w.server.table.translate(none); got != none {
+			t.Errorf("translated to %+v", got)
+		}
+	})
+}
 
 // The token from before an upgrade speaks for the same attachment as the one it gave, at this node, until the session
 // moves.

@@ -1,0 +1,178 @@
+package learner
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+)
+
+// D1, D2: a node reports the digest that it has at the index which is compared, nothing where it has none, and what a
+// comparison has found is held against what the node reported before.
+func TestD1ReportsWhatItHas(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var own []session.StateDigest
+		var found []session.Comparison
+		w.server.cfg.Judge = func(reported session.StateDigest, f session.Comparison) {
+			own, found = append(own, reported), append(found, f)
+		}
+		w.view.mu.Lock()
+		w.view.digests[7] = [16]byte{1}
+		w.view.mu.Unlock()
+		l := w.follow()
+		if got := l.beat(
+			session.Heartbeat{Compare: 7},
+		).Digest; got != (session.StateDigest{Index: 7, Digest: [16]byte{1}}) {
+			t.Errorf("reports %+v", got)
+		}
+		w.view.mu.Lock()
+		w.view.digests[7] = [16]byte{2} // a scrub has found damage
+		w.view.mu.Unlock()
+		said := session.Comparison{StateDigest: session.StateDigest{Index: 7, Digest: [16]byte{1}}, Agreed: true}
+		if got := l.beat(session.Heartbeat{Compare: 9, Compared: said}).Digest; got != (session.StateDigest{}) {
+			t.Errorf("reports %+v of an index that it has not applied", got)
+		}
+		l.beat(session.Heartbeat{Compare: 9, Compared: said})
+		want := []session.StateDigest{{}, {Index: 7, Digest: [16]byte{1}}, {}}
+		for i := range want {
+			if i >= len(own) || own[i] != want[i] || i > 0 && found[i] != said {
+				t.Errorf("heartbeat %d: told %+v of %+v, want of %+v", i, found, own, want[i])
+			}
+		}
+	})
+}
+
+func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		for _, term := range []uint64{1, 1, 4} {
+			w.view.mu.Lock()
+			w.view.term, w.view.attachment = term, 10*term
+			w.view.mu.Unlock()
+			time.Sleep(time.Second)
+			a := l.beat(session.Heartbeat{})
+			if a.Term != term || a.Attachment != 10*term || a.Round != l.round ||
+				a.VouchAge != time.Since(w.server.clock.base) || a.ProcessAge != a.VouchAge || a.Credit != 0 {
+				t.Errorf("answer to round %d: %+v, want term %d and h %d as they are now", l.round, a.Answer, term,
+					10*term)
+			}
+		}
+	})
+}
+
+func TestT1HIsReadAfterTheTableIsTaken(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		l.beat(session.Heartbeat{})
+		w.conn.Touch([]session.ID{1})
+		touched := false
+		w.view.onAttachment = func() {
+			if !touched {
+				touched = true
+				w.conn.Touch([]session.ID{2}) // comes too late for this answer
+			}
+		}
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 1 {
+			t.Errorf("answer holds %v, want session 1 only: h is read after the table was taken", got)
+		}
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 1 {
+			t.Errorf("next answer holds %v, want session 2 only", got)
+		}
+	})
+}
+
+func TestT1LeavesOutWhatMovedByH(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{})
+		w.conn.Touch(nil)
+		w.view.onAttachment = func() { // the move is applied between the swap and the reading of h
+			w.view.onAttachment = nil
+			w.move(1, 5)
+		}
+		a := l.beat(session.Heartbeat{})
+		if a.Attachment != 5 || len(a.touches) != 0 {
+			t.Errorf("answer has h = %d and touches %v, want 5 and none", a.Attachment, a.touches)
+		}
+	})
+}
+
+func TestT3FirstAnswerOfAStreamIsCompleteAndTouchesGoOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		for i, want := range []int{2, 0, 1, 0} {
+			if i == 2 {
+				w.conn.Touch([]session.ID{2})
+			}
+			if got := l.beat(session.Heartbeat{}).touches; len(got) != want {
+				t.Errorf("answer %d holds %v, want %d sessions", i, got, want)
+			}
+		}
+		l = w.follow()
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 2 {
+			t.Errorf("first answer of the second stream holds %v, want both sessions", got)
+		}
+	})
+}
+
+func TestT4AgesCountFromTheTouchOrTheBeginOfServing(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		time.Sleep(3 * time.Second)
+		w.conn.Touch([]session.ID{2})
+		time.Sleep(2 * time.Second)
+		got := l.beat(session.Heartbeat{}).touches
+		if got[1] != 5*time.Second || got[2] != 2*time.Second {
+			t.Errorf("ages are %v, want 5s since the open of 1 and 2s since the touch of 2", got)
+		}
+	})
+}
+
+// The answer is slow on its way out: what it says of its time is as of the taking of the table.
+func TestT4AgesCountToTheTakingOfTheTable(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		time.Sleep(3 * time.Second)
+		w.view.onAttachment = func() { time.Sleep(interval) }
+		got := l.beat(session.Heartbeat{})
+		w.view.onAttachment = nil
+		if got.touches[1] != 3*time.Second || got.VouchAge != 3*time.Second {
+			t.Errorf("the age is %v, and the node vouches for %v; want 3s both", got.touches[1], got.VouchAge)
+		}
+	})
+}
+
+func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		time.Sleep(20 * interval)
+		if got := l.beat(session.Heartbeat{}).VouchAge; got != 20*interval {
+			t.Errorf("vouches for %v, want %v since the start", got, 20*interval)
+		}
+		w.server.clock.stalls.mu.Lock() // as if nothing had looked for two intervals
+		w.server.clock.stalls.last -= 2 * interval
+		w.server.clock.stalls.mu.Unlock()
+		got := l.beat(session.Heartbeat{})
+		if got.VouchAge != 0 || got.ProcessAge != 20*interval || got.Credit != (2+session.GraceIntervals)*interval {
+			t.Errorf("after a stall it vouches for %v, runs for %v and is credited with %v", got.VouchAge,
+				got.ProcessAge, got.Credit)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package learner
+
+import (
+	"errors"
+	"testing"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+)
+
+func TestConnectionsForgetWhatHasEnded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		w.move(2, 9)
+		if got := len(w.conn.sessions); got != 1 {
+			t.Errorf("the connection holds %d sessions, want 1", got)
+		}
+	})
+}
+
+// The older of two resumes through one connection may be the last to be noted there: touches of all go to the newer.
+func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		s := w.open(1, 1).Session
+		moved := func(attachment uint64) {
+			s.Attachment = attachment
+			w.view.put(s)
+			w.server.Applied(attachment, 1, []session.Change{{Kind: session.Moved, Session: s}})
+		}
+		moved(2)
+		older, err := w.server.attach(s, w.conn, mark{}, w.server.clock.look())
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved(3)
+		if _, err := w.conn.serve(t.Context(), session.Reply{Session: s}, w.server.clock.look()); err != nil {
+			t.Fatal(err)
+		}
+		w.conn.add(older)
+		if got := w.conn.Touch(nil); len(got.Failures) > 0 {
+			t.Errorf("touch of all: %+v, of a session that is served here", got.Failures)
+		}
+	})
+}
+
+func TestT2RefusesOtherAttachments(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 3)
+		l.beat(session.Heartbeat{Attachment: 3})
+		for _, test := range []struct {
+			attachment uint64
+			want       error
+		}{{2, session.ErrMoved}, {4, session.ErrLagging}} {
+			if _, err := w.conn.TouchToken(t.Context(), w.token(1, test.attachment)); !errors.Is(err, test.want) {
+				t.Errorf("touch with attachment %d of 3: %v, want %v", test.attachment, err, test.want)
+			}
+		}
+		w.move(1, 9)
+		if got := w.conn.Touch([]session.ID{1}); len(got.Failures) != 1 ||
+			!errors.Is(got.Failures[0].Err, session.ErrMoved) {
+			t.Errorf("touch after a move: %+v, want the failure ErrMoved", got)
+		}
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 0 {
+			t.Errorf("refused touches were reported: %v", got)
+		}
+	})
+}
+
+func TestT2AnEndedSessionFailsOnceInATouchOfAll(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.open(1, 1)
+		w.open(2, 2)
+		w.server.table.end(1, 9, session.ErrMoved) // a move whose word is not out yet
+		got := w.conn.Touch(nil)
+		if len(got.Failures) != 1 || got.Failures[0].ID != 1 || !errors.Is(got.Failures[0].Err, session.ErrMoved) ||
+			got.SafeFor < 0 {
+			t.Errorf("touch of all: %+v, want a promise, and the failure of session 1", got)
+		}
+		if got := w.conn.Touch(nil); len(got.Failures) != 0 {
+			t.Errorf("touch of all again: %+v, want no failure", got)
+		}
+	})
+}
+
+func TestT2NeedsTheCredential(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.open(1, 1)
+		l.beat(session.Heartbeat{})
+		forged := w.token(1, 1)
+		forged.Credential[0] ^= 1
+		if _, err := w.conn.TouchToken(t.Context(), forged); !errors.Is(err, session.ErrBadCredential) {
+			t.Errorf("touch with a forged credential: %v, want ErrBadCredential", err)
+		}
+		if got := l.beat(session.Heartbeat{}).touches; len(got) != 0 {
+			t.Errorf("a forged touch was reported: %v", got)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package learner
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+)
+
+// E1, R1: a stall above the leader's interval counts, where that is shorter than the node's own; the node looks often
+// enough that nothing else does. One above the node's own counts too, where that is shorter: local sessions rest on it
+// (L3).
+func TestE1StallsByTheShorterInterval(t *testing.T) {
+	for told, stall := range map[time.Duration]time.Duration{interval / 5: interval / 4, 10 * interval: interval + 1} {
+		t.Run(told.String(), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.follow()
+				l.beat(session.Heartbeat{Good: 1, Interval: told})
+				begin := time.Now()
+				time.Sleep(10*interval + 1)
+				if got := l.beat(session.Heartbeat{Good: 2, Interval: told}); got.VouchAge != time.Since(begin) ||
+					got.Credit != 0 {
+					t.Errorf("without a stall it vouches for %v and is credited with %v, want %v and 0", got.VouchAge,
+						got.Credit, time.Since(begin))
+				}
+				w.server.clock.stalls.mu.Lock() // as if nothing had looked since
+				w.server.clock.stalls.last -= stall
+				w.server.clock.stalls.mu.Unlock()
+				got := l.beat(session.Heartbeat{Good: 3, Interval: told})
+				if want := stall + session.GraceIntervals*min(told, interval); got.VouchAge != 0 || got.Credit != want {
+					t.Errorf("after a stall of %v it vouches for %v and is credited with %v, want 0 and %v", stall,
+						got.VouchAge, got.Credit, want)
+				}
+			})
+		})
+	}
+}
+
+// Suspensions too short to be noticed one by one add up, also after the wall clock was set back.
+func TestS5ShortSuspensionsAddUp(t *testing.T) {
+	wall := time.Unix(1000, 0)
+	found := 0
+	p := newStallDetector(interval, instant{wall: wall}, func() { found++ })
+	mono, ahead := time.Duration(0), time.Duration(0)
+	look := func(suspended time.Duration) bool {
+		mono += interval / 4
+		ahead += suspended
+		return p.look(instant{mono, wall.Add(mono + ahead)})
+	}
+	for n := range 60 {
+		if got, want := look(900*time.Millisecond), n%2 == 1; got != want {
+			t.Fatalf("suspension %d of 0.9 s: noticed %v, want %v", n+1, got, want)
+		}
+		if got := p.suspendedSince(mono); got != (n%2 == 1) {
+			t.Fatalf("suspension %d: suspended since now is %v", n+1, got)
+		}
+	}
+	look(-time.Hour)
+	if look(900*time.Millisecond) || !look(900*time.Millisecond) {
+		t.Error("after the clock was set back: want the second suspension of 0.9 s noticed, and not the first")
+	}
+	if found != 31 {
+		t.Errorf("promises were dropped %d times, want 31", found)
+	}
+}
+
+func TestE1VouchesSinceTheLastStall(t *testing.T) {
+	wall := time.Unix(0, 0)
+	p := newStallDetector(interval, instant{wall: wall}, func() { t.Error("found a suspension") })
+	at := func(mono, ahead time.Duration) instant { return instant{mono, wall.Add(mono + ahead)} }
+	if p.look(at(interval, 0)); vouches(p, interval) != interval {
+		t.Error("a gap of one interval counts as a stall")
+	}
+	p.look(at(2*interval+1, 0))
+	if got := vouches(p, 2*interval+1); got != 0 {
+		t.Errorf("after a gap of an interval and 1 ns the node vouches for %v, want 0", got)
+	}
+	if got := vouches(p, 3*interval); got != interval-1 {
+		t.Errorf("later it vouches for %v, want %v", got, interval-1)
+	}
+}
+
+func vouches(p *stallDetector, now time.Duration) time.Duration {
+	age, _, _ := p.vouches(now)
+	return age
+}
+
+// E1: a stall is credited with its length and the grace, a suspension with what the monotonic clock did not show as
+// well, and no moment twice. The process's age is that of its start, whatever it stalled.
+func TestE1CreditsStalls(t *testing.T) {
+	const begun, second, grace = time.Minute, time.Second, session.GraceIntervals * interval
+	for _, tt := range []struct {
+		name  string
+		looks []time.Duration
+		ahead time.Duration // of the last
+		want  time.Duration
+	}{
+		{"none", []time.Duration{interval, 2 * interval}, 0, 0},
+		{"one", []time.Duration{interval, interval + second}, 0, second + grace},
+		{"two apart", []time.Duration{second, second + interval, second + grace, second + grace + 100, 2*second +
+			grace + 100}, 0, 2 * (second + grace)},
+		{"two close together", []time.Duration{second, second + 100, 2*second + 100}, 0, 2*second + 100 + grace},
+		{"a suspension", []time.Duration{interval}, 5 * second, interval + grace + 5*second},
+		{"a clock set forward", []time.Duration{interval}, 200 * 365 * 24 * time.Hour, interval + grace +
+			session.MaxTimeout},
+		{"a suspension within the grace", []time.Duration{second, second + 100}, 5 * second, second + 100 + grace +
+			5*second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wall := time.Unix(0, 0)
+			p := newStallDetector(interval, instant{begun, wall}, func() {})
+			for i, at := range tt.looks {
+				ahead := time.Duration(0)
+				if i == len(tt.looks)-1 {
+					ahead = tt.ahead
+				}
+				p.look(instant{begun + at, wall.Add(at + ahead)})
+			}
+			if _, process, credit := p.vouches(begun + time.Hour); credit != tt.want || process != time.Hour {
+				t.Errorf("credited with %v after %v, want %v after 1h", credit, process, tt.want)
+			}
+		})
+	}
+}
