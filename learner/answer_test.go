@@ -8,8 +8,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// D1, D2: a node reports the digest that it has at the index which is compared, nothing where it has none, and what a
-// comparison has found is held against what the node reported before.
+// D1, D2: a node reports its digest at the compared index, and none when it has none there. Judge gets the result of a
+// comparison together with the digest that the node reported before.
 func TestD1ReportsWhatItHas(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -32,7 +32,7 @@ func TestD1ReportsWhatItHas(t *testing.T) {
 		w.view.mu.Unlock()
 		said := session.Comparison{StateDigest: session.StateDigest{Index: 7, Digest: [16]byte{1}}, Agreed: true}
 		if got := l.beat(session.Heartbeat{Compare: 9, Compared: said}).Digest; got != (session.StateDigest{}) {
-			t.Errorf("reports %+v of an index that it has not applied", got)
+			t.Errorf("reports %+v of an index that the node has not applied", got)
 		}
 		l.beat(session.Heartbeat{Compare: 9, Compared: said})
 		want := []session.StateDigest{{}, {Index: 7, Digest: [16]byte{1}}, {}}
@@ -75,7 +75,7 @@ func TestT1HIsReadAfterTheTableIsTaken(t *testing.T) {
 		w.view.onAttachment = func() {
 			if !touched {
 				touched = true
-				w.conn.Touch([]session.ID{2}) // comes too late for this answer
+				w.conn.Touch([]session.ID{2}) // too late for this answer
 			}
 		}
 		if got := l.beat(session.Heartbeat{}).touches; len(got) != 1 {
@@ -94,7 +94,7 @@ func TestT1LeavesOutWhatMovedByH(t *testing.T) {
 		w.open(1, 1)
 		l.beat(session.Heartbeat{})
 		w.conn.Touch(nil)
-		w.view.onAttachment = func() { // the move is applied between the swap and the reading of h
+		w.view.onAttachment = func() { // the move is applied after the table is taken, before h is read
 			w.view.onAttachment = nil
 			w.move(1, 5)
 		}
@@ -142,7 +142,7 @@ func TestT4AgesCountFromTheTouchOrTheBeginOfServing(t *testing.T) {
 	})
 }
 
-// The answer is slow on its way out: what it says of its time is as of the taking of the table.
+// T4: ages are as of the taking of the table, even when the answer is slow on its way out.
 func TestT4AgesCountToTheTakingOfTheTable(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -166,12 +166,10 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 		if got := l.beat(session.Heartbeat{}).VouchAge; got != 20*interval {
 			t.Errorf("vouches for %v, want %v since the start", got, 20*interval)
 		}
-		w.server.clock.stalls.mu.Lock() // as if nothing had looked for two intervals
-		w.server.clock.stalls.last -= 2 * interval
-		w.server.clock.stalls.mu.Unlock()
+		w.stall(2 * interval)
 		got := l.beat(session.Heartbeat{})
 		if got.VouchAge != 0 || got.ProcessAge != 20*interval || got.Credit != (2+session.GraceIntervals)*interval {
-			t.Errorf("after a stall it vouches for %v, runs for %v and is credited with %v", got.VouchAge,
+			t.Errorf("after a stall the node vouches for %v, runs for %v and is credited with %v", got.VouchAge,
 				got.ProcessAge, got.Credit)
 		}
 	})

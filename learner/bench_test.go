@@ -10,7 +10,8 @@ import (
 	"holdfast/session"
 )
 
-// million fills a table with 1 M sessions, opened one each millisecond, and returns them in the order of their opens.
+// million fills a table with a million sessions, opened one each millisecond, and returns them in the order of their
+// opens.
 func million(b *testing.B) (*TouchTable, []*attached) {
 	b.Helper()
 	const sessions = 1_000_000
@@ -39,7 +40,7 @@ func shuffle(served []*attached) {
 	random.Shuffle(len(served), func(i, j int) { served[i], served[j] = served[j], served[i] })
 }
 
-// BenchmarkTouch is one touch with its promise and its lock, by one writer.
+// BenchmarkTouch measures one touch with its promise and its lock, by one writer.
 func BenchmarkTouch(b *testing.B) {
 	b.Run("in-order", func(b *testing.B) { benchmarkTouch(b, func([]*attached) {}) })
 	b.Run("random", func(b *testing.B) { benchmarkTouch(b, shuffle) })
@@ -61,9 +62,9 @@ func benchmarkTouch(b *testing.B, arrange func([]*attached)) {
 	}
 }
 
-// BenchmarkTouchParallel is what clients do: 1,000 connections of 1,000 sessions each keep all of theirs alive with one
-// message, from a writer on each processor, while a taker swaps the table as often as heartbeats do. In order, a
-// connection has opened its sessions one after the other.
+// BenchmarkTouchParallel measures the touches of 1,000 connections with 1,000 sessions each. A message touches all
+// sessions of a connection; there is a writer on each processor, while a taker swaps the table as often as heartbeats
+// do. In order, a connection has opened its sessions one after the other.
 func BenchmarkTouchParallel(b *testing.B) {
 	b.Run("in-order", func(b *testing.B) { benchmarkTouchParallel(b, func([]*attached) {}) })
 	b.Run("random", func(b *testing.B) { benchmarkTouchParallel(b, shuffle) })
@@ -113,7 +114,7 @@ func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
 	<-stopped
 }
 
-// BenchmarkAnswer takes, sorts and packs 100 k touches.
+// BenchmarkAnswer measures the taking, sorting and packing of 100,000 touches.
 func BenchmarkAnswer(b *testing.B) {
 	const touched = 100_000
 	table, served := million(b)
@@ -138,14 +139,14 @@ func BenchmarkAnswer(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/touched, "ns/session")
 }
 
-// sink is a link that takes everything.
+// sink is a link that takes every message.
 type sink struct{}
 
 func (sink) Send(session.LearnerMessage) error    { return nil }
 func (sink) Close() error                         { return nil }
 func (sink) Recv() (session.LeaderMessage, error) { return session.LeaderMessage{}, errLinkEnded }
 
-// BenchmarkLocalTouchAll is one touch of all of a connection with many local sessions.
+// BenchmarkLocalTouchAll measures one touch of all sessions of a connection with many local sessions.
 func BenchmarkLocalTouchAll(b *testing.B) {
 	const sessions = 10_000
 	l := localWith(1<<56, sessions)
@@ -172,8 +173,8 @@ func BenchmarkLocalTouchAll(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/sessions, "ns/session")
 }
 
-// BenchmarkHeap is what one served session takes of its owner's memory: its place in the table and with its connection.
-// One iteration serves 100,000 through ten connections.
+// BenchmarkHeap measures the memory of one served session: its place in the table and with its connection. One
+// iteration serves 100,000 sessions through ten connections.
 func BenchmarkHeap(b *testing.B) {
 	const sessions, connections = 100_000, 10
 	live := func() uint64 {

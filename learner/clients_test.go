@@ -10,7 +10,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A client that says nothing learns of the node's mode from the second word of jeopardy.
+// N1: an idle client learns that its node is read-only, by a second word of jeopardy.
 func TestN1IdleClientsHearOfTheMode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, _ := cutOff(t)
@@ -21,12 +21,12 @@ func TestN1IdleClientsHearOfTheMode(t *testing.T) {
 			t.Errorf("told %v, want jeopardy twice", w.events.perils())
 		}
 		if want := []bool{true}; !slices.Equal(late.perils(), want) {
-			t.Errorf("who came late was told %v, want jeopardy once", late.perils())
+			t.Errorf("the client that came late was told %v, want jeopardy once", late.perils())
 		}
 		w.good()
 		synctest.Wait()
 		if want := []bool{true, true, false}; !slices.Equal(w.events.perils(), want) {
-			t.Errorf("told %v, want the end of it", w.events.perils())
+			t.Errorf("told %v, want the end of jeopardy", w.events.perils())
 		}
 		if err := w.server.Ready(); err != nil {
 			t.Errorf("ready: %v", err)
@@ -34,8 +34,7 @@ func TestN1IdleClientsHearOfTheMode(t *testing.T) {
 	})
 }
 
-// S4, R1: jeopardy begins after three of the leader's intervals; after three of the node's own where a leader does not
-// tell.
+// S4, R1: jeopardy begins after three of the leader's intervals, or of the node's own when the leader tells none.
 func TestS4JeopardyAfterThreeIntervalsOfTheLeader(t *testing.T) {
 	for told, want := range map[time.Duration]time.Duration{
 		0: interval, 4 * interval: 4 * interval, interval / 5: interval / 5,
@@ -44,7 +43,7 @@ func TestS4JeopardyAfterThreeIntervalsOfTheLeader(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				l := w.follow()
-				l.beat(session.Heartbeat{Good: 1, Interval: interval * 3 / 2}) // a former leader's is forgotten
+				l.beat(session.Heartbeat{Good: 1, Interval: interval * 3 / 2}) // the next heartbeat replaces it
 				l.beat(session.Heartbeat{Good: 2, Interval: told})
 				begin := time.Now()
 				time.Sleep(60 * interval)
@@ -84,7 +83,7 @@ func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
 			t.Errorf("told of jeopardy after %v, want just above %v", told, jeopardyIntervals*interval)
 		}
 		if got := w.events.at[1].Sub(begin); got != 11*interval {
-			t.Errorf("told of its end after %v, want at once, after %v", got, 11*interval)
+			t.Errorf("told of the end of jeopardy after %v, want at once, after %v", got, 11*interval)
 		}
 		if len(w.events.try) != 1 || w.events.try[0] != "other:7400" {
 			t.Errorf("told to try %v", w.events.try)
@@ -97,11 +96,7 @@ func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
 		w := newWorld(t)
 		time.Sleep(5 * interval)
 		e := &events{}
-		c, err := w.server.Connect(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Disconnect()
+		defer w.connect(e).Disconnect()
 		synctest.Wait()
 		if len(e.jeopardy) != 1 {
 			t.Errorf("told %v, want jeopardy", e.jeopardy)

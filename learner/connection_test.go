@@ -21,7 +21,7 @@ func TestConnectionsForgetWhatHasEnded(t *testing.T) {
 	})
 }
 
-// The older of two resumes through one connection may be the last to be noted there: touches of all go to the newer.
+// Of two resumes through one connection the older may be noted last. A touch of all touches the newer attachment.
 func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -43,7 +43,7 @@ func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
 		}
 		w.conn.add(older)
 		if got := w.conn.Touch(nil); len(got.Failures) > 0 {
-			t.Errorf("touch of all: %+v, of a session that is served here", got.Failures)
+			t.Errorf("touch of all: failures %+v, want none: the session is served here", got.Failures)
 		}
 	})
 }
@@ -79,7 +79,7 @@ func TestT2AnEndedSessionFailsOnceInATouchOfAll(t *testing.T) {
 		w.follow()
 		w.open(1, 1)
 		w.open(2, 2)
-		w.server.table.end(1, 9, session.ErrMoved) // a move whose word is not out yet
+		w.server.table.end(1, 9, session.ErrMoved) // a move of which the client has not been told yet
 		got := w.conn.Touch(nil)
 		if len(got.Failures) != 1 || got.Failures[0].ID != 1 || !errors.Is(got.Failures[0].Err, session.ErrMoved) ||
 			got.SafeFor < 0 {

@@ -22,7 +22,7 @@ type fakeView struct {
 	// shown is ahead of applied while observers are told.
 	shown uint64
 	term  uint64
-	// digests are those by index.
+	// digests are the known digests by index.
 	digests map[uint64][16]byte
 	// onAttachment runs before Attachment answers.
 	onAttachment func()
@@ -130,7 +130,7 @@ func (v *fakeView) WaitApplied(ctx context.Context, index uint64) error {
 	}
 }
 
-// put makes s what the state holds, as a move when told.
+// put adds s to the state, or replaces it, and shows its attachment.
 func (v *fakeView) put(s session.Session) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -138,6 +138,21 @@ func (v *fakeView) put(s session.Session) {
 	v.attachment = max(v.attachment, s.Attachment)
 }
 
+// hold is put while observers are told of the entry: the attachment does not show yet.
+func (v *fakeView) hold(s session.Session) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sessions[s.ID] = s
+}
+
+// show makes reads show the state at an index while observers are told of the entry.
+func (v *fakeView) show(index uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shown = index
+}
+
+// drop ends a session.
 func (v *fakeView) drop(c session.Certificate) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -145,13 +160,14 @@ func (v *fakeView) drop(c session.Certificate) {
 	v.certificates[c.ID] = c
 }
 
+// apply makes the index of the newest entry applied.
 func (v *fakeView) apply(index uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.applied = index
 }
 
-// fakeLeader is the other end of a link, worked by hand.
+// fakeLeader is the leader's end of a link. A test says what the leader does.
 type fakeLeader struct {
 	t        *testing.T
 	toRelay  chan session.LeaderMessage
@@ -197,7 +213,7 @@ func (l *fakeLeader) Close() error { l.end(); return nil }
 
 func (l *fakeLeader) end() { l.once.Do(func() { close(l.ended) }) }
 
-// beat sends the next heartbeat, with the words of b, and returns the whole answer.
+// beat sends b as the next heartbeat, and returns the whole answer.
 func (l *fakeLeader) beat(b session.Heartbeat) answer {
 	l.t.Helper()
 	l.round++
@@ -230,7 +246,7 @@ func (l *fakeLeader) beat(b session.Heartbeat) answer {
 	}
 }
 
-// request returns the next request the relay forwards.
+// request returns the next request that the relay forwards.
 func (l *fakeLeader) request() session.Request {
 	l.t.Helper()
 	m := <-l.toLeader
@@ -242,6 +258,7 @@ func (l *fakeLeader) request() session.Request {
 
 func (l *fakeLeader) reply(r session.Reply) { l.toRelay <- session.LeaderMessage{Reply: &r} }
 
+// answer is a whole answer: the last message of it, and the touches of all.
 type answer struct {
 	session.Answer
 	touches map[session.ID]time.Duration
@@ -252,11 +269,11 @@ type events struct {
 	mu    sync.Mutex
 	gone  []session.Certificate
 	moved []session.ID
-	// local are those moved as local ones.
+	// local are the sessions that moved as local ones.
 	local []session.ID
-	// to are the attachments that those of either were moved to, by the instances that did it.
+	// to are the attachments to which sessions of either kind moved, by the instances that moved them.
 	to, by []uint64
-	// jeopardy holds true for each begin and false for each end.
+	// jeopardy holds true for each beginning of jeopardy, and false for each end; at are their times.
 	jeopardy []bool
 	at       []time.Time
 	try      []string
@@ -292,14 +309,14 @@ func (e *events) JeopardyEnded() {
 	e.jeopardy, e.at = append(e.jeopardy, false), append(e.at, time.Now())
 }
 
-// ends returns how many ends were told.
+// ends returns how many ends the client was told.
 func (e *events) ends() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.gone)
 }
 
-// perils returns true for each begin of jeopardy that was told and false for each end.
+// perils returns true for each beginning of jeopardy that the client was told, and false for each end.
 func (e *events) perils() []bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -22,7 +22,7 @@ func TestL1AskedOfNobody(t *testing.T) {
 			g.Token.Attachment != 1 {
 			t.Errorf("granted %+v, want %+v", g, want)
 		}
-		w.leader.end() // nobody leads any more, for as long as one likes
+		w.leader.end() // no node leads from now on
 		for range 5 {
 			time.Sleep(timeout - time.Second)
 			if got := w.conn.Touch(nil); got.SafeFor != promised(0) || len(got.Failures) > 0 {
@@ -60,7 +60,7 @@ func TestL1RefusedWhenOff(t *testing.T) {
 	})
 }
 
-// O2 holds of a local open as far as its node goes.
+// O2, L1: a node answers the repeat of a local open with the session of the first one.
 func TestL1RepeatedOpen(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -73,7 +73,9 @@ func TestL1RepeatedOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.ends() != 1 || w.events.ends() != 0 {
-			t.Errorf("told %v and %v, want the connection that repeated the open", e.gone, w.events.gone)
+			t.Errorf("told the repeating connection %v and the first one %v, want the end told to the repeating one "+
+				"only", e.gone,
+				w.events.gone)
 		}
 		_, err := w.conn.Open(t.Context(),
 			session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
@@ -84,7 +86,7 @@ func TestL1RepeatedOpen(t *testing.T) {
 	})
 }
 
-// A repeat that comes late, after the session was resumed, takes it from nobody.
+// L1: a repeated open that comes after a resume does not take the session from the connection that resumed it.
 func TestL1ARepeatedOpenAfterAResume(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -100,7 +102,9 @@ func TestL1ARepeatedOpenAfterAResume(t *testing.T) {
 			t.Errorf("a repeat after a resume: %v, want %v", err, session.ErrMoved)
 		}
 		if err := w.conn.Close(t.Context(), second.Token); err != nil || e.ends() != 1 || late.ends() != 0 {
-			t.Errorf("closed: %v; told %v and %v, want the connection that resumed", err, e.gone, late.gone)
+			t.Errorf("closed: %v; told the resuming connection %v and the late one %v, want the end told to the "+
+				"resuming one only",
+				err, e.gone, late.gone)
 		}
 	})
 }
@@ -128,7 +132,7 @@ func TestL2OpensWaitForIDs(t *testing.T) {
 	})
 }
 
-// More are claimed while half of a block is left, so that an open waits for nobody.
+// L2: the node claims more ids while half of a block is left, so that an open does not wait.
 func TestL2ClaimsAheadOfNeed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -146,7 +150,7 @@ func TestL2ClaimsAheadOfNeed(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(w.leader.toLeader) != 0 {
-			t.Errorf("claims more with %d ids left", w.server.ids.left())
+			t.Errorf("claims more ids with %d left", w.server.ids.left())
 		}
 		open(n)
 		n++
@@ -178,18 +182,16 @@ func TestL2SaysWhyThereAreNoIDs(t *testing.T) {
 	})
 }
 
-// O2: the repeat of an open makes no second session, whatever became of the first.
+// O2: the repeat of an open makes no second session, whether the first is global now, has moved, or has ended.
 func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		_, now := w.upgraded(1, 40)
 		repeat := func() granted {
-			done := make(chan granted, 1)
-			go func() {
-				g, err := w.connect(&events{}).Open(t.Context(),
+			done := later(func() (session.Grant, error) {
+				return w.connect(&events{}).Open(t.Context(),
 					session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
-				done <- granted{g, err}
-			}()
+			})
 			synctest.Wait()
 			select {
 			case got := <-done:
@@ -212,7 +214,7 @@ func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
 		}
 		w.move(now.Session.ID, 50)
 		if got := repeat(); got.err != nil || got.Token.Attachment != 50 || got.Session.Owner != 2 {
-			t.Errorf("a repeat after a move: %+v, %v; want where it is now", got.Grant, got.err)
+			t.Errorf("a repeat after a move: %+v, %v; want the session where it is now", got.Grant, got.err)
 		}
 		w.view.drop(session.Certificate{ID: now.Session.ID, Cause: session.CauseClosed, Owner: 2})
 		got := repeat()

@@ -48,18 +48,18 @@ func TestL3ExpiresATimeoutAfterItsTouch(t *testing.T) {
 	})
 }
 
-// A touch of all names what has ended, once: the promise is not for it (I3).
+// L3: a touch of all names an ended session once, because the promise does not cover it (I3).
 func TestL3ATouchOfAllNamesTheEnded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		one, other := w.openLocal(w.conn, 1), w.openLocal(w.conn, 2)
 		s := w.conn.locals[one.Session.ID]
-		if _, err := w.server.local.close(s, 0, time.Now()); err != nil { // and the connection has not been told yet
+		if _, err := w.server.local.close(s, 0, time.Now()); err != nil { // the connection has not been told yet
 			t.Fatal(err)
 		}
 		got := w.conn.Touch(nil)
 		if len(got.Failures) != 1 || got.Failures[0].ID != one.Session.ID || got.SafeFor != promised(0) {
-			t.Errorf("touched %+v, want %v as a failure and a promise for %v", got, one.Session.ID, other.Session.ID)
+			t.Errorf("touched %+v, want %v as a failure, and a promise for %v", got, one.Session.ID, other.Session.ID)
 		}
 		if got := w.conn.Touch(nil); len(got.Failures) != 0 {
 			t.Errorf("touched again: %+v", got)
@@ -67,7 +67,7 @@ func TestL3ATouchOfAllNamesTheEnded(t *testing.T) {
 	})
 }
 
-// I8: a session that could not be heard, because its node did not run, has a full timeout from the end of that.
+// L3, I8: after a stall of its node, a session has a full timeout from the end of the stall.
 func TestL3AStallIsHeldAgainstNobody(t *testing.T) {
 	l := localWith(firstLocal, 10)
 	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
@@ -76,7 +76,7 @@ func TestL3AStallIsHeldAgainstNobody(t *testing.T) {
 	const woke = time.Minute
 	stalls := stallsOf(stall{0, woke})
 	if gone := l.expire(woke, stalls, time.Time{}); len(gone) > 0 {
-		t.Fatal("expired for a time in which its node did not run")
+		t.Fatal("expired for a time in which the node did not run")
 	}
 	if listed, ok := l.find(firstLocal, woke, stalls); !ok || listed.Remaining != timeout {
 		t.Errorf("has %v left after the stall, want %v", listed.Remaining, timeout)
@@ -92,7 +92,7 @@ func TestL3AStallIsHeldAgainstNobody(t *testing.T) {
 // stall is a gap in which a process did not run.
 type stall struct{ from, till time.Duration }
 
-// stallsOf returns what a detector makes of stalls.
+// stallsOf returns the credits that a detector gives for stalls.
 func stallsOf(all ...stall) *session.Stalls {
 	p := newStallDetector(interval, instant{}, func() {})
 	for _, s := range all {
@@ -105,8 +105,8 @@ func stallsOf(all ...stall) *session.Stalls {
 	return p.stalled()
 }
 
-// L3, I2: a node that hiccups more often than a timeout holds a dead session for the hiccups and what they are
-// credited with, and no longer. A full timeout after each would hold it for ever.
+// L3, I2: a node that stalls more often than once a timeout holds a dead session for the stalls and their credits, and
+// no longer. A full timeout after each stall would hold the session for ever.
 func TestL3HiccupsHoldNoDeadSession(t *testing.T) {
 	l := localWith(firstLocal, 10)
 	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
@@ -123,24 +123,24 @@ func TestL3HiccupsHoldNoDeadSession(t *testing.T) {
 		t.Errorf("has %v left after %v and %d hiccups, want %v", listed.Remaining, timeout, len(all), due-timeout)
 	}
 	if gone := l.expire(due-1, stalls, time.Time{}); len(gone) > 0 {
-		t.Error("expired before what the hiccups are credited with was over (I8)")
+		t.Error("expired before the credit of the hiccups was over (I8)")
 	}
 	if gone := l.expire(due+width, stalls, time.Time{}); len(gone) != 1 {
 		t.Error("never expired (I2)")
 	}
 }
 
-// L3, I1: what waited in the sockets of a node that stalled just before a session was due is read before the session
-// ends.
+// L3, I1: when a node stalls just before a session is due, it reads the touches that waited in its sockets before the
+// session ends.
 func TestL3NobodyComesDueRightAfterAStall(t *testing.T) {
 	l := localWith(firstLocal, 10)
 	if _, err := l.open(opening{timeout: timeout, conn: &connection{}}, 0); err != nil {
 		t.Fatal(err)
 	}
-	woke := timeout + 2*time.Second // it was due before the stall, and nobody had looked
+	woke := timeout + 2*time.Second // the session was due before the stall, and nothing had looked
 	stalls := stallsOf(stall{woke - interval - 1, woke})
 	if gone := l.expire(woke+session.GraceIntervals*interval-1, stalls, time.Time{}); len(gone) > 0 {
-		t.Error("expired before its node had time to read what waited")
+		t.Error("expired before the node had time to read the touches that waited")
 	}
 	if gone := l.expire(woke+session.GraceIntervals*interval+width, stalls, time.Time{}); len(gone) != 1 {
 		t.Error("never expired")
@@ -152,12 +152,10 @@ func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
 		w := stocked(t)
 		w.openLocal(w.conn, 1)
 		time.Sleep(timeout - time.Second)
-		w.server.clock.stalls.look(
-			instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)},
-		)
+		w.suspend(time.Hour)
 		time.Sleep(timeout - time.Second)
 		if w.events.ends() > 0 {
-			t.Error("expired before its client had a timeout to be heard in")
+			t.Error("expired before its client had a full timeout to touch it")
 		}
 		time.Sleep(time.Second + width + look)
 		if w.events.ends() != 1 {
@@ -166,7 +164,7 @@ func TestL3ASuspendedMachineExpiresNobody(t *testing.T) {
 	})
 }
 
-// L4: whatever touches come, and whenever, no session ends within a promise.
+// L4: no session ends within a promise, under random touches and stalls.
 func TestL4PromisesHold(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))

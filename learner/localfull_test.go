@@ -6,34 +6,32 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
 
-// fullWorld is a stocked one with room for so many local sessions.
+// fullWorld has a server with ids, and with room for so many local sessions.
 func fullWorld(t *testing.T, sessions uint64) *world {
 	t.Helper()
-	w := newWorldOf(t, Config{
-		Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.DefaultLimits(timeout / 4), Local: true,
-		Upgrade:     true,
-		Capacity:    session.Capacity{MaxSessions: sessions, MaxBytes: session.MinCapacityBytes},
-		LaggingWait: timeout, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
-	})
+	cfg := localConfig()
+	cfg.Limits = session.DefaultLimits(timeout / 4)
+	cfg.Capacity = session.Capacity{MaxSessions: sessions, MaxBytes: session.MinCapacityBytes}
+	cfg.LaggingWait = timeout
+	w := newWorldOf(t, cfg)
 	w.follow()
 	w.claims(firstLocal)
 	return w
 }
 
+// openLocalLabelled opens a local session with labels.
 func (w *world) openLocalLabelled(request byte, labels session.Labels) (session.Grant, error) {
 	return w.conn.Open(w.t.Context(), session.OpenRequest{
 		Local: true, Timeout: timeout, RequestID: session.RequestID{request}, MS: 7, Labels: labels,
 	})
 }
 
-// O4: local sessions have the bounds of their node's own configuration; a refused open costs no id, and a repeat is
-// answered.
+// O4: the node's own configuration bounds its local sessions. A refused open costs no id, and a full node still answers
+// a repeat.
 func TestO4LocalSessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := fullWorld(t, 2)
@@ -62,7 +60,7 @@ func TestO4LocalSessions(t *testing.T) {
 	})
 }
 
-// O4: labels count, a resume counts nothing more, and what ends is given back to the byte.
+// O4: labels count, a resume costs nothing, and an end frees every byte.
 func TestO4LocalBytes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := fullWorld(t, 1000)
@@ -127,7 +125,7 @@ func TestLocalCertificatesAreBounded(t *testing.T) {
 	}
 }
 
-// More upgrades than are remembered leave nothing behind.
+// The node forgets the oldest upgraded sessions when there are more than it remembers.
 func TestUpgradedRequestsAreBounded(t *testing.T) {
 	l := localWith(firstLocal, session.MaxClaim)
 	const more = 5
@@ -150,10 +148,10 @@ func TestUpgradedRequestsAreBounded(t *testing.T) {
 		}
 	}
 	if len(l.requests) != localCertificates || len(l.ring) != localCertificates || len(l.ended) != 0 {
-		t.Errorf("keeps %d requests, %d of the past, %d ends", len(l.requests), len(l.ring), len(l.ended))
+		t.Errorf("keeps %d requests, %d past sessions, %d ends", len(l.requests), len(l.ring), len(l.ended))
 	}
 	_, err := open(more)
 	if global, ok := errors.AsType[*globalError](err); !ok || global.id != firstLocal+more {
-		t.Errorf("the repeat of an open that is remembered: %v", err)
+		t.Errorf("the repeat of a remembered open: %v, want a globalError", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// opens opens so many local sessions after the first of them, and returns their ids.
+// opens opens count local sessions, whose requests are numbered after first, and returns their ids.
 func opens(t interface{ Fatal(...any) }, l *Local, first, count int) []session.ID {
 	ids := make([]session.ID, 0, count)
 	for i := range count {
@@ -31,8 +31,8 @@ func opens(t interface{ Fatal(...any) }, l *Local, first, count int) []session.I
 	return ids
 }
 
-// A list of many sessions lets touches, opens and expiries in between, whatever its filter lets through: it looks at so
-// many ids at a time, also at those that have ended.
+// A list of many sessions does not block touches, opens and expiries, whatever its filter lets through: it looks at
+// maxHeld ids at a time, including ids of ended sessions.
 func TestAListDoesNotHoldUpTheOthers(t *testing.T) {
 	for _, filter := range []session.Filter{{}, {Labels: session.Labels{{Key: "nobody"}}}} {
 		l := localWith(firstLocal, 10*maxHeld)
@@ -56,8 +56,8 @@ func TestAListDoesNotHoldUpTheOthers(t *testing.T) {
 	}
 }
 
-// The pages of a list, with sessions opened and ended between any two of its turns, have whoever lives all the while
-// exactly once, nobody twice, and nobody who ended before it began; in the order of ids.
+// While sessions open and end between the turns of a list, its pages still have each session at most once, in the order
+// of ids. They have every session that lives all the while, and none that ended before the list began.
 func TestAListShowsWhoLivesAllTheWhileOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := localWith(firstLocal, 1<<20)
@@ -73,12 +73,12 @@ func TestAListShowsWhoLivesAllTheWhileOnce(t *testing.T) {
 				}
 				if s := l.serving[rapid.SampledFrom(l.order).Draw(t, "id")]; s != nil {
 					delete(lasting, s.facts.ID)
-					_, _ = l.close(s, 0, time.Time{}) // it is served, and nothing is under way
+					_, _ = l.close(s, 0, time.Time{}) // cannot fail: the session is served, and no upgrade is under way
 				}
 			}
 		}
 		end()
-		began := maps.Clone(lasting) // and none of those that ended just now
+		began := maps.Clone(lasting) // without the sessions that ended just now
 		before := opened
 		var got []session.ID
 		q := session.Query{Size: rapid.SampledFrom([]int{1, 100, maxHeld, 5 * maxHeld}).Draw(t, "page")}
@@ -99,22 +99,22 @@ func TestAListShowsWhoLivesAllTheWhileOnce(t *testing.T) {
 			q.After = look.page.Next
 		}
 		if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
-			t.Fatalf("not each once, in order: %v", got)
+			t.Fatalf("want each session once, in order: %v", got)
 		}
 		for id := range lasting {
 			if _, ok := slices.BinarySearch(got, id); !ok {
-				t.Fatalf("%v lives all the while and is not among %v", id, got)
+				t.Fatalf("%v lives all the while, but is not among %v", id, got)
 			}
 		}
 		for _, id := range got {
 			if !began[id] && id < firstLocal+session.ID(before) {
-				t.Fatalf("%v ended before and is among %v", id, got)
+				t.Fatalf("%v ended before the list began, but is among %v", id, got)
 			}
 		}
 	})
 }
 
-// Pages of both kinds, in the order of ids, hold each session once.
+// Lists hold the sessions of both kinds, each once, in the order of ids.
 func TestLocalSessionsAreListed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -170,7 +170,7 @@ func TestLocalSessionsAreListed(t *testing.T) {
 	})
 }
 
-// An upgrade between the reads of both kinds shows a session in either: once, as the global one.
+// When an upgrade between the two reads puts a session on both pages, the merged page has it once, as the global one.
 func TestMergeKeepsTheGlobalOne(t *testing.T) {
 	listed := func(local bool, ids ...session.ID) (page session.Page) {
 		for _, id := range ids {

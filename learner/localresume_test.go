@@ -42,7 +42,7 @@ func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
 			t.Errorf("an attempt that comes late: %v, want %v (M1)", err, session.ErrMoved)
 		}
 		if !slices.Equal(w.events.by, []uint64{9}) {
-			t.Errorf("told that %v has resumed it, want 9", w.events.by)
+			t.Errorf("told that %v resumed the session, want 9", w.events.by)
 		}
 		if err := other.Close(t.Context(), second.Token); err != nil || e.ends() != 1 {
 			t.Errorf("close by the present token: %v, told %v", err, e.gone)
@@ -50,8 +50,8 @@ func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
 	})
 }
 
-// M1 for local sessions: a delayed resume of the process that lost one takes it from nobody, and a process that names
-// what it was told takes it over.
+// L5, M1: a delayed resume of the process that lost a session does not take it back. A process that names the present
+// attachment takes the session over.
 func TestL5AnotherProcessNamesThePresentAttachment(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -86,7 +86,7 @@ func TestL5AnotherProcessNamesThePresentAttachment(t *testing.T) {
 		}
 		if back, err := resume(mine, 3, true, 5, 4); err != nil || back.Token.Attachment != 4 ||
 			!slices.Equal(other.by, []uint64{5}) {
-			t.Errorf("taken back as %+v, %v; the other was told of %v", back, err, other.by)
+			t.Errorf("taken back as %+v, %v; the other process was told of %v", back, err, other.by)
 		}
 	})
 }
@@ -104,13 +104,12 @@ func TestL5NeedsTheCredential(t *testing.T) {
 			}
 		}
 		if w.server.Stats().Local != 1 {
-			t.Error("it did something")
+			t.Error("a request with a bad credential ended the session")
 		}
 	})
 }
 
-// L6: a node that does not know a session says which node alone may know it, and knows better when there is a
-// certificate.
+// L6: a node that does not know a session names the only node that may know it, unless there is a certificate.
 func TestL6ElsewhereItIsNotKnown(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -136,25 +135,25 @@ func TestL6ElsewhereItIsNotKnown(t *testing.T) {
 			t.Errorf("resume: %v", gone)
 		}
 		if _, err := w.conn.TouchToken(t.Context(), local); !errors.Is(err, session.ErrMoved) {
-			t.Errorf("touch: %v, want %v: another node may know it", err, session.ErrMoved)
+			t.Errorf("touch: %v, want %v: another node may know the session", err, session.ErrMoved)
 		}
 		gone, ok = errors.AsType[*session.ExpiredError](resume(t.Context(), w.token(theirs, 1)))
 		if !ok || gone.LocalTo != 0 {
-			t.Errorf("resume with a global token: %v, want no word of a local session: the log has known it", gone)
+			t.Errorf("resume with a global token: %v, want no node named: the log has known the session", gone)
 		}
 		w.view.drop(session.Certificate{ID: theirs, Cause: session.CauseExpired, Owner: 7})
 		gone, ok = errors.AsType[*session.ExpiredError](resume(t.Context(), local))
 		if !ok || gone.LocalTo != 0 || gone.Certificate == nil {
-			t.Errorf("resume of one that has ended: %v", gone)
+			t.Errorf("resume of an ended session: %v, want its certificate", gone)
 		}
 		if _, err := w.conn.TouchToken(t.Context(), local); !errors.Is(err, session.ErrExpired) {
-			t.Errorf("touch of one that has ended: %v", err)
+			t.Errorf("touch of an ended session: %v, want %v", err, session.ErrExpired)
 		}
 	})
 }
 
-// M5: a leader that has committed an upgrade and not applied it does not find the session. This node, which has applied
-// it and serves the session, does not pass that on.
+// M5: a leader that has committed an upgrade, but not applied it, does not find the session. This node has applied the
+// upgrade, and does not tell the client that the session has ended.
 func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -162,18 +161,13 @@ func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
 		done := w.upgrade(w.conn, was.Token)
 		seq, r := w.asked()
 		s := w.global(r, 40)
-		resumed := make(chan error, 1)
-		go func() {
-			_, err := w.connect(nil).Resume(t.Context(),
-				session.ResumeRequest{Token: was.Token, Instance: 1, Attempt: 1})
-			resumed <- err
-		}()
+		resumed := w.resuming(w.connect(nil), was.Token)
 		asked := w.leader.request()
 		w.leader.reply(
 			session.Reply{Seq: asked.Seq, Index: w.view.AppliedIndex(), Err: &session.ExpiredError{ID: s.ID}},
 		)
-		if err := <-resumed; !errors.Is(err, session.ErrLagging) {
-			t.Errorf("resume: %v, want %v", err, session.ErrLagging)
+		if got := <-resumed; !errors.Is(got.err, session.ErrLagging) {
+			t.Errorf("resume: %v, want %v", got.err, session.ErrLagging)
 		}
 		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: w.view.AppliedIndex()})
 		if got := <-done; got.err != nil {
@@ -182,26 +176,24 @@ func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
 	})
 }
 
-// M3: the repeat of an open whose session became global serves what a leader has said that it applied, or is served
-// here already.
+// M3: the repeat of an open whose session became global serves an attachment only if this node serves it already, or
+// the leader has said that it applied it.
 func TestM3ARepeatServesNoMoveThatTheLeaderMayNotKnow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		_, now := w.upgraded(1, 40)
 		repeat := func() (session.Grant, error) {
-			done := make(chan granted, 1)
-			go func() {
-				g, err := w.conn.Open(t.Context(),
+			done := later(func() (session.Grant, error) {
+				return w.conn.Open(t.Context(),
 					session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}, MS: 7})
-				done <- granted{g, err}
-			}()
+			})
 			asked := w.leader.request()
 			w.leader.reply(session.Reply{Seq: asked.Seq, Index: w.view.AppliedIndex()})
 			got := <-done
 			return got.Grant, got.err
 		}
 		if got, err := repeat(); err != nil || got.Token != now.Token {
-			t.Errorf("repeat of what is served here: %+v, %v; want %+v", got.Token, err, now.Token)
+			t.Errorf("repeat for a session that is served here: %+v, %v; want %+v", got.Token, err, now.Token)
 		}
 		w.leader.beat(session.Heartbeat{Attachment: 40})
 		w.move(firstLocal, 41)
@@ -209,12 +201,11 @@ func TestM3ARepeatServesNoMoveThatTheLeaderMayNotKnow(t *testing.T) {
 		s.Owner, s.Attachment = 1, 42
 		w.view.put(s)
 		if _, err := repeat(); !errors.Is(err, session.ErrLagging) {
-			t.Errorf("repeat of what came back by a move of which no leader has spoken: %v, want %v", err,
-				session.ErrLagging)
+			t.Errorf("repeat after a move back that no leader has confirmed: %v, want %v", err, session.ErrLagging)
 		}
 		w.leader.beat(session.Heartbeat{Attachment: 42})
 		if got, err := repeat(); err != nil || got.Token.Attachment != 42 {
-			t.Errorf("repeat once the leader has spoken of it: %+v, %v", got.Token, err)
+			t.Errorf("repeat once the leader has confirmed the move: %+v, %v", got.Token, err)
 		}
 	})
 }

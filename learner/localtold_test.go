@@ -6,30 +6,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
 
-// Whoever watches a node hears what it does to its local sessions before their clients do: of a repeat once more.
+// LocalChanged hears of each change of a local session, and once more of a repeated open.
 func TestLocalChangesAreTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var (
 			mu   sync.Mutex
 			told []string // guarded by mu
 		)
-		w := newWorldOf(t, Config{
-			Node: 1, Interval: interval, ExpiryInterval: width,
-			Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true,
-			LaggingWait: time.Second, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
-			LocalChanged: func(c session.Change) {
-				mu.Lock()
-				defer mu.Unlock()
-				told = append(told, fmt.Sprintf("%d %v %d %v %v", c.Kind, c.Session.ID-firstLocal, c.Session.Attachment,
-					c.Session.Local, c.Certificate.Cause))
-			},
-		})
+		cfg := localConfig()
+		cfg.LocalChanged = func(c session.Change) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprintf("%d %v %d %v %v", c.Kind, c.Session.ID-firstLocal, c.Session.Attachment,
+				c.Session.Local, c.Certificate.Cause))
+		}
+		w := newWorldOf(t, cfg)
 		w.follow()
 		w.claims(firstLocal)
 		g := w.openLocal(w.conn, 1)

@@ -5,21 +5,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/session"
 )
 
 // firstLocal is the first id that node 1 claims in these tests.
 const firstLocal session.ID = 1<<56 | 5<<16
 
-// width is that of the buckets of the local sessions' queue, and look how often the server looks at it.
+// width is the width of a bucket of the local sessions' queue, and look how often the server looks at the queue.
 const (
 	width = 250 * time.Millisecond
 	look  = interval / 4
 )
 
-// awake is a machine that is never suspended.
+// awake says that the machine was never suspended.
 func awake(time.Duration) bool { return false }
 
 // localWith returns a Local of node 1 with ids from first on.
@@ -29,17 +27,13 @@ func localWith(first session.ID, count uint32) *Local {
 	return l
 }
 
-// localWorld has a server that takes local sessions and has no ids for them yet.
+// localWorld has a server that takes local sessions, without ids for them yet.
 func localWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldOf(t, Config{
-		Node: 1, Interval: interval, ExpiryInterval: width,
-		Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true, Upgrade: true,
-		LaggingWait: time.Second, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
-	})
+	return newWorldOf(t, localConfig())
 }
 
-// stocked has one whose leader has given it ids from firstLocal on.
+// stocked has a server that takes local sessions, with ids from firstLocal on.
 func stocked(t *testing.T) *world {
 	t.Helper()
 	w := localWorld(t)
@@ -59,6 +53,7 @@ func (w *world) claims(first session.ID) {
 	synctest.Wait()
 }
 
+// openLocal opens a local session.
 func (w *world) openLocal(conn session.Connection, request byte) session.Grant {
 	w.t.Helper()
 	g, err := conn.Open(w.t.Context(),
@@ -69,36 +64,24 @@ func (w *world) openLocal(conn session.Connection, request byte) session.Grant {
 	return g
 }
 
-type granted struct {
-	session.Grant
-	err error
-}
-
 // upgrade asks for an upgrade in a goroutine of its own.
 func (w *world) upgrade(c session.Connection, t session.Token) <-chan granted {
-	done := make(chan granted, 1)
-	go func() {
-		g, err := c.Upgrade(w.t.Context(), t)
-		done <- granted{g, err}
-	}()
-	return done
+	return later(func() (session.Grant, error) { return c.Upgrade(w.t.Context(), t) })
 }
 
-// global applies what a request for an upgrade asks for, at the next index and with an attachment.
+// global applies an upgrade at the next index.
 func (w *world) global(r *session.UpgradeRequest, attachment uint64) session.Session {
 	w.t.Helper()
 	s := session.Session{ID: r.ID, Timeout: r.Timeout, Owner: 1, Attachment: attachment, Labels: r.Labels}
 	index := w.view.AppliedIndex() + 1
-	w.view.mu.Lock()
-	w.view.sessions[s.ID] = s
-	w.view.mu.Unlock()
+	w.view.hold(s)
 	w.server.Applied(index, 1, []session.Change{{Kind: session.Opened, Session: s}})
 	w.view.put(s)
 	w.view.apply(index)
 	return s
 }
 
-// asked returns the request for an upgrade that comes next.
+// asked returns the next request, which must ask for an upgrade.
 func (w *world) asked() (uint64, *session.UpgradeRequest) {
 	w.t.Helper()
 	r := w.leader.request()
@@ -121,4 +104,21 @@ func (w *world) upgraded(request byte, attachment uint64) (was, now session.Gran
 		w.t.Fatalf("upgrade: %v", got.err)
 	}
 	return was, got.Grant
+}
+
+// lifting has a server that does not run, with a local session whose upgrade has begun. It needs no bubble.
+func lifting(t *testing.T) (*world, session.Grant, *flight) {
+	t.Helper()
+	cfg := localConfig()
+	cfg.Interval = time.Hour
+	w := &world{t: t, view: newFakeView(), events: &events{}}
+	w.server = NewServer(cfg, w.view)
+	w.server.ids.supply(firstLocal, 1)
+	w.conn = w.connect(w.events).(*connection)
+	g := w.openLocal(w.conn, 1)
+	f, _, err := w.server.local.lift(g.Token, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, g, f
 }

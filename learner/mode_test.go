@@ -21,7 +21,7 @@ func TestN1Mode(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.is(session.ModeNoLeader) // it has applied nothing
 		w.view.apply(7)
-		w.is(session.ModeReadOnly) // a state that was restored, and nobody to hear of
+		w.is(session.ModeReadOnly) // it has restored a state, and has never heard of a good round
 		w.follow()
 		w.is(session.ModeReadOnly)
 		w.good()
@@ -74,32 +74,33 @@ func TestN1NeverReadOnly(t *testing.T) {
 	}
 }
 
-// pausing is a server whose process a test stops: its stall detector does not look then.
-func pausing(t *testing.T) (s *Server, run func(d time.Duration)) {
+// pausing has a server whose process a test can stop: the stall detector looks only while run runs.
+func pausing(t *testing.T) (s *Server, run func(d time.Duration), is func(want session.Mode)) {
 	t.Helper()
 	cfg := readOnlyConfig()
 	cfg.Local = false
 	view := newFakeView()
 	view.apply(7)
 	s = NewServer(cfg, view)
-	return s, func(d time.Duration) {
+	run = func(d time.Duration) {
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(look) {
 			s.clock.look()
 		}
 		s.clock.look()
 	}
+	is = func(want session.Mode) {
+		t.Helper()
+		if got := s.State().Mode; got != want {
+			t.Errorf("is %v, want %v", got, want)
+		}
+	}
+	return s, run, is
 }
 
-// Time before a node could hear of anybody does not make it read-only: its state is being restored.
+// N1: time before Run does not make a node read-only: the node is restoring its state, and cannot hear of good rounds.
 func TestN1QuietCountsFromRun(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s, run := pausing(t)
-		is := func(want session.Mode) {
-			t.Helper()
-			if got := s.State().Mode; got != want {
-				t.Errorf("is %v, want %v", got, want)
-			}
-		}
+		s, run, is := pausing(t)
 		run(time.Minute)
 		is(session.ModeNoLeader)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -115,17 +116,11 @@ func TestN1QuietCountsFromRun(t *testing.T) {
 	})
 }
 
-// Nor does time in which its process did not run, whoever looks first when it does again: what was good meanwhile waits
-// in a buffer.
+// N1: time in which the process did not run does not make the node read-only, even before anything has looked for the
+// stall. Heartbeats of good rounds may wait in a buffer.
 func TestN1QuietCountsFromTheEndOfAStall(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s, run := pausing(t)
-		is := func(want session.Mode) {
-			t.Helper()
-			if got := s.State().Mode; got != want {
-				t.Errorf("is %v, want %v", got, want)
-			}
-		}
+		s, run, is := pausing(t)
 		s.standing.begin(s.clock.look())
 		run(readOnlyAfter + look)
 		is(session.ModeReadOnly)
@@ -140,6 +135,6 @@ func TestN1QuietCountsFromTheEndOfAStall(t *testing.T) {
 		run(look)
 		is(session.ModeReadOnly)
 		time.Sleep(interval)
-		is(session.ModeReadOnly) // less is no stall
+		is(session.ModeReadOnly) // an interval is no stall
 	})
 }

@@ -16,20 +16,16 @@ func TestM3ServesOnlyWhatItHasApplied(t *testing.T) {
 		l := w.follow()
 		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
 		w.view.put(s)
-		done := make(chan error)
 		begin := time.Now()
-		go func() {
-			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: w.token(1, 1)})
-			done <- err
-		}()
+		done := w.resuming(w.conn, w.token(1, 1))
 		l.reply(session.Reply{Seq: l.request().Seq, Index: 7, Session: s})
 		time.Sleep(300 * time.Millisecond)
 		if w.server.table.Len() != 0 {
 			t.Error("serves a session before this node has applied its move")
 		}
 		w.view.apply(7)
-		if err := <-done; err != nil || time.Since(begin) < 300*time.Millisecond {
-			t.Errorf("resumed after %v with %v, want once applied", time.Since(begin), err)
+		if got := <-done; got.err != nil || time.Since(begin) < 300*time.Millisecond {
+			t.Errorf("resumed after %v with %v, want success once the move is applied", time.Since(begin), got.err)
 		}
 	})
 }
@@ -52,7 +48,7 @@ func TestM3ARestartedOwnerWaitsForTheLeader(t *testing.T) {
 		}
 		l.beat(session.Heartbeat{Attachment: 4})
 		if err := touch(); err != nil {
-			t.Errorf("touch under a leader that has: %v", err)
+			t.Errorf("touch under a leader that has applied it: %v", err)
 		}
 		if got := l.beat(session.Heartbeat{}).touches; len(got) != 1 {
 			t.Errorf("the touch was not reported: %v", got)
@@ -108,10 +104,10 @@ func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
 			t.Errorf("told that %v moved to %v, want 1 and 3 to 10 and 11", got, w.events.to)
 		}
 		if got := w.events.by; len(got) != 2 || got[1] != 8 {
-			t.Errorf("told that %v have resumed them, want that 8 has resumed the second", got)
+			t.Errorf("told that instances %v resumed them, want 8 for the second", got)
 		}
 		if got := w.events.gone; len(got) != 2 || got[0] != ended || got[1].Cause != session.CauseClosed {
-			t.Errorf("told that %v are gone, want 2, expired, and 4, closed", got)
+			t.Errorf("told that %v are gone, want 2 (expired) and 4 (closed)", got)
 		}
 		if got := w.server.table.Len(); got != 0 {
 			t.Errorf("still serves %d sessions", got)
@@ -123,21 +119,17 @@ func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
-		done := make(chan error)
-		go func() {
-			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: w.token(1, 1)})
-			done <- err
-		}()
+		done := w.resuming(w.conn, w.token(1, 1))
 		seq := l.request().Seq
-		w.view.put(session.Session{ID: 1, Owner: 2, Attachment: 6, Instance: 4}) // already beyond the grant
+		w.view.put(session.Session{ID: 1, Owner: 2, Attachment: 6, Instance: 4}) // newer than the grant
 		l.reply(session.Reply{Seq: seq, Session: session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 5}})
-		err := <-done
-		if told, ok := errors.AsType[*session.MovedError](err); !ok ||
+		got := <-done
+		if told, ok := errors.AsType[*session.MovedError](got.err); !ok ||
 			*told != (session.MovedError{Attachment: 6, Instance: 4}) {
-			t.Errorf("resume: %v, want ErrMoved with who has it", err)
+			t.Errorf("resume: %v, want ErrMoved with the instance that has the session", got.err)
 		}
 		if w.server.table.Len() != 0 {
-			t.Error("serves what has moved on")
+			t.Error("serves a session that has moved on")
 		}
 	})
 }
@@ -149,7 +141,7 @@ func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
 		begin := time.Now()
 		if _, err := w.conn.TouchToken(t.Context(), w.token(8, 3)); !errors.Is(err, session.ErrLagging) ||
 			time.Since(begin) != time.Second {
-			t.Errorf("touch of what the node has not seen: %v after %v, want ErrLagging after 1s", err,
+			t.Errorf("touch of an attachment that the node has not applied: %v after %v, want ErrLagging after 1s", err,
 				time.Since(begin))
 		}
 		l.beat(session.Heartbeat{Attachment: 3})
@@ -171,19 +163,15 @@ func TestM5AnEndIsExplainedOnceThisNodeHasAppliedIt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
-		done := make(chan error)
-		go func() {
-			_, err := w.conn.Resume(t.Context(), session.ResumeRequest{Token: w.token(1, 1)})
-			done <- err
-		}()
+		done := w.resuming(w.conn, w.token(1, 1))
 		l.reply(session.Reply{Seq: l.request().Seq, Index: 4, Err: &session.ExpiredError{ID: 1}})
 		time.Sleep(time.Second / 2)
 		w.view.drop(session.Certificate{ID: 1, Cause: session.CauseExpired})
 		w.view.apply(4)
 		gone := (*session.ExpiredError)(nil)
-		if err := <-done; !errors.As(err, &gone) || gone.Certificate == nil ||
+		if got := <-done; !errors.As(got.err, &gone) || gone.Certificate == nil ||
 			gone.Certificate.Cause != session.CauseExpired {
-			t.Errorf("resume: %v, want the end with its certificate", err)
+			t.Errorf("resume: %v, want the end with its certificate", got.err)
 		}
 	})
 }
@@ -192,11 +180,7 @@ func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
-		done := make(chan session.Grant)
-		go func() {
-			g, _ := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout})
-			done <- g
-		}()
+		done := w.opening()
 		l.reply(
 			session.Reply{
 				Seq: l.request().Seq, Session: session.Session{ID: 1, Owner: 2, Attachment: 1},
@@ -204,7 +188,8 @@ func TestO2ARepeatThroughAnotherNodeIsNotServedHere(t *testing.T) {
 			},
 		)
 		if g := <-done; g.Session.Owner != 2 || g.SafeFor >= 0 || w.server.table.Len() != 0 {
-			t.Errorf("grant %+v with %d served, want node 2's session and nothing served", g, w.server.table.Len())
+			t.Errorf("grant %+v with %d served, want node 2's session and nothing served", g.Grant,
+				w.server.table.Len())
 		}
 	})
 }

@@ -37,7 +37,7 @@ func TestN2RefusedBeforeAnythingIsAsked(t *testing.T) {
 				begun := time.Now()
 				_, err := w.conn.Resume(ctx, session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1, Seen: 100})
 				if time.Since(begun) != 0 {
-					t.Error("it was kept waiting")
+					t.Error("the resume was kept waiting")
 				}
 				return err
 			},
@@ -71,7 +71,8 @@ func TestN2RefusedBeforeAnythingIsAsked(t *testing.T) {
 	})
 }
 
-// Touches count for whoever leads next, and promise what was confirmed before; what is local needs nobody.
+// N2: on a read-only node touches count for the next leader, and promises rest on earlier confirmations. Local sessions
+// need no other node.
 func TestN2TouchesAndLocalSessionsAreAsEver(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, g := cutOff(t)
@@ -100,32 +101,24 @@ func TestN2TouchesAndLocalSessionsAreAsEver(t *testing.T) {
 		w.unasked("local sessions")
 		time.Sleep(time.Second)
 		if a := w.leader.beat(session.Heartbeat{}); a.touches[1] != time.Second {
-			t.Errorf("the leader was told %v, want the touch of 1 s ago", a.touches)
+			t.Errorf("the leader was told of touches %v, want the touch of 1 s ago", a.touches)
 		}
 	})
 }
 
-// What was asked of the leader before the node became read-only keeps its own outcome.
+// N2: a request that the leader got before the node became read-only keeps its own outcome.
 func TestN2UnderWay(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, readOnlyConfig())
-		w.follow()
-		w.claims(firstLocal)
-		w.view.apply(7)
-		w.good()
-		done := make(chan error)
-		go func() {
-			_, err := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout})
-			done <- err
-		}()
+		w := readWrite(t)
+		done := w.opening()
 		asked := w.leader.request()
 		time.Sleep(readOnlyAfter + look)
 		w.is(session.ModeReadOnly)
 		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
 		w.view.put(s)
 		w.leader.reply(session.Reply{Seq: asked.Seq, Term: 1, Session: s})
-		if err := <-done; err != nil {
-			t.Errorf("an open that was under way: %v", err)
+		if got := <-done; got.err != nil {
+			t.Errorf("an open that was under way: %v", got.err)
 		}
 	})
 }
@@ -142,31 +135,33 @@ func TestN3ReadsOfTheAppliedState(t *testing.T) {
 		w.view.drop(session.Certificate{ID: 2, Cause: session.CauseExpired})
 		_, err := w.server.Find(t.Context(), 2, allow)
 		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil {
-			t.Errorf("an ended one: %v, want its certificate", err)
+			t.Errorf("find an ended session: %v, want its certificate", err)
 		}
 		if _, err = w.server.Find(t.Context(), 3, allow); !errors.Is(err, session.ErrExpired) {
-			t.Errorf("one that the state does not have: %v, want %v", err, session.ErrExpired)
+			t.Errorf("find a session that the state does not have: %v, want %v", err, session.ErrExpired)
 		}
 		page, err := w.server.List(t.Context(), session.Query{Size: 10, Read: allow})
 		if err != nil || len(page.Sessions) != 2 || page.Sessions[0].Remaining >= 0 ||
 			page.Sessions[1].Session.ID != own.Session.ID || page.Sessions[1].Remaining <= 0 {
-			t.Errorf("listed %+v, %v; want 1 without a remaining time, and the local one with its own", page, err)
+			t.Errorf("listed %+v, %v; want session 1 without a remaining time, and the local session with its own",
+				page, err)
 		}
 		w.unasked("reads of the applied state")
 		for _, filter := range []session.Filter{{MinRemaining: time.Second}, {MaxRemaining: time.Second}} {
 			_, err := w.server.List(t.Context(), session.Query{Size: 10, Read: allow, Filter: filter})
 			if !errors.Is(err, session.ErrReadOnly) {
-				t.Errorf("%+v: %v, want %v, which passes", filter, err, session.ErrReadOnly)
+				t.Errorf("filter %+v: %v, want %v", filter, err, session.ErrReadOnly)
 			}
 			filter.Scope = session.ScopeLocal
 			if _, err := w.server.List(t.Context(), session.Query{Size: 10, Read: allow, Filter: filter}); err != nil {
-				t.Errorf("%+v: %v", filter, err)
+				t.Errorf("filter %+v of local sessions: %v", filter, err)
 			}
 		}
 	})
 }
 
-// A read that does not allow it is the leader's (R4), and so is each on a node that is not read-only.
+// N3, R4: a read asks the leader when the client does not allow a read-only node to answer, or the node is not
+// read-only.
 func TestN3OtherReadsAreLinearizable(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, g := cutOff(t)
@@ -186,7 +181,7 @@ func TestN3OtherReadsAreLinearizable(t *testing.T) {
 			}
 			w.leader.reply(session.Reply{Seq: asked.Seq, Index: 7, Remaining: []time.Duration{time.Second}})
 			if l := <-done; l.Remaining != time.Second {
-				t.Errorf("found %+v, want the leader's word of 1 s", l)
+				t.Errorf("found %+v, want the remaining time of 1 s that the leader told", l)
 			}
 		}
 		read(session.ReadOptions{})
@@ -201,7 +196,7 @@ func TestN3OtherReadsAreLinearizable(t *testing.T) {
 	})
 }
 
-// What is read from the applied state says so, also when the node is read-write again before it is told.
+// N3: an answer from the applied state is marked, even when the node is read-write again before the client is told.
 func TestN3OldStateSaysSo(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, g := cutOff(t)
@@ -223,7 +218,7 @@ func TestN3OldStateSaysSo(t *testing.T) {
 			_, err := w.server.Find(t.Context(), id, allow)
 			if _, applied := errors.AsType[*session.AppliedError](err); !applied ||
 				!errors.Is(err, session.ErrExpired) {
-				t.Errorf("of %v: %v, want an AppliedError that is %v", id, err, session.ErrExpired)
+				t.Errorf("find %v: %v, want an AppliedError that is %v", id, err, session.ErrExpired)
 			}
 			w.is(session.ModeReadWrite)
 		}
@@ -235,7 +230,7 @@ func TestN3OldStateSaysSo(t *testing.T) {
 	})
 }
 
-// What a leader vouches for is not marked.
+// N3: an answer that the leader vouches for is not marked.
 func TestN3LinearizableReadsAreNotMarked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, _ := cutOff(t)
@@ -246,7 +241,7 @@ func TestN3LinearizableReadsAreNotMarked(t *testing.T) {
 			done <- err
 		}()
 		asked := w.leader.request()
-		time.Sleep(readOnlyAfter + look) // the leader's word is late
+		time.Sleep(readOnlyAfter + look) // the leader's reply is late
 		w.leader.reply(session.Reply{Seq: asked.Seq, Index: 7, Remaining: []time.Duration{-1}})
 		err := <-done
 		if _, applied := errors.AsType[*session.AppliedError](err); applied || !errors.Is(err, session.ErrExpired) {
@@ -255,14 +250,10 @@ func TestN3LinearizableReadsAreNotMarked(t *testing.T) {
 	})
 }
 
-// An upgrade whose outcome is unknown keeps that until the log decides, also while the node is read-only.
+// N2, L8: an upgrade whose outcome is unknown is not refused while the node is read-only: the log decides.
 func TestN2AnUpgradeOfUnknownOutcomeIsNotRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, readOnlyConfig())
-		w.follow()
-		w.claims(firstLocal)
-		w.view.apply(7)
-		w.good()
+		w := readWrite(t)
 		own := w.openLocal(w.conn, 1)
 		done := w.upgrade(w.conn, own.Token)
 		_, first := w.asked()
@@ -272,7 +263,7 @@ func TestN2AnUpgradeOfUnknownOutcomeIsNotRefused(t *testing.T) {
 		w.is(session.ModeReadOnly)
 		if l, err := w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{AllowReadOnly: true}); err != nil ||
 			!l.Session.Local || !l.Applied {
-			t.Errorf("find: %+v, %v; want the local session, marked as what may be old", l, err)
+			t.Errorf("find: %+v, %v; want the local session, marked as applied", l, err)
 		}
 		select {
 		case got := <-done:

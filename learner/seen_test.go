@@ -11,7 +11,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A move that the leader tells of is told on once this node has applied it, in bounded time; so is an end.
+// N4: the node tells a client of a move once it has applied the move itself, and is LAGGING after a bounded wait.
 func TestN4AMoveThatIsNotAppliedHereIsNotTold(t *testing.T) {
 	for name, do := range map[string]func(w *world, g session.Grant) error{
 		"resume": func(w *world, g session.Grant) error {
@@ -40,7 +40,7 @@ func TestN4AMoveThatIsNotAppliedHereIsNotTold(t *testing.T) {
 				begun = time.Now()
 				time.AfterFunc(time.Second/2, func() { w.view.apply(100) })
 				if err := told(); !errors.Is(err, session.ErrMoved) || time.Since(begun) < time.Second/2 {
-					t.Errorf("%v after %v, want %v once the node has come so far", err, time.Since(begun),
+					t.Errorf("%v after %v, want %v once the node has applied the move", err, time.Since(begun),
 						session.ErrMoved)
 				}
 				if err := told(); !errors.Is(err, session.ErrMoved) {
@@ -51,7 +51,7 @@ func TestN4AMoveThatIsNotAppliedHereIsNotTold(t *testing.T) {
 	}
 }
 
-// A local session is its node's alone: it lives on where it is, however much its client has seen elsewhere.
+// N4: only its node knows a local session. It can be resumed there however much its client has seen elsewhere.
 func TestN4ALocalSessionNeedsNoLeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, _ := cutOff(t)
@@ -73,28 +73,24 @@ func TestN4ALocalSessionNeedsNoLeader(t *testing.T) {
 		if err := w.conn.Close(t.Context(), own.Token); err != nil {
 			t.Fatal(err)
 		}
-		// Nor does anybody else know how it ended (N2).
+		// Only the node knows how the session ended, too (N2).
 		_, err := w.conn.Resume(t.Context(),
 			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 30, Seen: 100})
 		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil {
-			t.Errorf("resume of an ended one: %v, want its certificate", err)
+			t.Errorf("resume of an ended session: %v, want its certificate", err)
 		}
 		_, err = w.server.Find(t.Context(), own.Session.ID, session.ReadOptions{Seen: 100})
 		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil {
-			t.Errorf("find of an ended one: %v, want its certificate", err)
+			t.Errorf("find of an ended session: %v, want its certificate", err)
 		}
 		w.unasked("local sessions")
 	})
 }
 
-// While an upgrade is under way the log may know of the session, and what a client has seen counts.
+// N4, L8: while an upgrade is under way the log may know the session, so the node waits for what the client has seen.
 func TestN4AnUpgradeUnderWayIsNotTheNodesAlone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, readOnlyConfig())
-		w.follow()
-		w.claims(firstLocal)
-		w.view.apply(7)
-		w.good()
+		w := readWrite(t)
 		own := w.openLocal(w.conn, 1)
 		done := w.upgrade(w.conn, own.Token)
 		seq, r := w.asked()
@@ -113,13 +109,13 @@ func TestN4AnUpgradeUnderWayIsNotTheNodesAlone(t *testing.T) {
 		if _, err := w.conn.Resume(t.Context(),
 			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 1, Seen: 100}); !errors.Is(err,
 			session.ErrLagging) {
-			t.Errorf("resume once it is global: %v, want %v", err, session.ErrLagging)
+			t.Errorf("resume once the session is global: %v, want %v", err, session.ErrLagging)
 		}
 		w.unasked("a node that is behind")
 	})
 }
 
-// What a client has seen is waited for, for a bounded time and before anything else.
+// N4: a read first waits, for a bounded time, until the node has applied what the client has seen.
 func TestN4Seen(t *testing.T) {
 	reads := map[string]func(w *world, g session.Grant, seen uint64) error{
 		"find": func(w *world, g session.Grant, seen uint64) error {
@@ -148,14 +144,14 @@ func TestN4Seen(t *testing.T) {
 				w.unasked("of a node that is behind")
 				time.AfterFunc(500*time.Millisecond, func() { w.view.apply(8) })
 				if err := do(w, g, 8); err != nil {
-					t.Errorf("when the node comes so far: %v", err)
+					t.Errorf("once the node has applied 8: %v", err)
 				}
 			})
 		})
 	}
 }
 
-// A node that follows a leader asks it for nothing before it has applied what the client has seen.
+// N4: a node asks its leader for nothing before it has applied what the client has seen.
 func TestN4SeenBeforeTheLeaderIsAsked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -177,35 +173,30 @@ func TestN4SeenBeforeTheLeaderIsAsked(t *testing.T) {
 		}
 		w.unasked("a node that is behind")
 		time.AfterFunc(time.Second/2, func() { w.view.apply(8) })
-		done := make(chan error)
-		go func() {
-			_, err := w.conn.Resume(t.Context(), resume)
-			done <- err
-		}()
+		done := later(func() (session.Grant, error) { return w.conn.Resume(t.Context(), resume) })
 		asked := w.leader.request()
 		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 2}
 		w.view.put(s)
 		w.leader.reply(session.Reply{Seq: asked.Seq, Term: 1, Session: s})
-		if err := <-done; err != nil || asked.Resume == nil {
-			t.Errorf("resume once the node has come so far: %v", err)
+		if got := <-done; got.err != nil || asked.Resume == nil {
+			t.Errorf("resume once the node has applied 8: %v", got.err)
 		}
 	})
 }
 
-// The index told is that of what reads show, also while observers are being told of an entry.
+// N4: the node tells the index of what reads show, even while observers are being told of an entry.
 func TestN4IndexIsOfWhatReadsShow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, _ := cutOff(t)
-		w.view.mu.Lock()
-		w.view.shown = 8
-		w.view.mu.Unlock()
+		w.view.show(8)
 		if got := w.server.State().Index; got != 8 {
 			t.Errorf("index is %d, want 8", got)
 		}
 	})
 }
 
-// An end that the leader has applied and this node has not is not told: no index of this node's would cover it.
+// N4: the node does not tell a client of an end that it has not applied itself, because no index of its own would cover
+// the end.
 func TestN4AnEndThatIsNotAppliedHereIsNotTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -239,7 +230,8 @@ func TestN4AnEndThatIsNotAppliedHereIsNotTold(t *testing.T) {
 	})
 }
 
-// Who waits for an attachment is woken by those who observe its entry, before it shows, and waits for that moment only.
+// M5: a request that waits for an attachment wakes when observers are told of the entry. It then waits only until the
+// attachment shows.
 func TestM5AnAttachmentThatIsBeingToldIsWaitedFor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -249,38 +241,31 @@ func TestM5AnAttachmentThatIsBeingToldIsWaitedFor(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = w.conn.TouchToken(t.Context(), w.token(1, 2)) // what becomes of it is not the point
+			_, _ = w.conn.TouchToken(t.Context(), w.token(1, 2)) // the outcome does not matter here
 		}()
 		synctest.Wait()
-		w.view.mu.Lock()
-		w.view.shown = 2
-		w.view.mu.Unlock()
+		w.view.show(2)
 		w.server.Applied(2, 1, nil)
 		synctest.Wait() // other observers are told meanwhile
 		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 2})
 		w.view.apply(2)
 		<-done
 		if waited := time.Since(begun); waited > time.Millisecond { // the fake looks that often
-			t.Errorf("waited %v for what was there at once", waited)
+			t.Errorf("waited %v for an attachment that was there at once", waited)
 		}
 	})
 }
 
-// An end whose certificate nobody has any more is still told of the session that it is about, to who only knew the id
-// of an open.
+// An end without a certificate still names its session, to a client that knew only the request id of its open.
 func TestAnEndWithoutACertificateNamesItsSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
-		done := make(chan error)
-		go func() {
-			_, err := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout, RequestID: session.RequestID{1}})
-			done <- err
-		}()
+		done := w.opening()
 		asked := w.leader.request()
 		w.leader.reply(session.Reply{Seq: asked.Seq, Err: &session.ExpiredError{ID: 7}})
-		if gone, ok := errors.AsType[*session.ExpiredError](<-done); !ok || gone.ID != 7 {
-			t.Errorf("told %v", gone)
+		if gone, ok := errors.AsType[*session.ExpiredError]((<-done).err); !ok || gone.ID != 7 {
+			t.Errorf("told %v, want the end of session 7", gone)
 		}
 	})
 }

@@ -12,30 +12,30 @@ import (
 	"holdfast/test/bubble"
 )
 
-// D2: a node that has stepped out refuses everything, promises nothing more, and leaves its leader.
+// D2: a node that has stepped out refuses all requests, promises nothing, and leaves its leader.
 func TestD2StepOut(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		g := w.open(1<<56|1, 1)
 		if got := w.conn.Touch(nil); got.SafeFor <= 0 {
-			t.Errorf("before: %+v", got)
+			t.Errorf("before stepping out: %+v, want a promise", got)
 		}
 		w.server.StepOut()
 		synctest.Wait()
 		if got := w.conn.Touch(nil); got.SafeFor > 0 {
-			t.Errorf("promises %v", got.SafeFor)
+			t.Errorf("after stepping out the node promises %v", got.SafeFor)
 		}
 		select {
 		case <-l.ended:
 		case <-time.After(time.Second):
-			t.Error("it stays with its leader")
+			t.Error("the node stays with its leader")
 		}
 		if _, err := w.server.Find(t.Context(), g.Session.ID, session.ReadOptions{}); err == nil {
-			t.Error("it shows what it has")
+			t.Error("the node answers reads")
 		}
 		if _, err := w.server.Connect(nil); err == nil {
-			t.Error("it takes connections")
+			t.Error("the node takes connections")
 		}
 	})
 }
@@ -55,24 +55,17 @@ func TestRequestsEndWithTheStream(t *testing.T) {
 		}
 		l := w.follow()
 		l.beat(session.Heartbeat{})
-		done := make(chan error)
-		go func() {
-			_, err := w.conn.Open(t.Context(), session.OpenRequest{})
-			done <- err
-		}()
+		done := w.opening()
 		l.request()
 		l.end()
-		if err := <-done; !errors.Is(err, session.ErrOutcomeUnknown) {
-			t.Errorf("open whose stream ended: %v, want ErrOutcomeUnknown", err)
+		if got := <-done; !errors.Is(got.err, session.ErrOutcomeUnknown) {
+			t.Errorf("open whose stream ended: %v, want ErrOutcomeUnknown", got.err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		w.follow().beat(session.Heartbeat{})
-		go func() {
-			_, err := w.conn.Open(ctx, session.OpenRequest{})
-			done <- err
-		}()
-		if err := <-done; !errors.Is(err, session.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		_, err := w.conn.Open(ctx, session.OpenRequest{})
+		if !errors.Is(err, session.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("open whose context ended: %v, want ErrOutcomeUnknown and DeadlineExceeded", err)
 		}
 	})
@@ -87,15 +80,15 @@ func TestReadyOnceCaughtUp(t *testing.T) {
 		l := w.follow()
 		l.beat(session.Heartbeat{Attachment: 5})
 		if err := w.server.Ready(); err == nil {
-			t.Error("ready before it heard of a good round")
+			t.Error("ready before the node heard of a good round")
 		}
 		l.beat(session.Heartbeat{Attachment: 6, Good: 1})
 		if err := w.server.Ready(); err == nil {
-			t.Error("ready, and has applied nothing of what the leader had at first")
+			t.Error("ready before the node applied anything that the leader had at first")
 		}
 		w.view.put(session.Session{ID: 1, Attachment: 5})
 		if err := w.server.Ready(); err != nil {
-			t.Errorf("caught up with what the leader had at first: %v", err)
+			t.Errorf("caught up with the state that the leader had at first: %v", err)
 		}
 		time.Sleep(interval)
 		l.beat(session.Heartbeat{Attachment: 7, Good: 2})
@@ -105,7 +98,7 @@ func TestReadyOnceCaughtUp(t *testing.T) {
 		time.Sleep(interval)
 		l.beat(session.Heartbeat{Attachment: 8, Good: 3})
 		if err := w.server.Ready(); err == nil {
-			t.Error("ready, and behind by an interval")
+			t.Error("ready although behind by an interval")
 		}
 		w.view.put(session.Session{ID: 1, Attachment: 9})
 		l.beat(session.Heartbeat{Attachment: 8, Good: 4, Compare: 20})
@@ -114,11 +107,11 @@ func TestReadyOnceCaughtUp(t *testing.T) {
 		time.Sleep(interval)
 		l.beat(session.Heartbeat{Attachment: 8, Good: 6, Compare: 21})
 		if err := w.server.Ready(); err == nil {
-			t.Error("ready, and behind by entries that made no attachment")
+			t.Error("ready although behind by entries that made no attachment")
 		}
 		w.view.apply(20)
 		if err := w.server.Ready(); err != nil {
-			t.Errorf("caught up with what the leader had an interval ago: %v", err)
+			t.Errorf("caught up with the state that the leader had an interval ago: %v", err)
 		}
 	})
 }
@@ -137,8 +130,8 @@ func TestStopRefuses(t *testing.T) {
 	})
 }
 
-// S4: a leader of a term that this node's Raft has not come to is not followed: its good rounds would count as newer
-// than all of the leader's own.
+// S4: the node follows no leader of a term that its Raft has not reached. The good rounds of such a term would count as
+// newer than all rounds of the true leader.
 func TestS4ALeaderOfATermThatIsToComeIsNotFollowed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -161,7 +154,7 @@ func TestS4ALeaderOfATermThatIsToComeIsNotFollowed(t *testing.T) {
 		w.follow().beat(session.Heartbeat{Good: 1})
 		time.Sleep(interval)
 		if err := w.server.Ready(); err != nil {
-			t.Errorf("after a good round of the leader's own: %v", err)
+			t.Errorf("after a good round of the true leader: %v", err)
 		}
 	})
 }

@@ -8,9 +8,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// E1, R1: a stall above the leader's interval counts, where that is shorter than the node's own; the node looks often
-// enough that nothing else does. One above the node's own counts too, where that is shorter: local sessions rest on it
-// (L3).
+// E1, R1: a stall counts when it is longer than the leader's interval or the node's own, whichever is shorter. Local
+// sessions rest on the node's own (L3). The node looks often enough that nothing else counts as a stall.
 func TestE1StallsByTheShorterInterval(t *testing.T) {
 	for told, stall := range map[time.Duration]time.Duration{interval / 5: interval / 4, 10 * interval: interval + 1} {
 		t.Run(told.String(), func(t *testing.T) {
@@ -22,15 +21,15 @@ func TestE1StallsByTheShorterInterval(t *testing.T) {
 				time.Sleep(10*interval + 1)
 				if got := l.beat(session.Heartbeat{Good: 2, Interval: told}); got.VouchAge != time.Since(begin) ||
 					got.Credit != 0 {
-					t.Errorf("without a stall it vouches for %v and is credited with %v, want %v and 0", got.VouchAge,
+					t.Errorf("without a stall the node vouches for %v and is credited with %v, want %v and 0",
+						got.VouchAge,
 						got.Credit, time.Since(begin))
 				}
-				w.server.clock.stalls.mu.Lock() // as if nothing had looked since
-				w.server.clock.stalls.last -= stall
-				w.server.clock.stalls.mu.Unlock()
+				w.stall(stall)
 				got := l.beat(session.Heartbeat{Good: 3, Interval: told})
 				if want := stall + session.GraceIntervals*min(told, interval); got.VouchAge != 0 || got.Credit != want {
-					t.Errorf("after a stall of %v it vouches for %v and is credited with %v, want 0 and %v", stall,
+					t.Errorf("after a stall of %v the node vouches for %v and is credited with %v, want 0 and %v",
+						stall,
 						got.VouchAge, got.Credit, want)
 				}
 			})
@@ -38,7 +37,7 @@ func TestE1StallsByTheShorterInterval(t *testing.T) {
 	}
 }
 
-// Suspensions too short to be noticed one by one add up, also after the wall clock was set back.
+// S5: suspensions that are too short to be noticed alone add up, also after the wall clock was set back.
 func TestS5ShortSuspensionsAddUp(t *testing.T) {
 	wall := time.Unix(1000, 0)
 	found := 0
@@ -59,7 +58,7 @@ func TestS5ShortSuspensionsAddUp(t *testing.T) {
 	}
 	look(-time.Hour)
 	if look(900*time.Millisecond) || !look(900*time.Millisecond) {
-		t.Error("after the clock was set back: want the second suspension of 0.9 s noticed, and not the first")
+		t.Error("after the clock was set back: want the second suspension of 0.9 s noticed, but not the first")
 	}
 	if found != 31 {
 		t.Errorf("promises were dropped %d times, want 31", found)
@@ -87,14 +86,14 @@ func vouches(p *stallDetector, now time.Duration) time.Duration {
 	return age
 }
 
-// E1: a stall is credited with its length and the grace, a suspension with what the monotonic clock did not show as
-// well, and no moment twice. The process's age is that of its start, whatever it stalled.
+// E1: the credit of a stall is its length and the grace. The credit of a suspension adds the time that the monotonic
+// clock did not show. No moment is credited twice. Stalls do not change the age of the process.
 func TestE1CreditsStalls(t *testing.T) {
 	const begun, second, grace = time.Minute, time.Second, session.GraceIntervals * interval
 	for _, tt := range []struct {
 		name  string
 		looks []time.Duration
-		ahead time.Duration // of the last
+		ahead time.Duration // of the wall clock, at the last look
 		want  time.Duration
 	}{
 		{"none", []time.Duration{interval, 2 * interval}, 0, 0},

@@ -11,8 +11,8 @@ import (
 	"holdfast/session"
 )
 
-// TestT1NoTouchFallsBetweenTwoTables touches from several goroutines while the table is taken again and again. Each
-// session's newest touch must have been in some table, or be in the last one.
+// T1: several goroutines touch while the table is taken again and again. Each session's newest touch is in one of the
+// tables taken.
 func TestT1NoTouchFallsBetweenTwoTables(t *testing.T) {
 	const sessions, writers, touches = 64, 4, 20_000
 	table := NewTouchTable()
@@ -59,7 +59,7 @@ func TestT1NoTouchFallsBetweenTwoTables(t *testing.T) {
 	}
 }
 
-// model is the table's promises kept the slow way: every report is remembered with its stream.
+// model keeps the table's promises the slow way: it remembers every report with its stream.
 type model struct {
 	last      map[session.ID]time.Duration
 	listed    map[session.ID]bool
@@ -67,6 +67,7 @@ type model struct {
 	reports   []report
 }
 
+// report is a touch that an answer has reported.
 type report struct {
 	tag, stream uint64
 	id          session.ID
@@ -74,8 +75,8 @@ type report struct {
 	lost        bool
 }
 
-// TestTableAgainstModel holds the table against a model: what an answer carries is exact, and a promise never rests on
-// more than what the model says is confirmed (I3). It may rest on less: the table remembers two reports a session.
+// The table agrees with a model. Answers carry exactly the touches of the model. A promise is never longer than the
+// model's (I3); it may be shorter, because the table remembers only two reports for each session.
 func TestTableAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const sessions = 5
@@ -165,7 +166,7 @@ func TestTableAgainstModel(t *testing.T) {
 	})
 }
 
-// TestDiscardLeavesLaterReports makes sure that a refusal of one answer costs the next one nothing.
+// S1: a refusal of the touch in one answer leaves the report in the next answer alone.
 func TestDiscardLeavesLaterReports(t *testing.T) {
 	table := NewTouchTable()
 	a := table.attach(session.Session{ID: 1, Timeout: timeout, Attachment: 1}, nil, mark{}, 0)

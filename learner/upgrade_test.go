@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -60,11 +58,9 @@ func TestL7AnUpgradeKeepsIDAndTimeout(t *testing.T) {
 
 func TestL7RefusedWhenOff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, Config{
-			Node: 1, Interval: interval, ExpiryInterval: width, Limits: session.Limits{Min: time.Second, Max: timeout},
-			Local:       true,
-			LaggingWait: time.Second, Logger: hclog.NewNullLogger(),
-		})
+		cfg := localConfig()
+		cfg.Upgrade = false
+		w := newWorldOf(t, cfg)
 		w.follow()
 		w.claims(firstLocal)
 		g := w.openLocal(w.conn, 1)
@@ -72,13 +68,11 @@ func TestL7RefusedWhenOff(t *testing.T) {
 		if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "token" {
 			t.Errorf("upgrade: %v, want a FieldError of token", err)
 		}
-		if got := w.conn.Touch(nil).SafeFor; got != promised(0) {
-			t.Errorf("promise afterwards: %v, want %v", got, promised(0))
-		}
+		w.promises("afterwards", promised(0))
 	})
 }
 
-// However many ask at once, through whichever connections, the log is asked once.
+// L8: when many requests ask for an upgrade at once, through several connections, the log is asked once.
 func TestL8OneFlightForAll(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -96,22 +90,22 @@ func TestL8OneFlightForAll(t *testing.T) {
 		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 1})
 		for _, done := range all {
 			if got := <-done; got.err != nil || got.Token.Attachment != 40 || got.Token.Local {
-				t.Fatalf("one of them got %+v, %v", got.Token, got.err)
+				t.Fatalf("one of the requests got %+v, %v", got.Token, got.err)
 			}
 		}
 		if n := len(w.leader.toLeader); n > 0 || w.server.table.Len() != 1 || w.server.Stats().Local != 0 {
 			t.Errorf("asked %d times more; %d global, %d local sessions", n, w.server.table.Len(),
 				w.server.Stats().Local)
 		}
-		// The connection that served it goes on serving it.
+		// The connection that served the local session serves the global one.
 		if got := w.conn.Touch(nil); len(got.Failures) > 0 || got.SafeFor != promised(0) {
 			t.Errorf("touch on its connection: %+v", got)
 		}
 	})
 }
 
-// An outcome that is unknown is resolved by the same command again; meanwhile the session neither expires nor is
-// promised more than the log would hold.
+// L8: the node repeats the same command to learn an unknown outcome. Meanwhile the session does not expire, and gets no
+// promise beyond the time for which the log would keep it.
 func TestL8ALostAnswer(t *testing.T) {
 	for name, committed := range map[string]bool{"the entry committed": true, "the entry was lost": false} {
 		t.Run(name, func(t *testing.T) {
@@ -123,9 +117,7 @@ func TestL8ALostAnswer(t *testing.T) {
 				first = new(*first)
 				w.leader.end() // after the request, before its answer
 				time.Sleep(3 * time.Second)
-				if got := w.conn.Touch(nil).SafeFor; got != promised(3*time.Second) {
-					t.Errorf("promise 3 s after the upgrade began: %v, want %v", got, promised(3*time.Second))
-				}
+				w.promises("3 s after the upgrade began", promised(3*time.Second))
 				time.Sleep(5 * timeout)
 				if got := w.conn.Touch(nil); got.SafeFor >= 0 || len(got.Failures) > 0 || w.server.Stats().Local != 1 {
 					t.Errorf("touch while the outcome is unknown: %+v, want no promise and no end", got)
@@ -156,7 +148,7 @@ func TestL8ALostAnswer(t *testing.T) {
 	}
 }
 
-// A leader that refuses has done nothing: the session is local as before.
+// L8: after a leader has refused an upgrade the session is local as before.
 func TestL8ARefusedUpgradeChangesNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -178,21 +170,19 @@ func TestL8ARefusedUpgradeChangesNothing(t *testing.T) {
 		if synctest.Wait(); w.events.ends() != 1 {
 			t.Error("did not expire (I2)")
 		}
-		// Nor has one that was never asked.
+		// The same holds when no leader was asked.
 		w.leader.end()
 		synctest.Wait()
 		was = w.openLocal(w.conn, 2)
 		if _, err := w.conn.Upgrade(t.Context(), was.Token); !errors.Is(err, session.ErrNoLeader) {
 			t.Errorf("upgrade without a leader: %v, want %v", err, session.ErrNoLeader)
 		}
-		if got := w.conn.Touch(nil).SafeFor; got != promised(0) {
-			t.Errorf("promise afterwards: %v, want %v", got, promised(0))
-		}
+		w.promises("afterwards", promised(0))
 	})
 }
 
-// What was heard while the upgrade was under way is reported once the node shows the attachment, and not before: the
-// leader would not take it (T5).
+// L8: the node reports touches that it heard during the upgrade once it shows the attachment, and not before: the
+// leader would not take them (T5).
 func TestL8TouchesGoOn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -203,11 +193,9 @@ func TestL8TouchesGoOn(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.conn.Touch(nil)
 		time.Sleep(time.Second)
-		// The entry is applied, and the node does not show it yet.
+		// The entry is applied, but the node does not show it yet.
 		s := session.Session{ID: r.ID, Timeout: r.Timeout, Owner: 1, Attachment: 40}
-		w.view.mu.Lock()
-		w.view.sessions[s.ID] = s
-		w.view.mu.Unlock()
+		w.view.hold(s)
 		w.server.Applied(1, 1, []session.Change{{Kind: session.Opened, Session: s}})
 		if got := w.leader.beat(session.Heartbeat{}); len(got.touches) != 0 || got.Attachment >= 40 {
 			t.Errorf("with h = %d reported %v, want nothing", got.Attachment, got.touches)
@@ -217,7 +205,7 @@ func TestL8TouchesGoOn(t *testing.T) {
 			t.Errorf("reported %v, want %v with the age of its newest touch, a second", got, s.ID)
 		}
 		if got := w.conn.Touch(nil); got.SafeFor != promised(3*time.Second) || len(got.Failures) > 0 {
-			t.Errorf("promise before any confirmation: %+v, want %v, from the begin of the upgrade (S2)", got,
+			t.Errorf("promise before any confirmation: %+v, want %v, from the beginning of the upgrade (S2)", got,
 				promised(3*time.Second))
 		}
 	})

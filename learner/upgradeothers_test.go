@@ -11,14 +11,14 @@ import (
 	"holdfast/test/bubble"
 )
 
-// While an upgrade is under way other nodes may show the session as a global one already: a read at its own node asks
-// the leader (R4).
+// R4: while an upgrade is under way, other nodes may already show the session as a global one. So a read at its own
+// node asks the leader.
 func TestR4AReadDuringAnUpgradeAsksTheLeader(t *testing.T) {
 	type found struct {
 		session.Listed
 		err error
 	}
-	for name, global := range map[string]bool{"which has taken effect": true, "which has not": false} {
+	for name, global := range map[string]bool{"which has taken effect": true, "which has not taken effect": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				w := stocked(t)
@@ -49,29 +49,24 @@ func TestR4AReadDuringAnUpgradeAsksTheLeader(t *testing.T) {
 	}
 }
 
-// Resumes and closes wait for an upgrade that is under way, and then do what is right for what became of it.
+// L8: resumes and closes wait for the outcome of an upgrade that is under way, and then act on it.
 func TestL8OthersWait(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
 		w.upgrade(w.conn, was.Token)
 		seq, r := w.asked()
-		resumed, closed := make(chan error, 1), make(chan error, 1)
-		go func() {
-			_, err := w.connect(nil).Resume(t.Context(),
-				session.ResumeRequest{Token: was.Token, Instance: 1, Attempt: 1})
-			resumed <- err
-		}()
+		resumed, closed := w.resuming(w.connect(nil), was.Token), make(chan error, 1)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := w.conn.Close(ctx, was.Token); !errors.Is(err, session.ErrOutcomeUnknown) {
-			t.Errorf("close that would not wait: %v, want %v", err, session.ErrOutcomeUnknown)
+			t.Errorf("close whose context ended: %v, want %v", err, session.ErrOutcomeUnknown)
 		}
 		go func() { closed <- w.conn.Close(t.Context(), was.Token) }()
 		synctest.Wait()
 		if len(resumed)+len(closed)+len(w.leader.toLeader) > 0 {
-			t.Error("somebody did not wait")
+			t.Error("a resume or a close did not wait")
 		}
 		s := w.global(r, 40)
 		w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 1})
@@ -89,8 +84,8 @@ func TestL8OthersWait(t *testing.T) {
 				w.leader.reply(session.Reply{Seq: r.Seq, Err: session.ErrClosing})
 			}
 		}
-		if err := <-resumed; !errors.Is(err, session.ErrClosing) {
-			t.Errorf("resume: %v", err)
+		if got := <-resumed; !errors.Is(got.err, session.ErrClosing) {
+			t.Errorf("resume: %v", got.err)
 		}
 		if err := <-closed; err != nil {
 			t.Errorf("close: %v", err)
@@ -98,10 +93,10 @@ func TestL8OthersWait(t *testing.T) {
 	})
 }
 
-// M4: what a snapshot brought is taken up, or told.
+// M4: when a snapshot brings the session, the node serves it as a global one, or tells the client of its move or end.
 func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 	for name, tt := range map[string]struct {
-		owner       session.Node // 0: it has ended
+		owner       session.Node // 0: the session has ended
 		gone, moved int
 		want        error
 	}{"global here": {1, 0, 0, nil}, "moved": {2, 0, 1, session.ErrMoved}, "ended": {0, 1, 0, session.ErrExpired}} {
@@ -141,8 +136,8 @@ func TestM4ASnapshotDuringAnUpgrade(t *testing.T) {
 	}
 }
 
-// L8, R4: the upgrade of a session on the page may have taken effect, and so may the end of the session after that: a
-// list at its node reads the log first.
+// L8, R4: the upgrade of a session on the page may have taken effect, and the session may have ended since. So a list
+// at its node reads the log first.
 func TestL8AListDuringAnUpgradeReadsTheLog(t *testing.T) {
 	for name, scope := range map[string]session.Scope{"of local sessions": session.ScopeLocal, "of all": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +170,7 @@ func TestL8AListDuringAnUpgradeReadsTheLog(t *testing.T) {
 				w.view.apply(9)
 				w.leader.reply(session.Reply{Seq: asked.Seq, Index: 9})
 				if p := <-pages; len(p.Sessions) != 0 {
-					t.Errorf("shows %+v, which had ended", p.Sessions)
+					t.Errorf("shows %+v, want nothing: the session had ended", p.Sessions)
 				}
 				w.leader.reply(session.Reply{Seq: seq, Session: s, Index: 9})
 			})
@@ -183,7 +178,7 @@ func TestL8AListDuringAnUpgradeReadsTheLog(t *testing.T) {
 	}
 }
 
-// A list of local sessions alone depends on nobody else as long as none of them is being made global.
+// L8: a list of local sessions alone asks no other node while none of them is being upgraded.
 func TestL8AListOfLocalSessionsAsksNobody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)

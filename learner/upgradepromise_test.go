@@ -7,30 +7,24 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
 
-// S5: while the log may decide, a suspension voids what rests on the begin of the upgrade; before and after, the node's
-// own clock decides, which stood as well (L4).
+// L8, S5: during an upgrade the log may decide, so a suspension voids the promises that rest on the upgrade's
+// beginning. Before and after, the node's own clock decides, and that clock stood still as well (L4).
 func TestL8ASuspensionVoidsPromisesDuringAnUpgrade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
 		was := w.openLocal(w.conn, 1)
-		w.suspend()
-		if got := w.conn.Touch(nil).SafeFor; got != promised(0) {
-			t.Errorf("promise after a suspension: %v, want %v", got, promised(0))
-		}
+		w.suspend(time.Hour)
+		w.promises("after a suspension", promised(0))
 		time.Sleep(time.Second)
 		done := w.upgrade(w.conn, was.Token)
 		seq, _ := w.asked()
 		time.Sleep(time.Second)
-		if got := w.conn.Touch(nil).SafeFor; got != promised(time.Second) {
-			t.Errorf("promise during the upgrade: %v, want %v", got, promised(time.Second))
-		}
-		w.suspend()
+		w.promises("during the upgrade", promised(time.Second))
+		w.suspend(time.Hour)
 		if got := w.conn.Touch(nil); got.SafeFor >= 0 || len(got.Failures) > 0 {
 			t.Errorf("touch during the upgrade, after a suspension: %+v, want no promise", got)
 		}
@@ -39,14 +33,12 @@ func TestL8ASuspensionVoidsPromisesDuringAnUpgrade(t *testing.T) {
 		}
 		w.leader.reply(session.Reply{Seq: seq, Err: session.ErrNotLeader})
 		<-done
-		if got := w.conn.Touch(nil).SafeFor; got != promised(0) {
-			t.Errorf("promise after the refusal: %v, want %v", got, promised(0))
-		}
+		w.promises("after the refusal", promised(0))
 	})
 }
 
-// A grant during an upgrade promises what a touch would: the repeat of the open, and a resume that an upgrade
-// overtakes.
+// L8: during an upgrade a grant makes the promise that a touch would get. The grants are a repeated open, and a resume
+// that an upgrade overtakes.
 func TestL8GrantsDuringAnUpgrade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -76,7 +68,7 @@ func TestL8GrantsDuringAnUpgrade(t *testing.T) {
 	})
 }
 
-// A node that stops does not wait for what it can ask no more.
+// L8: a node that stops does not wait for an outcome that it can no longer ask for.
 func TestL8StoppingLeavesAnUnknownOutcome(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -97,12 +89,12 @@ func TestL8StoppingLeavesAnUnknownOutcome(t *testing.T) {
 			t.Error("an upgrade keeps the node from stopping")
 		}
 		if got := w.conn.Touch(nil); len(got.Failures) > 0 || w.server.Stats().Local != 1 {
-			t.Errorf("touch afterwards: %+v, want the session as it was", got)
+			t.Errorf("touch afterwards: %+v, want the session unchanged", got)
 		}
 	})
 }
 
-// What this node could not wait for is an unknown outcome: the session is left as it is.
+// L8: when the node cannot wait for the entry, the outcome is unknown, and the session stays as it is.
 func TestL8AnEndThatIsNotAppliedHere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -120,31 +112,15 @@ func TestL8AnEndThatIsNotAppliedHere(t *testing.T) {
 	})
 }
 
-// A flight that landed and left the session is not waited for again and again. Not in a bubble: time stands in one that
-// spins.
+// L8: a resume does not wait again and again for a flight that has landed and left the session. This test does not run
+// in a bubble, because time stands still in a bubble that spins.
 func TestL8AResumeDoesNotSpin(t *testing.T) {
-	server := NewServer(Config{
-		Node: 1, Interval: time.Hour, Limits: session.Limits{Min: time.Second, Max: timeout}, Local: true,
-		Upgrade: true, Logger: hclog.NewNullLogger(),
-	}, newFakeView())
-	server.ids.supply(firstLocal, 1)
-	c, err := server.Connect(&events{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := c.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, _, err := server.local.lift(g.Token, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, g, f := lifting(t)
 	f.land(nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	resume := func() error {
-		_, err := c.Resume(ctx, session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1})
+		_, err := w.conn.Resume(ctx, session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1})
 		return err
 	}
 	if err := resume(); !errors.Is(err, session.ErrOutcomeUnknown) || ctx.Err() != nil {
@@ -158,7 +134,7 @@ func TestL8AResumeDoesNotSpin(t *testing.T) {
 	}
 }
 
-// A grant that comes after the hand-over, or after an end, gives the connection nothing to touch.
+// L8: a grant that comes after the hand-over or the end of its session adds nothing to the connection.
 func TestL8AGrantAfterTheHandOver(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)

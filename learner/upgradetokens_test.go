@@ -10,8 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A node that has been started again may not have applied yet that a session of its former process became global: it
-// does not say that it ended.
+// M5: after a restart a node may not have applied yet that a session of its former process became global. So it does
+// not say that the session has ended before it has asked the leader.
 func TestM5ALocalTokenFromBeforeTheNodesProcess(t *testing.T) {
 	const id = firstLocal - 7
 	for name, ask := range map[string]func(c session.Connection, ctx context.Context, t session.Token) error{
@@ -61,7 +61,7 @@ func TestM5ALocalTokenFromBeforeTheNodesProcess(t *testing.T) {
 	}
 }
 
-// A local token without an attachment speaks for no session that was never local.
+// L5: a local token without an attachment does not speak for a session that was never local.
 func TestL5NoAttachmentIsNoToken(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -77,7 +77,7 @@ func TestL5NoAttachmentIsNoToken(t *testing.T) {
 	})
 }
 
-// The token from before an upgrade speaks for the same attachment as the one it gave, at this node, until the session
+// L5: at this node, the token from before an upgrade speaks for the same attachment as the new token, until the session
 // moves.
 func TestL5TokensAcrossAnUpgrade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestL5TokensAcrossAnUpgrade(t *testing.T) {
 
 		w.move(was.Session.ID, 50)
 		if len(w.events.moved) != 1 {
-			t.Errorf("told %v, want that it moved (M4)", w.events.moved)
+			t.Errorf("told of moves %v, want the move of the session (M4)", w.events.moved)
 		}
 		for _, tok := range []session.Token{was.Token, now.Token} {
 			if _, err := w.conn.TouchToken(t.Context(), tok); !errors.Is(err, session.ErrMoved) {
@@ -120,7 +120,7 @@ func TestL5TokensAcrossAnUpgrade(t *testing.T) {
 	})
 }
 
-// A local token whose attachment is not that of which the session became global speaks for nothing.
+// L5: a local token of an attachment older than the upgraded one speaks for nothing.
 func TestL5AFormerLocalAttachment(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)

@@ -17,15 +17,39 @@ const (
 	timeout  = 10 * time.Second
 )
 
-// readOnlyAfter is that of the nodes of these tests.
+// readOnlyAfter is Config.ReadOnlyAfter of the nodes that may be read-only.
 const readOnlyAfter = 5 * time.Second
 
-// promised is what S3 makes of a touch received when another one, so much older, is the newest confirmed.
-func promised(older time.Duration) time.Duration {
-	return timeout - older - timeout/100 - time.Millisecond
+// promised returns the promise for a touch that was received age after the newest confirmed touch (S3).
+func promised(age time.Duration) time.Duration {
+	return timeout - age - timeout/100 - time.Millisecond
 }
 
-// world is a server with its state, one connection and a leader, in a bubble.
+// config configures node 1.
+func config() Config {
+	return Config{
+		Node: 1, Interval: interval, LaggingWait: time.Second, Try: func() []string { return []string{"other:7400"} },
+		Logger: hclog.NewNullLogger(),
+	}
+}
+
+// localConfig configures node 1 to take local sessions.
+func localConfig() Config {
+	c := config()
+	c.ExpiryInterval = width
+	c.Limits = session.Limits{Min: time.Second, Max: 20 * time.Second}
+	c.Local, c.Upgrade = true, true
+	return c
+}
+
+// readOnlyConfig configures node 1 to take local sessions, and to be read-only without good rounds.
+func readOnlyConfig() Config {
+	c := localConfig()
+	c.ReadOnly, c.ReadOnlyAfter = true, readOnlyAfter
+	return c
+}
+
+// world is a server with a state, one connection and a leader, in a bubble.
 type world struct {
 	t      *testing.T
 	view   *fakeView
@@ -35,18 +59,13 @@ type world struct {
 	leader *fakeLeader
 }
 
-// newWorld starts a server; when the test ends, everything has ended.
+// newWorld starts a server without local sessions.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldOf(t, Config{
-		Node:        1,
-		Interval:    interval,
-		LaggingWait: time.Second,
-		Try:         func() []string { return []string{"other:7400"} },
-		Logger:      hclog.NewNullLogger(),
-	})
+	return newWorldOf(t, config())
 }
 
+// newWorldOf starts a server, which ends before the test does.
 func newWorldOf(t *testing.T, cfg Config) *world {
 	t.Helper()
 	w := &world{t: t, view: newFakeView(), events: &events{}}
@@ -55,15 +74,11 @@ func newWorldOf(t *testing.T, cfg Config) *world {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = w.server.Run(ctx) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	c, err := w.server.Connect(w.events)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.conn = c.(*connection)
+	w.conn = w.connect(w.events).(*connection)
 	return w
 }
 
-// follow gives the server a new leader; the link ends with the test or at the next call.
+// follow gives the server a new leader. The link ends at the next call, or with the test.
 func (w *world) follow() *fakeLeader {
 	w.t.Helper()
 	if w.leader != nil {
@@ -82,18 +97,40 @@ func (w *world) follow() *fakeLeader {
 	return l
 }
 
-// open opens a session through the connection: the leader grants it at once, and the state has applied it.
+// granted is the outcome of a request.
+type granted struct {
+	session.Grant
+	err error
+}
+
+// later makes a request in a goroutine of its own.
+func later(ask func() (session.Grant, error)) <-chan granted {
+	done := make(chan granted, 1)
+	go func() {
+		g, err := ask()
+		done <- granted{g, err}
+	}()
+	return done
+}
+
+// opening asks for a global session through the connection, in a goroutine of its own.
+func (w *world) opening() <-chan granted {
+	return later(func() (session.Grant, error) {
+		return w.conn.Open(w.t.Context(), session.OpenRequest{Timeout: timeout})
+	})
+}
+
+// resuming resumes a session through c, in a goroutine of its own.
+func (w *world) resuming(c session.Connection, t session.Token) <-chan granted {
+	return later(func() (session.Grant, error) {
+		return c.Resume(w.t.Context(), session.ResumeRequest{Token: t, Instance: 1, Attempt: 1})
+	})
+}
+
+// open opens a session through the connection. The leader grants it at once, and the state has applied it.
 func (w *world) open(id session.ID, attachment uint64) session.Grant {
 	w.t.Helper()
-	type result struct {
-		grant session.Grant
-		err   error
-	}
-	done := make(chan result)
-	go func() {
-		g, err := w.conn.Open(w.t.Context(), session.OpenRequest{Timeout: timeout})
-		done <- result{g, err}
-	}()
+	done := w.opening()
 	r := w.leader.request()
 	s := session.Session{ID: id, Timeout: timeout, Owner: 1, Attachment: attachment}
 	w.view.put(s)
@@ -102,7 +139,23 @@ func (w *world) open(id session.ID, attachment uint64) session.Grant {
 	if got.err != nil {
 		w.t.Fatalf("opening: %v", got.err)
 	}
-	return got.grant
+	return got.Grant
+}
+
+// promises fails unless a touch gets the promise want. It touches ids, or all sessions without ids.
+func (w *world) promises(what string, want time.Duration, ids ...session.ID) {
+	w.t.Helper()
+	if got := w.conn.Touch(ids).SafeFor; got != want {
+		w.t.Errorf("promise %s: %v, want %v", what, got, want)
+	}
+}
+
+// promisesNothing fails if a touch of all sessions gets a promise.
+func (w *world) promisesNothing(what string) {
+	w.t.Helper()
+	if got := w.conn.Touch(nil).SafeFor; got >= 0 {
+		w.t.Errorf("promise %s: %v, want none", what, got)
+	}
 }
 
 // move applies a move of a session away from this node.
@@ -113,11 +166,13 @@ func (w *world) move(id session.ID, attachment uint64) {
 	w.server.Applied(0, 1, []session.Change{{Kind: session.Moved, Session: s}})
 }
 
+// token returns the token of an attachment of a global session.
 func (w *world) token(id session.ID, attachment uint64) session.Token {
 	credential, _ := w.view.Credential(id)
 	return session.Token{ID: id, Credential: credential, Attachment: attachment}
 }
 
+// connect makes another connection.
 func (w *world) connect(e session.Events) session.Connection {
 	w.t.Helper()
 	c, err := w.server.Connect(e)
@@ -127,38 +182,36 @@ func (w *world) connect(e session.Events) session.Connection {
 	return c
 }
 
-// readOnlyConfig is that of a node which may be read-only, and takes local sessions.
-func readOnlyConfig() Config {
-	return Config{
-		Node: 1, Interval: interval, ExpiryInterval: width,
-		Limits: session.Limits{Min: time.Second, Max: 20 * time.Second}, Local: true, Upgrade: true,
-		ReadOnly: true, ReadOnlyAfter: readOnlyAfter,
-		LaggingWait: time.Second, Try: func() []string { return nil }, Logger: hclog.NewNullLogger(),
-	}
-}
-
-// cutOff has a node that served: with a session, a connection that has it, ids for local ones, and entry 7 applied. Its
-// leader is there still, and has had no good round for long: the node is read-only.
-func cutOff(t *testing.T) (*world, session.Grant) {
+// readWrite has a read-write node with ids for local sessions, which has applied entry 7.
+func readWrite(t *testing.T) *world {
 	t.Helper()
 	w := newWorldOf(t, readOnlyConfig())
 	w.follow()
 	w.claims(firstLocal)
-	g := w.open(1, 1)
 	w.view.apply(7)
 	w.good()
+	return w
+}
+
+// cutOff has a node that was read-write, with a global session on its connection. The leader is still there, but has
+// not had a good round for long, so the node is read-only now.
+func cutOff(t *testing.T) (*world, session.Grant) {
+	t.Helper()
+	w := readWrite(t)
+	g := w.open(1, 1)
 	time.Sleep(readOnlyAfter + look)
 	w.is(session.ModeReadOnly)
 	return w, g
 }
 
-// good lets the leader tell of a good round.
+// good makes the leader tell of a good round.
 func (w *world) good() {
 	w.t.Helper()
 	w.leader.beat(session.Heartbeat{Good: w.leader.round + 1, Confirmed: w.leader.round})
 	synctest.Wait()
 }
 
+// is fails unless the node is in a mode, at the index that it has applied.
 func (w *world) is(want session.Mode) {
 	w.t.Helper()
 	if got := w.server.State(); got.Mode != want || got.Node != 1 || got.Index != w.view.AppliedIndex() {
@@ -166,7 +219,7 @@ func (w *world) is(want session.Mode) {
 	}
 }
 
-// unasked fails if anything came to the leader.
+// unasked fails if the leader was asked for anything.
 func (w *world) unasked(what string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -177,7 +230,14 @@ func (w *world) unasked(what string) {
 	}
 }
 
-// suspend has the server find that the machine was suspended.
-func (w *world) suspend() {
-	w.server.clock.stalls.look(instant{mono: time.Since(w.server.clock.base), wall: time.Now().Add(time.Hour).Round(0)})
+// suspend makes the server find that the machine was suspended for d.
+func (w *world) suspend(d time.Duration) {
+	w.server.clock.stalls.look(instant{mono: w.server.clock.now(), wall: time.Now().Add(d).Round(0)})
+}
+
+// stall makes the server believe that it has not looked for d longer than it has.
+func (w *world) stall(d time.Duration) {
+	w.server.clock.stalls.mu.Lock()
+	defer w.server.clock.stalls.mu.Unlock()
+	w.server.clock.stalls.last -= d
 }
