@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -173,4 +174,30 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 				got.ProcessAge, got.Credit)
 		}
 	})
+}
+
+// S1: a confirmation covers the answers up to its round, and no forgotten answer has a tag above last.
+func TestS1TheLogOfAnswers(t *testing.T) {
+	l := &answerLog{}
+	expect := func(round, tag, last uint64) {
+		t.Helper()
+		if gotTag, gotLast := l.confirmed(round); gotTag != tag || gotLast != last {
+			t.Errorf("round %d confirms tag %d, last %d; want %d, %d", round, gotTag, gotLast, tag, last)
+		}
+	}
+	expect(5, 0, math.MaxUint64) // nothing is remembered, so any answer may have been forgotten
+	for round := uint64(1); round <= 4; round++ {
+		l.remember(answered{round, 10 * round}, session.StateDigest{Index: round})
+	}
+	expect(0, 0, 9)
+	expect(2, 20, 20)
+	expect(2, 0, 29) // already confirmed
+	for round := uint64(5); round <= 4+maxUnconfirmed; round++ {
+		l.remember(answered{round, 10 * round}, session.StateDigest{Index: round})
+	}
+	expect(4, 0, 49) // answers 3 and 4 were forgotten
+	if got := l.digest().Index; got != 4+maxUnconfirmed {
+		t.Errorf("the newest digest is of index %d, want %d", got, 4+maxUnconfirmed)
+	}
+	expect(math.MaxUint64, 10*(4+maxUnconfirmed), 10*(4+maxUnconfirmed))
 }
