@@ -94,7 +94,7 @@ type answered struct{ round, tag uint64 }
 // answerLog remembers the answers of one stream. Safe for concurrent use.
 type answerLog struct {
 	mu sync.Mutex
-	// answers are those not known to be confirmed, oldest first. guarded by mu
+	// answers are the answers not known to be confirmed, oldest first. guarded by mu
 	answers []answered
 	// reported is the digest in the newest answer (D1). guarded by mu
 	reported session.StateDigest

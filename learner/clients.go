@@ -34,7 +34,7 @@ type clients struct {
 	mu sync.Mutex
 	// health is what clients are told. guarded by mu
 	health health
-	// connections are those with events. guarded by mu
+	// connections are the connections with events. guarded by mu
 	connections map[*connection]struct{}
 }
 

@@ -320,7 +320,7 @@ func (c *connection) Close(ctx context.Context, t session.Token) error {
 		if here {
 			return err
 		}
-		t = c.server.table.translate(t) // the leader explains what becomes of a token that is not translated
+		t = c.server.table.translate(t) // the leader explains what became of a token that stays local (L6)
 	}
 	reply, err := c.server.upstream.ask(ctx, session.Request{Close: &t})
 	if err != nil {

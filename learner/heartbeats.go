@@ -60,7 +60,7 @@ func (h *heartbeats) hear(term uint64, beat *session.Heartbeat) bool {
 	return true
 }
 
-// forgetLeader drops what is true of one stream to one leader only.
+// forgetLeader drops the facts that hold for one stream only.
 func (h *heartbeats) forgetLeader() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,7 +145,7 @@ func (c *catchUp) note(leads reached, now time.Time, interval time.Duration) {
 	}
 }
 
-// missing returns an error that says what a node that has applied up to own lacks, nil when it lacks nothing.
+// missing returns an error while a node that has applied up to own is behind the target.
 func (c *catchUp) missing(own reached) error {
 	switch {
 	case own.attachment < c.due.attachment:

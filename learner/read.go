@@ -2,7 +2,6 @@ package learner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -13,11 +12,8 @@ import (
 // early, with a Next.
 const maxScan = 100_000
 
-var (
-	errShortReply = errors.New("leader's reply is shorter than the request")
-	// errRemainingUnknown refuses a filter by remaining time while the node is read-only: another node can answer it.
-	errRemainingUnknown = fmt.Errorf("%w: the remaining time is unknown without a leader", session.ErrReadOnly)
-)
+// errRemainingUnknown refuses a filter by remaining time while the node is read-only: another node can answer it.
+var errRemainingUnknown = fmt.Errorf("%w: the remaining time is unknown without a leader", session.ErrReadOnly)
 
 // reader answers reads of sessions. Safe for concurrent use.
 type reader struct {
@@ -180,7 +176,8 @@ func (r *reader) sync(ctx context.Context, ids []session.ID) (session.Reply, err
 		return session.Reply{}, err
 	}
 	if len(reply.Remaining) != len(ids) {
-		return session.Reply{}, errShortReply
+		return session.Reply{}, fmt.Errorf("%w: read of %d sessions: got %d remaining times", errProtocol, len(ids),
+			len(reply.Remaining))
 	}
 	return reply, r.wait.index(ctx, reply.Index)
 }

@@ -33,13 +33,13 @@ func newRelay(s *Server, link Link) (*relay, error) {
 		return nil, fmt.Errorf("waiting for the leader's welcome: %w", err)
 	}
 	if m.Welcome == nil {
-		return nil, fmt.Errorf("%w: its first message is no welcome", errProtocol)
+		return nil, fmt.Errorf("%w: its first message is not a welcome", errProtocol)
 	}
 	// Good rounds of a term count as newer than those of all earlier terms (S4). A term that Raft has not reached would
 	// keep the rounds of Raft's own leaders from counting for ever. A true leader's Raft is as far as its tracker, and
 	// this node's Raft soon hears of the term.
 	if own := s.view.Term(); m.Welcome.Term > own {
-		return nil, fmt.Errorf("%w: it leads term %d, and this node's Raft is in term %d", session.ErrNoLeader,
+		return nil, fmt.Errorf("%w: the welcome names term %d, but this node's Raft is in term %d", session.ErrNoLeader,
 			m.Welcome.Term, own)
 	}
 	return &relay{
@@ -71,7 +71,7 @@ func (r *relay) read() error {
 	for {
 		m, err := r.link.Recv()
 		if err != nil {
-			return fmt.Errorf("hearing the leader of term %d: %w", r.term, err)
+			return fmt.Errorf("receiving from the leader of term %d: %w", r.term, err)
 		}
 		switch {
 		case m.Heartbeat != nil:
@@ -79,7 +79,8 @@ func (r *relay) read() error {
 			select {
 			case r.beats <- *m.Heartbeat:
 			default:
-				return fmt.Errorf("%w: a second heartbeat before the first was answered", errProtocol)
+				return fmt.Errorf("%w: heartbeat of round %d came before the one before it was answered", errProtocol,
+					m.Heartbeat.Round)
 			}
 		case m.Reply != nil:
 			r.calls.reply(*m.Reply)
@@ -108,12 +109,12 @@ func (r *relay) write() error {
 		select {
 		case beat := <-r.beats:
 			if err := r.answerer.answer(&beat, first); err != nil {
-				return fmt.Errorf("answering the leader: %w", err)
+				return fmt.Errorf("sending an answer to the leader of term %d: %w", r.term, err)
 			}
 			first = false
 		case request := <-r.calls.out:
 			if err := r.link.Send(session.LearnerMessage{Request: &request}); err != nil {
-				return fmt.Errorf("asking the leader: %w", err)
+				return fmt.Errorf("sending a request to the leader of term %d: %w", r.term, err)
 			}
 		case <-r.calls.done:
 			return nil

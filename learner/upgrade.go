@@ -38,7 +38,7 @@ type upgrades struct {
 func (u *upgrades) upgrade(ctx context.Context, t session.Token) error {
 	if !u.allowed && u.local.has(t.ID) {
 		return &session.FieldError{
-			Field: "token", Limit: "that of a global session while the cluster's setting local_session_upgrade is off",
+			Field: "token", Limit: "of a global session while the cluster's setting local_session_upgrade is off",
 		}
 	}
 	f, begun, err := u.local.lift(t, u.clock.look(), u.view.AppliedIndex())
