@@ -44,7 +44,7 @@ func checkOpen(c session.OpenSession) error {
 	case c.Timeout <= 0 || c.Timeout > session.MaxTimeout || c.Timeout%time.Millisecond != 0:
 		return outOfRange("timeout", timeoutLimit)
 	case c.RequestID == session.RequestID{}:
-		// All clients that forget to set one would share a session.
+		// All clients that forget to set a request id would share a session.
 		return outOfRange("request_id", "16 bytes that are not all zero")
 	}
 	return c.Labels.Check()

@@ -72,8 +72,9 @@ func (s *step) open(c session.OpenSession) (session.Session, error) {
 	return s.changed(session.Opened, r), nil
 }
 
-// move sets the session's owner and attachment (M1). A session that no instance has resumed takes every move. It has
-// had one attachment, or a local one and that of its upgrade, so its client knows the newest whichever its token names.
+// move sets the session's owner and attachment (M1). A session that no instance has resumed takes every move, because
+// its client knows the newest attachment whichever attachment its token names: the session has had only the attachment
+// of its open, or a local attachment and that of its upgrade.
 func (s *step) move(c session.MoveSession) (session.Session, error) {
 	old, ok := s.session(c.ID)
 	if !ok {

@@ -91,7 +91,7 @@ func (t *tables) digest() [16]byte {
 	b := append(make([]byte, 0, 128), "holdfast state 1"...)
 	b = be64(b, t.sum.hi, t.sum.lo, t.attachment, t.issued)
 	b = append(b, t.key[:]...)
-	if t.capacity != (session.Capacity{}) { // without one, releases before capacities compute the same digest
+	if t.capacity != (session.Capacity{}) { // a zero capacity leaves the digest of releases before capacities
 		b = be64(b, t.capacity.MaxSessions, t.capacity.MaxBytes)
 	}
 	sum := sha256.Sum256(b)

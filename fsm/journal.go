@@ -23,7 +23,7 @@ func (j *journal[T]) add(item *T) {
 	j.byKey.Set(item)
 }
 
-// dropOldest takes out the oldest item. There must be one.
+// dropOldest removes the oldest item. The journal must not be empty.
 func (j *journal[T]) dropOldest() {
 	j.byKey.Delete(j.items[0])
 	j.items = j.items[1:]

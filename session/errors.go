@@ -36,7 +36,7 @@ var (
 	ErrLimit = errors.New("over a limit")
 	// ErrInvalid: see [FieldError].
 	ErrInvalid = errors.New("invalid argument")
-	// ErrWrongCluster: the peer belongs to another cluster, or is no member of this one.
+	// ErrWrongCluster: the peer belongs to another cluster, or is no member of this cluster.
 	ErrWrongCluster = errors.New("peer is not of this cluster")
 	// ErrClosed: the caller has closed the object that it uses.
 	ErrClosed = errors.New("closed")
@@ -47,7 +47,7 @@ type ExpiredError struct {
 	ID ID
 	// Certificate is nil when unknown.
 	Certificate *Certificate
-	// LocalTo is the only node that can know the session, when it may be a local one (L6); otherwise 0.
+	// LocalTo is the only node that can know the session, when it may be a local session (L6); otherwise 0.
 	LocalTo Node
 }
 
@@ -86,7 +86,7 @@ func (*MovedError) Error() string { return ErrMoved.Error() }
 // Is makes e an [ErrMoved].
 func (*MovedError) Is(target error) bool { return target == ErrMoved }
 
-// NotLeaderError is [ErrNotLeader] with the leader, when one is known.
+// NotLeaderError is [ErrNotLeader] with the leader, when the node knows it.
 type NotLeaderError struct {
 	// Leader is 0 when unknown.
 	Leader Node

@@ -83,6 +83,7 @@ type Listed struct {
 	Session Session
 	// Remaining is the time until expiry if the session stays silent, as the leader sees it; negative when unknown.
 	Remaining time.Duration
-	// Applied is set on the answer of [Service.Find] only. It says there what Page.Applied says of a page.
+	// Applied says that the node answered from its applied state without asking a leader (N3). Only [Service.Find] sets
+	// it; [Service.List] sets Page.Applied.
 	Applied bool
 }

@@ -58,7 +58,7 @@ type Reply struct {
 	Term, Index uint64
 	// Session is set after an open, a resume and an upgrade, as of the entry.
 	Session Session
-	// Repeated is that of the [Result].
+	// Repeated says that an earlier entry did what was asked, see [Result].
 	Repeated bool
 	// First is the first id of a claimed block.
 	First ID

@@ -46,8 +46,8 @@ func (s *Stalls) With(end, credit, grace time.Duration) *Stalls {
 	return next
 }
 
-// merge merges one stall into the next. Sessions that fell silent between the two then get the credit of both. merge
-// chooses the stall whose credit is the smallest share of these sessions' silence.
+// merge merges one stall into the next. Sessions that fell silent between these stalls then get the credit of both.
+// merge chooses the stall whose credit is the smallest share of these sessions' silence.
 func (s *Stalls) merge() {
 	newest := s.stalls[len(s.stalls)-1].end
 	least, lowest, before := 0, 0.0, time.Duration(0)

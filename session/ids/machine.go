@@ -68,7 +68,7 @@ func javaHash(s string) uint64 {
 }
 
 // HardwareAddress returns the MAC address from which to derive a machine's number. It belongs to the interface with the
-// lowest index of all that have one, are up and are no loopback. The error, when there is none, is a
+// lowest index of all that have an address, are up and are no loopback. The error, when there is none, is a
 // [session.FieldError] of mac.
 func HardwareAddress(interfaces []net.Interface) (net.HardwareAddr, error) {
 	var found *net.Interface

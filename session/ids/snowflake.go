@@ -132,7 +132,7 @@ type result struct {
 }
 
 // try looks at the clock once. It holds mu from the look on: if another caller could get an id in between, this caller
-// would take the clock for one that was set back.
+// would believe that the clock was set back.
 func (g *Snowflake) try() result {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,8 +159,9 @@ func (g *Snowflake) try() result {
 	return result{id: uint64(ms)<<snowflakeMSShift | l.bits | (l.used - 1)}
 }
 
-// sequencer returns the sequencer to use at ms: the current one, unless its newest millisecond is after ms and another
-// one's is before ms. The caller holds mu.
+// sequencer returns the sequencer to use at ms. If the newest millisecond of the current sequencer is after ms, it
+// switches to the next sequencer whose newest millisecond is before ms, if there is such a sequencer. The caller holds
+// mu.
 func (g *Snowflake) sequencer(ms int64) *sequencer {
 	if ms < g.sequencers[g.current].ms {
 		for i := range g.sequencers {
