@@ -188,7 +188,7 @@ func portMetrics() []metric {
 			when("it rises"),
 		counter("client_connections_refused_per_address",
 			"Connections refused because their address had max_connections_per_address already.",
-			func(f *figures) float64 { return float64(f.client.Crowded) }),
+			func(f *figures) float64 { return float64(f.client.RefusedPerAddress) }),
 		gauge("client_waiting_bytes",
 			"Bytes that wait for clients: unread answers, requests under way and incomplete messages.",
 			func(f *figures) float64 { return float64(f.client.Waiting) }).

@@ -25,7 +25,7 @@ type Config struct {
 	// Patience is how long a client may read nothing of what waits for it, after a large message a little longer;
 	// default 30 s.
 	Patience time.Duration
-	// Keepalive defaults to a test after 30 s with 10 s for the answer, and to a ping of the client every 5 s.
+	// Keepalive defaults to a test after 30 s with 10 s for the answer. A client may ping every 5 s.
 	Keepalive port.Keepalive
 	// Gate says how many requests of clients the node takes on in a second; zero is no limit.
 	Gate gate.Config

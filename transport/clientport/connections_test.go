@@ -110,7 +110,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 		if _, err := connected(t, network).Recv(); limitNamed(err) != "max_connections_per_address" {
 			t.Errorf("a second connection beside a busy one: %v", err)
 		}
-		if got := s.Stats(); got.Crowded != 1 || got.Refused != 1 || got.Evicted != 1 || got.Connections != 1 {
+		if got := s.Stats(); got.RefusedPerAddress != 1 || got.Refused != 1 || got.Evicted != 1 || got.Connections != 1 {
 			t.Errorf("stats %+v", got)
 		}
 	})

@@ -56,7 +56,7 @@ func (l *limited) refuse(c *Conn, why *session.LimitError) (served bool) {
 	p := l.port
 	p.refused.Add(1)
 	if why.Name == connectionsPerAddress {
-		p.crowded.Add(1)
+		p.refusedPerAddress.Add(1)
 	}
 	l.log.Do(func() {
 		p.logger.Warn("connection refused: over a limit", "limit", why.Name, "value", why.Limit,

@@ -110,8 +110,8 @@ type Port struct {
 type counters struct {
 	// refusing is how many refused connections are served now, until their calls were refused with a reason.
 	refusing atomic.Int64
-	// refused counts refused connections, crowded those of them that were refused for their address.
-	refused, crowded atomic.Uint64
+	// refused counts refused connections, refusedPerAddress those of them whose address was at its own limit.
+	refused, refusedPerAddress atomic.Uint64
 	// evicted counts connections that made room for others.
 	evicted              atomic.Uint64
 	callsRefused, panics atomic.Uint64
@@ -125,8 +125,8 @@ type Stats struct {
 	Refused, RefusedCalls uint64
 	// Evicted counts idle connections that made room for others.
 	Evicted uint64
-	// Crowded counts refused connections of addresses that were at their own limit.
-	Crowded uint64
+	// RefusedPerAddress counts the refused connections whose address was at its own limit.
+	RefusedPerAddress uint64
 	// Waiting is how many bytes wait, as [Limits.WaitingBytes] counts them.
 	Waiting int64
 	// Overfull counts connections ended for their own waiting bytes, Relieved those ended for the port's.
@@ -239,7 +239,7 @@ func (p *Port) Stats() Stats {
 	s := Stats{
 		Connections: int64(connections), Calls: int64(calls),
 		Refused: p.refused.Load(), RefusedCalls: p.callsRefused.Load(),
-		Evicted: p.evicted.Load(), Crowded: p.crowded.Load(), Panics: p.panics.Load(),
+		Evicted: p.evicted.Load(), RefusedPerAddress: p.refusedPerAddress.Load(), Panics: p.panics.Load(),
 	}
 	if p.ledger != nil {
 		s.Waiting = p.ledger.Waiting()
