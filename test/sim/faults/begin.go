@@ -12,12 +12,12 @@ import (
 
 // broken is a fault that has begun. end ends it, and reports whether it hit anything.
 type broken struct {
-	// who is the only node concerned, "" for several.
+	// who is the only node concerned, "" for several nodes.
 	who, text string
 	end       func() bool
 }
 
-// begin begins f; nil when there is nothing to break now. What goes on by itself ends when lasting does.
+// begin begins f. It returns nil when there is nothing to break now. A fault that goes on by itself ends with lasting.
 func begin(lasting context.Context, f Fault, c Cluster) *broken {
 	nodes := pick(c.Nodes(), f.Nodes)
 	switch f.Kind {
@@ -47,7 +47,7 @@ func begin(lasting context.Context, f Fault, c Cluster) *broken {
 	return nil
 }
 
-// one returns the node that a fault of one node takes.
+// one returns the node that a fault of one node affects.
 func (f Fault) one(c Cluster, nodes []string) string {
 	if leader := c.Leader(); f.Leads && leader != "" {
 		return leader
@@ -57,7 +57,7 @@ func (f Fault) one(c Cluster, nodes []string) string {
 
 func beginCut(f Fault, c Cluster, nodes []string) *broken {
 	others, minority := nodes[1:], nodes[:(len(nodes)-1)/2]
-	switch f.Kind { //nolint:exhaustive // begin has sorted the rest out
+	switch f.Kind { //nolint:exhaustive // begin handles the other kinds
 	case Isolate:
 		rest := append(slices.Clone(others), c.Clients()...)
 		return cut(c, nodes[0], "isolate "+nodes[0], both(nodes[:1], rest))
@@ -92,7 +92,7 @@ func beginCut(f Fault, c Cluster, nodes []string) *broken {
 func beginWeather(lasting context.Context, f Fault, c Cluster, nodes []string) *broken {
 	one := f.one(c, nodes)
 	others := without(nodes, one)
-	switch f.Kind { //nolint:exhaustive // begin has sorted the rest out
+	switch f.Kind { //nolint:exhaustive // begin handles the other kinds
 	case Lag:
 		more := time.Duration(f.Size * f.Size * float64(2*time.Second))
 		return slow(c, "", fmt.Sprintf("delay what %s and its peers send to each other by %v", one, more),
@@ -107,7 +107,7 @@ func beginWeather(lasting context.Context, f Fault, c Cluster, nodes []string) *
 
 func beginKill(lasting context.Context, f Fault, c Cluster, nodes []string) *broken {
 	one := f.one(c, nodes)
-	switch f.Kind { //nolint:exhaustive // begin has sorted the rest out
+	switch f.Kind { //nolint:exhaustive // begin handles the other kinds
 	case KillLeader:
 		leader := c.Leader()
 		if leader == "" {
@@ -152,7 +152,7 @@ func beginOrder(f Fault, c Cluster, nodes []string) *broken {
 	}}
 }
 
-// begun begins something that takes its time: the fault lasts from its begin on.
+// begun starts something that takes time, as part of a fault that has begun. The channel gets its result.
 func begun(do func() bool) <-chan bool {
 	done := make(chan bool, 1)
 	go func() { done <- do() }()
@@ -160,7 +160,7 @@ func begun(do func() bool) <-chan bool {
 }
 
 func beginInside(f Fault, c Cluster, one string) *broken {
-	switch f.Kind { //nolint:exhaustive // begin has sorted the rest out
+	switch f.Kind { //nolint:exhaustive // begin handles the other kinds
 	case SlowDisk:
 		delay := time.Millisecond + time.Duration(f.Size*f.Size*float64(1500*time.Millisecond))
 		return &broken{
@@ -178,7 +178,7 @@ func beginInside(f Fault, c Cluster, one string) *broken {
 	}
 }
 
-// jump returns how far a clock is set forward: from 20 s to 20 years, or as far back.
+// jump returns how far to set a clock forward: 20 s to 20 years, or as far back.
 func jump(size float64) time.Duration {
 	const shortest, longest = 20 * time.Second, 20 * 365 * 24 * time.Hour
 	sign, x := 1.0, 2*size
@@ -192,7 +192,7 @@ func jump(size float64) time.Duration {
 func beginClients(lasting context.Context, f Fault, c Cluster) *broken {
 	clients := c.Clients()
 	one := clients[int(f.Size*float64(len(clients)))]
-	switch f.Kind { //nolint:exhaustive // begin has sorted the rest out
+	switch f.Kind { //nolint:exhaustive // begin handles the other kinds
 	case Flood:
 		const least, more = 100, 200
 		sessions := least + int(f.Size*more)
@@ -209,7 +209,7 @@ func beginClients(lasting context.Context, f Fault, c Cluster) *broken {
 	}
 }
 
-// meanwhile does something that goes on until the fault ends.
+// meanwhile runs something until the fault ends.
 func meanwhile(text string, do func() int) *broken { return meanwhileAt("", text, do) }
 
 // meanwhileAt is meanwhile for a fault of one node.

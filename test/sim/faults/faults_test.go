@@ -13,7 +13,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// cluster counts what is broken, and remembers what ever was.
+// cluster is a Cluster that counts what is broken, and remembers everything that ever was.
 type cluster struct {
 	mu             sync.Mutex
 	cuts           map[way]int
@@ -60,7 +60,7 @@ func (c *cluster) Unchoke(a string)     { c.with(func() { c.paused["choked "+a]-
 func (c *cluster) Stick(n string)       { c.with(func() { c.paused["stuck "+n]++ }) }
 func (c *cluster) Unstick(n string)     { c.with(func() { c.paused["stuck "+n]-- }) }
 
-// Held grows with every look: whatever was broken was hit.
+// Held grows with every call: every broken link was hit.
 func (c *cluster) Held(string, string) (n int) {
 	c.with(func() { c.did["look"]++; n = c.did["look"] })
 	return n
@@ -139,10 +139,10 @@ func shape(count int) Shape { return Shape{Nodes: 5, Count: count, Calm: time.Mi
 func TestPlanFollowsTheSeed(t *testing.T) {
 	plan := func(seed uint64) []Fault { return Plan(rand.New(rand.NewPCG(seed, 0)), shape(50)) }
 	if !reflect.DeepEqual(plan(1), plan(1)) {
-		t.Error("one seed, two plans")
+		t.Error("one seed gives two plans")
 	}
 	if reflect.DeepEqual(plan(1), plan(2)) {
-		t.Error("two seeds, one plan")
+		t.Error("two seeds give one plan")
 	}
 	calm, overlapping := 0, 0
 	for _, f := range plan(1) {
@@ -154,12 +154,12 @@ func TestPlanFollowsTheSeed(t *testing.T) {
 		}
 	}
 	if calm < 5 || overlapping < 5 {
-		t.Errorf("%d calm spells and %d overlaps of 50 faults, want some of both", calm, overlapping)
+		t.Errorf("50 faults have %d calm spells and %d overlaps, want some of both", calm, overlapping)
 	}
 }
 
-// TestEveryKindIsDealt: plans of following numbers have every kind, however few faults each has, and not in one order
-// only.
+// TestEveryKindIsDealt shows that plans with following numbers have every kind, however few faults each plan has, and
+// in more than one order.
 func TestEveryKindIsDealt(t *testing.T) {
 	kinds := len(planned())
 	const count = 6
@@ -173,19 +173,20 @@ func TestEveryKindIsDealt(t *testing.T) {
 			}
 		}
 		if len(dealt) != kinds {
-			t.Errorf("plans from %d on: %d of %d kinds", first, len(dealt), kinds)
+			t.Errorf("plans from number %d on have %d of %d kinds, want all", first, len(dealt), kinds)
 		}
 	}
 	if reflect.DeepEqual(deal(planned(), Shape{Count: kinds}), deal(planned(), Shape{Count: kinds, Deal: 1})) {
-		t.Error("two deals in one order")
+		t.Error("two deals have the same order")
 	}
 }
 
-// TestLinks: a plan of links has every kind once, in pairs on one caller's links, to some nodes or to all.
+// TestLinks shows that a plan of links has every kind once, in pairs on the links of one caller, to some nodes or to
+// all.
 func TestLinks(t *testing.T) {
 	one := func(seed uint64) []Fault { return Links(rand.New(rand.NewPCG(seed, 0)), 5) }
 	if !reflect.DeepEqual(one(1), one(1)) || reflect.DeepEqual(one(1), one(2)) {
-		t.Error("plans do not follow the seed")
+		t.Error("plans do not depend on the seed alone")
 	}
 	some, all, met := 0, 0, make(map[[2]Kind]bool)
 	for seed := range uint64(300) {
@@ -198,16 +199,16 @@ func TestLinks(t *testing.T) {
 			case len(f.Nodes) > 0:
 				some++
 			default:
-				t.Errorf("a fault of no links: %s", f)
+				t.Errorf("fault %s is not one of links", f)
 			}
 			if second := i%2 == 1; f.Overlaps != second || second != (i > 0 && f.Caller == plan[i-1].Caller) {
-				t.Errorf("seed %d: fault %d is no half of a pair: %s", seed, i+1, f)
+				t.Errorf("seed %d: fault %d does not belong to a pair: %s", seed, i+1, f)
 			} else if second {
 				met[[2]Kind{plan[i-1].Kind, f.Kind}] = true
 			}
 		}
 		if len(dealt) != len(links()) {
-			t.Errorf("seed %d: %d of %d kinds", seed, len(dealt), len(links()))
+			t.Errorf("seed %d: %d of %d kinds, want all", seed, len(dealt), len(links()))
 		}
 	}
 	if pairs := len(links()) * (len(links()) - 1); some < 300 || all < 300 || len(met) != pairs {
@@ -216,7 +217,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestRunNumbersThroughAllPlans: what is printed of several plans in a row is found in the history by its number.
+// TestRunNumbersThroughAllPlans shows that the number of a fault in printed plans is its number in the history.
 func TestRunNumbersThroughAllPlans(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -225,13 +226,13 @@ func TestRunNumbersThroughAllPlans(t *testing.T) {
 			"1: make c1 mute to ", "2: make c1 deaf to ", "3: delay what c1 hears of  by 0s",
 		} {
 			if !slices.Contains(c.texts, want) {
-				t.Errorf("no %q among %q", want, c.texts)
+				t.Errorf("%q is missing in %q", want, c.texts)
 			}
 		}
 	})
 }
 
-// TestRunHealsAll runs long plans: every kind happens, and in the end nothing is broken, also when the run is cut
+// TestRunHealsAll runs long plans. Every kind happens, and in the end nothing is broken, also when the run is cut
 // short.
 func TestRunHealsAll(t *testing.T) {
 	for _, limit := range []time.Duration{24 * time.Hour, 3 * time.Minute} {
@@ -277,12 +278,12 @@ func positive[K comparable](counts map[K]int) bool {
 	return false
 }
 
-// complete checks that every kind was injected, hit, and reached the cluster.
+// complete checks that every kind was injected, hit something, and reached the cluster.
 func (c *cluster) complete(t *testing.T) {
 	t.Helper()
 	for _, k := range Kinds() {
 		if c.hit[k] == 0 {
-			t.Errorf("no %s hit anything in 300 faults", k)
+			t.Errorf("%s hit nothing in 300 faults", k)
 		}
 	}
 	for _, what := range []string{
@@ -290,7 +291,7 @@ func (c *cluster) complete(t *testing.T) {
 		"clock back", "clock forward", "flood", "double", "stand",
 	} {
 		if c.did[what] == 0 {
-			t.Errorf("the cluster was never told: %s", what)
+			t.Errorf("the cluster was never asked for %s", what)
 		}
 	}
 }
@@ -333,7 +334,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestBeginLinks shows which links of whom each kind makes worse, by how much, and that the other direction is as it
+// TestBeginLinks shows which links each kind makes worse, and by how much, and that the other direction stays as it
 // was.
 func TestBeginLinks(t *testing.T) {
 	there, back := []way{{"r1", "n2"}, {"r1", "n5"}}, []way{{"n2", "r1"}, {"n5", "r1"}}

@@ -1,62 +1,61 @@
 package faults
 
-// Kind is what breaks.
+// Kind is the kind of a fault.
 type Kind uint8
 
 // Kinds of fault.
 const (
-	// Isolate cuts a node off everybody, peers and clients, both ways.
+	// Isolate cuts a node off from all hosts, peers and clients, in both directions.
 	Isolate Kind = iota + 1
-	// Split cuts a minority of the nodes off the others, both ways; clients reach all.
+	// Split cuts a minority of the nodes off from the others, in both directions. Clients reach all nodes.
 	Split
-	// Partial cuts two nodes off each other, both ways; both reach all others.
+	// Partial cuts two nodes off from each other, in both directions. Both reach all others.
 	Partial
-	// LeaderOff cuts the node that leads off its peers, both ways; clients reach it.
+	// LeaderOff cuts the leading node off from its peers, in both directions. Clients reach it.
 	LeaderOff
-	// Deaf cuts what the peers send to a node, Mute what it sends to them.
+	// Deaf cuts the direction from the peers to a node, Mute the direction from the node to its peers.
 	Deaf
 	Mute
 	// OneWay cuts one direction between two nodes.
 	OneWay
-	// NoRounds cuts what goes over the peer port of the node that leads, or of all: no round is good any more, while
-	// Raft goes on. The leader hands over after a while, in vain in the second case (I8).
+	// NoRounds cuts the connections to the peer port of the leading node, or of all nodes. No round is good any more,
+	// while Raft goes on. The leader hands over after a while; in the second case in vain (I8).
 	NoRounds
 	// Lag makes the links between a node and its peers slow.
 	Lag
-	// Reorder scatters what nodes send to each other: what goes over different connections comes in any order.
+	// Reorder scatters the nodes' messages in time: on different connections they arrive in any order.
 	Reorder
-	// Drop resets connections of a node, to its peers and from clients, again and again: what is under way is lost.
+	// Drop resets a node's connections to its peers and from clients, repeatedly. What is under way is lost.
 	Drop
 
-	// Kill ends a node's process, which later starts on the same directory.
+	// Kill ends a node's process. The node starts later on the same directory.
 	Kill
-	// KillLeader is a Kill of the node that leads.
+	// KillLeader kills the leading node.
 	KillLeader
 	// KillAll kills every node at once.
 	KillAll
-	// LongKill keeps a node away so long that the others may have cut what it misses off their logs.
+	// LongKill keeps a node away until the others may have dropped the entries that it misses.
 	LongKill
-	// CrashLoop kills nodes, one or all in turn, and starts them again at once, again and again.
+	// CrashLoop kills nodes, one node repeatedly or all in turn, and starts each again at once.
 	CrashLoop
-	// Torn kills a node in the middle of a write to its log, part of which is on its disk.
+	// Torn kills a node in the middle of a write to its log. A part of the write is on its disk.
 	Torn
-	// OldSnapshot kills a node and takes its newest snapshot away.
+	// OldSnapshot kills a node and removes its newest snapshot.
 	OldSnapshot
 	// EmptyDisk kills a node and empties its directory.
 	EmptyDisk
-	// Restart stops a node in order, and starts it again.
+	// Restart stops a node in order and starts it again.
 	Restart
-	// HandOver has the node that leads hand leadership to another.
+	// HandOver makes the leading node hand leadership to another node.
 	HandOver
 
-	// Pause holds all traffic of a node back and delivers it later. PauseSome pauses several nodes, PauseAll all of
-	// them.
+	// Pause holds all traffic of a node back and delivers it later. PauseSome pauses several nodes, PauseAll all nodes.
 	Pause
 	PauseSome
 	PauseAll
 
-	// SlowDisk makes each write to a node's log slow; FullDisk refuses writes, FailDisk fails them with an outcome that
-	// nobody knows, HungDisk holds them.
+	// SlowDisk makes each write to a node's log slow. FullDisk refuses writes, FailDisk fails them with an unknown
+	// outcome, HungDisk holds them.
 	SlowDisk
 	FullDisk
 	FailDisk
@@ -64,35 +63,35 @@ const (
 	// ClockJump sets a node's wall clock forward or back, by minutes or by years.
 	ClockJump
 
-	// Flood opens hundreds of sessions at once, by clients that then vanish.
+	// Flood opens hundreds of sessions at once, for clients that then vanish.
 	Flood
-	// Duplicate has a client send its requests twice, through one node or through two.
+	// Duplicate makes a client send its requests twice, through one node or through two.
 	Duplicate
-	// PauseClient holds all traffic of a client back; StickClient has one read nothing, so that servers write to
-	// nobody.
+	// PauseClient holds all traffic of a client back. StickClient makes a client read nothing, so that servers' answers
+	// pile up.
 	PauseClient
 	StickClient
 
-	// LagFromClient delays what a client sends to nodes, LagToClient what they send to it: a request is old when it
-	// comes, or its answer is.
+	// LagFromClient delays a client's requests, LagToClient the nodes' answers.
 	LagFromClient
 	LagToClient
-	// ReorderFromClient and ReorderToClient scatter it: what goes over different connections comes in any order.
+	// ReorderFromClient and ReorderToClient scatter a client's requests or the answers: on different connections they
+	// arrive in any order.
 	ReorderFromClient
 	ReorderToClient
-	// MuteClient cuts what a client sends to nodes, DeafClient what they send to it: what it asks for is done, and it
-	// is not told.
+	// MuteClient cuts the direction from a client to nodes. DeafClient cuts the other: the client's requests are done,
+	// and it gets no answer.
 	MuteClient
 	DeafClient
 
-	// Hiccups has a node's process stand for more than an interval, again and again.
+	// Hiccups stop a node's process for more than an interval, repeatedly.
 	Hiccups
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind { return kindsFrom(Isolate, Hiccups) }
 
-// planned are the kinds that Plan deals, links those that Links does.
+// planned returns the kinds that Plan deals, links the kinds that Links deals.
 func planned() []Kind { return kindsFrom(Isolate, StickClient) }
 func links() []Kind   { return kindsFrom(LagFromClient, DeafClient) }
 

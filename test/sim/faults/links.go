@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// mostDelay is the most that LagFromClient and LagToClient delay. With what reordering adds it stays below the 3 s for
-// which the checker lets what a client has sent be under way when a fault ends.
+// mostDelay is the longest delay of LagFromClient and LagToClient. With the scatter of reordering it stays below 3 s:
+// the checker lets requests be under way for so long when a fault ends.
 const mostDelay = 2 * time.Second
 
-// beginLinks makes links between one caller and nodes worse, in one direction. The other direction is as it was.
+// beginLinks makes links between one caller and nodes worse, in one direction. The other direction stays as it was.
 func beginLinks(f Fault, c Cluster, nodes []string) *broken {
 	callers := c.Callers()
 	one, all := callers[int(f.Caller*float64(len(callers)))], strings.Join(nodes, " ")
 	there, back := oneWay([]string{one}, nodes), oneWay(nodes, []string{one})
 	late := slowness{more: time.Duration(f.Size * float64(mostDelay))}
-	switch f.Kind { //nolint:exhaustive // begin has sorted the rest out
+	switch f.Kind { //nolint:exhaustive // begin handles the other kinds
 	case LagFromClient:
 		return slow(c, one, fmt.Sprintf("delay what %s sends to %s by %v", one, all, late.more), late, there)
 	case LagToClient:

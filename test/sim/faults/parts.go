@@ -11,7 +11,7 @@ import (
 // way is one direction between two hosts.
 type way struct{ from, to string }
 
-// oneWay returns the ways from each of from to each of to that is another.
+// oneWay returns the ways from each of from to each other host of to.
 func oneWay(from, to []string) []way {
 	ways := make([]way, 0, len(from)*len(to))
 	for _, f := range from {
@@ -26,7 +26,7 @@ func oneWay(from, to []string) []way {
 
 func both(some, others []string) []way { return append(oneWay(some, others), oneWay(others, some)...) }
 
-// held is what was held back on ways so far.
+// held returns how many writes and dials were held back on ways so far.
 func held(c Wires, ways []way) int {
 	sum := 0
 	for _, w := range ways {
@@ -48,10 +48,10 @@ func cut(c Cluster, who, text string, ways []way) *broken {
 	}}
 }
 
-// peerPort is that of all nodes.
+// peerPort is the peer port of all nodes.
 const peerPort = ":7402"
 
-// choke cuts what goes over the peer ports of some nodes to the others.
+// choke cuts the connections to the peer ports of some nodes from the others.
 func choke(c Cluster, who, text string, some, nodes []string) *broken {
 	links := both(some, nodes)
 	before := held(c, links)
@@ -66,10 +66,10 @@ func choke(c Cluster, who, text string, some, nodes []string) *broken {
 	}}
 }
 
-// slowness is what ways take longer: by more, and by up to scatter besides.
+// slowness is the additional time on ways: more, and up to scatter besides.
 type slowness struct{ more, scatter time.Duration }
 
-// scatter returns that of the kinds that reorder.
+// scatter returns the slowness of the kinds that reorder.
 func (f Fault) scatter() slowness {
 	return slowness{scatter: 5*time.Millisecond + time.Duration(f.Size*float64(700*time.Millisecond))}
 }
@@ -87,7 +87,7 @@ func slow(c Cluster, who, text string, by slowness, ways []way) *broken {
 	}}
 }
 
-// drop resets the connections of one to some of others, again and again.
+// drop resets the connections of one host to some of others, repeatedly.
 func drop(lasting context.Context, f Fault, c Cluster, one string, others []string) *broken {
 	every := 50*time.Millisecond + time.Duration(f.Size*float64(2*time.Second))
 	return meanwhile("reset connections of "+one+" every "+every.String(), func() int {
@@ -118,8 +118,8 @@ func pause(c Cluster, hosts []string) *broken {
 	}}
 }
 
-// hiccups has a process stand again and again, each time for a little more than an interval to twice that, more often
-// than any session's timeout comes round.
+// hiccups stops a process repeatedly, each time for a little more than one interval to twice as long. The stops come
+// more often than any session's timeout lasts.
 func hiccups(lasting context.Context, f Fault, c Cluster, one string) *broken {
 	const interval = 500 * time.Millisecond
 	stands := interval + time.Duration((0.02+0.98*f.Size)*float64(interval)).Truncate(time.Millisecond)
@@ -138,7 +138,7 @@ func hiccups(lasting context.Context, f Fault, c Cluster, one string) *broken {
 		})
 }
 
-// kill kills those of nodes that live, at once.
+// kill kills the living nodes among nodes at once.
 func kill(c Cluster, nodes ...string) *broken {
 	lived := make([]bool, len(nodes))
 	var killing sync.WaitGroup
@@ -167,8 +167,8 @@ func kill(c Cluster, nodes ...string) *broken {
 	}}
 }
 
-// crashLoop kills one of nodes after the other, and starts it again within moments: while an election goes on a node
-// may have voted, died and come back.
+// crashLoop kills one of nodes after the other, and starts each again within moments. So a node may vote, die and
+// return within one election.
 func crashLoop(lasting context.Context, f Fault, c Cluster, nodes []string) *broken {
 	every := 50*time.Millisecond + time.Duration(f.Size*float64(time.Second))
 	b := meanwhile("kill "+strings.Join(nodes, " ")+" again and again, every "+every.String(), func() int {

@@ -1,4 +1,4 @@
-// Package faults injects faults into a simulated cluster: what, where and when follows a seed.
+// Package faults injects faults into a simulated cluster. A seed determines the kinds, places and times.
 package faults
 
 import (
@@ -10,20 +10,22 @@ import (
 
 // Fault is one entry of a plan.
 type Fault struct {
-	// After is how long after the former fault ended, or began if this one overlaps it, this one begins.
+	// After is the time from the end of the former fault to the begin of this one; from its begin, if this one overlaps
+	// it.
 	After time.Duration
-	// Overlaps says that the former fault still lasts.
+	// Overlaps says that this fault begins while the former one lasts.
 	Overlaps bool
 	Lasts    time.Duration
 	Kind     Kind
-	// Nodes are drawn indexes into the cluster's nodes, all different; a kind takes as many as it needs from the front.
+	// Nodes are random indexes into the cluster's nodes, all different. A kind takes as many as it needs from the
+	// front.
 	Nodes []int
-	// Size is drawn from [0, 1): how much of it. What it means depends on the kind.
+	// Size is random in [0, 1): the size of the fault. Its meaning depends on the kind.
 	Size float64
-	// Leads says that a kind that takes one node takes the one that leads, if one does.
+	// Leads says that a kind of one node takes the leading node, if there is one.
 	Leads bool
-	// Caller is drawn from [0, 1): whose links a fault of links takes, those to all of Nodes; of hiccups how often
-	// they come.
+	// Caller is random in [0, 1). A fault of links takes the links of this caller, to all of Nodes. For hiccups it is
+	// how often they come.
 	Caller float64
 }
 
@@ -42,25 +44,26 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s %v: %s %s size %.2f for %v", from, f.After, f.Kind, who, f.Size, f.Lasts)
 }
 
-// Shape is how many faults a plan has, and how they lie.
+// Shape is the number of faults in a plan, and their arrangement.
 type Shape struct {
 	Nodes, Count int
-	// Calm is how long the calm spells between some faults are, for what only a calm cluster shows; 0: there are none.
+	// Calm is the length of the calm spells between some faults, for behaviour that only a calm cluster shows; 0 for
+	// none.
 	Calm time.Duration
-	// Deal is a number that differs from plan to plan; plans with following numbers have every kind in turn, however
-	// few faults each has.
+	// Deal is a number that differs from plan to plan. Plans with following numbers have every kind in turn, however
+	// few faults each plan has.
 	Deal uint64
 }
 
-// Bounds of a fault's length and of the time before it.
+// Bounds of a fault's length, and of the time before it.
 const (
 	shortest, longest = 500 * time.Millisecond, 10 * time.Second
 	soonest, latest   = 200 * time.Millisecond, 4 * time.Second
 	// away is the least length of a LongKill.
 	away = 15 * time.Second
-	// longestLink leaves time for the sessions of a caller that nobody hears to expire.
+	// longestLink leaves time for the sessions of an unheard caller to expire.
 	longestLink = 14 * time.Second
-	// Hiccups last for longer than a session that expires among them.
+	// Hiccups last longer than the life of a session that expires among them.
 	shortestHiccups, longestHiccups = 20 * time.Second, 40 * time.Second
 )
 
@@ -70,7 +73,7 @@ func Plan(r *rand.Rand, s Shape) []Fault {
 	kinds := deal(planned(), s)
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	for i, half := 0, len(kinds)/2; i < half; i++ {
-		if kinds[i] == OldSnapshot { // later: there have to be snapshots first
+		if kinds[i] == OldSnapshot { // later: first there must be snapshots
 			kinds[i], kinds[i+half] = kinds[i+half], kinds[i]
 		}
 	}
@@ -97,10 +100,10 @@ func Plan(r *rand.Rand, s Shape) []Fault {
 	return plan
 }
 
-// Links draws faults of the links between callers and nodes, of each kind one. It is a plan of its own, to be run
-// beside another: what Plan draws stays as it is without. They come in pairs on the links of one caller, the second
-// while the first lasts if that lasts long enough: a link that is slow one way and cut the other shows what neither
-// does alone.
+// Links draws faults of the links between callers and nodes, one of each kind. They are a plan of their own, to be run
+// beside another plan, so that Plan's draws stay the same with and without them. The faults come in pairs on the links
+// of one caller. The second begins while the first lasts, if the first lasts long enough: a link that is slow in one
+// direction and cut in the other shows what neither fault shows alone.
 func Links(r *rand.Rand, nodes int) []Fault {
 	kinds := links()
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -114,7 +117,7 @@ func Links(r *rand.Rand, nodes int) []Fault {
 			Size:   r.Float64(),
 			Caller: r.Float64(),
 		}
-		if r.IntN(3) == 0 { // else all: the caller cannot get round it
+		if r.IntN(3) == 0 { // else all nodes: the caller cannot avoid the fault
 			f.Nodes = f.Nodes[:1+r.IntN(nodes-1)]
 		}
 		if i%2 == 1 {
@@ -125,7 +128,7 @@ func Links(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
-// Stutter draws hiccups of two nodes, one after the other. It is a plan of its own, as that of Links is.
+// Stutter draws hiccups of two nodes, one after the other. They are a plan of their own, like the faults of Links.
 func Stutter(r *rand.Rand, nodes int) []Fault {
 	plan := make([]Fault, 0, 2)
 	for _, one := range r.Perm(nodes)[:2] {
@@ -141,7 +144,7 @@ func Stutter(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
-// deal returns the kinds of a plan: its share of an endless deal, in which every kind comes once before one comes
+// deal returns the kinds of a plan: its part of an endless deal, in which every kind comes once before any kind comes
 // again.
 func deal(deck []Kind, s Shape) []Kind {
 	var dealt []Kind

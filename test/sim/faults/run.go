@@ -7,45 +7,45 @@ import (
 	"time"
 )
 
-// Wires are what connects a cluster; cuts of one direction and pauses of one host add up. A simnet.Network is one.
+// Wires connects a cluster. Cuts of one direction and pauses of one host add up. A simnet.Network is a Wires.
 type Wires interface {
 	Cut(from, to string)
 	Heal(from, to string)
 	Pause(host string)
 	Resume(host string)
-	// Held counts what faults have held back from from to to so far.
+	// Held counts the writes and dials that faults have held back from one host to another so far.
 	Held(from, to string) int
 }
 
-// Weather is what else can happen to a network. A simnet.Network has it.
+// Weather is the other trouble of a network. A simnet.Network has it.
 type Weather interface {
-	// Slow makes what from sends to to take more longer, and up to scatter besides; negative ones undo.
+	// Slow makes a link take longer, by more and by up to scatter besides. Negative values undo it.
 	Slow(from, to string, more, scatter time.Duration)
-	// Reset resets the connections between two hosts, and returns how many there were.
+	// Reset resets the connections between two hosts, and returns their number.
 	Reset(one, other string) int
-	// Choke cuts what goes over connections to one "host:port".
+	// Choke cuts the connections to one "host:port".
 	Choke(address string)
 	Unchoke(address string)
 	Stick(host string)
 	Unstick(host string)
 }
 
-// Processes are the nodes' processes.
+// Processes is the nodes' processes.
 type Processes interface {
-	// Leader returns the node that leads now, "" when none is known.
+	// Leader returns the node that leads now, "" if none is known.
 	Leader() string
-	// Kill reports whether the node lived; so does Stop, which returns when its ordered stop is over. Start starts a
-	// node that does not live, on what its disk holds, and does nothing to one that does.
+	// Kill reports whether the node was alive; so does Stop, which returns when the ordered stop is over. Start starts
+	// a dead node on the contents of its disk, and does nothing to a living node.
 	Kill(node string) bool
 	Stop(node string) bool
 	Start(node string)
-	// Stand has a node's process stand, until the returned function is called: it reports whether a process stood.
+	// Stand stops a node's process until run is called. run reports whether a process was stopped.
 	Stand(node string) (run func() bool)
-	// HandOver reports whether the node has handed leadership on.
+	// HandOver reports whether the node has handed leadership over.
 	HandOver(node string) bool
 }
 
-// Damage is what is wrong with a disk.
+// Damage is a fault of a disk.
 type Damage uint8
 
 // Kinds of damage.
@@ -56,30 +56,28 @@ const (
 	Hung
 )
 
-// Disks are the nodes' disks. Methods that return undo or similar are undone by calling it, which reports whether
-// anything was hit.
+// Disks is the nodes' disks. A returned undo ends the fault, and reports whether anything was hit.
 type Disks interface {
-	// Break damages a disk; delay is what a write to a slow one takes.
+	// Break damages a disk. delay is the time of a write to a slow disk.
 	Break(node string, d Damage, delay time.Duration) (undo func() bool)
 	// Tear kills the node at its next write. Torn reports whether that has happened.
 	Tear(node string) (torn func() bool)
-	// Age takes the newest snapshot of a node that is dead away, Empty all that it has; they report whether that was
-	// possible.
+	// Age removes the newest snapshot of a dead node, Empty its whole directory. They report whether that was possible.
 	Age(node string) bool
 	Empty(node string) bool
 }
 
-// World is what surrounds nodes.
+// World is the surroundings of nodes.
 type World interface {
 	// SetClock sets the wall clock of a node forward.
 	SetClock(node string, forward time.Duration) (undo func() bool)
-	// Flood opens sessions at once, for clients that vanish; it returns how many it has asked for.
+	// Flood opens sessions at once, for clients that vanish. It returns the number of requests.
 	Flood(ctx context.Context, sessions int) int
-	// Double sends requests twice until ctx ends, and returns how many.
+	// Double sends requests twice until ctx ends, and returns their number.
 	Double(ctx context.Context) int
 }
 
-// Cluster is what faults are injected into. Its methods are called from several goroutines.
+// Cluster is the target of faults. Its methods are called from several goroutines.
 type Cluster interface {
 	Wires
 	Weather
@@ -89,23 +87,23 @@ type Cluster interface {
 	Hosts
 }
 
-// Hosts are names; a client's is never a node's. Callers are the clients, and those besides whose links only may be
-// bad.
+// Hosts names the hosts. A client's name is never a node's. Callers are the clients, and further hosts of which only
+// the links may fail.
 type Hosts interface {
 	Nodes() []string
 	Clients() []string
 	Callers() []string
 }
 
-// Log hears of faults. The text of an end is that of its begin; hit says that something was really held back, killed or
-// damaged. Who is the only node that the fault concerns, "" when it concerns several.
+// Log receives the begin and end of faults. Both texts of a fault are the same. hit says that the fault held something
+// back, killed or damaged something. who is the only node concerned, "" for several nodes.
 type Log interface {
 	Began(k Kind, who, text string)
 	Ended(k Kind, who, text string, hit bool)
 }
 
-// Run injects plans into c, side by side, and returns when every fault has ended; when ctx ends, it ends them at once.
-// Faults are numbered through all plans.
+// Run injects plans into c, side by side, and returns when every fault has ended. When ctx ends, it ends all faults at
+// once. Faults are numbered through all plans.
 func Run(ctx context.Context, c Cluster, log Log, plans ...[]Fault) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -117,7 +115,7 @@ func Run(ctx context.Context, c Cluster, log Log, plans ...[]Fault) {
 	}
 }
 
-// run injects one plan, whose first fault has a number.
+// run injects one plan. Its first fault has the number first.
 func run(ctx context.Context, c Cluster, log Log, plan []Fault, first int) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -144,7 +142,7 @@ func run(ctx context.Context, c Cluster, log Log, plan []Fault, first int) {
 	}
 }
 
-// sleep waits for d, and reports whether ctx lasted as long.
+// sleep waits for d. It reports whether ctx lasted as long.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// window is how many bytes are on their way, or not read yet, before a writer waits.
+	// window is the number of bytes under way or unread at which a writer waits.
 	window = 256 << 10
-	// stuckWindow is that of a reader that is stuck.
+	// stuckWindow is the window of a reader that is stuck.
 	stuckWindow = 512
 )
 
@@ -19,25 +19,25 @@ const (
 type pipe struct {
 	net  *Network
 	link link
-	// port is what the connection was made to.
+	// port is the port that the connection was made to.
 	port     string
 	segments []segment
 	size     int
-	// gone is set when the reading end was closed: what is written is lost.
+	// gone is set when the reading end was closed. What is written after that is lost.
 	gone bool
-	// broken is set by a reset: both ends get it.
+	// broken is set by a reset, for both ends.
 	broken error
 	wake   chan struct{}
-	// awaited says that somebody has been given wake.
+	// awaited says that a caller waits for wake.
 	awaited bool
-	// thin is of the link when the connection was made. carried is when a thin link has carried all that was sent;
-	// full says that the buffer has been full, and less than a third of it has become free since.
+	// thin is the thinness of the link when the connection was made. carried is when a thin link has carried everything
+	// that was sent. full says that the buffer was full, and that less than a third of it has become free since.
 	thin    thinness
 	carried time.Time
 	full    bool
 }
 
-// segment is what one write sent. end, when set, is what the reader gets for ever after.
+// segment is the bytes of one write. end, when set, is the result of every read after it.
 type segment struct {
 	bytes []byte
 	at    time.Time
@@ -59,13 +59,13 @@ func (p *pipe) announce() {
 	p.wake = make(chan struct{})
 }
 
-// wait returns what is closed when there is news. The caller holds mu.
+// wait returns a channel that is closed when there is news. The caller holds mu.
 func (p *pipe) wait() <-chan struct{} {
 	p.awaited = true
 	return p.wake
 }
 
-// send appends a segment that arrives after the link's latency and after those before it. The caller holds mu.
+// send appends a segment. It arrives after the link's latency, and after the segments before it. The caller holds mu.
 func (p *pipe) send(s segment) {
 	s.at = p.carry(len(s.bytes)).Add(p.net.takes(p.link))
 	if last := len(p.segments) - 1; last >= 0 && p.segments[last].at.After(s.at) {
@@ -77,8 +77,8 @@ func (p *pipe) send(s segment) {
 	p.announce()
 }
 
-// carry returns when the link has carried so many bytes more. Connections that have something on a thin link share it
-// evenly. The caller holds mu.
+// carry returns when the link has carried so many more bytes. Connections with data on a thin link share it evenly. The
+// caller holds mu.
 func (p *pipe) carry(size int) time.Time {
 	now := time.Now()
 	if p.thin.bits == 0 {
@@ -97,13 +97,13 @@ func (p *pipe) carry(size int) time.Time {
 	return p.carried
 }
 
-// lose drops what is on its way, and ends the pipe for both ends. The caller holds mu.
+// lose drops everything under way, and ends the pipe for both ends. The caller holds mu.
 func (p *pipe) lose(why error) {
 	p.segments, p.size, p.broken = nil, 0, why
 	p.announce()
 }
 
-// room returns how much may be written now. The caller holds mu.
+// room returns how many bytes may be written now. The caller holds mu.
 func (p *pipe) room() int {
 	if p.net.stuck[p.link.to] > 0 {
 		return stuckWindow - p.size
@@ -114,12 +114,12 @@ func (p *pipe) room() int {
 	if p.full = p.size >= p.thin.buffer || p.full && p.size > p.thin.buffer*2/3; p.full {
 		return 0
 	}
-	// In parts of ten milliseconds, so that bytes arrive one after the other.
+	// Ten milliseconds' worth at a time, so that bytes arrive one after the other.
 	return min(p.thin.buffer-p.size, max(packet, p.thin.bits/8/100))
 }
 
-// take reads what has arrived into b: n bytes, or an error, or else how long until there may be something; 0: unknown.
-// The caller holds mu.
+// take reads what has arrived into b. It returns n bytes, or an error, or how long until something may arrive; 0 if
+// that is unknown. The caller holds mu.
 func (p *pipe) take(b []byte) (n int, wait time.Duration, err error) {
 	if p.broken != nil {
 		return 0, 0, p.broken
@@ -170,7 +170,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 }
 
-// tryRead returns bytes or an error, or what to wait for and for how long at most; 0 is no bound.
+// tryRead returns bytes or an error, or a channel to wait for and the longest wait; 0 for no bound.
 //
 //nolint:revive // function-result-limit: the two ways to be woken belong to the try
 func (c *conn) tryRead(b []byte) (n int, wake <-chan struct{}, wait time.Duration, err error) {
@@ -215,7 +215,7 @@ func (c *conn) tryWrite(b []byte) (int, <-chan struct{}, error) {
 		return 0, nil, c.failed("write", c.out.broken)
 	}
 	if c.out.gone {
-		return len(b), nil, nil // as TCP takes it before it hears of the reset
+		return len(b), nil, nil // TCP accepts the bytes before it hears of the reset
 	}
 	n := min(len(b), c.out.room())
 	if n <= 0 {
@@ -226,7 +226,7 @@ func (c *conn) tryWrite(b []byte) (int, <-chan struct{}, error) {
 	return n, nil, nil
 }
 
-// usable reports why nothing more can be done on c. The caller holds mu.
+// usable reports why no more can be done on c. The caller holds mu.
 func (c *conn) usable(doing string, by time.Time) error {
 	switch {
 	case c.closed:
@@ -252,7 +252,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// closeConn closes one end; the other hears why when its link lets it. The caller holds mu.
+// closeConn closes one end. The other end hears of it as soon as its link allows. The caller holds mu.
 func (n *Network) closeConn(c *conn, why error) {
 	if c.closed {
 		return
@@ -299,7 +299,7 @@ func (c *conn) deadline(d *time.Time) time.Time {
 	return *d
 }
 
-// sooner returns the shorter of wait and the time until by, at least a nanosecond; zero is no bound, for both.
+// sooner returns the shorter of wait and the time until by, at least a nanosecond. Zero means no bound, for both.
 func sooner(wait time.Duration, by time.Time) time.Duration {
 	if by.IsZero() {
 		return wait
@@ -311,7 +311,7 @@ func sooner(wait time.Duration, by time.Time) time.Duration {
 	return min(wait, left)
 }
 
-// pause waits for wake, at most wait; 0 is no bound.
+// pause waits for wake, for at most wait; 0 for no bound.
 func pause(wake <-chan struct{}, wait time.Duration) {
 	if wait == 0 {
 		<-wake

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Errors as a kernel gives them.
+// Errors as from a kernel.
 var (
 	errRefused = errors.New("connection refused")
 	errReset   = errors.New("connection reset by peer")
@@ -18,7 +18,7 @@ var (
 
 const firstEphemeralPort = 40_000
 
-// Host is one life of one host, from which a process listens and dials. Safe for concurrent use.
+// Host is one life of a host. A process listens and dials from it. Safe for concurrent use.
 type Host struct {
 	net  *Network
 	name string
@@ -28,7 +28,7 @@ type Host struct {
 // Name returns the host's name.
 func (h *Host) Name() string { return h.name }
 
-// Listen listens on a port of the host; the host part of address is ignored.
+// Listen listens on a port of the host. The host part of address is ignored.
 func (h *Host) Listen(address string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -48,15 +48,15 @@ func (h *Host) Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// trip is how long a connection takes to be made.
+// trip is the time to make a connection.
 func (h *Host) trip(to string) time.Duration {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	return h.net.takes(link{h.name, to}) + h.net.takes(link{to, h.name})
 }
 
-// Dial connects to host:port. It takes a round trip. It hangs until ctx ends while a cut or a pause is in the way of
-// either direction, and is refused when nothing listens there, as on a killed host.
+// Dial connects to host:port. It takes a round trip. While a cut or a pause blocks either direction it hangs until ctx
+// ends. It is refused when nothing listens there, for example on a killed host.
 func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 	to, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -87,7 +87,7 @@ func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
-// tryDial returns a connection, or an error, or what to wait for. first counts a held dial once.
+// tryDial returns a connection, an error, or a channel to wait for. first makes it count a held dial once.
 //
 //nolint:revive // flag-parameter: the loop above is its only caller
 func (h *Host) tryDial(address, to string, first bool) (net.Conn, <-chan struct{}, error) {
@@ -168,7 +168,7 @@ func (l *listener) Close() error {
 // Addr implements net.Listener.
 func (l *listener) Addr() net.Addr { return l.addr }
 
-// closeListener closes l and what it has not handed out. The caller holds mu.
+// closeListener closes l, and the connections that it has not handed out. The caller holds mu.
 func (n *Network) closeListener(l *listener) {
 	delete(n.ports, string(l.addr))
 	l.closed = true

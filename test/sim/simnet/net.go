@@ -1,8 +1,8 @@
 // Package simnet is a network inside one process, for whole clusters in a testing/synctest bubble: hosts with names,
-// TCP-like connections between them, and faults. A link, from one host to another, can be cut: its bytes hang, as
-// behind a firewall that drops packets, and nobody is told. It can be slow, or scatter what is sent over different
-// connections in time, or thin. A host can be paused, stuck, or killed. It starts no goroutine, so it cannot leak
-// one.
+// TCP-like connections between them, and faults. A link leads from one host to another. A cut link's bytes hang, as
+// behind a firewall that drops packets, and neither end is told. A link can also be slow, or thin, or scatter the
+// messages of different connections in time. A host can be paused, stuck or killed. The network starts no goroutine, so
+// it cannot leak one.
 package simnet
 
 import (
@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Network is the wires. Safe for concurrent use.
+// Network is all links and hosts. Safe for concurrent use.
 type Network struct {
 	latency func(from, to string) time.Duration
 
 	mu        sync.Mutex
 	ports     map[string]*listener // guarded by mu; by "host:port"
 	conns     map[*conn]struct{}   // guarded by mu; ends that are not closed
-	cut       map[link]int         // guarded by mu; how many cuts lie on it
-	choked    map[string]int       // guarded by mu; how many times a "host:port" is
-	paused    map[string]int       // guarded by mu; how many pauses lie on it
-	stuck     map[string]int       // guarded by mu; how many times it is stuck
+	cut       map[link]int         // guarded by mu; the number of cuts
+	choked    map[string]int       // guarded by mu; the number of chokes, by "host:port"
+	paused    map[string]int       // guarded by mu; the number of pauses
+	stuck     map[string]int       // guarded by mu; how many times a host is stuck
 	slow      map[link]slowness    // guarded by mu
 	thin      map[link]thinness    // guarded by mu
-	rand      *rand.Rand           // guarded by mu; of what is scattered
+	rand      *rand.Rand           // guarded by mu; for scattered links
 	lives     map[string]*Host     // guarded by mu; the present life of a host
 	ephemeral int                  // guarded by mu
 	held      map[link]int         // guarded by mu
@@ -35,10 +35,10 @@ type Network struct {
 // link is one direction between two hosts.
 type link struct{ from, to string }
 
-// slowness is what a link takes longer than its latency: each write by more, and by up to scatter.
+// slowness is the time that a write takes beyond the link's latency: more, and up to scatter besides.
 type slowness struct{ more, scatter time.Duration }
 
-// New returns a network whose links take latency(from, to) one way; nil is none.
+// New returns a network whose links take latency(from, to) in one direction; nil means 0.
 func New(latency func(from, to string) time.Duration) *Network {
 	if latency == nil {
 		latency = func(string, string) time.Duration { return 0 }
@@ -70,25 +70,26 @@ func (n *Network) Host(name string) *Host {
 	return h
 }
 
-// Seed seeds what is drawn for scattered links.
+// Seed seeds the random delays of scattered links.
 func (n *Network) Seed(seed uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.rand = rand.New(rand.NewPCG(seed, seed))
 }
 
-// Cut stops what from sends to to: it hangs until Heal. The other direction is another link. Cuts of one link add up.
+// Cut stops the direction from one host to another: its bytes hang until Heal. The other direction is another link.
+// Cuts of one link add up.
 func (n *Network) Cut(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cut[link{from, to}]++
 }
 
-// Heal undoes one Cut; after the last one what hung is delivered.
+// Heal undoes one Cut. After the last one, the bytes that hung are delivered.
 func (n *Network) Heal(from, to string) { n.free(func() { n.cut[link{from, to}]-- }) }
 
-// Choke stops both directions of all connections to one port of a host, until Unchoke; what goes to its other ports
-// passes.
+// Choke stops both directions of all connections to one port of a host, until Unchoke. Connections to its other ports
+// go on.
 func (n *Network) Choke(address string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +99,7 @@ func (n *Network) Choke(address string) {
 // Unchoke undoes one Choke.
 func (n *Network) Unchoke(address string) { n.free(func() { n.choked[address]-- }) }
 
-// Pause stops everything from and to a host, until Resume, which delivers it. What the host does by itself goes on.
+// Pause holds everything from and to a host back until Resume, which delivers it. The host itself goes on.
 func (n *Network) Pause(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -108,8 +109,7 @@ func (n *Network) Pause(host string) {
 // Resume undoes one Pause.
 func (n *Network) Resume(host string) { n.free(func() { n.paused[host]-- }) }
 
-// Stick makes a host read nothing any more, and take little before who writes to it waits, until Unstick. What it sends
-// goes out.
+// Stick makes a host read nothing until Unstick. Writers to it soon wait. What the host sends goes out.
 func (n *Network) Stick(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,8 +119,8 @@ func (n *Network) Stick(host string) {
 // Unstick undoes one Stick.
 func (n *Network) Unstick(host string) { n.free(func() { n.stuck[host]-- }) }
 
-// Slow makes each write from from to to take more longer, and up to scatter besides, drawn for each: what goes over one
-// connection stays in order, what goes over several does not. Slownesses of a link add up; negative ones undo.
+// Slow makes each write on a link take longer, by more and by up to scatter besides, drawn for each write. Bytes of one
+// connection stay in order; bytes of several connections do not. Slownesses of a link add up, and negative ones undo.
 func (n *Network) Slow(from, to string, more, scatter time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,24 +129,23 @@ func (n *Network) Slow(from, to string, more, scatter time.Duration) {
 	n.slow[l] = slowness{s.more + more, s.scatter + scatter}
 }
 
-// thinness is what a link carries in a second, and how many bytes a connection takes from a writer before that waits.
+// thinness is the bits that a link carries in a second, and the bytes that a connection buffers before a writer waits.
 type thinness struct{ bits, buffer int }
 
-// packet is the smallest part that a thin link carries at once: a few of TCP.
+// packet is the smallest part that a thin link carries at once: a few TCP packets.
 const packet = 4 * 1460
 
-// Thin makes the link from from to to carry so many bits a second, which its connections share, and gives each
-// connection a buffer: a write ends when the buffer has taken it, long before it has arrived. As a kernel does, a
-// connection whose buffer is full takes nothing more until a third of it is free. It is for connections that are made
-// afterwards.
+// Thin makes a link carry so many bits a second, shared by its connections, and gives each connection a buffer. A write
+// ends when the buffer has taken it, long before it arrives. As in a kernel, a connection whose buffer is full takes
+// nothing until a third of it is free. It applies to connections that are made afterwards.
 func (n *Network) Thin(from, to string, bits, buffer int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.thin[link{from, to}] = thinness{bits, buffer}
 }
 
-// Reset resets all connections between two hosts: both ends hear of it at once, and what was under way is lost. It
-// returns how many there were.
+// Reset resets all connections between two hosts. Both ends hear of it at once, and what was under way is lost. It
+// returns the number of connections.
 func (n *Network) Reset(one, other string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,8 +162,8 @@ func (n *Network) Reset(one, other string) int {
 	return reset
 }
 
-// Kill ends a host's life: its listeners and connections close, and its Host is of no more use. Those on the other ends
-// hear of it as fast as their links allow.
+// Kill ends a host's life. Its listeners and connections close, and its Host is of no more use. The other ends hear of
+// it as soon as their links allow.
 func (n *Network) Kill(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -187,7 +186,7 @@ func (n *Network) Kill(host string) {
 	n.announce()
 }
 
-// Held returns how many writes and dials a fault has held back on the link so far: the proof that it hit something.
+// Held returns how many writes and dials faults have held back on the link so far: the proof that a fault hit.
 func (n *Network) Held(from, to string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -205,7 +204,7 @@ func (n *Network) HeldInAll() int {
 	return sum
 }
 
-// Conns returns the number of connection ends that are open.
+// Conns returns the number of open connection ends.
 func (n *Network) Conns() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -219,7 +218,7 @@ func (n *Network) free(change func()) {
 	n.announce()
 }
 
-// announce wakes all who wait for a link, a listener or a byte. The caller holds mu.
+// announce wakes everything that waits for a link, a listener or a byte. The caller holds mu.
 func (n *Network) announce() {
 	close(n.changed)
 	n.changed = make(chan struct{})
@@ -234,7 +233,7 @@ func (n *Network) blocked(l link) bool {
 	return n.cut[l] > 0 || n.paused[l.from] > 0 || n.paused[l.to] > 0
 }
 
-// hold counts a write or a dial on a link, for a port, that is blocked, choked, slow, or leads to a host that is stuck.
+// hold counts a write or a dial on a link, for a port, that is blocked, choked or slow, or that leads to a stuck host.
 // The caller holds mu.
 func (n *Network) hold(l link, port string) bool {
 	if !n.blocked(l) && n.choked[port] == 0 && n.stuck[l.to] == 0 && n.slow[l] == (slowness{}) {

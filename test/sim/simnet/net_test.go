@@ -40,7 +40,7 @@ func write(t *testing.T, c net.Conn, s string) {
 	}
 }
 
-// read reads within d, and returns what, after how long.
+// read reads for at most d. It returns the bytes, and how long the read took.
 func read(t *testing.T, c net.Conn, d time.Duration) (string, time.Duration, error) {
 	t.Helper()
 	start := time.Now()

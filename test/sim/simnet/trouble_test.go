@@ -60,7 +60,7 @@ func TestScatteredConnectionsOvertakeEachOther(t *testing.T) {
 			if err != nil || err2 != nil {
 				t.Fatal(err, err2)
 			}
-			if first > 0 && second == 0 { // the second was there when the first was
+			if first > 0 && second == 0 { // the second had arrived when the first was read
 				overtaken++
 			}
 		}

@@ -15,24 +15,24 @@ import (
 	"holdfast/test/sim/stats"
 )
 
-// outcome is what one process did.
+// outcome is the result of one process.
 type outcome struct {
-	// reports are those of the seeds that have ended, and of the one that the process was at when it crashed or hung.
+	// reports are the reports of the seeds that have ended, and of the seed at which the process crashed or hung.
 	reports []stats.Report
 	// next is the first seed that has not run.
 	next uint64
-	// cpu is the time it took.
+	// cpu is the processor time of the process.
 	cpu time.Duration
 }
 
-// grace bounds how much longer than its seeds' patience a process may live: the test binary ends itself before, with
+// grace is how much longer than its seeds' patience a process may live. The test binary ends itself earlier, and prints
 // the stacks of what hangs.
 const grace = 30 * time.Second
 
-// parallel is one in how many processes has all processors.
+// parallel: one in so many processes gets all processors.
 const parallel = 4
 
-// process runs the seeds from from up to, but not including, to, in one process.
+// process runs the seeds from from up to, and not including, to in one process.
 func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	name := fmt.Sprintf("seeds-%d-%d", from, to-1)
 	tmp, kept := filepath.Join(s.scratch, name), filepath.Join(s.o.artifacts, name)
@@ -51,8 +51,8 @@ func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	cmd.Env = append(os.Environ(),
 		fmt.Sprintf("FROM=%d", from), fmt.Sprintf("SEEDS=%d", to-from), "SEED=", "SIM_REPORT="+reports, "TMPDIR="+tmp,
 		"GOGC=400", "GOMEMLIMIT=2GiB")
-	// With all workers busy, a processor each costs the least. Now and then one has all, for goroutines that really run
-	// at the same time.
+	// With all workers busy, one processor for each process costs the least. Some processes get all processors, so that
+	// their goroutines really run at the same time.
 	if from/s.o.batch%parallel != 0 {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
 	}
@@ -79,7 +79,7 @@ func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	return o, o.blame(reports, kept, failed)
 }
 
-// blame finds out which seeds made a process fail: those that say so, and the one it was at if it died.
+// blame finds the seeds that made a process fail: those that report a failure, and the one at which it died.
 func (o *outcome) blame(reports, kept string, why error) error {
 	ended, begun, err := read(reports)
 	if err != nil {
@@ -94,7 +94,7 @@ func (o *outcome) blame(reports, kept string, why error) error {
 		if said {
 			return nil
 		}
-		return fmt.Errorf("a process failed, and none of its seeds says why: see %s: %w", kept, why)
+		return fmt.Errorf("a process failed, and none of its seeds reports a failure: see %s: %w", kept, why)
 	}
 	died := begun[len(begun)-1]
 	r := stats.New(died, 0)
@@ -119,7 +119,7 @@ func read(path string) (ended []stats.Report, begun []uint64, err error) {
 	return stats.Read(f)
 }
 
-// reason returns the line of a process's output that says what it died of.
+// reason returns the line of a process's output that says why it died.
 func reason(output string) string {
 	b, err := os.ReadFile(output)
 	if err != nil {

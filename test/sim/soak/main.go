@@ -1,11 +1,11 @@
-// Soak runs many seeds of the simulation, in processes of a few dozen seeds each, one process per core, and says what
-// they did together:
+// Soak runs many seeds of the simulation, and summarises them. Each process runs a few dozen seeds, and there is one
+// process per core:
 //
 //	go run ./test/sim/soak -seeds 20000 -from 1 -json bin/soak.json
 //
-// A process that crashes or hangs costs the seed it was at: that seed is a failure, and the rest of its batch runs
-// again. It exits with 1 when a seed failed, or when over many seeds a kind of fault never hit or an invariant was
-// never put to the test. Histories of seeds that failed are kept in the directory of -artifacts.
+// When a process crashes or hangs, the seed under way counts as a failure, and the rest of its batch runs again. Soak
+// exits with 1 when a seed failed, or when over many seeds a kind of fault never hit or an invariant was never put to
+// the test. The directory of -artifacts keeps the histories of failed seeds.
 package main
 
 import (
@@ -33,13 +33,13 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options is the command line.
 type options struct {
 	from, seeds uint64
-	// workers run at the same time, each a batch of seeds in one process after the other.
+	// workers is how many batches run at the same time, each in a process of its own.
 	workers int
 	batch   uint64
-	// patience is how long one seed may take.
+	// patience bounds the time of one seed.
 	patience  time.Duration
 	race      bool
 	json      string
@@ -70,7 +70,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return options{}, err
 	}
 	if o.seeds < 1 || o.from < 1 || o.workers < 1 || o.batch < 1 || o.patience <= 0 || fs.NArg() > 0 {
-		return options{}, errors.New("all numbers must be positive, and there are no arguments")
+		return options{}, errors.New(
+			"read the command line: all numbers must be positive, and arguments are not allowed",
+		)
 	}
 	return o, nil
 }
@@ -102,7 +104,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return s.verdict(ctx)
 }
 
-// memory is where Linux keeps files in memory, "" where there is none.
+// memory returns the directory whose files Linux keeps in memory, "" if there is none.
 func memory() string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err == nil && info.IsDir() {

@@ -9,13 +9,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows people how far a soak has come.
+// progress shows how far a soak has come.
 type progress interface {
-	// follow looks at state again and again until finished is closed.
+	// follow calls look repeatedly until finished is closed.
 	follow(finished <-chan struct{}, look func() state)
 }
 
-// newProgress returns a bar for a terminal, and lines for everything else.
+// newProgress returns a bar on a terminal, and lines elsewhere.
 func newProgress(w io.Writer, seeds uint64) progress {
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -32,7 +32,7 @@ const (
 	lineInterval = 10 * time.Second
 )
 
-// each calls f every interval, and once more when finished is closed.
+// each calls f at every interval, and once more when finished is closed.
 func each(interval time.Duration, finished <-chan struct{}, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -53,7 +53,7 @@ func (b *bar) follow(finished <-chan struct{}, look func() state) {
 	each(barInterval, finished, func() {
 		s := look()
 		b.bar.Describe(fmt.Sprintf("%d failed, %.1f virtual hours", s.failures, s.virtual.Hours()))
-		_ = b.bar.Set(s.seeds) // what it cannot draw, it cannot
+		_ = b.bar.Set(s.seeds) // a bar that cannot be drawn is no reason to stop
 	})
 	_ = b.bar.Exit()
 }
@@ -67,7 +67,7 @@ func (l *lines) follow(finished <-chan struct{}, look func() state) {
 	each(lineInterval, finished, func() { _, _ = fmt.Fprintln(l.w, look().line(l.seeds)) })
 }
 
-// line says how far it is, and how long it still takes.
+// line returns how far the soak is, and how long it will still take.
 func (s state) line(seeds uint64) string {
 	text := fmt.Sprintf("soak: %d of %d seeds, %d failed, %.1f virtual hours in %v", s.seeds, seeds, s.failures,
 		s.virtual.Hours(),

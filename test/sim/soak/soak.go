@@ -14,7 +14,7 @@ import (
 	"holdfast/test/sim/stats"
 )
 
-// soak is one run over many seeds.
+// soak is one run of many seeds.
 type soak struct {
 	o        options
 	scratch  string
@@ -22,14 +22,14 @@ type soak struct {
 	began    time.Time
 
 	mu   sync.Mutex
-	next uint64     // guarded by mu; the first seed that nobody has begun
+	next uint64     // guarded by mu; the first seed that no worker has begun
 	sum  *stats.Sum // guarded by mu
 	cpu  time.Duration
-	// done are the seeds that have ended, of those at or above contiguous. guarded by mu
+	// done are the ended seeds at or above contiguous. guarded by mu
 	done map[uint64]bool
 	// contiguous: all seeds below it have ended. guarded by mu
 	contiguous uint64
-	errs       []error // guarded by mu; what went wrong outside seeds
+	errs       []error // guarded by mu; errors that belong to no seed
 }
 
 func newSoak(o options, scratch string, p progress) *soak {
@@ -39,7 +39,7 @@ func newSoak(o options, scratch string, p progress) *soak {
 	}
 }
 
-// run runs all seeds, or those that ctx lets it.
+// run runs all seeds, until ctx ends.
 func (s *soak) run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range s.o.workers {
@@ -54,7 +54,7 @@ func (s *soak) run(ctx context.Context) {
 	s.progress.follow(finished, s.state)
 }
 
-// deal returns the next batch: from up to, but not including, to.
+// deal returns the next batch: from from up to, and not including, to.
 func (s *soak) deal() (from, to uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *soak) deal() (from, to uint64) {
 	return from, s.next
 }
 
-// runBatch runs a batch in one process, and what a process that died left of it in another.
+// runBatch runs a batch in one process. When the process dies, another process runs the rest.
 func (s *soak) runBatch(ctx context.Context, from, to uint64) {
 	for from < to {
 		o, err := s.process(ctx, from, to)
@@ -95,7 +95,7 @@ func (s *soak) note(o outcome) {
 	}
 }
 
-// state is how far a soak has come.
+// state is the progress of a soak.
 type state struct {
 	seeds, failures int
 	virtual, wall   time.Duration
@@ -111,7 +111,7 @@ func (s *soak) state() state {
 type record struct {
 	*stats.Sum
 	From uint64 `json:"from"`
-	// Next is the seed to go on with: all below it have run.
+	// Next is the seed to continue with: all seeds below it have run.
 	Next uint64        `json:"next"`
 	Race bool          `json:"race"`
 	Wall time.Duration `json:"wall_ns"`
@@ -133,10 +133,10 @@ func (s *soak) writeJSON(r record) error {
 	return os.WriteFile(s.o.json, append(b, '\n'), 0o600)
 }
 
-// enough is after how many seeds every kind of fault has to have hit, and every invariant to have been tested.
+// enough is the number of seeds after which every kind of fault must have hit, and every invariant been tested.
 const enough = 200
 
-// verdict is nil when all seeds ran and held.
+// verdict returns nil when all seeds ran and held.
 func (s *soak) verdict(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *soak) verdict(ctx context.Context) error {
 		return fmt.Errorf("%d of %d seeds %w: see %s", n, s.sum.Seeds, errFailed, s.o.artifacts)
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: go on with -from %d", errInterrupted, s.contiguous)
+		return fmt.Errorf("%w: continue with -from %d", errInterrupted, s.contiguous)
 	}
 	if s.sum.Seeds < enough {
 		return nil

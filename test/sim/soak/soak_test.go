@@ -19,8 +19,8 @@ import (
 	"holdfast/test/sim/stats"
 )
 
-// pretends is set in processes of this test's own binary that pretend to be the simulation's: its value is a JSON
-// object of seeds and what they do.
+// pretends is set in processes of this test's own binary that pretend to be the simulation. Its value is a JSON object
+// of seeds with what each does.
 const pretends = "SOAK_PRETENDS"
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pretend runs seeds as the simulation's binary does: "fail", "crash", "hang", "die" without a word, anything else
-// passes.
+// pretend runs seeds as the simulation's binary would: "fail", "crash", "hang", "die" without a word; all others pass.
 func pretend(plan string) int {
 	var does map[string]string
 	if err := json.Unmarshal([]byte(plan), &does); err != nil {
@@ -67,7 +66,7 @@ func pretend(plan string) int {
 	return code
 }
 
-// soaked runs a soak over pretended seeds, and returns what it printed and its summary.
+// soaked runs a soak over pretended seeds. It returns the output and the summary.
 func soaked(t *testing.T, does map[string]string, args ...string) (string, record, error) {
 	t.Helper()
 	plan, err := json.Marshal(does)
@@ -110,13 +109,13 @@ func TestSoakRunsAllSeeds(t *testing.T) {
 	}
 	for _, want := range []string{"seeds", "virtual hours", "kill", "I1"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in the summary:\n%s", want, text)
+			t.Errorf("the summary lacks %q:\n%s", want, text)
 		}
 	}
 }
 
-// TestSoakSurvivesItsProcesses: a seed that fails, crashes, hangs or ends without a word is one failure, and the others
-// of its process run all the same.
+// TestSoakSurvivesItsProcesses shows that a seed that fails, crashes, hangs or ends without a word is one failure, and
+// that the other seeds of its process run all the same.
 func TestSoakSurvivesItsProcesses(t *testing.T) {
 	text, r, err := soaked(t, map[string]string{"2": "fail", "3": "crash", "6": "hang", "11": "die"}, "-seeds", "12",
 		"-batch", "2", "-patience", "3s")
@@ -132,7 +131,7 @@ func TestSoakSurvivesItsProcesses(t *testing.T) {
 		"seed 6: the process crashed or hung", "seed 11: ",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in the summary:\n%s", want, text)
+			t.Errorf("the summary lacks %q:\n%s", want, text)
 		}
 	}
 }
@@ -173,7 +172,7 @@ func TestSoakSaysWhereToGoOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.verdict(ctx); !errors.Is(err, errInterrupted) || !strings.Contains(err.Error(), "-from 12") {
-		t.Errorf("got %v, want to go on with 12, the first that has not run", err)
+		t.Errorf("got %v, want to continue with 12, the first that has not run", err)
 	}
 }
 

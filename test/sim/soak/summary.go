@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// report prints the summary, and writes it as JSON where that is wanted.
+// report prints the summary, and writes it as JSON if requested.
 func (s *soak) report(w io.Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.record()
 	if len(r.Failures) == 0 {
-		_ = os.Remove(s.o.artifacts) // when it is empty
+		_ = os.Remove(s.o.artifacts) // removes the directory only if it is empty
 	}
 	return errors.Join(s.writeJSON(r), r.print(w))
 }
@@ -28,7 +28,7 @@ func (r record) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...any) {
 		for _, c := range cells {
-			_, _ = fmt.Fprintf(t, "%v\t", c) // Flush says what went wrong
+			_, _ = fmt.Fprintf(t, "%v\t", c) // Flush reports the error
 		}
 		_, _ = fmt.Fprintln(t)
 	}

@@ -1,4 +1,4 @@
-// Package stats is what one seed of the simulation did and found, and what many did together.
+// Package stats holds what one seed of the simulation did and found, and the sums over many seeds.
 package stats
 
 import (
@@ -12,25 +12,25 @@ import (
 	"holdfast/session"
 )
 
-// Report is what one seed did and found.
+// Report is the report of one seed.
 type Report struct {
 	Seed  uint64 `json:"seed"`
 	Nodes int    `json:"nodes"`
-	// Begun is set on a line that only says that the seed begins: one that is followed by no other crashed or hung.
+	// Begun marks a line that only says that the seed begins. When no other line follows, the seed crashed or hung.
 	Begun bool `json:"begun,omitempty"`
-	// Failures are what went wrong, one line each.
+	// Failures has one line for each failure.
 	Failures []string `json:"failures,omitempty"`
-	// Artifacts is the directory with the history of a seed that failed.
+	// Artifacts is the directory with the history of a failed seed.
 	Artifacts string `json:"artifacts,omitempty"`
-	// Virtual is how long the simulated cluster lived, Wall how long that took.
+	// Virtual is how long the simulated cluster lived, Wall the real time of the run.
 	Virtual time.Duration `json:"virtual_ns,omitempty"`
 	Wall    time.Duration `json:"wall_ns,omitempty"`
-	// Faults counts faults by kind, Hit those that really hit something.
+	// Faults counts the injected faults by kind, Hit those that hit something.
 	Faults map[string]int `json:"faults,omitempty"`
 	Hit    map[string]int `json:"hit,omitempty"`
-	// Counts are sessions opened, moved and ended by cause, promises, and what else is worth counting.
+	// Counts counts sessions opened, moved and ended by cause, promises, and more.
 	Counts map[string]int `json:"counts,omitempty"`
-	// Checked counts by invariant how often it was put to the test.
+	// Checked counts by invariant the cases that put it to the test.
 	Checked map[string]int `json:"checked,omitempty"`
 }
 
@@ -57,8 +57,8 @@ func (r *Report) Append(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Read returns the reports of a file, and of the seeds that have begun and not ended: whoever wrote it may have died in
-// the middle of a line.
+// Read returns the reports in a file, and the seeds that have begun and not ended. The process that wrote it may have
+// died in the middle of a line.
 func Read(r io.Reader) (ended []Report, begun []uint64, err error) {
 	open := make(map[uint64]bool)
 	var order []uint64
@@ -87,38 +87,38 @@ func Read(r io.Reader) (ended []Report, begun []uint64, err error) {
 	return ended, begun, nil
 }
 
-// Failure is a seed that failed, and why.
+// Failure is a failed seed, with the reasons.
 type Failure struct {
 	Seed uint64   `json:"seed"`
 	Text []string `json:"text"`
-	// Artifacts is where its history is, "" for nowhere.
+	// Artifacts is the directory of its history, "" for none.
 	Artifacts string `json:"artifacts,omitempty"`
 }
 
-// Installed is the count of followers that a leader has sent a snapshot to.
+// Installed names the count of followers that a leader has sent a snapshot to.
 const Installed = "snapshots installed"
 
-// Reads is the count of reads that nodes answered which said to be in a mode.
+// Reads names the count of reads that nodes in a mode answered.
 func Reads(m session.Mode) string { return "reads: " + m.String() }
 
-// Sum is what many seeds did together.
+// Sum is the sum of many reports.
 type Sum struct {
-	// Seeds are those that have ended, failed ones included, ByNodes by the size of their cluster.
+	// Seeds is the number of ended seeds, failed ones included. ByNodes counts them by the size of their cluster.
 	Seeds   int         `json:"seeds"`
 	ByNodes map[int]int `json:"seeds_by_nodes"`
 	// Failures are in the order in which they were added.
 	Failures []Failure `json:"failures"`
-	// Virtual is the sum of the lives of clusters, Busy that of what they took.
+	// Virtual and Busy are the sums of the reports' Virtual and Wall.
 	Virtual time.Duration `json:"virtual_ns"`
 	Busy    time.Duration `json:"busy_ns"`
-	// Faults, Hit, Counts and Checked are the sums of those of the reports.
+	// Faults, Hit, Counts and Checked are the sums of the reports' counts.
 	Faults  map[string]int `json:"faults"`
 	Hit     map[string]int `json:"hit"`
 	Counts  map[string]int `json:"counts"`
 	Checked map[string]int `json:"checked"`
 }
 
-// NewSum returns the sum of nothing.
+// NewSum returns an empty sum.
 func NewSum() *Sum {
 	return &Sum{
 		ByNodes: make(map[int]int), Failures: []Failure{},

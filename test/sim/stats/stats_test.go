@@ -36,7 +36,7 @@ func TestReportsAreReadBack(t *testing.T) {
 		t.Errorf("seeds %v have begun and not ended, want 9", begun)
 	}
 	if _, _, err := Read(strings.NewReader("PASS\n")); err == nil {
-		t.Error("a line that is no report is read without an error")
+		t.Error("a line that is not a report is read without an error")
 	}
 }
 
