@@ -18,16 +18,17 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// olden is a disk whose newest snapshot is taken away while its node is dead. What is left is what a crash just before
-// that snapshot was complete leaves, if the log still has what the snapshot had: the node must serve. If not, it must
-// refuse; also where the leader had sent the snapshot, and nothing but the log's stamp says that there was one.
+// olden is a disk whose newest snapshot is removed while its node is dead. If the log still has the snapshot's entries,
+// the disk looks as after a crash just before the snapshot was complete: the node must serve. If not, the node must
+// refuse to start. It must also refuse if the leader had sent the snapshot, and only the stamp in the log shows that
+// there was one.
 type olden struct {
-	// aside is where the snapshot is, "" when none is taken away.
+	// aside is the removed snapshot's present place, "" when none is removed.
 	aside string
 	serve bool
 }
 
-// refusal is what a node says that cannot start from what is left.
+// refusal is in a node's error when it cannot start from what is left.
 const refusal = "has lost snapshot"
 
 // Age implements faults.Disks.
@@ -48,7 +49,7 @@ func (w *world) Age(name string) bool {
 		return false
 	}
 	if !whole && !marked {
-		return false // it died before it had said to anybody that it has the snapshot
+		return false // the process died before it had told any other that it has the snapshot
 	}
 	aside := filepath.Join(d.dir, "aside")
 	if err := errors.Join(os.RemoveAll(aside), os.Rename(newest.path, aside)); err != nil {
@@ -59,13 +60,13 @@ func (w *world) Age(name string) bool {
 	return true
 }
 
-// snapshot is a complete one on a disk.
+// snapshot is a complete snapshot on a disk.
 type snapshot struct {
 	path        string
 	term, index uint64
 }
 
-// snapshots returns those of a directory, the oldest first.
+// snapshots returns the snapshots in a directory, the oldest first.
 func snapshots(dir string) []snapshot {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -88,7 +89,7 @@ func snapshots(dir string) []snapshot {
 	return all
 }
 
-// coverage reports whether a Raft log has all from after's successor to the end of a snapshot, and whether its stamp
+// coverage reports whether a Raft log has every entry above after up to the end of a snapshot, and whether its stamp
 // names the snapshot.
 func coverage(file string, newest snapshot, after uint64) (whole, marked bool, err error) {
 	store, err := raftboltdb.New(raftboltdb.Options{Path: file, BoltOptions: &bbolt.Options{ReadOnly: true}})
@@ -112,7 +113,7 @@ func coverage(file string, newest snapshot, after uint64) (whole, marked bool, e
 	return l.Term == newest.term, marked, nil
 }
 
-// served is told that a node has started on the disk.
+// served takes in that a node has started on the disk.
 func (o *olden) served(p *process) {
 	if o.aside != "" && !o.serve {
 		p.w.failf("%s has started although its newest snapshot is gone and its log does not go back to the one before",
@@ -124,8 +125,8 @@ func (o *olden) served(p *process) {
 	*o = olden{}
 }
 
-// refused reports whether err is the refusal of a disk that cannot be used any more; the snapshot is put back then, as
-// the message asks for.
+// refused reports whether err is the refusal of a disk that cannot be used any more. If so it puts the snapshot back,
+// as the message demands.
 func (o *olden) refused(p *process, err error) bool {
 	if o.aside == "" || o.serve || !strings.Contains(err.Error(), refusal) {
 		return false
@@ -139,7 +140,7 @@ func (o *olden) refused(p *process, err error) bool {
 	return true
 }
 
-// backName is the name that raft gave the snapshot, which its metadata has.
+// backName returns the name that raft gave the snapshot, from its metadata.
 func backName(path string) string {
 	b, err := os.ReadFile(filepath.Join(path, "meta.json"))
 	if err != nil {
@@ -150,8 +151,8 @@ func backName(path string) string {
 	return name
 }
 
-// Empty implements faults.Disks. A node that has lost its disk has forgotten its votes and what it acknowledged: the
-// others take it in as a new one. A second disk is emptied only when that is done: what only lost disks knew is lost.
+// Empty implements faults.Disks. A node that has lost its disk has forgotten its votes and what it acknowledged, so the
+// others admit it as a new node. A second disk is emptied only after that: what only lost disks knew is lost.
 func (w *world) Empty(name string) bool {
 	w.mu.Lock()
 	lost := w.lost
@@ -170,7 +171,7 @@ func (w *world) Empty(name string) bool {
 	return true
 }
 
-// recovered checks that long after the last fault all nodes serve, and agree with the leader.
+// recovered checks that, long after the last fault, all nodes serve and agree with the leader.
 func (w *world) recovered() {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -179,8 +180,8 @@ func (w *world) recovered() {
 	}
 }
 
-// agree waits until all nodes but one, "" for none, serve and have applied what the leader has. It reports whether they
-// did before ctx ended.
+// agree waits until all nodes but one, "" for none, serve and have applied what the leader has applied. It reports
+// whether they did before ctx ended.
 func (w *world) agree(ctx context.Context, but string) bool {
 	for ctx.Err() == nil {
 		if w.agreed(ctx, but) {
@@ -220,7 +221,7 @@ func (w *world) agreed(ctx context.Context, but string) bool {
 	return true
 }
 
-// where says what each node has come to.
+// where returns the present state of each node.
 func (w *world) where() string {
 	var all []string
 	for _, name := range w.names {

@@ -10,7 +10,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// choked runs a cluster of three with somebody on it, and hands it to do when it serves.
+// choked runs a cluster of three with clients, and passes it to do when it serves.
 func choked(t *testing.T, seed uint64, do func(ctx context.Context, w *world)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func choked(t *testing.T, seed uint64, do func(ctx context.Context, w *world)) {
 	})
 }
 
-// serving returns the nodes that promise something.
+// serving returns the nodes that give promises.
 func (w *world) serving() []string {
 	var names []string
 	for _, name := range w.names {
@@ -46,8 +46,8 @@ func (w *world) serving() []string {
 	return names
 }
 
-// TestPeerPortOfLeader cuts the leader's peer port, and nothing else: Raft alone would have it lead for ever, and
-// nobody would be ready.
+// TestPeerPortOfLeader cuts the leader's peer port and nothing else. Raft alone would let it lead for ever, and no node
+// would be ready.
 func TestPeerPortOfLeader(t *testing.T) {
 	choked(t, 11, func(ctx context.Context, w *world) {
 		old := w.Leader()
@@ -55,11 +55,11 @@ func TestPeerPortOfLeader(t *testing.T) {
 		limit := w.config(old, "").Raft.StallLimit
 		sleep(ctx, limit/2)
 		if now := w.Leader(); now != old {
-			t.Errorf("%q led, and %q leads %v after its peer port was cut: want that it waits for %v", old, now,
+			t.Errorf("%q led, and %q leads %v after its peer port was cut: want no change before %v", old, now,
 				limit/2, limit)
 		}
 		sleep(ctx, limit/2+3*time.Second)
-		// The others' peer ports are open to the one that led.
+		// The former leader reaches the others' peer ports.
 		if now, serving := w.Leader(), w.serving(); now == old || !slices.Equal(serving, w.names) {
 			t.Errorf("%q leads, and %v serve, 3 s after the stall limit: want another leader than %q, and all nodes",
 				now, serving, old)
@@ -68,7 +68,7 @@ func TestPeerPortOfLeader(t *testing.T) {
 	})
 }
 
-// TestPeerPortsOfAll cuts all of them: leadership goes round, and nobody who lives loses a session.
+// TestPeerPortsOfAll cuts all peer ports: leadership moves from node to node, and no living client loses a session.
 func TestPeerPortsOfAll(t *testing.T) {
 	choked(t, 12, func(ctx context.Context, w *world) {
 		for _, name := range w.names {
@@ -81,7 +81,7 @@ func TestPeerPortsOfAll(t *testing.T) {
 				led[leads] = true
 			}
 			if serving := w.serving(); len(led) > 1 && len(serving) > 0 {
-				t.Errorf("%v serve, though no round can be good; %v led", serving, led)
+				t.Errorf("nodes %v serve, though no round can be good; %v led", serving, led)
 			}
 		}
 		if len(led) < 2 {

@@ -9,7 +9,7 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// Flood implements faults.World: one process opens sessions all at once, and vanishes when ctx ends.
+// Flood implements faults.World: one process opens all sessions at once, and vanishes when ctx ends.
 func (w *world) Flood(ctx context.Context, sessions int) int {
 	x := w.tenant(w.guest("f"))
 	var (
@@ -22,7 +22,7 @@ func (w *world) Flood(ctx context.Context, sessions int) int {
 			asked := w.record.Now()
 			s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.between(4*time.Second, 6*time.Second)})
 			if err != nil {
-				return // whether it was opened or not, nobody keeps it
+				return // opened or not, no client keeps the session
 			}
 			w.record.Add(x.event(history.Opened, s, asked))
 			mu.Lock()

@@ -31,7 +31,7 @@ func newDrive(t *testing.T, seed uint64) (d *drive, p *disk, logs raft.LogStore)
 		t.Fatal(err)
 	}
 	bolt, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(p.dir, "raft.db"), BoltOptions: &bbolt.Options{
-		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, // as node has it
+		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, // the settings of node
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func entry(index uint64) *raft.Log {
 	return &raft.Log{Index: index, Term: 1, Data: bytes.Repeat([]byte{byte(index)}, 700)}
 }
 
-// onDisk returns the indexes that the next process finds, after bbolt's own check of the whole file.
+// onDisk returns the indexes that the next process finds. bbolt first checks the whole file.
 func onDisk(t *testing.T, d *drive) []uint64 {
 	t.Helper()
 	file := filepath.Join(d.path(), "raft.db")
@@ -59,7 +59,7 @@ func onDisk(t *testing.T, d *drive) []uint64 {
 	}
 	if err = db.View(func(tx *bbolt.Tx) error {
 		for err := range tx.Check() {
-			if !strings.Contains(err.Error(), "unreachable unfreed") { // what the cut left behind
+			if !strings.Contains(err.Error(), "unreachable unfreed") { // pages that the cut left behind
 				return err
 			}
 		}
@@ -101,8 +101,8 @@ func TestNothingReachesTheDiskAfterAKill(t *testing.T) {
 	}
 }
 
-// TestTornWritesAreLegal: whatever a torn write leaves, all that was acknowledged is there, and the rest is there as a
-// whole or not at all. Over the seeds all that can happen does.
+// TestTornWritesAreLegal shows that after any torn write every acknowledged entry is there, and that the torn entries
+// are there as a whole or not at all. Over the seeds each outcome occurs.
 func TestTornWritesAreLegal(t *testing.T) {
 	there, not, partial := 0, 0, 0
 	for seed := range uint64(80) {
@@ -140,7 +140,8 @@ func TestTornWritesAreLegal(t *testing.T) {
 		}
 	}
 	if there < 10 || not < 10 || partial < 10 {
-		t.Errorf("the torn entry was there %d times, not there %d times, of these in parts %d times: want some of each",
+		t.Errorf("the torn entry was there %d times, missing %d times, of these written in part %d times: want some "+
+			"of each",
 			there, not, partial)
 	}
 }
@@ -195,7 +196,7 @@ func TestDamages(t *testing.T) {
 	})
 }
 
-// A process that is killed while a write hangs lets go of it.
+// A kill releases a process from a write that hangs.
 func TestAKillFreesAWriteThatHangs(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d, p, logs := newDrive(t, 1)

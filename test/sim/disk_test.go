@@ -17,29 +17,29 @@ import (
 	"holdfast/test/sim/faults"
 )
 
-// drive is the disk of one node, through all its lives. Each life writes on a directory of its own, which begins as
-// what was there when the former one ended: from a kill on nothing of a process reaches what its successor finds.
+// drive is the disk of one node, through all its lives. Each life writes to a directory of its own, which begins as a
+// copy of what the former life left. After a kill, nothing that the process still does reaches its successor.
 type drive struct {
-	dir string // of all lives
-	// old belongs to the fault, and to the node's start: never at the same time.
+	dir string // for the directories of all lives
+	// old belongs to the fault, and to the node's start. The two never run at the same time.
 	old olden
 
 	mu   sync.Mutex
 	rand *rand.Rand // guarded by mu
-	life int        // guarded by mu; the number of the directory that the next life begins on
+	life int        // guarded by mu; the number of the next life's directory
 	now  state      // guarded by mu
-	hits int        // guarded by mu; how many writes met a damage
-	// alter, when set, changes entries on their way to the disk, and to the node's memory, until it returns true.
+	hits int        // guarded by mu; how many writes met a fault
+	// alter, when set, changes entries on their way to the disk and to the node's memory, until it returns true.
 	// guarded by mu
 	alter func(all []*raft.Log) bool
 }
 
-// state is what is wrong with a drive, until when (closed then), and how long a write to a slow one takes.
+// state is the fault of a drive. mended is closed when the fault ends, delay is the time of a write to a slow drive.
 type state struct {
 	damage faults.Damage
 	mended chan struct{}
 	delay  time.Duration
-	// reaches says that a write that fails reaches the disk all the same.
+	// reaches says that a failing write reaches the disk all the same.
 	reaches bool
 }
 
@@ -56,8 +56,8 @@ func (d *drive) path() string {
 	return filepath.Join(d.dir, fmt.Sprint(d.life))
 }
 
-// breaks damages the drive until undo is called, which reports whether a write was hit. One damage at a time: false
-// when there is one already.
+// breaks damages the drive until undo is called. undo reports whether a write was hit. It reports false when the drive
+// is damaged already.
 func (d *drive) breaks(damage faults.Damage, delay time.Duration) (undo func() bool, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,14 +75,14 @@ func (d *drive) breaks(damage faults.Damage, delay time.Duration) (undo func() b
 	}, true
 }
 
-// healthy returns a channel that is closed when nothing is wrong, nil when nothing is.
+// healthy returns a channel that is closed when the drive is mended, nil when it is not damaged.
 func (d *drive) healthy() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now.mended
 }
 
-// look returns what a write meets now. Half of the failing writes reach the disk all the same.
+// look returns the state that a write meets now. Half of the failing writes reach the disk all the same.
 func (d *drive) look() state {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +94,7 @@ func (d *drive) look() state {
 	return s
 }
 
-// disk is what one life of a node writes its log on.
+// disk is a drive as one life of a node writes its log to it.
 type disk struct {
 	drive *drive
 	dir   string
@@ -102,9 +102,9 @@ type disk struct {
 
 	mu     sync.Mutex
 	sealed bool // guarded by mu
-	// hurt is set when a write met a damage: that the node leaves is no finding then. guarded by mu
+	// hurt is set when a write met a fault. The node may leave then. guarded by mu
 	hurt bool
-	// failed, when set, is told of each write that failed. Set before the process begins.
+	// failed, when set, is called for each write that failed. Set before the process begins.
 	failed func()
 	// tear, when set, kills the process at the next write. guarded by mu
 	tear func()
@@ -126,7 +126,7 @@ func (k *disk) wasHurt() bool {
 	return k.hurt
 }
 
-// write is what every write to the log goes through.
+// write makes a write to the log meet the drive's faults.
 func (k *disk) write(do func() error) error {
 	met := k.drive.look()
 	if met.damage != 0 {
@@ -161,7 +161,7 @@ func (k *disk) fails(err error) error {
 	return err
 }
 
-// wait waits until the disk is mended, at most for d, 0: for ever. It reports whether the process still lives then.
+// wait waits until the disk is mended, for at most d, 0 for no bound. It reports whether the process still lives.
 func (k *disk) wait(mended <-chan struct{}, d time.Duration) bool {
 	var passed <-chan time.Time
 	if d > 0 {
@@ -179,7 +179,7 @@ func (k *disk) wait(mended <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// through writes, or tears the write.
+// through does the write, or tears it.
 func (k *disk) through(do func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -212,7 +212,7 @@ func (k *disk) through(do func() error) error {
 	return errGone
 }
 
-// tearNext kills the process by f at its next write. The function that it returns reports whether that has happened.
+// tearNext kills the process by f at its next write. happened reports whether this was done.
 func (k *disk) tearNext(f func()) (happened func() bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -225,14 +225,14 @@ func (k *disk) tearNext(f func()) (happened func() bool) {
 	}
 }
 
-// seal ends what reaches the disk, which is what the next life finds.
+// seal stops all writes to the disk. The next life finds what is there now.
 func (k *disk) seal() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.leave(nil)
 }
 
-// leave copies what is on the disk for the next life, with log as the Raft log when it is set. The caller holds mu.
+// leave copies what is on the disk for the next life. log, when set, becomes the Raft log. The caller holds mu.
 func (k *disk) leave(log []byte) error {
 	if k.sealed {
 		return nil
@@ -249,7 +249,7 @@ func (k *disk) leave(log []byte) error {
 	return os.WriteFile(filepath.Join(next, "raft.db"), log, 0o600)
 }
 
-// copyDir copies a directory in which snapshots may come and go meanwhile: what has gone was no part of it.
+// copyDir copies a directory in which snapshots may come and go meanwhile. A file that has gone is left out.
 func copyDir(to, from string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
@@ -285,13 +285,12 @@ func copyDir(to, from string) error {
 
 const (
 	sector = 512
-	// metas is how long the two pages at the front of a bbolt file are, one of which a commit writes last, after a
-	// sync.
+	// metaPages is the number of pages at the front of a bbolt file of which a commit writes one last, after a sync.
 	metaPages = 2
 )
 
-// torn returns what a power cut may leave of a bbolt commit that turns before into after: first the pages are written,
-// in any order, then synced, then a meta page, which is smaller than a sector.
+// torn returns what a power cut may leave of a bbolt commit that turns before into after. The commit first writes the
+// pages, in any order, then syncs, and then writes a meta page, which is smaller than a sector.
 func torn(r *rand.Rand, before, after []byte) []byte {
 	metas := metaPages * os.Getpagesize()
 	image := bytes.Clone(before)
@@ -333,7 +332,7 @@ func (l *diskLogs) StoreLogs(all []*raft.Log) error {
 	return l.disk.write(func() error { return l.LogStore.StoreLogs(all) })
 }
 
-// altered lets alter at some entries.
+// altered passes entries to alter.
 func (d *drive) altered(all []*raft.Log) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

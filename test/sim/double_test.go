@@ -10,13 +10,13 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which never sends twice on purpose
+	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK: the SDK never sends twice on purpose
 	"holdfast/session"
 	"holdfast/test/sim/history"
-	"holdfast/transport/wire" //nolint:depguard // what a refusal says of who has the session
+	"holdfast/transport/wire" //nolint:depguard // reads from a refusal which process has the session
 )
 
-// double is a client that speaks to nodes in its own words, and says everything twice.
+// double is a client without the SDK that sends every request twice.
 type double struct {
 	*stranger
 	instance uint64
@@ -40,8 +40,8 @@ func (w *world) Double(ctx context.Context) int {
 	return d.pairs
 }
 
-// twice does something through two nodes, or twice through one, at the same time or one after the other, and returns
-// the answers and through whom.
+// twice does something through two nodes, or twice through one, at once or in turn. It returns the answers with their
+// nodes.
 func twice[T any](
 	ctx context.Context, d *double, do func(context.Context, holdfastv1.SessionServiceClient) (T, error),
 ) (got [2]T, through [2]int, errs [2]error) {
@@ -142,7 +142,7 @@ func (d *double) answered(k history.Kind, t *holdfastv1.Token, asked time.Durati
 	d.w.record.Add(e)
 }
 
-// resume makes one attempt twice, and returns the newest token that was answered.
+// resume makes one attempt twice. It returns the newest token in the answers.
 func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64) *holdfastv1.Token {
 	asked := d.w.record.Now()
 	request := &holdfastv1.ResumeSessionRequest{Token: t, Instance: d.instance, Attempt: attempt}
@@ -175,7 +175,7 @@ func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64
 	return newest
 }
 
-// late sends an attempt below the newest that was answered: it must never take the session (M1).
+// late sends an attempt below the newest answered one: it must never take the session (M1).
 func (d *double) late(ctx context.Context, t *holdfastv1.Token, attempt uint64) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -189,8 +189,8 @@ func (d *double) late(ctx context.Context, t *holdfastv1.Token, attempt uint64) 
 	d.refused(history.Resume, t, asked, at, err)
 }
 
-// stale sends what a process that is gone may have sent when the session had its first attachment: it must never take
-// the session from this one, which has newest (M1).
+// stale sends the resume of a former process, which may have been under way since the session had its first attachment.
+// It must never take the session from the present process, which has newest (M1).
 func (d *double) stale(ctx context.Context, first, newest *holdfastv1.Token) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -236,7 +236,7 @@ func (d *double) close(ctx context.Context, t *holdfastv1.Token) {
 	}
 }
 
-// refused records what was refused, or not answered.
+// refused records that a request was refused or not answered.
 func (d *double) refused(op history.Op, t *holdfastv1.Token, asked time.Duration, through int, err error) {
 	e := history.Event{
 		Kind: history.Refused, Who: d.name, Op: op, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),

@@ -10,8 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// TestEmptiedDirectory restarts a node that does not lead, empties its directory, and starts it again: within the term
-// it fetches a copy and serves (T6), as the messages about damaged disks say.
+// TestEmptiedDirectory restarts a follower with an empty directory. Within the same term it fetches a copy and serves
+// (T6), as the messages about damaged disks promise.
 func TestEmptiedDirectory(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
@@ -49,7 +49,7 @@ func TestEmptiedDirectory(t *testing.T) {
 				status.StateDigest)
 		}
 		if got := w.Leader(); leader == "" || got != leader {
-			t.Errorf("%q led, then %q: want one term, the node must not need another", leader, got)
+			t.Errorf("%q led, then %q: want one leader throughout, the node must not need a new term", leader, got)
 		}
 		w.stop()
 	})

@@ -8,16 +8,16 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"holdfast/fsm" //nolint:depguard // a forged entry is one that the state machine takes
+	"holdfast/fsm" //nolint:depguard // the forged entry must be one that the state machine accepts
 	"holdfast/session"
 )
 
-// elsewhere is a node number that no node has: its ids are nobody's business.
+// elsewhere is a node number that no node has, so its ids affect no session.
 const elsewhere = 200
 
-// forge changes the next entry of commands that a node which follows writes to its log, and has in memory: it claims an
-// id more. Nobody is served anything else for it, but the state and its digest differ from then on (this test takes no
-// sample of digests, or the checker would find it). The function that it returns reports whether that has happened.
+// forge changes the next entry of commands that a follower writes to its log and keeps in memory: the entry claims one
+// id more. No client notices, but the state and its digest differ from then on. (This test samples no digests, or the
+// checker would find it.) happened reports whether it was done.
 func (w *world) forge(name string) (happened func() bool) {
 	d := w.drives[name]
 	d.mu.Lock()
@@ -61,9 +61,9 @@ func soon(ctx context.Context, within time.Duration, ok func() bool) bool {
 	return ok()
 }
 
-// TestForgedEntry has one node of a cluster with people on it apply another entry than the others. It is found and
-// steps out within some rounds, does so again after a restart on the same directory, and serves again once that was
-// emptied. Meanwhile every promise holds, and the others are served.
+// TestForgedEntry makes one node of a cluster with clients apply another entry than the others. The node is found and
+// steps out within some rounds. It does so again after a restart on the same directory, and serves again after the
+// directory was emptied. Meanwhile every promise holds, and the other nodes serve.
 func TestForgedEntry(t *testing.T) {
 	choked(t, 13, func(ctx context.Context, w *world) {
 		victim := w.names[0]
@@ -72,7 +72,7 @@ func TestForgedEntry(t *testing.T) {
 		}
 		forged := w.forge(victim)
 		if !soon(ctx, settle, forged) {
-			t.Error("nobody wrote an entry")
+			t.Error("no node wrote an entry that could be forged")
 		}
 		if !soon(ctx, 4*time.Second, func() bool { return w.differs(victim) }) {
 			t.Errorf("%s has another state, and has not stepped out 4 s after", victim)
@@ -88,7 +88,7 @@ func TestForgedEntry(t *testing.T) {
 		}
 		w.Kill(victim)
 		if !w.Empty(victim) {
-			t.Error("it was not emptied")
+			t.Error("the directory was not emptied")
 		}
 		w.Start(victim)
 		sleep(ctx, settle)

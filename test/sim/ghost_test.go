@@ -14,18 +14,18 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// ghost is a client without manners: it holds no connection, touches by token, and goes on through an old attachment
-// after it has resumed the session elsewhere. It knows when it sent what.
+// ghost is a client that breaks the SDK's rules. It holds no connection, touches by token, and uses an old attachment
+// after it has resumed the session elsewhere. It knows when it sent each request.
 type ghost struct {
 	w    *world
 	name string
 	rand *rand.Rand
 	host *simnet.Host
-	// touchers know one node each, and reach no other.
+	// touchers reach one node each.
 	touchers []*client.Client
 }
 
-// grip is a token and the node it is good for.
+// grip is a token and the node that it is good for.
 type grip struct {
 	token session.Token
 	node  int
@@ -71,7 +71,7 @@ const (
 	callTimeout  = 2 * time.Second
 )
 
-// haunt lives through one session after the other until ctx ends.
+// haunt uses one session after the other until ctx ends.
 func (g *ghost) haunt(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := g.open(ctx, client.SessionOptions{Timeout: ghostTimeout})
@@ -97,8 +97,8 @@ func (g *ghost) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(g.rand.Int64N(int64(high-low)))
 }
 
-// attach opens or resumes a session through a node, by way of a client that ends at once and leaves it attached there.
-// It records what was answered as kind, and returns nil when nothing was in time.
+// attach opens or resumes a session through a node, by a client that ends at once and leaves the session attached
+// there. It records the answer as kind, and returns nil when none came in time.
 func (g *ghost) attach(
 	ctx context.Context, node int, instance uint64, kind history.Kind,
 	how func(context.Context, *client.Client) (*client.Session, error),
@@ -118,7 +118,7 @@ func (g *ghost) attach(
 	return &grip{token: s.Token(), node: node, since: asked}, nil
 }
 
-// open opens a session; nil when that was not answered.
+// open opens a session. It returns nil when there was no answer.
 func (g *ghost) open(ctx context.Context, o client.SessionOptions) *grip {
 	h, err := g.attach(ctx, g.rand.IntN(len(g.touchers)), g.w.instance(), history.Opened,
 		func(ctx context.Context, x *client.Client) (*client.Session, error) { return x.Open(ctx, o) })
@@ -128,13 +128,12 @@ func (g *ghost) open(ctx context.Context, o client.SessionOptions) *grip {
 	return h
 }
 
-// resume takes the session over through another node; it reports whether that was answered.
+// resume takes the session over through another node. It reports whether it was answered.
 func (g *ghost) resume(ctx context.Context, h *grip) bool {
 	return g.resumeAt(ctx, h, (h.node+1+g.rand.IntN(len(g.touchers)-1))%len(g.touchers))
 }
 
-// resumeAt is resume through one node. The process that asks ends with the call: what it has sent may be under way
-// still.
+// resumeAt is resume through one node. The asking process ends with the call, so its request may still be under way.
 func (g *ghost) resumeAt(ctx context.Context, h *grip, node int) bool {
 	asked, instance, token := g.w.record.Now(), g.w.instance(), h.token
 	now, err := g.attach(ctx, node, instance, history.Resumed,
@@ -150,8 +149,8 @@ func (g *ghost) resumeAt(ctx context.Context, h *grip, node int) bool {
 	return true
 }
 
-// keep touches through now, and through old if there is one, for about d, and resumes elsewhere when now's node does
-// not answer.
+// keep touches through now, and through old if there is one, for about d. It resumes elsewhere when now's node does not
+// answer.
 func (g *ghost) keep(ctx context.Context, now, old *grip, d time.Duration) {
 	for end := g.w.record.Now() + d; g.w.record.Now() < end && ctx.Err() == nil; {
 		if old != nil {
@@ -165,7 +164,7 @@ func (g *ghost) keep(ctx context.Context, now, old *grip, d time.Duration) {
 	}
 }
 
-// rescue resumes a session whose touches are not taken: elsewhere, or where alone it can be.
+// rescue resumes a session whose touches are not taken: at another node, or at the only possible one.
 func (g *ghost) rescue(ctx context.Context, h *grip) {
 	if h.token.Local {
 		g.resumeAt(ctx, h, h.node)
@@ -203,7 +202,7 @@ func (g *ghost) close(ctx context.Context, h *grip) {
 	g.w.record.Add(g.event(history.Closed, h.token, asked, time.Time{}))
 }
 
-// event describes what was answered.
+// event describes an answer.
 func (g *ghost) event(k history.Kind, t session.Token, asked time.Duration, until time.Time) history.Event {
 	e := history.Event{Kind: k, Who: g.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Asked: asked}
 	if !until.IsZero() {
@@ -212,7 +211,7 @@ func (g *ghost) event(k history.Kind, t session.Token, asked time.Duration, unti
 	return e
 }
 
-// refused records that a request through a node was refused, or not answered.
+// refused records that a request through a node was refused or not answered.
 func (g *ghost) refused(h *grip, node int, asked time.Duration, op history.Op, err error) {
 	e := g.event(history.Refused, h.token, asked, time.Time{})
 	e.Op, e.Node, e.Text = op, session.Node(node+1), err.Error()
@@ -220,7 +219,7 @@ func (g *ghost) refused(h *grip, node int, asked time.Duration, op history.Op, e
 	switch {
 	case errors.Is(err, session.ErrMoved):
 		e.Kind = history.ToldMoved
-	case errors.As(err, &expired) && expired.LocalTo != 0: // that says nothing
+	case errors.As(err, &expired) && expired.LocalTo != 0: // such an answer says nothing about the session
 	case errors.As(err, &expired):
 		e.Kind, e.Certificate = history.ToldGone, expired.Certificate
 	default:

@@ -24,9 +24,9 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// Whole nodes and clients, with production's wiring and gRPC between them: all connections break, one node is gone, and
-// all sessions are back at the rate that the settings allow. The herd of the client's tests is a thousand times as
-// large, and leaves gRPC out.
+// TestSettingsHoldAHerd runs whole nodes and clients, with production's wiring and gRPC between them. All connections
+// break, one node is gone, and all sessions return at the rate that the settings allow. The herd in the client's own
+// tests is a thousand times as large, and leaves gRPC out.
 func TestSettingsHoldAHerd(t *testing.T) {
 	const clients, perSecond = 60, 10
 	dir := scratch(t)
@@ -94,12 +94,12 @@ func TestSettingsHoldAHerd(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		took := time.Since(begun)
-		// less a burst of one, and what came in since
+		// less a burst of one, and the sessions that came back since
 		least := time.Duration(clients-2*2) * time.Second / (2 * perSecond)
-		// the node that is gone may have led; docs/guarantees.md allows 20 s after a fault
+		// the missing node may have led; docs/guarantees.md allows 20 s after a fault
 		const election = 12 * time.Second
 		if took < least-500*time.Millisecond || took > least+election {
-			t.Errorf("all were back after %v, want %v, and %v more at most", took, least, election)
+			t.Errorf("all sessions were back after %v, want at least %v and at most %v more", took, least, election)
 		}
 		for _, s := range sessions {
 			if err := s.Err(); err != nil {

@@ -12,9 +12,9 @@ import (
 	"holdfast/test/sim/faults"
 )
 
-// TestHiccups has the process of a follower stand for 0.75 s every 3 s, which is more often than any session's
-// timeout comes round, while clients that opened sessions there have vanished. They end within the bound (I2), and
-// those of the clients that live do not (I1).
+// TestHiccups stops the process of a follower for 0.75 s every 3 s, which is more often than any session's timeout
+// lasts. Sessions there whose clients have vanished end within the bound (I2), and sessions of living clients do not
+// end (I1).
 func TestHiccups(t *testing.T) {
 	r := newReport(4, 3)
 	bubble.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestHiccups(t *testing.T) {
 		opening, vanish := context.WithTimeout(running, 2*time.Second)
 		defer vanish()
 		var crowds sync.WaitGroup
-		for range 9 { // each at a node of its own choice
+		for range 9 { // each at a random node
 			crowds.Go(func() { w.Flood(opening, 5) })
 		}
 		crowds.Wait()

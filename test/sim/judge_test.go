@@ -13,10 +13,10 @@ import (
 	"holdfast/test/sim/stats"
 )
 
-// faultLog records faults, and counts those that really hit something.
+// faultLog records faults, and counts those that hit something.
 type faultLog struct{ w *world }
 
-// Began implements faults.Log. Each hiccup is a fault of its own to the history, see world.Stand: between two of them
+// Began implements faults.Log. For the history each hiccup is a fault of its own, see world.Stand: between two of them
 // all is well.
 func (l faultLog) Began(k faults.Kind, who, text string) {
 	if k != faults.Hiccups {
@@ -32,10 +32,10 @@ func (l faultLog) Ended(k faults.Kind, who, text string, hit bool) {
 	l.w.report.fault(k, hit)
 }
 
-// storiesShown bounds how many sessions a run that failed tells of, linesShown how many lines of the logs it shows.
+// storiesShown bounds the sessions whose stories a failed run shows, linesShown the lines of logs.
 const storiesShown, linesShown = 3, 40
 
-// judge checks the history, and tells the story of what went wrong.
+// judge checks the history, and shows the stories of what went wrong.
 func (w *world) judge(plan []faults.Fault) {
 	w.t.Helper()
 	events := w.record.Events()
@@ -63,7 +63,7 @@ func (w *world) judge(plan []faults.Fault) {
 	}
 }
 
-// keep writes the whole history and the logs to where go test -artifacts keeps them, and prints the plan.
+// keep writes the whole history and the logs to the directory of go test -artifacts, and prints the plan.
 func (w *world) keep(plan []faults.Fault, events []history.Event) {
 	var told strings.Builder
 	fmt.Fprintf(&told, "seed %d, %d nodes\n", w.seed, len(w.names))

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// mayRead draws which nodes have read_only on: none in two seeds of five, all in two, some in one. It takes nothing
-// from what else the seed decides.
+// mayRead draws the nodes whose read_only is on: none in two seeds of five, all in two, some in one. It does not change
+// the seed's other draws.
 func (w *world) mayRead() map[string]bool {
 	r := w.stream("read-only")
 	switch r.IntN(5) {
@@ -41,7 +41,7 @@ func (w *world) librarian(name string, readOnly bool) *tenant {
 	return x
 }
 
-// study holds a few sessions, always wants one, and reads its own and others', until ctx ends.
+// study holds a few sessions, always keeps one, and reads its own and others', until ctx ends.
 func (x *tenant) study(ctx context.Context) {
 	for ctx.Err() == nil {
 		held := x.all()
@@ -92,8 +92,8 @@ func (x *tenant) read(ctx context.Context) {
 	x.shown(e, err)
 }
 
-// shown records what was read, or that nothing was. Of an answer that says that a session is not known the SDK does not
-// tell whose it was.
+// shown records what was read, or that nothing was. When an answer says that a session is not known, the SDK does not
+// say which node answered.
 func (x *tenant) shown(e history.Event, err error) {
 	if err != nil {
 		e.Kind, e.Op, e.Text, e.Read, e.State = history.Refused, history.Show, err.Error(), nil, session.NodeState{}
@@ -103,8 +103,8 @@ func (x *tenant) shown(e history.Event, err error) {
 	x.w.record.Add(e)
 }
 
-// seclude cuts a node that may become read-only off the others, with those readers that may read there, for as long as
-// it takes and some more: a fault that comes after those of the plan where read_only is on.
+// seclude cuts a node that may become read-only off from the others, together with readers that may read there, for a
+// little longer than it takes to become read-only. It comes after the plan's faults, where read_only is on.
 func (w *world) seclude(ctx context.Context, p *population) {
 	r := w.stream("seclusion")
 	var may []string

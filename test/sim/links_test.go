@@ -9,7 +9,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// linked runs a cluster of three with one tenant on it, hands both to do when it serves, and judges what came of it.
+// linked runs a cluster of three with one tenant, passes both to do when the cluster serves, and judges the history.
 func linked(t *testing.T, do func(t *testing.T, w *world, x *tenant)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -27,8 +27,8 @@ func linked(t *testing.T, do func(t *testing.T, w *world, x *tenant)) {
 	})
 }
 
-// TestPromisesOfLateAnswers has a client hear late, and then say nothing that reaches anybody: its last promise came
-// late, and counts from the sending (S3), so it is over when the session expires.
+// TestPromisesOfLateAnswers delays the answers to a client, and then cuts off everything it sends. Its last promise
+// came late, but counts from the sending (S3), so the promise is over when the session expires.
 func TestPromisesOfLateAnswers(t *testing.T) {
 	linked(t, func(t *testing.T, w *world, x *tenant) {
 		t.Helper()
@@ -49,7 +49,7 @@ func TestPromisesOfLateAnswers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), dying)
 		defer cancel()
 		if !w.awaitEnd(ctx, s.ID()) {
-			t.Errorf("nobody hears of the session, and it has not ended within %v", dying)
+			t.Errorf("the session is silent, and has not ended within %v", dying)
 		}
 		for _, n := range w.names {
 			w.Slow(n, x.name, -late, 0)
@@ -63,8 +63,8 @@ func TestPromisesOfLateAnswers(t *testing.T) {
 	})
 }
 
-// TestOneDirectionIsSilence cuts one direction only between a client and its node: it finds another node before its
-// promise ends, whether its touches are lost or their answers.
+// TestOneDirectionIsSilence cuts one direction between a client and its node. Whether its touches are lost or their
+// answers, it finds another node before its promise ends.
 func TestOneDirectionIsSilence(t *testing.T) {
 	for _, lost := range []string{"touches", "answers"} {
 		t.Run(lost, func(t *testing.T) {

@@ -19,7 +19,7 @@ func (w *world) localTenant(name string, share float64) *tenant {
 
 // opensLocally draws whether the next session is a local one.
 func (x *tenant) opensLocally() bool {
-	if x.local == 0 { // then nothing is drawn
+	if x.local == 0 { // without a draw, so that other draws stay the same
 		return false
 	}
 	x.mu.Lock()
@@ -27,8 +27,8 @@ func (x *tenant) opensLocally() bool {
 	return x.rand.Float64() < x.local
 }
 
-// keepToItself opens local sessions, holds them and closes some, until ctx ends. Nothing else is held: no other node
-// can draw this client away from theirs.
+// keepToItself opens local sessions, holds them and closes some, until ctx ends. The client holds no other session, so
+// no other node can draw it away from the node of these.
 func (x *tenant) keepToItself(ctx context.Context) {
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
@@ -39,8 +39,8 @@ func (x *tenant) keepToItself(ctx context.Context) {
 	}
 }
 
-// lift opens sessions, most of them local, and has some upgraded: by several callers at once, by another client with
-// the token, by one who does not wait for the outcome. With its other it robs what has become global.
+// lift opens sessions, most of them local, and upgrades some: by several callers at once, by another client with the
+// token, and by a caller that does not wait for the outcome. With other it takes sessions over that have become global.
 func (x *tenant) lift(ctx context.Context, other *tenant) {
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
@@ -74,7 +74,7 @@ func (x *tenant) lift(ctx context.Context, other *tenant) {
 	}
 }
 
-// upgrade has a session made global, by callers at once.
+// upgrade makes a session global, by several callers at once.
 func (x *tenant) upgrade(ctx context.Context, s *client.Session, within time.Duration, callers int) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -95,7 +95,7 @@ func (x *tenant) upgrade(ctx context.Context, s *client.Session, within time.Dur
 	all.Wait()
 }
 
-// upgradeToken has the local session of a token made global, whichever client holds it.
+// upgradeToken makes the local session of a token global, whichever client holds it.
 func (x *tenant) upgradeToken(ctx context.Context, t session.Token) {
 	if !t.Local {
 		return
@@ -140,8 +140,8 @@ func (x *tenant) upgradeRefused(t session.Token, asked time.Duration, err error)
 // longest is the longest timeout that a tenant asks for.
 const longest = 10 * time.Second
 
-// vanish opens local sessions, has one upgraded, and is cut off until they are gone, again and again until ctx ends:
-// some of them just after the upgrade was asked for. patience bounds the last wait.
+// vanish repeats until ctx ends: it opens local sessions, has one upgraded, and is cut off until they are gone,
+// sometimes just after the upgrade was asked for. patience bounds the last wait.
 func (x *tenant) vanish(ctx, patience context.Context) {
 	for ctx.Err() == nil {
 		x.open(ctx, 30*time.Second)
@@ -158,8 +158,8 @@ func (x *tenant) vanish(ctx, patience context.Context) {
 				x.stop()
 			}
 			for _, n := range x.w.names {
-				// else what it sent while it was cut off would still arrive: a touch of a session that lives longer by
-				// a fail-over
+				// Without this, a request from the time of the cut would still arrive, and touch a session that lives
+				// longer because of a fail-over.
 				x.w.Reset(x.name, n)
 			}
 		})
@@ -174,8 +174,8 @@ func (x *tenant) vanish(ctx, patience context.Context) {
 // keeper is a ghost that keeps the tokens of local sessions for longer than they are good, and upgrades by token.
 type keeper struct{ *ghost }
 
-// haunt lives through one local session after the other until ctx ends: resumed at its node, then upgraded, then
-// resumed at another node, and touched and closed with each token that it ever had.
+// haunt uses one local session after the other until ctx ends. It resumes the session at its node, has it upgraded,
+// resumes it at another node, and touches and closes it with each token that it ever had.
 func (k *keeper) haunt(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := k.open(ctx, client.SessionOptions{Timeout: ghostTimeout, Local: true})
@@ -199,7 +199,7 @@ func (k *keeper) haunt(ctx context.Context) {
 	}
 }
 
-// rise upgrades the session, goes on with the token of the local one, and keeps that while it is resumed at another
+// rise upgrades the session and continues with the token of the local one, also while the session is resumed at another
 // node.
 func (k *keeper) rise(ctx context.Context, now, first *grip) {
 	local := *now
@@ -217,7 +217,7 @@ func (k *keeper) rise(ctx context.Context, now, first *grip) {
 	k.close(ctx, first)
 }
 
-// lift has the session made global, and takes its token.
+// lift makes the session global, and takes its token.
 func (k *keeper) lift(ctx context.Context, h *grip) bool {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 	"io"
-	stdlog "log" //nolint:depguard // hclog.Logger's interface names it
+	stdlog "log" //nolint:depguard // hclog.Logger's interface requires it
 	"os"
 	"slices"
 	"strings"
@@ -13,17 +13,17 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// keptLines is how many lines of log a run keeps.
+// keptLines is the number of log lines that a run keeps.
 const keptLines = 20_000
 
-// logs keep the newest lines of all nodes and clients for a run that fails. They are made into text only when somebody
-// reads them: that costs more than all the rest of a line.
+// logs keep the newest lines of all nodes and clients for a failed run. A line becomes text only when it is read:
+// making the text costs more than all the rest.
 type logs struct {
 	level hclog.Level
 
 	mu    sync.Mutex
 	lines []line // guarded by mu
-	next  int    // guarded by mu; where the next line goes once keptLines are kept
+	next  int    // guarded by mu; the place of the next line once keptLines are kept
 }
 
 type line struct {
@@ -34,7 +34,7 @@ type line struct {
 	args  []any
 }
 
-// newLogs keeps lines from the level that SIM_LOG names; info by default.
+// newLogs keeps lines from the level that SIM_LOG names on; the default is info.
 func newLogs() *logs {
 	level := hclog.LevelFromString(os.Getenv("SIM_LOG"))
 	if level == hclog.NoLevel {
@@ -54,7 +54,7 @@ func (l *logs) add(n line) {
 	l.next = (l.next + 1) % keptLines
 }
 
-// count returns how many of the lines that are kept say text.
+// count returns how many of the kept lines contain text.
 func (l *logs) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *logs) count(text string) int {
 	return n
 }
 
-// text returns all lines that are kept.
+// text returns all kept lines.
 func (l *logs) text() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *logs) text() []string {
 	return all
 }
 
-// String returns the line as hclog would, more or less.
+// String returns the line roughly as hclog would.
 func (n line) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s [%-5s] %s: %s", n.at.UTC().Format("15:04:05.000"), strings.ToUpper(n.level.String()), n.name,

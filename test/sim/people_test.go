@@ -10,14 +10,14 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// population is everybody who lives on a cluster.
+// population is all clients of a cluster.
 type population struct {
 	tenants, mortals []*tenant
 	ghosts           []*ghost
-	// hermits, lifters, vanishers and keepers live on local sessions, where there are some.
+	// hermits, lifters, vanishers and keepers use local sessions, in clusters that have them.
 	hermits, lifters, vanishers []*tenant
 	keepers                     []*keeper
-	// readers and wanderers read; the latter are in every cluster.
+	// readers and wanderers read. Wanderers are in every cluster.
 	readers   []*tenant
 	wanderers []*wanderer
 	// impatient ends the last waits of mortals.
@@ -50,14 +50,14 @@ func (w *world) population() *population {
 	return p
 }
 
-// wanting are the tenants that are to be served after the last fault; sdk are all tenants.
+// wanting returns the tenants that must be served after the last fault. sdk returns all tenants.
 func (p *population) wanting() []*tenant {
 	return slices.Concat(p.tenants, p.hermits, p.lifters, p.readers)
 }
 
 func (p *population) sdk() []*tenant { return slices.Concat(p.wanting(), p.mortals, p.vanishers) }
 
-// unattached are those without a connection.
+// unattached returns the clients without a connection.
 func (p *population) unattached() []*ghost {
 	all := slices.Clone(p.ghosts)
 	for _, k := range p.keepers {
@@ -66,8 +66,8 @@ func (p *population) unattached() []*ghost {
 	return all
 }
 
-// names are the hosts that faults of the plan concern. Readers are none of them, so that faults of a seed do not depend
-// on them.
+// names returns the hosts that the plan's faults may concern. Readers are not among them, so that a seed's faults do
+// not depend on readers.
 func (p *population) names() []string {
 	var names []string
 	for _, x := range slices.Concat(p.tenants, p.hermits, p.lifters, p.mortals, p.vanishers) {
@@ -79,7 +79,7 @@ func (p *population) names() []string {
 	return names
 }
 
-// callers are the hosts whose links alone faults concern: readers too.
+// callers returns the hosts whose links alone may fail, readers included.
 func (p *population) callers() []string {
 	names := p.names()
 	for _, x := range p.readers {
@@ -91,7 +91,7 @@ func (p *population) callers() []string {
 	return names
 }
 
-// begin starts everybody; they live until ctx ends.
+// begin starts all clients. They live until ctx ends.
 func (p *population) begin(ctx context.Context) {
 	patience, impatient := context.WithCancel(context.WithoutCancel(ctx))
 	p.impatient = impatient
@@ -125,7 +125,7 @@ func (p *population) begin(ctx context.Context) {
 	}
 }
 
-// want notes that everybody but the mortals, who may be silent, has to be served from now on.
+// want notes that from now on every client must be served, except mortals, which may be silent.
 func (p *population) want() {
 	for _, x := range p.wanting() {
 		x.w.record.Add(history.Event{Kind: history.Wants, Who: x.name})
@@ -135,7 +135,7 @@ func (p *population) want() {
 	}
 }
 
-// testify has the living say so, and open a session each.
+// testify makes each living client record that it lives, and open a session.
 func (p *population) testify(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, x := range p.wanting() {
@@ -144,7 +144,7 @@ func (p *population) testify(ctx context.Context) {
 	all.Wait()
 }
 
-// wait waits for everybody to come to the end of what they do; the dead are given a bounded time to die.
+// wait waits until all clients have finished. The dead get a bounded time to die.
 func (p *population) wait() {
 	timer := time.AfterFunc(3*settle, p.impatient)
 	defer timer.Stop()

@@ -19,22 +19,22 @@ type process struct {
 	name   string
 	disk   *disk
 	cancel context.CancelFunc
-	done   chan struct{} // closed when nothing of it is left
+	done   chan struct{} // closed when the process has ended completely
 
 	mu sync.Mutex
-	// guarded by mu: the node once it is made; killed, when it is to end without warning; over, when nothing it does
-	// counts any more: nothing of it gets out, or it has ended.
+	// guarded by mu. node is the node once it is made. killed is set when it is to end without warning, over when
+	// nothing that it does counts any more: nothing gets out, or it has ended.
 	node   *node.Node
 	killed bool
 	over   bool
-	// stopping says that it was told to stop in order.
+	// stopping says that the process was told to stop in order.
 	stopping bool
-	// seen are indexes it has applied whose digest is not recorded yet. guarded by mu
+	// seen are applied indexes whose digest is not recorded yet. guarded by mu
 	seen map[uint64]bool
-	term uint64 // guarded by mu; the newest one it has applied an entry of
+	term uint64 // guarded by mu; the newest term of which it has applied an entry
 }
 
-// alive returns the node while it is made and has not ended.
+// alive returns the node if it is made and has not ended.
 func (p *process) alive() *node.Node {
 	if p == nil {
 		return nil
@@ -53,7 +53,7 @@ func (w *world) life(name string) *process {
 	return w.lives[name]
 }
 
-// Start starts a node on what its disk holds, unless it lives.
+// Start starts a node on the contents of its disk, unless it is alive.
 func (w *world) Start(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,14 +119,14 @@ func (p *process) live(ctx context.Context) {
 	p.end(n.Run(ctx))
 }
 
-// end is what remains to be done when a process has ended with err.
+// end does what remains when a process has ended with err.
 func (p *process) end(err error) {
 	w := p.w
 	p.mu.Lock()
 	over, stopping := p.killed || p.over, p.stopping
 	p.over = true
 	p.mu.Unlock()
-	if over { // it was killed: what is left of it reaches nobody
+	if over { // it was killed: the rest of it has no effect
 		return
 	}
 	w.Network.Kill(p.name)
@@ -134,8 +134,8 @@ func (p *process) end(err error) {
 	p.seal()
 	switch {
 	case stopping && (err == nil || errors.Is(err, context.DeadlineExceeded)):
-		// A stop may run out of time: what Raft has on its way through a cut takes longer.
-	case stopping && errors.Is(err, errGone): // killed in the middle of a write of its stop
+		// A stop may run out of time, because Raft's messages through a cut take longer.
+	case stopping && errors.Is(err, errGone): // killed in the middle of a write during its stop
 	case p.disk.wasHurt():
 		w.others.Go(func() { p.supervise() })
 	case err == nil:
@@ -147,10 +147,10 @@ func (p *process) end(err error) {
 	}
 }
 
-// leaving is how long a node whose write failed may take to end: it stops in order, as far as that goes.
+// leaving is how long a node may take to end after a failed write: it stops in order, as far as possible.
 const leaving = 10 * time.Second
 
-// mustLeave is told that a write failed: the node cannot know what is on its disk, and must not go on.
+// mustLeave is called when a write failed. The node cannot know what is on its disk, and must not go on.
 func (p *process) mustLeave() {
 	time.AfterFunc(leaving, func() {
 		if p.alive() != nil {
@@ -173,22 +173,22 @@ func (p *process) supervise() {
 	p.w.Start(p.name)
 }
 
-// Kill ends a node's process: first its network, so that nothing it does any more reaches anybody, then its disk.
+// Kill ends a node's process: first its network, so that nothing it still does has an effect, then its disk.
 func (w *world) Kill(name string) bool {
 	p := w.life(name)
 	return p.kill(p.seal)
 }
 
-// seal ends what the process writes.
+// seal stops the process's writes.
 func (p *process) seal() {
 	if err := p.disk.seal(); err != nil {
 		p.w.failf("the disk of %s: %v", p.name, err)
 	}
 }
 
-// kill kills the process if it lives. What it leaves on its disk is seal's business.
+// kill kills the process if it lives. seal then fixes what it leaves on its disk.
 func (p *process) kill(seal func()) bool {
-	if p.alive() == nil { // one that starts is not there yet
+	if p.alive() == nil { // a process that starts is not there yet
 		return false
 	}
 	p.mu.Lock()
@@ -199,7 +199,7 @@ func (p *process) kill(seal func()) bool {
 	p.killed = true
 	p.mu.Unlock()
 	p.w.Network.Kill(p.name)
-	// What it does counts until then: somebody may have been told.
+	// Until the network is gone, what the node does counts: a client may have been told.
 	p.mu.Lock()
 	p.over = true
 	p.mu.Unlock()
@@ -272,7 +272,7 @@ func (w *world) stop() {
 	close(w.closing)
 	for _, p := range w.lives {
 		p.mu.Lock()
-		p.over = true // what goes wrong on the way out of a run is no finding
+		p.over = true // an error on the way out of a run is no finding
 		p.mu.Unlock()
 		p.cancel()
 	}
@@ -280,7 +280,7 @@ func (w *world) stop() {
 	w.others.Wait()
 }
 
-// note records what a process does while it lives.
+// note records an event of a process while it lives.
 func (p *process) note(e history.Event) {
 	p.mu.Lock()
 	over := p.over
@@ -290,7 +290,7 @@ func (p *process) note(e history.Event) {
 	}
 }
 
-// applied records what the node applied. It runs on the goroutine that applies.
+// applied records what the node applied, on the goroutine that applies.
 func (p *process) applied(index, term uint64, changes []session.Change) {
 	p.mu.Lock()
 	over, first := p.over, term > p.term
@@ -324,7 +324,7 @@ func (p *process) applied(index, term uint64, changes []session.Change) {
 	}
 }
 
-// expires records what a leader found expired.
+// expires records which sessions a leader found expired.
 func (p *process) expires(term uint64, found []session.Closing) {
 	for _, c := range found {
 		p.note(history.Event{
@@ -334,7 +334,7 @@ func (p *process) expires(term uint64, found []session.Closing) {
 	}
 }
 
-// local records what the node did to a session that it alone knows.
+// local records what the node did to a local session.
 func (p *process) local(c session.Change) {
 	s := c.Session
 	e := history.Event{
@@ -353,7 +353,7 @@ func (p *process) local(c session.Change) {
 	p.note(e)
 }
 
-// sample records the digests of what the nodes have applied since the last time.
+// sample records the digests at the indexes that nodes have applied since the last sample.
 func (w *world) sample() {
 	for _, name := range w.names {
 		p := w.life(name)

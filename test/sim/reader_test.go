@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which looks at no answer twice
+	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK: it judges no answer itself
 	"holdfast/session"
 	"holdfast/test/sim/history"
-	"holdfast/transport/wire" //nolint:depguard // what an answer says of its node
+	"holdfast/transport/wire" //nolint:depguard // reads an answer's statement about its node
 )
 
 // stranger is a client without the SDK, with a connection to each node.
@@ -58,12 +58,12 @@ func (s *stranger) disconnect() {
 	}
 }
 
-// wanderer reads from one node after the other, and says each time what it has seen, which it never judges answers by
-// itself. Of a node that is read-only it asks for what that may not give.
+// wanderer reads from one node after the other. Each request says what the wanderer has seen, but it never judges an
+// answer itself. It asks a read-only node for what such a node must not give.
 type wanderer struct {
 	*stranger
 	seen  uint64
-	token *holdfastv1.Token // of its session, nil for none
+	token *holdfastv1.Token // the token of its session, nil for none
 	tries uint64
 }
 
@@ -92,7 +92,7 @@ func (r *wanderer) wander(ctx context.Context) {
 	}
 }
 
-// someID returns the id of a session that was opened, most often of late; 0 before the first.
+// someID returns the id of a session that was opened, mostly recently; 0 before the first.
 func (w *world) someID(r *rand.Rand) session.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *world) someID(r *rand.Rand) session.ID {
 	return w.opened[r.IntN(n)]
 }
 
-// noteOpened has readers know of a session.
+// noteOpened tells readers of a session.
 func (w *world) noteOpened(id session.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *world) noteOpened(id session.ID) {
 	}
 }
 
-// heard takes what a node said of itself.
+// heard takes in what a node told about itself.
 func (r *wanderer) heard(state session.NodeState) session.NodeState {
 	r.seen = max(r.seen, state.Index)
 	return state
@@ -158,7 +158,7 @@ func (r *wanderer) get(ctx context.Context, node int, id session.ID) session.Mod
 	return e.State.Mode
 }
 
-// pageSize makes pages end within the sessions of a run.
+// pageSize is small enough that a run's sessions fill several pages.
 const pageSize = 20
 
 func (r *wanderer) list(ctx context.Context, node int) session.Mode {
@@ -196,7 +196,7 @@ func (r *wanderer) list(ctx context.Context, node int) session.Mode {
 	}
 }
 
-// refused records that a request was, or was not answered.
+// refused records that a request was refused or not answered.
 func (r *wanderer) refused(e history.Event, op history.Op, err error) session.Mode {
 	e.Kind, e.Op, e.State, e.Text = history.Refused, op, r.heard(wire.StateOf(err)), err.Error()
 	e.Read, e.Lagging, e.Unknown = nil, errors.Is(wire.Domain(err), session.ErrLagging), op != history.Show
@@ -204,7 +204,7 @@ func (r *wanderer) refused(e history.Event, op history.Op, err error) session.Mo
 	return e.State.Mode
 }
 
-// write asks a node for what a read-only one may not give: a session, an attachment, an end.
+// write asks a node for what a read-only node must not give: a session, an attachment, an end.
 func (r *wanderer) write(ctx context.Context, node int) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -231,8 +231,8 @@ func (r *wanderer) write(ctx context.Context, node int) {
 	r.token = nil
 }
 
-// begin opens the session whose token a wanderer shows to read-only nodes. It says nothing more of it, so that it
-// expires: but a read-only node may not know.
+// begin opens the session whose token a wanderer shows to read-only nodes. It never touches the session, so the session
+// expires; a read-only node may not know.
 func (r *wanderer) begin(ctx context.Context) {
 	for node := 0; ctx.Err() == nil && r.token == nil; node++ {
 		bound, cancel := context.WithTimeout(ctx, callTimeout)
@@ -270,7 +270,7 @@ func (r *wanderer) resume(ctx context.Context, node int, e history.Event) {
 	r.granted(e, answer.GetToken(), answer.GetSafeFor(), answer.GetState())
 }
 
-// granted records that an open or a resume was answered: the last that is heard of it.
+// granted records that an open or a resume was answered, and that the session is silent from then on.
 func (r *wanderer) granted(e history.Event, t *holdfastv1.Token, safe *durationpb.Duration,
 	state *holdfastv1.NodeState,
 ) {

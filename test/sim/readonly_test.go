@@ -12,7 +12,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// withReadOnly runs a cluster of three nodes whose read_only is on, and hands it to do when it serves.
+// withReadOnly runs a cluster of three nodes whose read_only is on, and passes it to do when it serves.
 func withReadOnly(t *testing.T, do func(t *testing.T, w *world)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func (w *world) reader(name string) *client.Client {
 	return c
 }
 
-// part cuts those here off from those there, both ways, and returns what mends it.
+// part cuts the hosts of here off from the hosts of there, in both directions. mend undoes it.
 func (w *world) part(here, there []string) (mend func()) {
 	each := func(do func(from, to string)) {
 		for _, a := range here {
@@ -62,8 +62,8 @@ func (w *world) part(here, there []string) (mend func()) {
 	return func() { each(w.Heal) }
 }
 
-// A client on the smaller side of a partition is connected read-only, reads what its node has and never older, and goes
-// on with its session when the partition ends (N3 to N5).
+// A client on the smaller side of a partition is connected read-only. It reads what its node has, never anything older,
+// and continues with its session when the partition ends (N3 to N5).
 func TestReadOnlySideOfAPartition(t *testing.T) {
 	withReadOnly(t, func(t *testing.T, w *world) {
 		t.Helper()
@@ -115,7 +115,8 @@ func TestReadOnlySideOfAPartition(t *testing.T) {
 	})
 }
 
-// Without a quorum there is no id for anybody, and no session ends; with one, the open that waits is served (N2, I8).
+// Without a quorum no node gives out an id, and no session ends. With a quorum again, the waiting open is served (N2,
+// I8).
 func TestNoQuorumNoID(t *testing.T) {
 	withReadOnly(t, func(t *testing.T, w *world) {
 		t.Helper()

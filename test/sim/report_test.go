@@ -14,7 +14,7 @@ import (
 	"holdfast/test/sim/stats"
 )
 
-// report is what one seed did and found, while it does.
+// report is the report of one seed while it runs.
 type report struct {
 	mu sync.Mutex
 	*stats.Report
@@ -34,7 +34,7 @@ func (r *report) count(what string, n int) {
 	r.Counts[what] += n
 }
 
-// fault counts one that has ended.
+// fault counts a fault that has ended.
 func (r *report) fault(k faults.Kind, hit bool) { //nolint:revive // flag-parameter: it is counted
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *report) lived(d time.Duration, events []history.Event, result check.Res
 	opened, moved, ended := make(map[session.ID]bool), make(map[uint64]bool), make(map[session.ID]bool)
 	locally, upgraded := make(map[session.ID]bool), make(map[session.ID]bool)
 	for _, e := range events {
-		switch e.Kind { //nolint:exhaustive // the others are not counted
+		switch e.Kind { //nolint:exhaustive // the other kinds are not counted
 		case history.LocalOpened:
 			locally[e.ID] = true
 		case history.LocalEnded:
@@ -98,10 +98,10 @@ func (r *report) lived(d time.Duration, events []history.Event, result check.Res
 	}
 }
 
-// reportVariable names the file that reports are appended to; the soak sets it.
+// reportVariable names the file to which reports are appended; the soak sets it.
 const reportVariable = "SIM_REPORT"
 
-// begins says that the seed begins, to whoever wants reports; end appends the report itself.
+// begins appends a line that says that the seed begins, if reports are wanted. end appends the report.
 func (r *report) begins(t *testing.T) (end func()) {
 	t.Helper()
 	path := os.Getenv(reportVariable)

@@ -1,6 +1,7 @@
-// Package sim runs whole clusters with the production's wiring in testing/synctest bubbles: nodes, Raft, bbolt, gRPC,
-// the SDK. Only the network is simulated, and what is wrong with disks and clocks. Faults follow a seed; a checker
-// holds the recorded history against the invariants. README.md says how to run it and what to do about a finding.
+// Package sim runs whole clusters with production's wiring in testing/synctest bubbles: nodes, Raft, bbolt, gRPC and
+// the SDK. Only the network is simulated, and the faults of disks and clocks. A seed determines the faults; a checker
+// holds the recorded history against the invariants. README.md says how to run the simulation and what to do about a
+// finding.
 package sim
 
 import (
@@ -23,18 +24,17 @@ import (
 )
 
 const (
-	// defaultSeeds is how many seeds go test runs by itself: so many that every kind of fault is dealt more than once.
+	// defaultSeeds is the number of seeds that go test runs: enough that every kind of fault is dealt more than once.
 	defaultSeeds = 14
-	// settle is how long after the last fault a cluster may take to serve everybody again: Raft's back-off after a
-	// heal, an election, and the SDK's.
+	// settle is how long after the last fault a cluster may take to serve every client again. It covers Raft's back-off
+	// after a heal, an election, and the SDK's back-off.
 	settle = 20 * time.Second
 	// faultCount is the number of faults of one run, calm the length of the calm spells between some of them.
 	faultCount = 6
 	calm       = 45 * time.Second
-	// opening is how long a cluster is left alone before the first fault, when it is not left calm.
+	// opening is how long a cluster runs before the first fault, unless a calm spell comes first.
 	opening = 5 * time.Second
-	// dying is how long after a run whoever is silent may take to expire: a longest timeout, and what a round and a
-	// commit take.
+	// dying is how long after a run silent sessions may take to expire: the longest timeout, a round and a commit.
 	dying = 14 * time.Second
 )
 
@@ -63,19 +63,18 @@ func TestSim(t *testing.T) {
 	t.Logf("%v of virtual time; faults that hit: %v", sum.Virtual.Round(time.Second), sum.Hit)
 	t.Logf("checked: %v", sum.Checked)
 	if len(seeds) < defaultSeeds || t.Failed() || os.Getenv(reportVariable) != "" {
-		return // whoever wants reports judges the sum
+		return // the reader of the reports judges the sum
 	}
 	var missed []faults.Kind
 	for _, k := range faults.Kinds() {
 		if sum.Faults[k.String()] == 0 {
-			t.Errorf("over %d seeds there was no %s", len(seeds), k)
+			t.Errorf("over %d seeds no %s was injected", len(seeds), k)
 		}
 		if sum.Hit[k.String()] == 0 {
 			missed = append(missed, k)
 		}
 	}
-	// A kind has two or three chances here, and a hung disk may find nobody who writes. The soak demands that every
-	// kind hits.
+	// A kind has two or three chances here, and a hung disk may meet no write. The soak requires that every kind hits.
 	if len(missed) > 2 {
 		t.Errorf("over %d seeds none of these hit anything: %v", len(seeds), missed)
 	}
@@ -116,14 +115,14 @@ func variable(t *testing.T, name string, fallback uint64) uint64 {
 	return n
 }
 
-// runSeed runs a seed in a bubble, and reports.
+// runSeed runs a seed in a bubble, and reports it.
 func runSeed(t *testing.T, seed uint64, sum *totals) {
 	t.Helper()
 	nodes := 3
 	if seed%4 == 0 {
 		nodes = 5
 	}
-	began := time.Now() // outside the bubble
+	began := time.Now() // measured outside the bubble
 	r := newReport(seed, nodes)
 	end := r.begins(t)
 	defer end()
@@ -132,7 +131,7 @@ func runSeed(t *testing.T, seed uint64, sum *totals) {
 	sum.add(r)
 }
 
-// totals add up what the seeds of a test did.
+// totals are the sums over a test's seeds.
 type totals struct {
 	mu sync.Mutex
 	*stats.Sum
@@ -192,9 +191,8 @@ func run(t *testing.T, r *report) {
 	w.judge(slices.Concat(plan, links, hiccups))
 }
 
-// badLinks draws faults of the links of clients, which go on beside the plan, for every third seed: none that has calm
-// spells, which they would disturb. They are drawn apart, so that all else that a seed decides is as it would be
-// without.
+// badLinks draws faults of the links of clients, beside the plan, for every third seed without calm spells, which they
+// would disturb. Their draws are separate, so that all else that a seed decides stays the same.
 func (w *world) badLinks() []faults.Fault {
 	if w.seed%3 != 1 {
 		return nil
@@ -202,7 +200,7 @@ func (w *world) badLinks() []faults.Fault {
 	return faults.Links(w.stream("links"), len(w.names))
 }
 
-// hiccups draws those of processes for every eleventh seed from 9 on, apart as badLinks does.
+// hiccups draws hiccups for every eleventh seed from 9 on, with separate draws like badLinks.
 func (w *world) hiccups() []faults.Fault {
 	if w.seed%11 != 9 {
 		return nil

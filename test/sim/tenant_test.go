@@ -13,27 +13,27 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// lookEvery is how often a session's promise is looked at: 10 times a second: no promise is made more often.
+// lookEvery is how often a session's promise is looked at. No promise is made more often.
 const lookEvery = 100 * time.Millisecond
 
-// tenant is one client process that uses the SDK and records what it tells.
+// tenant is one client process that uses the SDK, and records what the SDK tells it.
 type tenant struct {
 	w      *world
 	name   string
 	client *client.Client
-	// instance is that of the client, a new one with each start.
+	// instance is the client's instance, a new one with each start.
 	instance uint64
-	// watching are the goroutines that watch its sessions.
+	// watching counts the goroutines that watch its sessions.
 	watching sync.WaitGroup
 
-	// local is how often a session that it opens is a local one, 0 to 1.
+	// local is the share of local sessions among those it opens, 0 to 1.
 	local float64
-	// readOnly allows read-only nodes, and has some of its sessions live for longer than these take to be so.
+	// readOnly allows read-only nodes. Some of its sessions then live for longer than a node takes to become read-only.
 	readOnly bool
 
 	mu   sync.Mutex
 	rand *rand.Rand                   // guarded by mu
-	held map[*client.Session]struct{} // guarded by mu; those that have not ended
+	held map[*client.Session]struct{} // guarded by mu; the sessions that have not ended
 }
 
 // tenant starts a client process on a host of its own.
@@ -61,7 +61,7 @@ func (x *tenant) start(host *simnet.Host) {
 	x.client = c
 }
 
-// stop closes the client and waits for those who watch its sessions.
+// stop closes the client and waits for the goroutines that watch its sessions.
 func (x *tenant) stop() {
 	if err := x.client.Close(); err != nil {
 		x.w.failf("%s: close client: %v", x.name, err)
@@ -81,7 +81,7 @@ func (x *tenant) draw(n int) int {
 	return x.rand.IntN(n)
 }
 
-// open opens a session and holds it; nil when it could not within a while.
+// open opens a session and holds it. It returns nil when no node opened it within a while.
 func (x *tenant) open(ctx context.Context, within time.Duration) *client.Session {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -101,7 +101,7 @@ func (x *tenant) open(ctx context.Context, within time.Duration) *client.Session
 	return s
 }
 
-// timeout draws that of the next session.
+// timeout draws the timeout of the next session.
 func (x *tenant) timeout() time.Duration {
 	if x.readOnly && x.draw(2) == 0 {
 		return x.between(20*time.Second, 30*time.Second)
@@ -127,7 +127,7 @@ func (x *tenant) steal(ctx context.Context, t session.Token) {
 	x.hold(s)
 }
 
-// close closes s in the cluster. When that does not come through, s is silent from then on.
+// close closes s in the cluster. If the close does not succeed, s is silent from then on.
 func (x *tenant) close(ctx context.Context, s *client.Session) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -156,7 +156,7 @@ func (x *tenant) close(ctx context.Context, s *client.Session) {
 // event describes s as it is.
 func (x *tenant) event(k history.Kind, s *client.Session, asked time.Duration) history.Event {
 	e := history.Event{Kind: k, Who: x.name, ID: s.ID(), Asked: asked}
-	// The promise first: an attachment that is newer than it accuses nobody.
+	// The promise is read first: a newer attachment with an older promise wrongs nobody.
 	if until := s.SafeUntil(); !until.IsZero() {
 		e.Until = x.w.record.Since(until)
 	}
@@ -262,7 +262,7 @@ func (x *tenant) live(ctx context.Context, others []*tenant) {
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
 		if s == nil {
-			sleep(ctx, 500*time.Millisecond) // it may have been refused at once
+			sleep(ctx, 500*time.Millisecond) // the open may have been refused at once
 			continue
 		}
 		sleep(ctx, x.between(time.Second, 12*time.Second))
@@ -276,7 +276,7 @@ func (x *tenant) live(ctx context.Context, others []*tenant) {
 			x.rob(ctx, s, others[x.draw(len(others)):][:1])
 		case 3:
 			x.rob(ctx, s, others)
-		default: // held to the end, or until somebody takes it
+		default: // held to the end, or until another client takes it
 			if len(x.all()) > 6 {
 				x.close(ctx, s)
 			}
@@ -284,7 +284,7 @@ func (x *tenant) live(ctx context.Context, others []*tenant) {
 	}
 }
 
-// rob has thieves resume s all at once: the last one keeps it.
+// rob makes thieves resume s at once. The last of them keeps it.
 func (x *tenant) rob(ctx context.Context, s *client.Session, thieves []*tenant) {
 	var robbing sync.WaitGroup
 	for _, thief := range thieves {
@@ -293,7 +293,7 @@ func (x *tenant) rob(ctx context.Context, s *client.Session, thieves []*tenant) 
 	robbing.Wait()
 }
 
-// die opens sessions, holds them, and is cut off from everybody until they are gone, again and again until ctx ends.
+// die repeats until ctx ends: it opens sessions, holds them, and is cut off from all nodes until they are gone.
 // patience bounds the last wait.
 func (x *tenant) die(ctx, patience context.Context) {
 	for ctx.Err() == nil {
@@ -306,7 +306,7 @@ func (x *tenant) die(ctx, patience context.Context) {
 			for _, s := range x.all() {
 				x.w.awaitEnd(patience, s.ID())
 			}
-			// Half of them come back once they are dead, and have to be told.
+			// Half of them come back after their sessions' end, and must be told.
 			sleep(patience, time.Second)
 		})
 		if x.draw(2) == 0 {
@@ -317,7 +317,7 @@ func (x *tenant) die(ctx, patience context.Context) {
 	}
 }
 
-// fallSilent notes that nothing is heard of the tenant's sessions from now on.
+// fallSilent notes that the tenant's sessions are silent from now on.
 func (x *tenant) fallSilent() {
 	for _, s := range x.all() {
 		e := x.event(history.Silent, s, 0)
@@ -326,7 +326,7 @@ func (x *tenant) fallSilent() {
 	}
 }
 
-// silence cuts the tenant off all nodes while f runs.
+// silence cuts the tenant off from all nodes while f runs.
 func (x *tenant) silence(f func()) {
 	for _, n := range x.w.names {
 		x.w.Cut(x.name, n)
@@ -339,7 +339,7 @@ func (x *tenant) silence(f func()) {
 	}
 }
 
-// toBeTold waits until all sessions have ended for the client too.
+// toBeTold waits until the client knows that all its sessions have ended.
 func (x *tenant) toBeTold(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -354,7 +354,7 @@ func (x *tenant) toBeTold(ctx context.Context) {
 // testify records which sessions the tenant holds to be alive, and that it can open one.
 func (x *tenant) testify(ctx context.Context) {
 	for _, s := range x.all() {
-		state := s.State().String() // before the promise, whose end may end it
+		state := s.State().String() // read before the promise, whose end may change it
 		e := x.event(history.Alive, s, 0)
 		e.Text = state
 		x.w.record.Add(e)

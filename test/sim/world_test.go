@@ -29,35 +29,35 @@ type world struct {
 	drives  map[string]*drive
 	logs    *logs
 	report  *report
-	// eager nodes take snapshots and cut their logs often enough that followers are restored from snapshots. Set before
-	// any starts.
+	// eager nodes take snapshots and truncate their logs so often that followers are restored from snapshots. Set
+	// before any node starts.
 	eager bool
-	// readOnly are the nodes that have the setting read_only on. Set before any starts.
+	// readOnly are the nodes whose setting read_only is on. Set before any node starts.
 	readOnly map[string]bool
-	// others are goroutines that outlive what started them: processes on their way out, supervisors.
+	// others counts the goroutines that outlive their starters: processes that end, and supervisors.
 	others sync.WaitGroup
-	// closing is closed when the run ends: nothing is started any more.
+	// closing is closed when the run ends. Nothing is started after that.
 	closing chan struct{}
 
 	mu     sync.Mutex
 	lives  map[string]*process      // guarded by mu; the present or last process of a node
 	clocks map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
 	lost   bool                     // guarded by mu; a disk was emptied
-	stands map[string]chan struct{} // guarded by mu; closed when the process of a node that stands goes on
-	looked map[string]int           // guarded by mu; how often a node has looked at a clock that is wrong
-	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end some node has applied
+	stands map[string]chan struct{} // guarded by mu; closed when the stopped process of a node goes on
+	looked map[string]int           // guarded by mu; how often a node has read a wrong clock
+	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end a node has applied
 	wake   chan struct{}            // guarded by mu; closed and replaced when ended grows
-	guests int                      // guarded by mu; counts hosts of clients that come and go
+	guests int                      // guarded by mu; the number of hosts for short-lived clients
 	// instances counts the client processes that take over sessions. guarded by mu
 	instances uint64
-	// opened are the sessions that some node has applied the open of, in that order; knows has the same. guarded by mu
+	// opened are the sessions whose open a node has applied, in that order. knows has the same sessions. guarded by mu
 	opened []session.ID
 	knows  map[session.ID]bool
-	// suspects are sessions that something went wrong with, other than the checker found. guarded by mu
+	// suspects are sessions with findings that are not the checker's. guarded by mu
 	suspects []session.ID
 }
 
-// newWorld makes the cluster that r is about, whose wiring is the production's, and does not start it.
+// newWorld makes the cluster of a report, with production's wiring. It does not start the cluster.
 func newWorld(t *testing.T, r *report) *world {
 	t.Helper()
 	w := &world{
@@ -95,7 +95,7 @@ func (w *world) failf(format string, args ...any) {
 	w.t.Errorf("seed %d: %s", w.seed, text)
 }
 
-// failAbout is failf about a session, whose story is told.
+// failAbout is failf about a session, whose story the run will show.
 func (w *world) failAbout(id session.ID, format string, args ...any) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -104,15 +104,15 @@ func (w *world) failAbout(id session.ID, format string, args ...any) {
 	w.failf("session "+id.String()+": "+format, args...)
 }
 
-// memory is where Linux keeps files in memory.
+// memory is the directory whose files Linux keeps in memory.
 const memory = "/dev/shm"
 
-// scratch returns a directory for the disks of a run: in memory where there is some, unless TMPDIR says where. A sync
-// takes no time there; what it would keep is the business of drive.
+// scratch returns a directory for the disks of a run. It is in memory if possible, unless TMPDIR names a directory. A
+// sync takes no time in memory; drive decides what a crash leaves.
 func scratch(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("TMPDIR") == "" {
-		//nolint:usetesting // TMPDIR is for what is kept as well
+		//nolint:usetesting // TMPDIR also holds what is kept
 		if dir, err := os.MkdirTemp(memory, "holdfast-sim-"); err == nil {
 			t.Cleanup(func() {
 				if err := os.RemoveAll(dir); err != nil {
@@ -125,7 +125,7 @@ func scratch(t *testing.T) string {
 	return t.TempDir()
 }
 
-// latencies gives each link a latency of its own, 0.1 to 3 ms.
+// latencies gives each link a latency of its own, from 0.1 to 3 ms.
 func latencies(seed uint64) func(from, to string) time.Duration {
 	return func(from, to string) time.Duration {
 		h := seed
@@ -136,7 +136,7 @@ func latencies(seed uint64) func(from, to string) time.Duration {
 	}
 }
 
-// stream returns a random source of its own for each user of the seed.
+// stream returns a random source for one user of the seed.
 func (w *world) stream(name string) *rand.Rand {
 	var h uint64 = 14695981039346656037
 	for _, c := range name {
@@ -157,23 +157,23 @@ func (w *world) config(name, dir string) config.Config {
 		}
 	}
 	cfg.ReadOnly = w.readOnly[name]
-	// A killed node's network is gone, so nothing of its orderly stop gets out. Raft ends when its last dial has.
+	// The network of a killed node is gone, so nothing of its orderly stop gets out. Raft ends after its last dial.
 	cfg.ShutdownTimeout = 5 * time.Second
 	cfg.Sessions.Local = w.locals()
 	if w.eager {
 		cfg.Raft.SnapshotInterval, cfg.Raft.SnapshotThreshold, cfg.Raft.TrailingLogs = 5*time.Second, 20, 4
-		if w.seed%3 == 2 { // the log goes back to the snapshot before the newest: a node can do without that
+		if w.seed%3 == 2 { // the log reaches back to the snapshot before the newest, so a node can do without the newest
 			cfg.Raft.TrailingLogs = 200
 		}
 	}
 	return cfg
 }
 
-// locals reports whether the cluster has local sessions, and those who live on them.
+// locals reports whether the cluster has local sessions, and clients that use them.
 func (w *world) locals() bool { return w.seed%7 == 3 || w.seed%7 == 6 }
 
-// commitTimeout is how soon a quiet leader tells followers of a commit: most of a quiet cluster's work. Every eighth
-// seed has production's.
+// commitTimeout is how soon a quiet leader tells followers of a commit, which is most of a quiet cluster's work. Every
+// eighth seed has production's value.
 func (w *world) commitTimeout() time.Duration {
 	if w.seed%8 == 0 {
 		return 0
@@ -188,7 +188,7 @@ func (w *world) Clients() []string { return w.clients }
 
 func (w *world) Callers() []string { return w.callers }
 
-// endpoints are the client addresses of all nodes.
+// endpoints returns the client addresses of all nodes.
 func (w *world) endpoints() []string {
 	var addresses []string
 	for _, n := range w.names {
@@ -197,7 +197,7 @@ func (w *world) endpoints() []string {
 	return addresses
 }
 
-// guest returns the name of a new host for clients that come and go.
+// guest returns the name of a new host for a short-lived client.
 func (w *world) guest(kind string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,7 +213,7 @@ func (w *world) instance() uint64 {
 	return w.instances
 }
 
-// tookOver records that a call has ended which took the session of t over on purpose.
+// tookOver records the end of a call that took the session of t over on purpose.
 func (w *world) tookOver(who string, instance uint64, t session.Token, asked time.Duration) {
 	w.record.Add(
 		history.Event{
@@ -232,8 +232,7 @@ func (w *world) Reset(one, other string) int {
 	return n
 }
 
-// Stand implements faults.Processes: nothing comes in or goes out, and the node looks at no clock. What else it does
-// by itself goes on.
+// Stand implements faults.Processes. Nothing comes in or goes out, and the node reads no clock. Its other work goes on.
 func (w *world) Stand(name string) (run func() bool) {
 	from, goes := w.record.Since(time.Now()), make(chan struct{})
 	one := w.life(name).alive()
@@ -258,7 +257,7 @@ func (w *world) Stand(name string) (run func() bool) {
 	}
 }
 
-// runs returns what a process of a node waits in while it stands.
+// runs returns the function in which a process of a node waits while the node stands.
 func (w *world) runs(name string) func() {
 	return func() {
 		w.mu.Lock()
@@ -305,7 +304,7 @@ func (w *world) end(id session.ID) {
 	w.wake = make(chan struct{})
 }
 
-// awaitEnd waits until some node has applied the end of id; false when ctx ended first.
+// awaitEnd waits until a node has applied the end of id. It reports false when ctx ended first.
 func (w *world) awaitEnd(ctx context.Context, id session.ID) bool {
 	for {
 		w.mu.Lock()
