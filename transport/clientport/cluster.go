@@ -16,7 +16,7 @@ type Cluster interface {
 	Members() []Member
 }
 
-// Role is what a node does now.
+// Role is a node's present role in the cluster.
 type Role uint8
 
 // Roles of a node.

@@ -22,7 +22,7 @@ type Config struct {
 	Limits port.Limits
 	// Stream bounds one Connect stream.
 	Stream StreamLimits
-	// Patience is how long a client may read nothing of what waits for it, after a large message a little longer;
+	// Patience is how long a client may read none of its waiting messages, after a large message a little longer;
 	// default 30 s.
 	Patience time.Duration
 	// Keepalive defaults to a test after 30 s with 10 s for the answer. A client may ping every 5 s.

@@ -74,9 +74,9 @@ func TestEventsAreBatchedInOrder(t *testing.T) {
 	})
 }
 
-// TestEventsWaitForTheAnswerThatTellsOfTheSession: an answer goes through the request's goroutine, and an event does
+// TestEventsWaitForTheSessionsAnswer: an answer goes through the request's goroutine, and an event does
 // not, but the client gets the answer first.
-func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
+func TestEventsWaitForTheSessionsAnswer(t *testing.T) {
 	service := &fakeService{}
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, service)
@@ -113,7 +113,7 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := s.Stats().Sessions; got != 1 {
-			t.Errorf("%d sessions, want the one that was resumed again", got)
+			t.Errorf("%d sessions, want only the session that was resumed again", got)
 		}
 		service.resume = func(context.Context, session.ResumeRequest) (session.Grant, error) {
 			events.Moved(8, 10, 5)
@@ -131,10 +131,10 @@ func TestEventsWaitForTheAnswerThatTellsOfTheSession(t *testing.T) {
 	})
 }
 
-// TestTheMoveToWhatAStreamWasGrantedIsNotTold: a client without an answer resumes again, and all its resumes take
+// TestAMoveToAGrantedAttachmentIsNotTold: a client without an answer resumes again, and all its resumes take
 // effect in one entry. The newest may be answered first. The client then holds the session, and must not hear that an
 // earlier resume took it away.
-func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
+func TestAMoveToAGrantedAttachmentIsNotTold(t *testing.T) {
 	service := &fakeService{}
 	answer := make(map[uint64]chan error)
 	bubble.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestTheMoveToWhatAStreamWasGrantedIsNotTold(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := s.Stats().Sessions; got != 1 {
-			t.Errorf("%d sessions, want the one that was resumed", got)
+			t.Errorf("%d sessions, want only the resumed session", got)
 		}
 		send(t, stream, touchMessage(4))
 		if m := receive(t, stream); m.GetTouched() == nil {

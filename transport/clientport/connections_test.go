@@ -18,9 +18,9 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TestIdleConnectionsLockNobodyOut: connections without a stream, or with a stream that serves nothing, must not take
+// TestIdleConnectionsLockNoClientOut: connections without a stream, or with a stream that serves nothing, must not take
 // every slot for good.
-func TestIdleConnectionsLockNobodyOut(t *testing.T) {
+func TestIdleConnectionsLockNoClientOut(t *testing.T) {
 	const most = 20
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{Limits: port.Limits{Connections: most}}, &fakeService{})

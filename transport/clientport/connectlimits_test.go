@@ -37,7 +37,7 @@ func TestConnectLimits(t *testing.T) {
 			begun := time.Now()
 			send(t, stream, openMessage(1), closeMessage(8, 1))
 			if receive(t, stream).GetClosed() == nil {
-				t.Error("a close beside an open was not served")
+				t.Error("a close during an open was not served")
 			}
 			send(t, stream, openMessage(2), openMessage(3))
 			limited(t, receive(t, stream), 3, "max_requests_per_connection")

@@ -136,7 +136,7 @@ func (u *unaryTry) checkRefusal(t *testing.T, name string) {
 	if u.node.asked == 0 {
 		if st.Code() != codes.InvalidArgument && st.Code() != codes.ResourceExhausted || detail.GetField() == "" ||
 			!wire.Known(detail.GetReason()) {
-			t.Errorf("%s(%v) was refused with %v, %v, want what is out of range", name, u.request, u.err, detail)
+			t.Errorf("%s(%v) was refused with %v, %v, want the field out of range", name, u.request, u.err, detail)
 		}
 		return
 	}

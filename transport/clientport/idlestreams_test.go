@@ -38,7 +38,7 @@ func TestIdleStreams(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := s.Stats(); got.Streams != 3 || got.Calls != 3 {
-			t.Errorf("stats %+v, want the lone stream, the one with a session and the one that speaks", got)
+			t.Errorf("stats %+v, want the lone stream, the stream with a session and the stream that speaks", got)
 		}
 		if _, err := streams[2].Recv(); limitNamed(err) != "idle_stream_wait" {
 			t.Errorf("an idle stream ended with %v", err)

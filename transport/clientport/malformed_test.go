@@ -29,7 +29,7 @@ func invalidText(t *testing.T) []byte {
 }
 
 // An unreadable message is refused as any other mistake of a client: with a code, a field and the limit.
-func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
+func TestUnreadableMessagesAreRefusedByName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bytes []byte
 		says  string

@@ -54,9 +54,9 @@ func TestTheTouchAfterManySessionsEnded(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsIsCountedAsItCosts: answers to touches of sessions that live elsewhere, or have ended, are far larger
+// TestWaitingAnswersCountTheirCost: answers to touches of sessions that live elsewhere, or have ended, are far larger
 // than the requests.
-func TestWhatWaitsIsCountedAsItCosts(t *testing.T) {
+func TestWaitingAnswersCountTheirCost(t *testing.T) {
 	ids := make([]session.ID, session.MaxTouchBatch)
 	for i := range ids {
 		ids[i] = session.ID(i + 1)

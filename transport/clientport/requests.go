@@ -42,7 +42,7 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 	if err != nil {
 		return err
 	}
-	// One message counts once, whether it names its sessions or means all of them: the cost is that of the message.
+	// One message counts once, whether it names sessions or means all of them: only the message itself costs.
 	if err := c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Touches}); err != nil {
 		return err
 	}

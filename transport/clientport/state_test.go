@@ -213,7 +213,7 @@ func TestAStateIsMadeOnceABatch(t *testing.T) {
 	}
 }
 
-func TestStateOfWhatTellsNone(t *testing.T) {
+func TestStateOfErrorsWithoutOne(t *testing.T) {
 	for _, err := range []error{
 		nil, errors.New("x"), status.Error(codes.Unavailable, "x"), wire.Status(session.ErrReadOnly),
 	} {

@@ -46,8 +46,8 @@ func TestHeadersAreNotUnread(t *testing.T) {
 	})
 }
 
-// TestNewsOfWhatWasReadIsNotUnread: a client that reads much acknowledges it on the wire all the time.
-func TestNewsOfWhatWasReadIsNotUnread(t *testing.T) {
+// TestAcknowledgementsAreNotUnread: a client that reads much acknowledges it on the wire all the time.
+func TestAcknowledgementsAreNotUnread(t *testing.T) {
 	page := pageToRead()
 	service := &fakeService{list: func(context.Context, session.Query) (session.Page, error) { return page, nil }}
 	bubble.Test(t, func(t *testing.T) {

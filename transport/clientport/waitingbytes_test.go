@@ -160,8 +160,8 @@ func TestAConnectionIsToldItsBound(t *testing.T) {
 	})
 }
 
-// TestAnswersThatNobodyReads: answers of unary calls wait in gRPC long after their handlers have returned.
-func TestAnswersThatNobodyReads(t *testing.T) {
+// TestUnreadAnswersAreBounded: answers of unary calls wait in gRPC long after their handlers have returned.
+func TestUnreadAnswersAreBounded(t *testing.T) {
 	page := pageToRead()
 	made := 0
 	service := &fakeService{list: func(context.Context, session.Query) (session.Page, error) {

@@ -153,7 +153,7 @@ func (g *Gate) Unserved(now time.Time, k Kind, n int, v Caller, err error) {
 	}
 }
 
-// giveBack returns what n requests took.
+// giveBack returns the tokens of n requests.
 func (g *Gate) giveBack(now time.Time, k Kind, n int, v Caller) {
 	at := int64(now.Sub(g.base))
 	if g.addresses != nil {

@@ -118,7 +118,7 @@ func TestGatePerPrincipal(t *testing.T) {
 }
 
 // A request that one budget refuses uses up no other budget.
-func TestGateGivesBackWhatItRefuses(t *testing.T) {
+func TestARefusalUsesUpNoOtherBudget(t *testing.T) {
 	g := New(Config{Resumes: 10, ArrivalsPerAddress: 20, ArrivalsPerPrincipal: 20})
 	v := Caller{Principal: "a"}
 	if err := g.Admit(g.base, Resumes, 1, v); err != nil {

@@ -105,7 +105,7 @@ func (p *Reservations) Unserved(now time.Time, k Kind, err error) {
 	p.gate.Unserved(now, k, 1, p.caller, err)
 }
 
-// NotBegun returns what Admit took for a request that the connection refused to begin.
+// NotBegun returns the tokens of a request that the connection did not begin.
 func (p *Reservations) NotBegun(now time.Time, k Kind) { p.gate.giveBack(now, k, 1, p.caller) }
 
 // Leave releases all slots, for good.

@@ -36,7 +36,8 @@ type Account struct {
 	// heard. guarded by mu
 	bytes, unread int
 	heard         time.Time
-	// allowance is what the connection's sessions account for, excess what the ledger counts of bytes. guarded by mu
+	// allowance is the allowance of the connection's sessions. excess is the part of bytes that the ledger counts.
+	// guarded by mu
 	allowance, excess int
 	// buffers counts those that were got and not put back. late ends the connection when none was put back for too
 	// long. guarded by mu
@@ -92,8 +93,8 @@ func (a *Account) received(now time.Time, n int) {
 	})
 }
 
-// complete takes n received bytes off: those of a complete message, which is counted elsewhere from then on, or those
-// of a call's headers.
+// complete takes n received bytes off: the bytes of a complete message, which then count elsewhere, or of a call's
+// headers.
 func (a *Account) complete(n int) {
 	a.arrived(func(unread int) int { return max(unread-n-framing, 0) })
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// MaxConnectionBytes bounds the waiting bytes of one connection, beyond what its sessions and two streams' worth of
-	// requests account for. Requests are refused when half of the bound is used.
+	// MaxConnectionBytes bounds the waiting bytes of one connection, beyond the allowance of its sessions and room for
+	// the requests of two streams. Requests are refused when half of the bound is used.
 	MaxConnectionBytes = 16 << 20
 	// RequestBytes is about what a request under way costs beside its message: a goroutine and its stack.
 	RequestBytes = 2 << 10

@@ -21,7 +21,7 @@ func (tcpStreams) Dial(address raft.ServerAddress, timeout time.Duration) (net.C
 
 // overTCP returns Raft's transport on loopback.
 //
-//nolint:revive // flag-parameter: it is what is compared
+//nolint:revive // flag-parameter: the benchmark compares both values
 func overTCP(b *testing.B, node session.Node, ours bool) *raft.NetworkTransport {
 	b.Helper()
 	var lc net.ListenConfig

@@ -16,8 +16,9 @@ func configured(servers ...raft.Server) []byte {
 	return raft.EncodeConfiguration(raft.Configuration{Servers: servers})
 }
 
-// TestWhatIsNoSoundRequest holds that each check refuses a request beyond its bound, and that Raft's own requests pass.
-func TestWhatIsNoSoundRequest(t *testing.T) {
+// TestInvalidRequestsAreRefused holds that each check refuses a request beyond its bound, and that Raft's own requests
+// pass.
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	const ok = ""
 	one, two := raft.Server{ID: "1", Address: "a"}, raft.Server{ID: "2", Address: "b"}
 	entries := func(previous, of uint64, all ...*raft.Log) *raft.AppendEntriesRequest {
@@ -210,8 +211,8 @@ func TestAnswersOfAbsurdTerms(t *testing.T) {
 	})
 }
 
-// TestCheckedEndsWithARequestThatNobodyTakes: Close does not wait for Raft.
-func TestCheckedEndsWithARequestThatNobodyTakes(t *testing.T) {
+// TestCheckedClosesWithAPendingRequest: Close does not wait for Raft.
+func TestCheckedClosesWithAPendingRequest(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)

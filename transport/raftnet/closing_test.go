@@ -10,7 +10,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-func TestCloseClosesWhatWasAcceptedAndDialled(t *testing.T) {
+func TestCloseClosesAllConnections(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)

@@ -89,8 +89,8 @@ func answerTo(request any) any {
 	return nil
 }
 
-// TestGuardChangesNothingThatRaftSays: every request and answer arrives as it was sent, with snapshots of any size.
-func TestGuardChangesNothingThatRaftSays(t *testing.T) {
+// TestGuardPassesMessagesUnchanged: every request and answer arrives as it was sent, with snapshots of any size.
+func TestGuardPassesMessagesUnchanged(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)

@@ -93,9 +93,9 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// TestAFloodOfStrangersHoldsNobodyUp: connections that say nothing evict each other, and a node's connections are
+// TestAFloodOfStrangersDelaysNoNode: connections that say nothing evict each other, and a node's connections are
 // answered at once.
-func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
+func TestAFloodOfStrangersDelaysNoNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)

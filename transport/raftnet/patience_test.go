@@ -268,9 +268,9 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestWhatARequestMayCarry: a batch goes out in parts of bounded size, each visible to Raft, and names no commit beyond
+// TestRequestsAreBounded: a batch goes out in parts of bounded size, each visible to Raft, and names no commit beyond
 // its entries.
-func TestWhatARequestMayCarry(t *testing.T) {
+func TestRequestsAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newThinPair(t, 1_000_000_000)
 		defer p.close()

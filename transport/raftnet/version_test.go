@@ -159,7 +159,7 @@ func TestNodesOfTheReleaseBefore(t *testing.T) {
 }
 
 // A node is greeted in the previous version only once, and after no other refusal.
-func TestWhoSpeaksNeitherVersionIsRefused(t *testing.T) {
+func TestOtherVersionsAreRefused(t *testing.T) {
 	for name, answer := range map[string]greeting{
 		"a version to come":       {version: 4, code: codeVers, node: 2, text: "run the same release"},
 		"another cluster":         {version: silentVersion, code: codeOther, node: 2, text: "other"},

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-func TestWhatIsMalformed(t *testing.T) {
+func TestMalformedMessages(t *testing.T) {
 	const ok = ""
 	nested := strings.Repeat("\x91", maxDepth)
 	for name, tt := range map[string]struct {

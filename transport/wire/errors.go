@@ -89,7 +89,7 @@ func Status(err error) error {
 	return st.Err()
 }
 
-// Text returns the text of err for a client: that of the domain error, without the texts that wrap it.
+// Text returns the text of err for a client: the domain error's own, without the texts that wrap it.
 func Text(err error) string {
 	var (
 		expired *session.ExpiredError
