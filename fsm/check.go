@@ -108,8 +108,8 @@ func checkCapacity(c session.Capacity) error {
 	case c.MaxSessions == 0 || c.MaxSessions > session.MaxCapacitySessions:
 		return outOfRange("max_sessions", fmt.Sprintf("1 to %d", session.MaxCapacitySessions))
 	case c.MaxBytes < session.MinCapacityBytes || c.MaxBytes > session.MaxCapacityBytes:
-		return outOfRange("max_state_bytes",
-			fmt.Sprintf("%d to %d", session.MinCapacityBytes, session.MaxCapacityBytes))
+		limit := fmt.Sprintf("%d to %d", session.MinCapacityBytes, session.MaxCapacityBytes)
+		return outOfRange("max_state_bytes", limit)
 	}
 	return nil
 }

@@ -139,8 +139,8 @@ func (s *step) upgrade(c session.UpgradeSession) (session.Session, error) {
 		return session.Session{}, s.expired(c.ID)
 	}
 	if mark := s.marks[c.ID.Node()]; c.ID > mark {
-		return session.Session{},
-			outOfRange("session_id", fmt.Sprintf("an id that its node has claimed, at most %v", mark))
+		limit := fmt.Sprintf("an id that its node has claimed, at most %v", mark)
+		return session.Session{}, outOfRange("session_id", limit)
 	}
 	if err := s.room(c); err != nil {
 		return session.Session{}, err

@@ -22,8 +22,8 @@ func (s *State) Restore(from io.ReadCloser) error {
 	disk := &diskReader{Reader: from}
 	v, err := readSnapshot(disk)
 	if broken := errors.Join(disk.err, from.Close()); broken != nil {
-		return s.halt(fmt.Errorf("reading snapshot%s: %w: see to the disk, and start the node again", nameOf(from),
-			broken))
+		const advice = "see to the disk (space, permissions, health) and start the node again"
+		return s.halt(fmt.Errorf("reading snapshot%s: %w: %s", nameOf(from), broken, advice))
 	}
 	if err != nil {
 		return s.halt(&UnreadableError{What: "snapshot" + nameOf(from), Err: err})

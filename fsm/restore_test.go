@@ -80,12 +80,10 @@ func TestRestoreNamesTheFile(t *testing.T) {
 	good := furnished(t).snapshot(t)
 	newer := records(t, good)
 	newer[0].GetHeader().Version = 2
+	cut := good[:len(good)-70]
 	for want, b := range map[string][]byte{
-		"snapshot /data/snapshots/2-9-1/state.bin is damaged: record 8: message: the file is cut short": good[:len(
-			good,
-		)-70],
-		"this node's release cannot read snapshot /data/snapshots/2-9-1/state.bin: record 0": assemble(t,
-			newer),
+		"snapshot /data/snapshots/2-9-1/state.bin is damaged: record 8: message: the file is cut short": cut,
+		"this node's release cannot read snapshot /data/snapshots/2-9-1/state.bin: record 0":            assemble(t, newer),
 	} {
 		err := newReplica().Restore(countedSnapshot{namedSnapshot{io.NopCloser(bytes.NewReader(b))}})
 		if err == nil || !strings.HasPrefix(err.Error(), want) ||

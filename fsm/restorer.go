@@ -240,8 +240,10 @@ func (r *restorer) takeTrailer(m *logv1.Trailer) error {
 		t.issued = r.header.GetCertificates()
 	}
 	if t.issued != r.header.GetCertificates() || certificates != min(t.issued, certificateLimit) {
-		return fmt.Errorf("the file has %d certificates up to number %d, and the header says %d", certificates, t.issued,
-			r.header.GetCertificates())
+		return fmt.Errorf(
+			"the file has %d certificates up to number %d, and the header says %d",
+			certificates, t.issued, r.header.GetCertificates(),
+		)
 	}
 	if got := r.count - 1; m.GetRecords() != got {
 		return fmt.Errorf("the file has %d records, and the trailer says %d", got, m.GetRecords())

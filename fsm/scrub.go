@@ -17,10 +17,9 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
-	return fmt.Sprintf(
-		"the state at index %d does not match its digest or its count of bytes: this node's memory was corrupted, or "+
-			"its program has a fault", e.Index,
-	)
+	const damage = "the state at index %d does not match its digest or its count of bytes: " +
+		"this node's memory was corrupted, or its program has a fault"
+	return fmt.Sprintf(damage, e.Index)
 }
 
 // tally is what the tables keep up to date command by command, and could compute from their contents.

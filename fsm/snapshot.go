@@ -81,9 +81,8 @@ func writeSnapshot(w io.Writer, v *View) error {
 	rw.record(&logv1.Record{Record: &logv1.Record_Header{Header: header}})
 	for node, mark := range t.marks {
 		if mark != 0 {
-			rw.record(
-				&logv1.Record{Record: &logv1.Record_Mark{Mark: &logv1.Mark{Node: uint32(node), Id: uint64(mark)}}},
-			)
+			m := &logv1.Mark{Node: uint32(node), Id: uint64(mark)}
+			rw.record(&logv1.Record{Record: &logv1.Record_Mark{Mark: m}})
 		}
 	}
 	writeSessions(rw, t)
@@ -91,14 +90,12 @@ func writeSnapshot(w io.Writer, v *View) error {
 		rw.record(&logv1.Record{Record: &logv1.Record_Certificate{Certificate: certificateProto(c)}})
 	}
 	for _, r := range t.requests.items {
-		rw.record(&logv1.Record{Record: &logv1.Record_OpenRequest{OpenRequest: &logv1.OpenRequest{
-			RequestId: r.id[:], SessionId: uint64(r.session), Index: r.index,
-		}}})
+		m := &logv1.OpenRequest{RequestId: r.id[:], SessionId: uint64(r.session), Index: r.index}
+		rw.record(&logv1.Record{Record: &logv1.Record_OpenRequest{OpenRequest: m}})
 	}
 	digest := t.digest()
-	rw.record(
-		&logv1.Record{Record: &logv1.Record_Trailer{Trailer: &logv1.Trailer{Records: rw.count, Digest: digest[:]}}},
-	)
+	trailer := &logv1.Trailer{Records: rw.count, Digest: digest[:]}
+	rw.record(&logv1.Record{Record: &logv1.Record_Trailer{Trailer: trailer}})
 	if rw.err != nil {
 		return rw.err
 	}

@@ -92,12 +92,9 @@ func (s *State) Apply(l *raft.Log) any {
 		if s.logFile != "" {
 			what += " in " + s.logFile
 		}
-		return s.halt(
-			&UnreadableError{
-				What: what, Err: fmt.Errorf("%w (%d bytes, which begin with % x)", err, len(l.Data),
-					l.Data[:min(len(l.Data), shownBytes)]),
-			},
-		)
+		begin := l.Data[:min(len(l.Data), shownBytes)]
+		err = fmt.Errorf("%w (%d bytes, which begin with % x)", err, len(l.Data), begin)
+		return s.halt(&UnreadableError{What: what, Err: err})
 	}
 	s.mu.Lock()
 	if s.halted != nil {

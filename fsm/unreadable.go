@@ -26,10 +26,9 @@ func (e *UnreadableError) Error() string {
 	if e.Corrupt() {
 		return fmt.Sprintf("%s is damaged: %v: %s", e.What, e.Err, empty)
 	}
-	return fmt.Sprintf(
-		"this node's release cannot read %s: %v: run the release that the other nodes run; if they read it, %s", e.What,
-		e.Err, empty,
-	)
+	const release = "this node's release cannot read %s: %v: run the release that the other nodes run; " +
+		"if they read it, %s"
+	return fmt.Sprintf(release, e.What, e.Err, empty)
 }
 
 func (e *UnreadableError) Unwrap() error { return e.Err }

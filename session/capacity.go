@@ -67,17 +67,16 @@ type Usage struct {
 func (u Usage) Room(cost uint64) error {
 	switch c := u.Capacity; {
 	case c.MaxSessions != 0 && u.Sessions >= c.MaxSessions:
-		return full("max_sessions", fmt.Sprintf("%d sessions, of which there are %d", c.MaxSessions, u.Sessions))
+		return full("max_sessions", "%d sessions, of which there are %d", c.MaxSessions, u.Sessions)
 	case c.MaxBytes != 0 && u.Bytes+cost > c.MaxBytes:
-		return full("max_state_bytes", fmt.Sprintf("%d bytes, of which %d are taken and %d are needed", c.MaxBytes,
-			u.Bytes, cost))
+		return full("max_state_bytes", "%d bytes, of which %d are taken and %d are needed", c.MaxBytes, u.Bytes, cost)
 	default:
 		return nil
 	}
 }
 
-func full(name, limit string) error {
-	return &LimitError{Name: name, Limit: limit, RetryAfter: FullRetryAfter}
+func full(name, format string, args ...any) error {
+	return &LimitError{Name: name, Limit: fmt.Sprintf(format, args...), RetryAfter: FullRetryAfter}
 }
 
 // Share returns the larger of the used shares of sessions and bytes. It is 0 without a capacity, 1 when a bound is

@@ -48,8 +48,8 @@ func DefaultLimits(tick time.Duration) Limits { return Limits{Min: 2 * tick, Max
 // A timeout that is not positive is a [FieldError] (K-04, Q-10).
 func (l Limits) Negotiate(asked time.Duration) (time.Duration, error) {
 	if asked <= 0 {
-		return 0, &FieldError{Field: "timeout", Limit: "positive; it is clamped to " + l.Min.String() + " to " +
-			l.Max.String()}
+		limit := fmt.Sprintf("positive; it is clamped to %v to %v", l.Min, l.Max)
+		return 0, &FieldError{Field: "timeout", Limit: limit}
 	}
 	return min(max(asked, l.Min), l.Max).Truncate(time.Millisecond), nil
 }
@@ -84,21 +84,20 @@ func (l Labels) Check() error {
 	for i, label := range l {
 		switch {
 		case label.Key == "" || len(label.Key) > MaxLabelKey || !utf8.ValidString(label.Key):
-			return &FieldError{
-				Field: "labels", Limit: fmt.Sprintf("must have keys of 1 to %d bytes of UTF-8", MaxLabelKey),
-			}
+			return labelError("must have keys of 1 to %d bytes of UTF-8", MaxLabelKey)
 		case len(label.Value) > MaxLabelValue || !utf8.ValidString(label.Value):
-			return &FieldError{Field: "labels", Limit: fmt.Sprintf("must have values of at most %d bytes of UTF-8",
-				MaxLabelValue)}
+			return labelError("must have values of at most %d bytes of UTF-8", MaxLabelValue)
 		case i > 0 && l[i-1].Key >= label.Key:
-			return &FieldError{Field: "labels", Limit: "must have sorted, distinct keys"}
+			return labelError("must have sorted, distinct keys")
 		}
 	}
 	return nil
 }
 
-func tooManyLabels() error {
-	return &FieldError{Field: "labels", Limit: fmt.Sprintf("at most %d of them", MaxLabels)}
+func tooManyLabels() error { return labelError("at most %d of them", MaxLabels) }
+
+func labelError(format string, args ...any) error {
+	return &FieldError{Field: "labels", Limit: fmt.Sprintf(format, args...)}
 }
 
 // Value returns the value of key.

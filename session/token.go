@@ -37,8 +37,8 @@ func ParseToken(s string) (Token, error) {
 	}
 	credential, err := hex.DecodeString(parts[1])
 	if err != nil || len(credential) != len(Credential{}) {
-		return invalid(fmt.Sprintf("must have a credential of %d hexadecimal digits between its dots",
-			2*len(Credential{})))
+		const digits = 2 * len(Credential{})
+		return invalid(fmt.Sprintf("must have a credential of %d hexadecimal digits between its dots", digits))
 	}
 	attachment, err := strconv.ParseUint(parts[2], 10, 64)
 	if err != nil || attachment == 0 {

@@ -39,18 +39,14 @@ func (c SnowflakeConfig) check() error {
 	}
 	switch {
 	case c.Policy != SwitchWorker && len(c.Spares) > 0:
-		return &session.FieldError{Field: "spares", Limit: "must be empty unless the policy is " +
-			SwitchWorker.String()}
+		limit := fmt.Sprintf("must be empty unless the policy is %v", SwitchWorker)
+		return &session.FieldError{Field: "spares", Limit: limit}
 	case c.Policy == SwitchWorker && !c.sparesAreDistinct():
-		return &session.FieldError{
-			Field: "spares", Limit: fmt.Sprintf("1 to %d workers, %s, each once and not the machine's own", MaxMachine,
-				machineLimit()),
-		}
+		limit := fmt.Sprintf("1 to %d workers, %s, each once and not the machine's own", MaxMachine, machineLimit())
+		return &session.FieldError{Field: "spares", Limit: limit}
 	case (c.Policy == RollbackBits) != (c.RollbackBits > 0):
-		return &session.FieldError{
-			Field: "rollback_bits", Limit: fmt.Sprintf("1 to %d when the policy is %v, otherwise 0", MaxRollbackBits,
-				RollbackBits),
-		}
+		limit := fmt.Sprintf("1 to %d when the policy is %v, otherwise 0", MaxRollbackBits, RollbackBits)
+		return &session.FieldError{Field: "rollback_bits", Limit: limit}
 	}
 	return nil
 }

@@ -128,8 +128,8 @@ func (l Layout) Encode(values map[string]uint64) (uint64, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(l.names(), name) {
-			return 0, &session.FieldError{Field: name, Limit: "a field of layout " + l.name + ": " +
-				strings.Join(l.names(), ", ")}
+			limit := "a field of layout " + l.name + ": " + strings.Join(l.names(), ", ")
+			return 0, &session.FieldError{Field: name, Limit: limit}
 		}
 	}
 	return id, nil
@@ -140,14 +140,13 @@ func (l Layout) Encode(values map[string]uint64) (uint64, error) {
 func (l Layout) MS(t time.Time) (uint64, error) {
 	i := slices.IndexFunc(l.fields, func(f Field) bool { return f.Name == fieldMS })
 	if l.epoch.IsZero() || i < 0 {
-		return 0, &session.FieldError{Field: "time", Limit: "must not be given: layout " + l.name +
-			" has no wall-clock time, only " + fieldMS}
+		limit := "must not be given: layout " + l.name + " has no wall-clock time, only " + fieldMS
+		return 0, &session.FieldError{Field: "time", Limit: limit}
 	}
 	last := l.epoch.Add(time.Duration(l.fields[i].Max) * time.Millisecond)
 	if t.Before(l.epoch) || t.After(last) {
-		return 0, &session.FieldError{
-			Field: "time", Limit: l.epoch.Format(time.RFC3339Nano) + " to " + last.Format(time.RFC3339Nano),
-		}
+		limit := l.epoch.Format(time.RFC3339Nano) + " to " + last.Format(time.RFC3339Nano)
+		return 0, &session.FieldError{Field: "time", Limit: limit}
 	}
 	return uint64(t.Sub(l.epoch).Milliseconds()), nil
 }
