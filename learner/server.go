@@ -70,15 +70,15 @@ type Config struct {
 
 // Server serves a node's clients for as long as the node runs. It implements session.Service. Safe for concurrent use.
 //
-// The server itself only puts its parts together. Each part has a lock of its own or none, and calls only parts that
-// stand below it in this list.
+// The server itself only puts its parts together. Each part has a lock of its own or none. It calls only parts that
+// stand below it in this list, and the connections that it has to tell. The relay hands each heartbeat to Server.heard.
 type Server struct {
 	cfg  Config
 	view View
 
 	// clients are told of the node's health.
 	clients *clients
-	// locals serves requests about local sessions, upgrades makes them global.
+	// locals serves requests about local sessions. upgrades makes local sessions global.
 	locals   *localService
 	upgrades *upgrades
 	// reads answers Find and List.

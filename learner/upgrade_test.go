@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"testing"
@@ -207,6 +208,50 @@ func TestL8TouchesGoOn(t *testing.T) {
 		if got := w.conn.Touch(nil); got.SafeFor != promised(3*time.Second) || len(got.Failures) > 0 {
 			t.Errorf("promise before any confirmation: %+v, want %v, from the beginning of the upgrade (S2)", got,
 				promised(3*time.Second))
+		}
+	})
+}
+
+// L8: a node that stops does not wait for an outcome that it can no longer ask for.
+func TestL8StoppingLeavesAnUnknownOutcome(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		was := w.openLocal(w.conn, 1)
+		done := w.upgrade(w.conn, was.Token)
+		_, _ = w.asked()
+		w.leader.end()
+		synctest.Wait()
+		w.server.Stop()
+		time.Sleep(interval)
+		synctest.Wait()
+		select {
+		case got := <-done:
+			if !errors.Is(got.err, session.ErrOutcomeUnknown) {
+				t.Errorf("upgrade: %v, want %v", got.err, session.ErrOutcomeUnknown)
+			}
+		default:
+			t.Error("an upgrade keeps the node from stopping")
+		}
+		if got := w.conn.Touch(nil); len(got.Failures) > 0 || w.server.Stats().Local != 1 {
+			t.Errorf("touch afterwards: %+v, want the session unchanged", got)
+		}
+	})
+}
+
+// L8: when the node cannot wait for the entry, the outcome is unknown, and the session stays as it is.
+func TestL8AnEndThatIsNotAppliedHere(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		f, _, err := w.server.local.lift(w.openLocal(w.conn, 1).Token, w.server.clock.look(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.server.upgrades.fell(ended, f, 100); !errors.Is(err, session.ErrOutcomeUnknown) ||
+			w.server.Stats().Local != 1 {
+			t.Errorf("%v, %d local sessions left; want %v and 1", err, w.server.Stats().Local,
+				session.ErrOutcomeUnknown)
 		}
 	})
 }

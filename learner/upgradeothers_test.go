@@ -3,6 +3,7 @@ package learner
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,44 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
+
+// L8: touches by token and through the connection come while a session is handed over. Each touch finds the session as
+// a local or as a global one.
+func TestL8NoTouchFallsBetween(t *testing.T) {
+	for round := range uint64(200) {
+		w, g, _ := lifting(t)
+		view, server, made := w.view, w.server, w.conn
+		s := session.Session{ID: g.Session.ID, Timeout: timeout, Owner: 1, Attachment: round + 1}
+		view.put(s)
+		var wg sync.WaitGroup
+		begin := make(chan struct{})
+		for range 4 {
+			wg.Go(func() {
+				<-begin
+				for range 20 {
+					if _, err := made.TouchToken(t.Context(), g.Token); err != nil {
+						t.Errorf("touch by token: %v", err)
+					}
+					if got := made.Touch(nil); len(got.Failures) > 0 {
+						t.Errorf("touch of all: %v", got.Failures)
+					}
+					if got := made.Touch([]session.ID{s.ID}); len(got.Failures) > 0 {
+						t.Errorf("touch of one: %v", got.Failures)
+					}
+				}
+			})
+		}
+		wg.Go(func() {
+			<-begin
+			server.Applied(1, 1, []session.Change{{Kind: session.Opened, Session: s}})
+		})
+		close(begin)
+		wg.Wait()
+		if server.local.has(s.ID) || server.table.Len() != 1 || t.Failed() {
+			t.Fatalf("round %d: %d global sessions, still local: %v", round, server.table.Len(), server.local.has(s.ID))
+		}
+	}
+}
 
 // R4: while an upgrade is under way, other nodes may already show the session as a global one. So a read at its own
 // node asks the leader.
@@ -189,4 +228,26 @@ func TestL8AListOfLocalSessionsAsksNobody(t *testing.T) {
 		}
 		w.unasked("a list of local sessions")
 	})
+}
+
+// L8: a resume does not wait again and again for a flight that has landed and left the session. This test does not run
+// in a bubble, because time stands still in a bubble that spins.
+func TestL8AResumeDoesNotSpin(t *testing.T) {
+	w, g, f := lifting(t)
+	f.land(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	resume := func() error {
+		_, err := w.conn.Resume(ctx, session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1})
+		return err
+	}
+	if err := resume(); !errors.Is(err, session.ErrOutcomeUnknown) || ctx.Err() != nil {
+		t.Errorf("resume: %v, want %v at once, not by the context: %v", err, session.ErrOutcomeUnknown, ctx.Err())
+	}
+	cancel()
+	for range 20 {
+		if err := resume(); !errors.Is(err, context.Canceled) || errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Fatalf("resume of a call that has ended: %v, want %v: nothing was asked", err, context.Canceled)
+		}
+	}
 }

@@ -1,10 +1,8 @@
 package learner
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast/session"
@@ -66,72 +64,6 @@ func TestL8GrantsDuringAnUpgrade(t *testing.T) {
 			t.Errorf("the resume is granted %+v, %v, want a promise of %v", g, err, promised(2*time.Second))
 		}
 	})
-}
-
-// L8: a node that stops does not wait for an outcome that it can no longer ask for.
-func TestL8StoppingLeavesAnUnknownOutcome(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := stocked(t)
-		was := w.openLocal(w.conn, 1)
-		done := w.upgrade(w.conn, was.Token)
-		_, _ = w.asked()
-		w.leader.end()
-		synctest.Wait()
-		w.server.Stop()
-		time.Sleep(interval)
-		synctest.Wait()
-		select {
-		case got := <-done:
-			if !errors.Is(got.err, session.ErrOutcomeUnknown) {
-				t.Errorf("upgrade: %v, want %v", got.err, session.ErrOutcomeUnknown)
-			}
-		default:
-			t.Error("an upgrade keeps the node from stopping")
-		}
-		if got := w.conn.Touch(nil); len(got.Failures) > 0 || w.server.Stats().Local != 1 {
-			t.Errorf("touch afterwards: %+v, want the session unchanged", got)
-		}
-	})
-}
-
-// L8: when the node cannot wait for the entry, the outcome is unknown, and the session stays as it is.
-func TestL8AnEndThatIsNotAppliedHere(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := stocked(t)
-		f, _, err := w.server.local.lift(w.openLocal(w.conn, 1).Token, w.server.clock.look(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := w.server.upgrades.fell(ended, f, 100); !errors.Is(err, session.ErrOutcomeUnknown) ||
-			w.server.Stats().Local != 1 {
-			t.Errorf("%v, %d local sessions left; want %v and 1", err, w.server.Stats().Local,
-				session.ErrOutcomeUnknown)
-		}
-	})
-}
-
-// L8: a resume does not wait again and again for a flight that has landed and left the session. This test does not run
-// in a bubble, because time stands still in a bubble that spins.
-func TestL8AResumeDoesNotSpin(t *testing.T) {
-	w, g, f := lifting(t)
-	f.land(nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	resume := func() error {
-		_, err := w.conn.Resume(ctx, session.ResumeRequest{Token: g.Token, Instance: 1, Attempt: 1})
-		return err
-	}
-	if err := resume(); !errors.Is(err, session.ErrOutcomeUnknown) || ctx.Err() != nil {
-		t.Errorf("resume: %v, want %v at once, not by the context: %v", err, session.ErrOutcomeUnknown, ctx.Err())
-	}
-	cancel()
-	for range 20 {
-		if err := resume(); !errors.Is(err, context.Canceled) || errors.Is(err, session.ErrOutcomeUnknown) {
-			t.Fatalf("resume of a call that has ended: %v, want %v: nothing was asked", err, context.Canceled)
-		}
-	}
 }
 
 // L8: a grant that comes after the hand-over or the end of its session adds nothing to the connection.

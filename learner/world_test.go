@@ -25,6 +25,16 @@ func promised(age time.Duration) time.Duration {
 	return timeout - age - timeout/100 - time.Millisecond
 }
 
+// world is a server with a state, one connection and a leader, in a bubble.
+type world struct {
+	t      *testing.T
+	view   *fakeView
+	server *Server
+	events *events
+	conn   *connection
+	leader *fakeLeader
+}
+
 // config configures node 1.
 func config() Config {
 	return Config{
@@ -47,16 +57,6 @@ func readOnlyConfig() Config {
 	c := localConfig()
 	c.ReadOnly, c.ReadOnlyAfter = true, readOnlyAfter
 	return c
-}
-
-// world is a server with a state, one connection and a leader, in a bubble.
-type world struct {
-	t      *testing.T
-	view   *fakeView
-	server *Server
-	events *events
-	conn   *connection
-	leader *fakeLeader
 }
 
 // newWorld starts a server without local sessions.
