@@ -3,11 +3,13 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"holdfast/client/internal/core"
 	"holdfast/client/internal/route"
 	"holdfast/session"
 )
@@ -149,11 +151,8 @@ func (c *Client) holds(id session.ID) bool {
 	c.mu.Lock()
 	l := c.loop
 	c.mu.Unlock()
-	answer := make(chan bool, 1)
-	if l == nil || !l.post(func() { answer <- l.sessions[id] != nil }) {
-		return false
-	}
-	return <-answer
+	held := false
+	return l != nil && l.ask(func(decides *core.Core) { held = decides.Holds(id) }) && held
 }
 
 // begin returns the loop, started at the first use.
@@ -164,10 +163,34 @@ func (c *Client) begin(ctx context.Context) (*loop, error) {
 		return nil, session.ErrClosed
 	}
 	if c.loop == nil {
-		c.loop = newLoop(c.cfg, c.clock, c.jitter)
-		c.loop.router.Servers, c.loop.router.Spread = c.servers, c.spread
-		c.loop.settled, c.loop.occupancy, c.loop.seen = c.settled, &c.occupancy, c.seen
+		c.loop = newLoop(c.cfg, c.clock, shared{&c.occupancy, c.seen, c.settled}, core.Config{
+			Instance: c.cfg.Instance, Servers: c.servers, ConnectTimeout: c.cfg.ConnectTimeout,
+			HedgeDelay: c.cfg.HedgeDelay, ReadOnly: c.cfg.ReadOnly, FailInFlight: c.cfg.InFlight == FailInFlight,
+			ResolveNames: c.cfg.Resolve != nil, Jitter: c.jitter, Spread: c.spread,
+		})
 		c.loop.start(context.WithoutCancel(ctx))
 	}
 	return c.loop, nil
+}
+
+// UpdateServers replaces the configured servers, at most [MaxServers] in the form of [Config].Endpoints, while the
+// client runs. Clients that do so with the same list end up evenly spread, without knowing of each other, and as few of
+// them move as that takes: of 3 servers becoming 5, 40 % of the clients move, all to the new ones; of 5 becoming 3, the
+// clients of the two that go (ZooKeeper's section 10.5 of rules; see docs/clients.md). A client that moves is served by
+// its former node until another one serves it. One that is not connected looks for a node among the new servers at
+// once. Addresses learnt from nodes stay, but for those of removed servers. The error is a [session.FieldError] or
+// [session.ErrClosed]. Of calls at the same time one takes effect last.
+func (c *Client) UpdateServers(servers []string) error {
+	if err := checkEndpoints(servers); err != nil {
+		return fmt.Errorf("update servers: %w", err)
+	}
+	servers = slices.Clone(servers)
+	c.mu.Lock()
+	over, l := c.closed, c.loop
+	c.servers = servers
+	c.mu.Unlock()
+	if over || l != nil && !l.do(core.Servers{List: servers}) {
+		return fmt.Errorf("update servers: %w", session.ErrClosed)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 )
 
@@ -13,25 +14,25 @@ type EventKind uint8
 // Kinds of events. The last event of a session is [Moved] or [Ended].
 const (
 	// Connected: a node serves the session, for the first time or after a move.
-	Connected EventKind = iota + 1
+	Connected = EventKind(core.KindConnected)
 	// Disconnected: the connection was lost, or its node does not even serve reads any more; the client looks for
 	// another node.
-	Disconnected
+	Disconnected = EventKind(core.KindDisconnected)
 	// Jeopardy: the node hears of no leader with a quorum; touches may not count, and the client looks for another
 	// node.
-	Jeopardy
+	Jeopardy = EventKind(core.KindJeopardy)
 	// JeopardyEnded: touches count again.
-	JeopardyEnded
+	JeopardyEnded = EventKind(core.KindJeopardyEnded)
 	// Lapsed: the promise ran out; [Session.Context] has ended.
-	Lapsed
+	Lapsed = EventKind(core.KindLapsed)
 	// Regained: there is a promise again, and a new [Session.Context].
-	Regained
+	Regained = EventKind(core.KindRegained)
 	// ReadOnly: the node that has the connection serves reads only; see [StateConnectedReadOnly].
-	ReadOnly
+	ReadOnly = EventKind(core.KindReadOnly)
 	// Moved: another client has resumed the session; it has ended here, with [session.ErrMoved].
-	Moved
+	Moved = EventKind(core.KindMoved)
 	// Ended: the session is closed, expired, or given up; Err says why.
-	Ended
+	Ended = EventKind(core.KindEnded)
 )
 
 // String returns the kind in lower case.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"holdfast/client/internal/core"
 	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/transport/dial"
@@ -108,7 +109,7 @@ func (c *Client) attempt(ctx context.Context, address string,
 	case code == codes.Unavailable && !answered(err):
 		return route.Unreachable(address, errors.New(status.Convert(err).Message()))
 	case code == codes.DeadlineExceeded, code == codes.Canceled:
-		return route.Unreachable(address, errSlow)
+		return route.Unreachable(address, core.ErrSlow)
 	default:
 		return domain
 	}

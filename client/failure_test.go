@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -245,11 +246,11 @@ func TestAStalledNodeIsUnreachable(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		c.set(func() { c.node(1).script = func(string) error { return errMute } })
-		ctx, cancel := context.WithTimeout(t.Context(), patience+time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), core.Patience+time.Millisecond)
 		defer cancel()
 		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, ErrUnreachable) ||
-			!errors.Is(err, errStalled) {
-			t.Errorf("got %v, want %v because of %v", err, ErrUnreachable, errStalled)
+			!errors.Is(err, core.ErrStalled) {
+			t.Errorf("got %v, want %v because of %v", err, ErrUnreachable, core.ErrStalled)
 		}
 	})
 }

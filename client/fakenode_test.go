@@ -273,7 +273,9 @@ func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerM
 			answer.Failures = append(answer.Failures, &holdfastv1.TouchFailure{Id: uint64(id), Error: wire.Detail(err)})
 			continue
 		}
-		smallest = minPositive(smallest, held.Timeout)
+		if smallest == 0 || held.Timeout < smallest {
+			smallest = held.Timeout
+		}
 		touched = append(touched, id)
 	}
 	safe := promised(smallest)

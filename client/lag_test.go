@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -35,36 +34,6 @@ func TestN4IndexThatNoNodeComesToEndsNoSession(t *testing.T) {
 			t.Errorf("Get: got %v", err)
 		}
 	})
-}
-
-// One node that is behind is passed over, and so are all for a round: they may be about to catch up.
-func TestN4OneRoundOfLaggingNodesIsNoDoubt(t *testing.T) {
-	l, c, h := staged(t)
-	l.seen.note(7)
-	for _, round := range [][]error{
-		{session.ErrLagging, session.ErrLagging},
-		{session.ErrLagging, session.ErrNoLeader},
-		{session.ErrLagging},
-		{route.Unreachable(c.Address, errSlow)},
-		{session.ErrLagging},
-	} {
-		for _, err := range round {
-			l.router.Lag.Note(err)
-		}
-		l.endLagRound()
-		if got := (&resumeBody{h: h}).message(l, 1).GetResume().GetSeenIndex(); got != 7 {
-			t.Fatalf("resume says %d was seen after %v, want 7", got, round)
-		}
-	}
-	l.router.Lag.Note(session.ErrLagging)
-	l.endLagRound()
-	if got := (&resumeBody{h: h}).message(l, 1).GetResume().GetSeenIndex(); got != 0 {
-		t.Errorf("resume says %d was seen after two rounds, want none", got)
-	}
-	l.seen.note(8)
-	if got := (&resumeBody{h: h}).message(l, 1).GetResume().GetSeenIndex(); got != 8 {
-		t.Errorf("resume says %d was seen, want 8: a node has come further", got)
-	}
 }
 
 // Any address may be asked for its status; what one says that is no server of the client is nothing it has seen.

@@ -2,98 +2,45 @@ package client
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync"
-	"time"
 
-	"github.com/hashicorp/go-hclog"
-
-	"holdfast/client/internal/route"
+	"holdfast/client/internal/core"
+	"holdfast/client/internal/stream"
+	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/transport/dial"
 )
 
-// lookEvery is how often the loop looks for a suspension while it holds sessions (S5).
-const lookEvery = time.Second
-
-// loop owns all that a client's connection is about. Everything below the first group of fields is touched by its one
-// goroutine only; others hand it functions.
+// loop brings about what the core of a client decides. One goroutine takes the turns; others hand it inputs and wait
+// for their answers.
 type loop struct {
-	cfg      Config
-	clock    *clock
-	jitter   *route.Jitter
-	logger   hclog.Logger
-	cancel   context.CancelFunc // set by start
-	done     chan struct{}
-	calls    chan func()
-	arrivals chan arrival
-	conns    sync.WaitGroup // goroutines of connections
-	// connect begins to serve a connection: stream, but in tests that have no goroutine for each.
-	connect func(context.Context, *conn)
+	cfg    Config
+	clock  *clock
+	shared shared
+	cancel context.CancelFunc // set by start
+	done   chan struct{}
+	inputs chan core.Input
+	asks   chan func(*core.Core)
+	// running counts the goroutines of streams and lookups.
+	running sync.WaitGroup
 
-	now         time.Time
-	suspensions uint64
-	sessions    map[session.ID]*held
-	opens       map[*call]struct{} // not answered yet
-	// dueAt is at or before the next moment at which a session lapses or its promise is half used up; zero for none.
-	dueAt  time.Time
-	cur    *conn   // serves the sessions
-	next   *conn   // is tried, and becomes cur when it has served something
-	racing []*conn // not up yet: the first one that is becomes next
-	router route.Router
-	stayed bool // a move has ended where it began: see stay
-	// attempts numbers the resumes of all sessions (M1): rising for each session, also for one dropped and resumed
-	// again.
-	attempts uint64
-	// trouble is what connections and nodes had against serving since one has served.
-	trouble route.Failure
+	// What follows belongs to the loop's goroutine.
+	core    *core.Core
+	streams map[*core.Conn]*stream.Stream
+}
 
-	settled   func(server string) // nil outside pools
+// shared is what the loop of a client has in common with the client, and with the pool that it is of.
+type shared struct {
 	occupancy *occupancy
-	seen      *seen // the client's
-	// distrusted is the index that every node was behind: while none is higher, resumes go without it. See lag.
-	distrusted uint64
-	told       position // what Config.OnNode was told last
+	seen      *seen
+	settled   func(server string) // nil outside pools
 }
 
-// held is a session the client holds, or is taking hold of while joining is set.
-type held struct {
-	s       *Session
-	token   session.Token // the newest
-	timeout time.Duration // 0 before the first grant
-	joining *call         // waits for the first attachment
-	closing []*call       // wait for the end
-	// upgrading wait for the session to be global.
-	upgrading []*call
-	// upgradeSent: an upgrade was sent whose outcome is not known. The session may be at home at every node.
-	upgradeSent bool
-
-	on        *conn  // whose stream serves it, nil while none does
-	since     uint64 // the newest seq there when it was attached
-	resuming  *request
-	unheard   bool // a resume was sent since, whose outcome is not known: see moved
-	contested int  // refusals that the resume of a caller who takes the session over has met: see takeOver
-	doubted   bool // was resumed because a node said that it had moved, and not who has it: see moved
-	closeSent bool
-
-	until    time.Time // the latest promise
-	promised time.Time // when the newest promise was asked for
-	renewBy  time.Time // a promise not renewed by then is half used up: move
-}
-
-// call is a caller that waits: for an open, a resume, an upgrade, or a close. The loop answers each once.
-type call struct {
-	ctx      context.Context //nolint:containedctx // hands its values to the session, and is the caller's own
-	opts     SessionOptions
-	request  session.RequestID
-	sends    int
-	h        *held // the session being joined, upgraded or closed, once there is one
-	closes   bool
-	upgrades bool         // waits for an upgrade
-	answer   chan outcome // has room for the one answer
-	settled  bool
-	last     error // what stood in the way last
-	on       *conn // an open is on: queued, sent or refused for now; nil while it waits for one that may serve it
+// waiter is a caller that waits for an answer of the core.
+type waiter struct {
+	core.Call
+	ctx    context.Context //nolint:containedctx // the caller's own
+	answer chan outcome    // has room for the one answer
 }
 
 type outcome struct {
@@ -101,26 +48,17 @@ type outcome struct {
 	err error
 }
 
-func newCall(ctx context.Context) *call { return &call{ctx: ctx, answer: make(chan outcome, 1)} }
-
-// settle answers the caller.
-func (c *call) settle(s *Session, err error) {
-	if c != nil && !c.settled {
-		c.settled = true
-		c.answer <- outcome{s, err}
-	}
+func newWaiter(ctx context.Context) *waiter {
+	w := &waiter{ctx: ctx, answer: make(chan outcome, 1)}
+	w.Handle = w
+	return w
 }
 
-func newLoop(cfg Config, c *clock, d *route.Jitter) *loop {
-	l := &loop{
-		cfg: cfg, clock: c, jitter: d, logger: cfg.Logger,
-		done: make(chan struct{}), calls: make(chan func()), arrivals: make(chan arrival),
-		occupancy: new(occupancy), seen: new(seen), sessions: make(map[session.ID]*held),
-		opens: make(map[*call]struct{}),
+func newLoop(cfg Config, c *clock, s shared, decides core.Config) *loop {
+	return &loop{
+		cfg: cfg, clock: c, shared: s, done: make(chan struct{}), inputs: make(chan core.Input),
+		asks: make(chan func(*core.Core)), core: core.New(decides), streams: make(map[*core.Conn]*stream.Stream),
 	}
-	l.router.Fresh = true
-	l.connect = l.stream
-	return l
 }
 
 // start runs the loop until stop.
@@ -139,186 +77,135 @@ func (l *loop) stop() {
 }
 
 func (l *loop) run(ctx context.Context) {
-	timer := time.NewTimer(0)
+	timer := newWake()
 	defer timer.Stop()
 	for {
-		var do func()
+		var in core.Input
 		select {
-		case do = <-l.calls:
-		case a := <-l.arrivals:
-			do = func() { l.arrived(a) }
+		case in = <-l.inputs:
+		case ask := <-l.asks:
+			ask(l.core)
+			continue
 		case <-timer.C:
 		case <-ctx.Done():
-			l.shut()
-			l.occupancy.note(0, false)
-			l.occupancy.at(nil)
+			l.turn(ctx, core.Shut{})
+			l.shared.occupancy.note(core.Load{})
+			l.running.Wait()
 			return
 		}
-		if at := l.turn(ctx, do); at.IsZero() {
-			timer.Stop()
-		} else {
-			timer.Reset(max(at.Sub(l.now), 0))
-		}
+		timer.set(l.turn(ctx, in))
 	}
 }
 
-// turn takes in what happened, nil when it is only time that passed, does what can be done now, and returns wakeAt.
-func (l *loop) turn(ctx context.Context, do func()) time.Time {
-	l.look()
-	l.checkSessions()
-	if do != nil {
-		do()
-	}
-	l.step(ctx)
-	l.occupancy.note(len(l.sessions), l.takesWrites())
-	l.occupancy.at(l.cur)
-	l.tellPlace()
-	return l.wakeAt()
-}
-
-// step brings everything forward that can be done now.
-func (l *loop) step(ctx context.Context) {
-	if l.idle() {
-		l.endMove()
-		switch {
-		case l.cur == nil:
-		case l.cur.dismissed():
-			l.drop(l.cur, nil)
-		default:
-			l.cur.failing = nil // whoever comes next has another node looked for anew
-		}
-	} else {
-		if l.stayed && l.cur != nil {
-			l.rejoin()
-			l.queueOpens()
-		}
-		l.settleFor(l.cur)
-		l.checkConns()
-		l.advance(ctx)
-	}
-	l.stayed = false
-	for _, c := range []*conn{l.cur, l.next} {
-		if c != nil {
-			l.touch(c)
-			l.pump(c)
-		}
-	}
-}
-
-// idle reports that nothing needs a connection.
-func (l *loop) idle() bool { return len(l.sessions) == 0 && len(l.opens) == 0 }
-
-// wakeAt returns when there is something to do if nothing arrives; zero for never.
-func (l *loop) wakeAt() time.Time {
-	at := l.dueAt
-	if len(l.sessions) > 0 {
-		at = route.Earliest(at, l.now.Add(lookEvery))
-	}
-	if l.next == nil {
-		at = route.Earliest(at, l.router.WakesAt(len(l.racing)))
-	}
-	for _, c := range l.racing {
-		at = route.Earliest(at, c.deadline)
-	}
-	for _, c := range []*conn{l.cur, l.next} {
-		if c != nil {
-			at = route.Earliest(at, c.deadline)
-			at = route.Earliest(at, c.again.dueAt())
-			at = route.Earliest(at, c.touchAt)
-		}
-	}
-	if l.cur != nil && !l.idle() { // whoever needs nothing leaves nobody: nothing would be done about it
-		at = route.Earliest(at, l.cur.stallsAt())
-	}
-	return at
-}
-
-// post has the loop run f, and reports whether it will.
-func (l *loop) post(f func()) bool {
+// do hands the loop an input, and reports whether it takes it.
+func (l *loop) do(in core.Input) bool {
 	select {
-	case l.calls <- f:
+	case l.inputs <- in:
 		return true
 	case <-l.done:
 		return false
 	}
 }
 
-// wait returns the answer to c. When c's context ends first, it is given up.
-func (l *loop) wait(c *call) (*Session, error) {
+// ask has the loop run f between turns, and reports whether it did.
+func (l *loop) ask(f func(*core.Core)) bool {
+	done := make(chan struct{})
 	select {
-	case o := <-c.answer:
-		return o.s, o.err
-	case <-c.ctx.Done():
+	case l.asks <- func(c *core.Core) { defer close(done); f(c) }:
+		<-done
+		return true
+	case <-l.done:
+		return false
 	}
-	l.post(func() {
-		if !c.settled {
-			err := context.Cause(c.ctx)
-			if last := c.last; last != nil && l.readOnly(l.cur) && !errors.Is(last, session.ErrReadOnly) {
-				err = errors.Join(err, last, session.ErrReadOnly)
-			} else if last != nil {
-				err = errors.Join(err, last)
-			} else {
-				err = errors.Join(err, l.trouble.Last())
-			}
-			l.giveUp(c, err)
-		}
-	})
-	o := <-c.answer // the loop answers every call before it ends
+}
+
+// wait hands the loop what a caller wants, and returns the answer. When the caller's context ends first, it is given
+// up.
+func (l *loop) wait(w *waiter, in core.Input) (*Session, error) {
+	if !l.do(in) {
+		return nil, session.ErrClosed
+	}
+	select {
+	case o := <-w.answer:
+		return o.s, o.err
+	case <-w.ctx.Done():
+	}
+	l.do(core.GiveUp{Call: &w.Call, Cause: context.Cause(w.ctx)})
+	o := <-w.answer // the core answers every call before it ends
 	return o.s, o.err
 }
 
-// giveUp answers a caller who waits no longer, and lets go of what nobody waits for.
-func (l *loop) giveUp(c *call, err error) {
-	if c.settled {
-		return
+// open asks for a session and waits for it.
+func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
+	w := newWaiter(ctx)
+	w.Session = newSession(ctx, l)
+	w.Want = core.Want{Timeout: o.Timeout, Labels: o.Labels, Request: o.RequestID, Local: o.Local}
+	if o.RequestID == (session.RequestID{}) {
+		w.Want.Request = newRequestID()
 	}
-	delete(l.opens, c)
-	c.settled = true // whoever is told that the session has ended is not told so
-	switch h := c.h; {
-	case h == nil:
-	case c.upgrades:
-		h.upgrading = slices.DeleteFunc(h.upgrading, func(other *call) bool { return other == c })
-	case c.closes:
-		h.closing = slices.DeleteFunc(h.closing, func(other *call) bool { return other == c })
-		if len(h.closing) == 0 {
-			l.abandon(h, err)
-		}
-	default:
-		l.abandon(h, err)
-	}
-	c.answer <- outcome{err: err}
+	return l.wait(w, core.Open{Call: &w.Call})
 }
 
-// look reads the clock; after a suspension all promises are dropped and the sessions touched at once (S5).
-func (l *loop) look() {
-	now, suspensions := l.clock.look()
-	l.now = now
-	if suspensions == l.suspensions {
-		return
-	}
-	l.suspensions = suspensions
-	l.logger.Warn("machine was suspended: promises are void")
-	for _, h := range l.sessions {
-		l.lapse(h)
-	}
-	if l.cur != nil && len(l.sessions) > 0 {
-		l.cur.touchAt = now
+// resume takes hold of a session and waits for it.
+func (l *loop) resume(ctx context.Context, t session.Token) (*Session, error) {
+	w := newWaiter(ctx)
+	w.Session = newSession(ctx, l)
+	return l.wait(w, core.Resume{Call: &w.Call, Token: t})
+}
+
+// close ends a session and waits for that.
+func (l *loop) close(ctx context.Context, s *Session) error {
+	w := newWaiter(ctx)
+	_, err := l.wait(w, core.Close{Call: &w.Call, Session: s.core})
+	return err
+}
+
+// upgrade makes a session global and waits for that.
+func (l *loop) upgrade(ctx context.Context, s *Session) error {
+	w := newWaiter(ctx)
+	_, err := l.wait(w, core.Upgrade{Call: &w.Call, Session: s.core})
+	return err
+}
+
+// listener tells the loop what becomes of a connection, unless that has been hung up.
+type listener struct {
+	loop *loop
+	conn *core.Conn
+}
+
+// Up implements [stream.Listener].
+func (t *listener) Up(ctx context.Context) { t.loop.tell(ctx, core.Up{Conn: t.conn}) }
+
+// Received implements [stream.Listener].
+func (t *listener) Received(ctx context.Context, m *holdfastv1.ServerMessage) {
+	t.loop.tell(ctx, core.Received{Conn: t.conn, Message: m})
+}
+
+// Down implements [stream.Listener].
+func (t *listener) Down(ctx context.Context, err error) {
+	t.loop.tell(ctx, core.Down{Conn: t.conn, Err: err})
+}
+
+// tell hands the loop an input, unless ctx has ended.
+func (l *loop) tell(ctx context.Context, in core.Input) {
+	select {
+	case l.inputs <- in:
+	case <-ctx.Done():
 	}
 }
 
-// shut ends everything that waits, the sessions and the connections.
-func (l *loop) shut() {
-	l.now, _ = l.clock.look()
-	for c := range l.opens {
-		c.settle(nil, session.ErrClosed)
-	}
-	for _, h := range l.sessions {
-		l.end(h, session.ErrClosed)
-	}
-	for _, c := range append(l.racing, l.cur, l.next) {
-		if c != nil {
-			c.cancel()
-		}
-	}
-	l.conns.Wait()
+// dial begins to connect.
+func (l *loop) dial(ctx context.Context, c *core.Conn) {
+	o := dial.Options{Dial: l.cfg.Dial, Principal: l.cfg.Principal}
+	l.streams[c] = stream.Start(ctx, &l.running, c.Address, o, &listener{l, c})
+}
+
+// resolve begins to look a name up.
+func (l *loop) resolve(ctx context.Context, name core.Lookup) {
+	l.running.Go(func() {
+		resolving, cancel := context.WithTimeout(ctx, name.Within)
+		defer cancel()
+		addresses, err := l.cfg.Resolve(resolving, name.Host)
+		l.tell(ctx, core.Resolved{Of: name, Addresses: addresses, Err: err})
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -104,8 +105,8 @@ func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
 			})
 		}
 		s := mustOpen(t, cl, 12*time.Second)
-		if got := time.Since(c.start); got != patience {
-			t.Errorf("opened after %v, want %v", got, patience)
+		if got := time.Since(c.start); got != core.Patience {
+			t.Errorf("opened after %v, want %v", got, core.Patience)
 		}
 		if s.Err() != nil {
 			t.Error(s.Err())

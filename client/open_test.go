@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/window"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -189,7 +190,7 @@ func TestManyOpensAreSentInAWindow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		var wg sync.WaitGroup
-		for range 2 * requestWindow {
+		for range 2 * window.MaxRequests {
 			wg.Go(func() { mustOpen(t, cl, 12*time.Second) })
 		}
 		wg.Wait()
@@ -199,8 +200,8 @@ func TestManyOpensAreSentInAWindow(t *testing.T) {
 		n.up()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := len(n.record()); got != 2*requestWindow {
-			t.Errorf("resumed %d times, want %d", got, 2*requestWindow)
+		if got := len(n.record()); got != 2*window.MaxRequests {
+			t.Errorf("resumed %d times, want %d", got, 2*window.MaxRequests)
 		}
 	})
 }

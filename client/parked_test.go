@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/window"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -119,7 +120,7 @@ func TestWhatWaitsGoesOnThroughANodeWithoutALeader(t *testing.T) {
 
 // Resumes that wait for their turn are not sent to a node that has refused one for being read-only.
 func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
-	const many = requestWindow + 200
+	const many = window.MaxRequests + 200
 	for name, granted := range map[string]int{"tried": 0, "in use": 3} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 				})
 				here.cut()
 				synctest.Wait()
-				if got := here.count("resume"); got > requestWindow+granted+1 {
+				if got := here.count("resume"); got > window.MaxRequests+granted+1 {
 					t.Errorf("%d resumes at once, of which %d could be done", got, granted)
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 )
 
@@ -41,19 +42,11 @@ type occupancy struct {
 	server    atomic.Pointer[string] // of the connection; empty for none
 }
 
-func (o *occupancy) note(sessions int, connected bool) {
-	o.sessions.Store(int64(sessions))
-	o.connected.Store(connected)
-}
-
-// at notes the server of the connection.
-func (o *occupancy) at(c *conn) {
-	var server string
-	if c != nil {
-		server = c.Server
-	}
-	if known := o.server.Load(); known == nil || *known != server {
-		o.server.Store(new(server))
+func (o *occupancy) note(load core.Load) {
+	o.sessions.Store(int64(load.Sessions))
+	o.connected.Store(load.Writes)
+	if known := o.server.Load(); known == nil || *known != load.Server {
+		o.server.Store(new(load.Server))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -80,7 +81,7 @@ func TestTenThousandSessionsOverThreeConnections(t *testing.T) {
 			n.record()
 		}
 		for range 3 {
-			time.Sleep(timeout / touchPart)
+			time.Sleep(timeout / core.TouchPart)
 			synctest.Wait()
 			for i := range 3 {
 				if got := c.node(i + 1).record(); len(got) != 1 || !strings.HasSuffix(got[0], " touch") {

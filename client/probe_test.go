@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -16,15 +17,9 @@ func (c *Client) place() string {
 	c.mu.Lock()
 	l := c.loop
 	c.mu.Unlock()
-	address := make(chan string, 1)
-	l.post(func() {
-		if l.cur == nil {
-			address <- ""
-			return
-		}
-		address <- l.cur.Address
-	})
-	return <-address
+	address := ""
+	l.ask(func(decides *core.Core) { address = decides.Position().Address })
+	return address
 }
 
 // count returns how many of those messages were received since the last call.

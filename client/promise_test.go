@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -89,30 +88,6 @@ func TestARenewedPromiseKeepsItsContext(t *testing.T) {
 		synctest.Wait()
 		if ctx.Err() != nil {
 			t.Errorf("the context of a session that was touched all the time has ended: %v", context.Cause(ctx))
-		}
-	})
-}
-
-// A promise may run out while the loop is busy with what renews it. The context has ended then, and the events say that
-// there is a new one.
-func TestALapseThatTheTimerSawFirstIsTold(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		l, _, h := staged(t)
-		h.closing, h.timeout = nil, 10*time.Second
-		l.look()
-		l.promise(h, &request{sent: l.now}, time.Second, h.timeout)
-		former := h.s.Context()
-		sent := time.Now()
-		time.Sleep(time.Second) // with l.now as it was: something blocks the loop
-		synctest.Wait()
-		if former.Err() == nil {
-			t.Fatal("the context outlives its promise")
-		}
-		if !l.promise(h, &request{sent: sent}, 5*time.Second, h.timeout) {
-			t.Error("the end of the lapse is told nobody")
-		}
-		if got := kinds(h.s); !slices.Contains(got, "lapsed") || h.s.Context().Err() != nil {
-			t.Errorf("events %q, the new context: %v", got, h.s.Context().Err())
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/test/bubble"
 )
 
@@ -116,8 +117,8 @@ func TestANodeThatOnlyPutsOffIsLeft(t *testing.T) {
 		if s.State() != StateConnected {
 			t.Errorf("state %v", s.State())
 		}
-		if at := bad.when(t, "resume"); len(at) != maxPutOffs {
-			t.Errorf("asked %v, want %d times", at, maxPutOffs)
+		if at := bad.when(t, "resume"); len(at) != core.MaxPutOffs {
+			t.Errorf("asked %v, want %d times", at, core.MaxPutOffs)
 		}
 	})
 }

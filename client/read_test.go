@@ -324,18 +324,3 @@ func TestN4ReadsNeverGoBack(t *testing.T) {
 		})
 	})
 }
-
-// The index goes along with each resume.
-func TestN4ResumesSayWhatWasSeen(t *testing.T) {
-	l, c, h := staged(t)
-	l.seen.note(7)
-	l.seen.note(5)
-	m := (&resumeBody{h: h}).message(l, 1)
-	if got := m.GetResume().GetSeenIndex(); got != 7 {
-		t.Errorf("resume says %d was seen, want 7", got)
-	}
-	l.heardOf(c, wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 9}))
-	if got := (&resumeBody{h: h}).message(l, 2).GetResume().GetSeenIndex(); got != 9 {
-		t.Errorf("resume says %d was seen, want 9", got)
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/window"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -329,7 +330,7 @@ func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
 func TestSessionsOfManyAtAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
-		const many = 2*requestWindow + 10
+		const many = 2*window.MaxRequests + 10
 		sessions := make([]*Session, many)
 		var opening sync.WaitGroup
 		for i := range sessions {
@@ -349,7 +350,7 @@ func TestSessionsOfManyAtAReadOnlyNode(t *testing.T) {
 			}
 		}
 		asked := len(c.others(first)[0].record()) + len(c.others(first)[1].record())
-		if limit := 20 * requestWindow; asked > limit {
+		if limit := 20 * window.MaxRequests; asked > limit {
 			t.Errorf("read-only nodes were asked %d times in 8 s", asked)
 		}
 		first.up()

@@ -2,7 +2,6 @@ package client
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -136,41 +134,4 @@ func TestUpdateServersWithoutSuccess(t *testing.T) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
-}
-
-// A list that comes while a client moves because of the former one finds it where it goes, not where it still is (spec
-// 10.5): else two updates in a row would move it twice.
-func TestUpdateDuringAMoveCountsFromWhereTheClientGoes(t *testing.T) {
-	to := func(n int) *conn {
-		return &conn{Target: route.Target{Server: fmt.Sprintf("n%d:7400", n)}, cancel: func() {}}
-	}
-	for name, set := range map[string]func(*loop){
-		"planned": func(l *loop) { l.router.Left = []route.Target{{Server: "n4:7400"}, {Server: "n5:7400"}} },
-		"dialled": func(l *loop) { l.racing = []*conn{to(4)} },
-		"asked":   func(l *loop) { l.next = to(4) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			l, c, _ := staged(t)
-			l.router.Servers = []string{"n1:7400", "n4:7400", "n5:7400"}
-			if got := l.goesTo(); got != "n1:7400" {
-				t.Fatalf("goes to %s without a move", got)
-			}
-			c.failing, l.router.Moving = errRebalanced, true
-			set(l)
-			if got := l.goesTo(); got != "n4:7400" {
-				t.Fatalf("goes to %s, want n4", got)
-			}
-			next, racing := l.next, len(l.racing)
-			l.updateServers([]string{"n1:7400", "n4:7400"}) // n4 stays: so does the move
-			if l.next != next || len(l.racing) != racing || !l.router.Moving ||
-				slices.ContainsFunc(l.router.Left, func(t route.Target) bool { return t.Server == "n5:7400" }) {
-				t.Errorf("the move was given up, or goes to a removed server: %+v", l.router)
-			}
-			l.updateServers([]string{"n1:7400", "n2:7400"}) // n4 goes
-			if l.next != nil || len(l.racing) > 0 || !l.router.Moving || len(l.router.Left) != 1 ||
-				l.router.Left[0].Server != "n2:7400" {
-				t.Errorf("left %+v, want the new server", l.router.Left)
-			}
-		})
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,7 +11,6 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -107,26 +105,6 @@ func TestAResumeThatCannotWaitGoesElsewhereAtOnce(t *testing.T) {
 	})
 }
 
-// A touch that is put off comes no later than it would be sent anyhow: a session with a short timeout may have come
-// meanwhile.
-func TestATouchThatIsPutOffIsNotLate(t *testing.T) {
-	cfg, err := Config{Endpoints: []string{"a:1"}, Dial: errorDial}.complete()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newLoop(cfg, newClock(), route.NewJitter(rand.NewPCG(1, 2), cfg.MinBackoff, cfg.MaxBackoff))
-	l.look()
-	for hint, want := range map[time.Duration]time.Duration{
-		20 * time.Second: time.Second, 500 * time.Millisecond: 500 * time.Millisecond,
-	} {
-		c := &conn{touchAt: l.now.Add(time.Second)}
-		l.touchPutOff(c, full(hint))
-		if got := c.touchAt.Sub(l.now); got < want || got > want+DefaultMinBackoff {
-			t.Errorf("asked to wait %v, touched after %v, want %v", hint, got, want)
-		}
-	}
-}
-
 // Each of a client's sessions comes back at its own moment, not all at the last one.
 func TestEachResumeOfAClientComesBackAtItsOwnMoment(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -204,30 +182,6 @@ func TestATouchThatIsRefusedComesBackWhenItWasAskedTo(t *testing.T) {
 			t.Errorf("state %v", s.State())
 		}
 	})
-}
-
-func TestWaitingIsInTheOrderOfWhatIsDue(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	now := time.Now()
-	var w waiting
-	for range 1000 {
-		w.push(&request{due: now.Add(time.Duration(random.IntN(500)) * time.Second)})
-	}
-	left := len(w)
-	for now := now; left > 0; now = now.Add(7 * time.Second) {
-		if at := w.dueAt(); at.IsZero() {
-			t.Fatalf("nothing is due, %d are left", left)
-		}
-		for _, r := range w.pop(now) {
-			left--
-			if r.due.After(now) || r.due.Before(now.Add(-7*time.Second+1)) {
-				t.Errorf("due %v, taken %v", r.due, now)
-			}
-		}
-	}
-	if w.dueAt() != (time.Time{}) || len(w.pop(now.Add(time.Hour))) != 0 {
-		t.Error("something is left")
-	}
 }
 
 // The principal is sent on the stream and with unary calls.

@@ -5,17 +5,19 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 )
 
 // Session is a session held by a [Client], which keeps it alive until it ends. Safe for concurrent use.
 type Session struct {
-	loop    *loop
-	clock   *clock
+	loop   *loop
+	events eventQueue
+	done   chan struct{}
+	// core, id and timeout are written before anyone but the loop sees the session.
+	core    *core.Session
 	id      session.ID
-	timeout time.Duration // written before anyone but the loop sees the session
-	events  eventQueue
-	done    chan struct{}
+	timeout time.Duration
 
 	mu       sync.Mutex
 	state    State           // guarded by mu
@@ -26,11 +28,8 @@ type Session struct {
 	err      error           // guarded by mu; set once, before done is closed
 }
 
-func newSession(ctx context.Context, l *loop, t session.Token) *Session {
-	s := &Session{
-		loop: l, clock: l.clock, id: t.ID, token: t, state: StateConnecting,
-		done: make(chan struct{}),
-	}
+func newSession(ctx context.Context, l *loop) *Session {
+	s := &Session{loop: l, state: StateConnecting, done: make(chan struct{})}
 	s.promised = newPromise(context.WithoutCancel(ctx), s.runOut)
 	return s
 }
@@ -68,7 +67,7 @@ func (s *Session) Labels() session.Labels {
 // was suspended (S5), and after the end. A promise is against expiry, not against a close or against another client
 // that resumes the session.
 func (s *Session) SafeUntil() time.Time {
-	now, suspensions := s.clock.look()
+	now, suspensions := s.loop.clock.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.promised.holds(now, suspensions) {
@@ -87,7 +86,7 @@ func (s *Session) SafeUntil() time.Time {
 // then on, and [Regained] tells so: the session never expired meanwhile. While nothing is promised, Context returns one
 // that has ended. It carries the values of the context given to [Client.Open] or [Client.Resume], not its end.
 func (s *Session) Context() context.Context {
-	now, suspensions := s.clock.look()
+	now, suspensions := s.loop.clock.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.promised.holds(now, suspensions) {
@@ -136,11 +135,14 @@ func (s *Session) Close(ctx context.Context) error {
 	return s.loop.close(ctx, s)
 }
 
-// grant takes what an open or a resume brought.
-func (s *Session) grant(granted session.Session, t session.Token) {
+// grant takes what an open, a resume or an upgrade brought.
+func (s *Session) grant(g core.Granted) {
+	if s.core == nil {
+		s.core, s.id, s.timeout = g.Session, g.Grant.Session.ID, g.Grant.Session.Timeout
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.granted, s.token = granted, t
+	s.granted, s.token = g.Grant.Session, g.Grant.Token
 }
 
 // promise takes the latest moment promised, noted under a count of suspensions. It reports whether the context had
@@ -163,7 +165,7 @@ func (s *Session) lapse() {
 
 // runOut drops the promise if it is over. The promise's timer calls it, whatever keeps the loop busy.
 func (s *Session) runOut() {
-	now, suspensions := s.clock.look()
+	now, suspensions := s.loop.clock.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.promised.holds(now, suspensions) {
@@ -181,11 +183,13 @@ func (s *Session) end(err error) {
 	s.events.end()
 }
 
-// enter notes what happened, and returns the state before and after it.
-func (s *Session) enter(t trigger) (from, to State) {
+// happened has the state follow, and tells the reader of events.
+func (s *Session) happened(e *core.Event) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	from = s.state
-	s.state = sessionStates()[from][t]
-	return from, s.state
+	s.state = State(e.To)
+	s.mu.Unlock()
+	s.events.push(Event{
+		Kind: EventKind(e.Kind), From: State(e.From), State: State(e.To), At: e.At, Node: e.Node, Address: e.Address,
+		SafeUntil: e.SafeUntil, Err: e.Err,
+	})
 }

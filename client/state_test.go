@@ -14,54 +14,6 @@ import (
 	"holdfast/test/bubble"
 )
 
-// Each state at each trigger, written out: the table is made from rules, this is not.
-func TestTransitionsExhaustively(t *testing.T) {
-	const want = `
-                     connecting          connected           jeopardy            connected read-only expired             closed              auth failed
-served               connected           connected           connected           connected           expired             closed              auth failed
-served unpromised    jeopardy            jeopardy            jeopardy            jeopardy            expired             closed              auth failed
-disconnected         connecting          connecting          connecting          connecting          expired             closed              auth failed
-endangered           connecting          jeopardy            jeopardy            jeopardy            expired             closed              auth failed
-only reads           connected read-only connected read-only connected read-only connected read-only expired             closed              auth failed
-counted              connecting          connected           connected           connected           expired             closed              auth failed
-counted unpromised   connecting          jeopardy            jeopardy            jeopardy            expired             closed              auth failed
-lapsed               connecting          jeopardy            jeopardy            connected read-only expired             closed              auth failed
-regained             connecting          connected           connected           connected read-only expired             closed              auth failed
-taken over           closed              closed              closed              closed              expired             closed              auth failed
-closed               closed              closed              closed              closed              expired             closed              auth failed
-expired              expired             expired             expired             expired             expired             closed              auth failed
-refused              auth failed         auth failed         auth failed         auth failed         expired             closed              auth failed
-given up             closed              closed              closed              closed              expired             closed              auth failed`
-	names := []string{
-		"served", "served unpromised", "disconnected", "endangered", "only reads", "counted", "counted unpromised",
-		"lapsed", "regained",
-		"taken over", "closed", "expired", "refused", "given up",
-	}
-	if len(names) != triggers {
-		t.Fatalf("%d triggers, %d of them tested", triggers, len(names))
-	}
-	got := strings.Builder{}
-	row := func(first string, cell func(State) State) {
-		line := fmt.Sprintf("\n%-21s", first)
-		for s := StateConnecting; s <= StateAuthFailed; s++ {
-			line += fmt.Sprintf("%-20s", cell(s))
-		}
-		got.WriteString(strings.TrimRight(line, " "))
-	}
-	row("", func(s State) State { return s })
-	for i, name := range names {
-		row(name, func(s State) State { return sessionStates()[s][i] })
-	}
-	if got.String() != want {
-		t.Errorf("got%s\nwant%s", got.String(), want)
-	}
-	for i := range triggers {
-		if k := trigger(i).kind(); k.String() == "unknown" {
-			t.Errorf("%s has no kind of event", names[i])
-		}
-	}
-}
-
 // passage is what an event says of the state.
 func passage(e Event) string { return fmt.Sprintf("%v: %v -> %v", e.Kind, e.From, e.State) }
 

@@ -2,13 +2,9 @@ package client
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"holdfast/client/internal/route"
-	holdfastv1 "holdfast/proto/holdfast/v1"
-	"holdfast/session"
 	"holdfast/test/bubble"
 )
 
@@ -73,26 +69,4 @@ func TestANodeThatHasRecoveredIsNotLeftWhenTheOneTriedFails(t *testing.T) {
 			t.Errorf("served by node %d, want %d; the local session: %v", s.Owner(), here.number, local.Err())
 		}
 	})
-}
-
-// A session that is joined while the client tries to go where it belongs better is asked for where it stays, when
-// nothing comes of that.
-func TestWhatIsJoinedDuringARebalancingThatFailsIsAskedFor(t *testing.T) {
-	l, c, h := staged(t)
-	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
-	c.failing, c.up, c.out = errRebalanced, true, make(chan *holdfastv1.ClientMessage, requestWindow+touchWindow)
-	m := &l.router
-	m.Moving, m.Begun, m.Round, m.Asked = true, true, 1, 1
-	l.next = &conn{
-		Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true,
-		inflight: make(map[uint64]*request),
-	}
-	l.join(newCall(t.Context()), session.Token{ID: 2})
-	l.resolved(1, "n3:7400", "7400", nil, errors.New("no such host"))
-	for range 3 {
-		l.step(t.Context())
-	}
-	if j := l.sessions[2]; j.on == nil && j.resuming == nil {
-		t.Error("it is asked for nowhere")
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -111,19 +112,6 @@ func TestM1ATakeOverOfWhatHasBecomeGlobal(t *testing.T) {
 	})
 }
 
-// Who gives up a take-over closes nothing: the attachment in its token is that of the process that has the session.
-func TestM1ATakeOverThatIsGivenUpClosesNothing(t *testing.T) {
-	for contested, want := range []int{1, 0} {
-		l, c, h := staged(t)
-		h.closing, h.on, h.joining, h.contested = nil, nil, newCall(t.Context()), contested
-		h.joining.opts.Timeout = 12 * time.Second // an open that was answered, and is resumed where it is
-		l.abandon(h, session.ErrClosed)
-		if len(c.queue) != want {
-			t.Errorf("refused %d times: %d closes, want %d", contested, len(c.queue), want)
-		}
-	}
-}
-
 // Two that take a session from each other again and again come to an end.
 func TestM1ATakeOverIsRepeatedSoOften(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -140,10 +128,10 @@ func TestM1ATakeOverIsRepeatedSoOften(t *testing.T) {
 		})
 		begun := time.Now()
 		_, err := newTestClient(t, c, c.endpoints(1, 1)).Resume(t.Context(), session.Token{ID: 5, Attachment: 1})
-		if n := c.node(1).count("resume"); !errors.Is(err, session.ErrMoved) || n != maxTakeOvers+1 {
-			t.Errorf("%d resumes, then %v; want %d and %v", n, err, maxTakeOvers+1, session.ErrMoved)
+		if n := c.node(1).count("resume"); !errors.Is(err, session.ErrMoved) || n != core.MaxTakeOvers+1 {
+			t.Errorf("%d resumes, then %v; want %d and %v", n, err, core.MaxTakeOvers+1, session.ErrMoved)
 		}
-		if took := time.Since(begun); took < 500*time.Millisecond || took > maxTakeOvers*DefaultMaxBackoff {
+		if took := time.Since(begun); took < 500*time.Millisecond || took > core.MaxTakeOvers*DefaultMaxBackoff {
 			t.Errorf("%v until the end", took)
 		}
 	})

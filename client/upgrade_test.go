@@ -9,11 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/client/internal/route"
-	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/wire"
 )
 
 func TestUpgrade(t *testing.T) {
@@ -272,61 +269,6 @@ func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
 			t.Errorf("got %v, local %v, in state %v", s.Err(), s.Local(), s.State())
 		}
 	})
-}
-
-// L6: that a node does not know a local session says nothing of the global one that it has become.
-func TestALocalSessionThatIsNotKnownIsNotTheGlobalOne(t *testing.T) {
-	for name, served := range map[string]bool{"served where it was": true, "served nowhere": false} {
-		t.Run(name, func(t *testing.T) {
-			l, c, h := staged(t)
-			h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
-			h.token.Local, l.router.Moving = true, true
-			l.next = &conn{
-				Target: route.Target{Server: "n2:7400", Address: "n2:7400"}, cancel: func() {}, up: true,
-				inflight: make(map[uint64]*request),
-			}
-			l.queueResume(l.next, h)
-			r := h.resuming
-			r.seq = 1
-			r.body.message(l, 1)
-			h.token = session.Token{ID: 1, Attachment: 10} // c tells that it is global
-			if !served {
-				h.on = nil
-				l.drop(c, nil)
-			}
-			l.resumeRefused(l.next, r, r.body.(*resumeBody), &session.ExpiredError{ID: 1, LocalTo: 1})
-			if err := h.s.Err(); err != nil || h.resuming == nil || h.resuming == r || !h.askedAt(l.next) {
-				t.Errorf("ended with %v, asked for again %v", err, h.resuming != nil && h.resuming != r)
-			}
-		})
-	}
-}
-
-// A grant of the local session that comes after the news that it is global does not make it local again.
-func TestALateGrantOfTheLocalSession(t *testing.T) {
-	l, _, h := staged(t)
-	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
-	h.token.Local = true
-	home := &conn{
-		Target: route.Target{Server: "n1:7400", Address: "n1:7400"}, cancel: func() {}, up: true,
-		inflight: make(map[uint64]*request),
-	}
-	l.next, l.router.Moving = home, true
-	l.queueResume(home, h)
-	r := h.resuming
-	r.seq = 1
-	r.body.message(l, 1)
-	global := session.Token{ID: 1, Attachment: 10}
-	h.token = global
-	local := session.Session{ID: 1, Timeout: 10 * time.Second, Owner: 1, Attachment: 2, Local: true}
-	l.resumed(home, r, r.body.(*resumeBody), &holdfastv1.Resumed{
-		Session: wire.SessionProto(local), Token: wire.TokenProto(session.Token{ID: 1, Attachment: 2, Local: true}),
-		SafeFor: wire.PromiseProto(9 * time.Second),
-	})
-	if h.on != home || h.token != global || h.s.Token() != global {
-		t.Errorf("held by %+v, shown as %+v; want %+v, served by the new connection: %v", h.token, h.s.Token(), global,
-			h.on == home)
-	}
 }
 
 // A request that was sent and not answered may have taken effect.

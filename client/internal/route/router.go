@@ -47,7 +47,6 @@ type Router struct {
 	Fresh bool
 	// refused: a node has said that it is read-only since a node has served anything.
 	Refused bool
-	Lag     lag
 }
 
 // Begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served

@@ -1,15 +1,17 @@
-package client
+package herd
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"holdfast/client"
+	"holdfast/client/internal/core"
 	"holdfast/client/internal/route"
 	"holdfast/fsm"
 	holdfastv1 "holdfast/proto/holdfast/v1"
@@ -21,7 +23,7 @@ import (
 // herdTrip is how long a message takes one way.
 const herdTrip = 500 * time.Microsecond
 
-// herd drives the loops of many clients: each is the SDK's own, turned by one goroutine when something happens to it or
+// herd drives the cores of many clients: each is the SDK's own, turned by one goroutine when something happens to it or
 // the moment comes that it asked to be woken at. What a connection is, is the herd's: messages take herdTrip, and a
 // node does with them what its client port would: the gate, then the learner. An address that is no living node's is
 // never connected.
@@ -39,12 +41,14 @@ type herd struct {
 }
 
 type herdClient struct {
-	h       *herd
-	loop    *loop
-	session *Session
-	held    *held
-	wake    time.Time // the wake that is filed; zero for none
-	conns   map[*conn]*herdConn
+	h         *herd
+	core      *core.Core
+	endpoints []string
+	timeout   time.Duration
+	session   *core.Session
+	wake      time.Time // the wake that is filed; zero for none
+	conns     map[*core.Conn]*herdConn
+	err       error // why the session has ended
 	// backAt is when a node served the session again; 0 until then. deadline is when the session may have expired.
 	backAt, deadline time.Duration
 	// lapsed: the session was without a promise for a while.
@@ -56,7 +60,9 @@ type herdClient struct {
 // herdConn is what a node has of a connection. It is the session.Events behind it.
 type herdConn struct {
 	client *herdClient
-	conn   *conn
+	conn   *core.Conn
+	// hungUp: the client has no use for the connection any more.
+	hungUp bool
 	node   *herdNode
 	places *gate.Reservations
 	serves session.Connection
@@ -73,30 +79,21 @@ func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []sessi
 	h := &herd{t: t, ctx: ctx, start: time.Now(), cluster: c, told: make(chan struct{}, 1)}
 	random := rand.New(rand.NewPCG(seed, 1))
 	for _, s := range sessions {
-		cfg, err := Config{
-			Endpoints: []string{herdAddress(1), herdAddress(2), herdAddress(3)}, Instance: random.Uint64() | 1,
-			Rand: rand.NewPCG(seed, uint64(s.ID)),
-			Dial: errorDial,
-		}.complete()
-		if err != nil {
-			t.Fatal(err)
+		endpoints := []string{herdAddress(1), herdAddress(2), herdAddress(3)}
+		age := time.Duration(random.Int64N(int64(s.Timeout / core.TouchPart)))
+		hc := &herdClient{
+			h: h, endpoints: endpoints, timeout: s.Timeout, conns: map[*core.Conn]*herdConn{}, deadline: s.Timeout - age,
+			core: core.New(core.Config{
+				Instance: random.Uint64() | 1, Servers: endpoints, ConnectTimeout: client.DefaultConnectTimeout,
+				HedgeDelay: client.DefaultHedgeDelay,
+				Jitter: route.NewJitter(rand.NewPCG(seed, uint64(s.ID)), client.DefaultMinBackoff,
+					client.DefaultMaxBackoff),
+			}),
 		}
-		l := newLoop(cfg, newClock(), route.NewJitter(cfg.Rand, cfg.MinBackoff, cfg.MaxBackoff))
-		l.router.Servers, l.router.Last = cfg.Endpoints, herdAddress(s.Owner)
-		age := time.Duration(random.Int64N(int64(s.Timeout / touchPart)))
-		hc := &herdClient{h: h, loop: l, conns: map[*conn]*herdConn{}, deadline: s.Timeout - age}
-		l.connect = hc.connect
-		hc.hold(ctx, s, credentialIn(c.state, s.ID), s.Timeout-s.Timeout/100-time.Millisecond-age)
+		hc.hold(s, credentialIn(c.state, s.ID), s.Timeout-s.Timeout/100-time.Millisecond-age)
 		h.clients = append(h.clients, hc)
 	}
-	for _, c := range h.clients {
-		h.at(0, func() { c.turn(nil) })
-	}
 	return h
-}
-
-func errorDial(context.Context, string) (net.Conn, error) {
-	return nil, errors.New("the herd has no network")
 }
 
 func credentialIn(state *fsm.State, id session.ID) session.Credential {
@@ -104,35 +101,65 @@ func credentialIn(state *fsm.State, id session.ID) session.Credential {
 	return c
 }
 
-// hold has the client hold s, as after the loss of the connection that served it.
-func (c *herdClient) hold(ctx context.Context, s session.Session, credential session.Credential,
-	safeFor time.Duration,
-) {
-	l := c.loop
-	l.look()
+// hold has the client take hold of s at its owner, and lose the connection.
+func (c *herdClient) hold(s session.Session, credential session.Credential, safeFor time.Duration) {
+	at := core.Moment{Now: time.Now()}
 	token := session.Token{ID: s.ID, Credential: credential, Attachment: s.Attachment}
-	c.session = newSession(ctx, l, token)
-	c.session.timeout = s.Timeout
-	c.held = &held{s: c.session, token: token, timeout: s.Timeout, until: l.now.Add(safeFor)}
-	l.sessions[s.ID], l.dueAt = c.held, c.held.until
-	c.session.grant(s, token)
-	c.session.promise(c.held.until, 0)
-	l.emit(c.held, served, nil)
-	l.emit(c.held, disconnected, errStalled)
+	e := c.core.Turn(at, core.Resume{Call: new(core.Call), Token: token})
+	conn := dialled(e)
+	for conn.Server != herdAddress(s.Owner) { // only the owner is there
+		e = c.core.Turn(at, core.Down{Conn: conn, Err: core.ErrSlow})
+		conn = dialled(e)
+	}
+	resume := c.core.Turn(at, core.Up{Conn: conn}).Actions[0].Message.GetResume()
+	e = c.core.Turn(at, core.Received{Conn: conn, Message: resumedMessage(resume.GetSeq(), session.Grant{
+		Session: s, Token: token, SafeFor: safeFor,
+	})})
+	c.session = e.Granted[0].Session
+	c.conns[conn] = &herdConn{client: c, conn: conn}
+	c.turn(core.Down{Conn: conn, Err: core.ErrStalled})
 }
 
-// turn has the client's loop take in what happened, delivers what it sends, and files its next wake.
-func (c *herdClient) turn(do func()) {
-	wake := c.loop.turn(c.h.ctx, do)
-	for _, conn := range []*conn{c.loop.cur, c.loop.next} {
-		if conn != nil {
-			c.send(conn)
+// dialled returns the connection that a client begins.
+func dialled(e *core.Effects) *core.Conn {
+	i := slices.IndexFunc(e.Actions, func(a core.Action) bool { return a.Do == core.Dial })
+	return e.Actions[i].Conn
+}
+
+func resumedMessage(seq uint64, g session.Grant) *holdfastv1.ServerMessage {
+	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
+		Seq: seq, Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
+		SafeFor: wire.PromiseProto(g.SafeFor),
+	}}}
+}
+
+// turn has the client's core take in what happened, brings about what it wants done, and files its next wake.
+func (c *herdClient) turn(in core.Input) {
+	e := c.core.Turn(core.Moment{Now: time.Now()}, in)
+	for _, a := range e.Actions {
+		switch a.Do {
+		case core.Dial:
+			c.dial(a.Conn)
+		case core.Send:
+			if hc := c.conns[a.Conn]; hc.serves != nil {
+				c.h.at(herdTrip, func() { hc.receive(a.Message) })
+			}
+		case core.HangUp:
+			c.conns[a.Conn].hangUp()
 		}
 	}
-	c.lapsed = c.lapsed || c.held.until.IsZero()
-	if c.backAt == 0 && c.held.on != nil {
+	for _, ended := range e.Ended {
+		c.err = ended.Err
+	}
+	c.lapsed = c.lapsed || c.session.Until().IsZero()
+	if c.backAt == 0 && c.session.Attached() {
 		c.backAt = max(time.Since(c.h.start), 1)
 	}
+	c.file(e.WakeAt)
+}
+
+// file has the client woken.
+func (c *herdClient) file(wake time.Time) {
 	if !wake.IsZero() && (c.wake.IsZero() || wake.Before(c.wake)) {
 		c.wake = wake
 		c.h.at(time.Until(wake), func() {
@@ -144,52 +171,46 @@ func (c *herdClient) turn(do func()) {
 	}
 }
 
-// send delivers what waits on a connection.
-func (c *herdClient) send(conn *conn) {
-	for {
-		select {
-		case m := <-conn.out:
-			if hc := c.conns[conn]; hc != nil {
-				c.h.at(herdTrip, func() { hc.receive(m) })
-			}
-		default:
-			return
-		}
-	}
-}
-
-// connect is what the loop begins a connection with.
-func (c *herdClient) connect(ctx context.Context, conn *conn) {
-	conn.out = make(chan *holdfastv1.ClientMessage, 16)
-	i := slices.Index(c.loop.cfg.Endpoints, conn.Server)
-	node := c.h.cluster.nodes[session.Node(i+1)]
-	if node == nil {
+// dial begins a connection.
+func (c *herdClient) dial(conn *core.Conn) {
+	hc := &herdConn{client: c, conn: conn}
+	c.conns[conn] = hc
+	if hc.node = c.h.cluster.nodes[session.Node(slices.Index(c.endpoints, conn.Server)+1)]; hc.node == nil {
 		return // it never answers
 	}
 	c.h.at(3*herdTrip, func() { // TCP, and the begin of the stream
-		if ctx.Err() != nil {
+		if hc.hungUp {
 			return
 		}
-		hc := &herdConn{client: c, conn: conn, node: node, places: node.gate.Reservations(herdVisitor(), 1024)}
-		serves, err := node.server.Connect(hc)
+		hc.places = hc.node.gate.Reservations(herdVisitor(), 1024)
+		serves, err := hc.node.server.Connect(hc)
 		if err != nil {
-			c.turn(func() { c.loop.arrived(arrival{c: conn, err: err}) })
+			c.turn(core.Down{Conn: conn, Err: err})
 			return
 		}
-		hc.serves, c.conns[conn] = serves, hc
-		context.AfterFunc(ctx, func() {
-			serves.Disconnect()
-			hc.places.Leave()
-			c.h.tell(func() { delete(c.conns, conn) })
-		})
-		c.turn(func() { c.loop.arrived(arrival{c: conn}) })
+		hc.serves = serves
+		c.turn(core.Up{Conn: conn})
 	})
+}
+
+// hangUp ends a connection for the node as well.
+func (hc *herdConn) hangUp() {
+	hc.hungUp = true
+	delete(hc.client.conns, hc.conn)
+	if hc.serves != nil {
+		go func() {
+			hc.serves.Disconnect()
+			hc.places.Leave()
+		}()
+	}
 }
 
 // answer has the client hear m after a trip.
 func (hc *herdConn) answer(m *holdfastv1.ServerMessage) {
 	hc.client.h.at(herdTrip, func() {
-		hc.client.turn(func() { hc.client.loop.arrived(arrival{c: hc.conn, msg: m}) })
+		if !hc.hungUp {
+			hc.client.turn(core.Received{Conn: hc.conn, Message: m})
+		}
 	})
 }
 
@@ -235,10 +256,7 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 					hc.failed(seq, err)
 					return
 				}
-				hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
-					Seq: seq, Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
-					SafeFor: wire.PromiseProto(g.SafeFor),
-				}}})
+				hc.answer(resumedMessage(seq, g))
 			})
 		}()
 	default:
@@ -293,11 +311,11 @@ func (h *herd) breakAll() {
 // breakAll breaks the client's connections: it has to come back once more.
 func (c *herdClient) breakAll() {
 	if c.backAt > 0 {
-		c.deadline, c.backAt = max(c.deadline, c.backAt+c.session.timeout), 0
+		c.deadline, c.backAt = max(c.deadline, c.backAt+c.timeout), 0
 	}
-	for _, conn := range []*conn{c.loop.cur, c.loop.next} {
-		if conn != nil {
-			c.turn(func() { c.loop.arrived(arrival{c: conn, err: errStalled}) })
+	for _, hc := range slices.Collect(maps.Values(c.conns)) {
+		if hc.serves != nil {
+			c.turn(core.Down{Conn: hc.conn, Err: core.ErrStalled})
 		}
 	}
 }

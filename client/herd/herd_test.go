@@ -1,4 +1,4 @@
-package client
+package herd
 
 import (
 	"context"
@@ -77,7 +77,7 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 			if c.backAt > c.deadline {
 				o.late++
 			}
-			if c.session.Err() != nil {
+			if c.err != nil {
 				o.ended++
 			}
 			if c.lapsed {

@@ -1,4 +1,4 @@
-package client
+package core
 
 import (
 	"time"
@@ -22,7 +22,7 @@ import (
 // before k + T, which leaves room for two nodes after k + T/3 in any case: 1/3 + 2/4 = 5/6 (C-07 and K-20 leave
 // ZooKeeper's clients one third).
 const (
-	touchPart    = 4  // of T: the longest wait for the next touch
+	TouchPart    = 4  // of T: the longest wait for the next touch
 	minTouchPart = 6  // of T: the shortest
 	answerPart   = 12 // of T: how long a touch may go unanswered
 	lostPart     = 3  // of T: how long a node is stayed at that promises nothing, or that is the best there is
@@ -31,7 +31,7 @@ const (
 // touchIn returns how long after the sending of a touch that was answered with a promise the next one is due.
 func touchIn(safeFor, timeout time.Duration) time.Duration {
 	wait := safeFor - 2*(timeout/tryPart) - timeout/answerPart
-	return min(max(wait, timeout/minTouchPart), timeout/touchPart)
+	return min(max(wait, timeout/minTouchPart), timeout/TouchPart)
 }
 
 // renewBy returns when a promise that was not renewed means that the node is to be left: when the touch that would

@@ -1,0 +1,107 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"holdfast/client/internal/core"
+)
+
+// turn takes a turn of the core and brings about what it wants done. It returns when the next one is due; zero for
+// never.
+func (l *loop) turn(ctx context.Context, in core.Input) (wakeAt time.Time) {
+	now, suspensions := l.clock.look()
+	e := l.core.Turn(core.Moment{Now: now, Suspensions: suspensions, Seen: l.shared.seen.demand()}, in)
+	missed := l.sessions(e, suspensions)
+	l.connections(ctx, e)
+	l.tellClient(e)
+	wakeAt = e.WakeAt
+	if len(missed) > 0 {
+		wakeAt = l.turn(ctx, core.Missed{Sessions: missed})
+	}
+	return wakeAt
+}
+
+// sessions has the application's sessions follow. It returns those whose timer was faster than the promise that was to
+// renew it: their readers have to be told of the lapse.
+func (l *loop) sessions(e *core.Effects, suspensions uint64) (missed []*core.Session) {
+	for _, s := range e.Lapsed {
+		of(s).lapse()
+	}
+	for _, g := range e.Granted {
+		of(g.Session).grant(g)
+	}
+	for _, p := range e.Promised {
+		if of(p.Session).promise(p.Until, suspensions) && !p.Regained {
+			missed = append(missed, p.Session)
+		}
+	}
+	for i := range e.Events {
+		of(e.Events[i].Session).happened(&e.Events[i])
+	}
+	for _, s := range e.Ended {
+		of(s.Session).end(s.Err)
+	}
+	return missed
+}
+
+// of returns the application's session.
+func of(s *core.Session) *Session {
+	mine, _ := s.Handle.(*Session)
+	return mine
+}
+
+// connections dials, sends and hangs up.
+func (l *loop) connections(ctx context.Context, e *core.Effects) {
+	for _, a := range e.Actions {
+		switch a.Do {
+		case core.Dial:
+			l.dial(ctx, a.Conn)
+		case core.Send:
+			l.streams[a.Conn].Send(a.Message)
+		case core.HangUp:
+			l.streams[a.Conn].Close()
+			delete(l.streams, a.Conn)
+		}
+	}
+	for _, name := range e.Lookups {
+		l.resolve(ctx, name)
+	}
+}
+
+// tellClient tells the pool, those who wait, the log, and the application: in this order, because a logger and OnNode
+// may take their time.
+func (l *loop) tellClient(e *core.Effects) {
+	l.shared.seen.note(e.Seen)
+	l.shared.occupancy.note(e.Load)
+	if e.Adopted != "" && l.shared.settled != nil {
+		l.shared.settled(e.Adopted)
+	}
+	for _, a := range e.Answers {
+		w, _ := a.Call.Handle.(*waiter)
+		o := outcome{err: a.Err}
+		if a.Session != nil {
+			o.s = of(a.Session)
+		}
+		w.answer <- o
+	}
+	for _, line := range e.Logs {
+		l.cfg.Logger.Log(line.Level, line.Message, line.Args...)
+	}
+	if e.Moved && l.cfg.OnNode != nil {
+		l.cfg.OnNode(e.Position.Address, e.Position.State)
+	}
+}
+
+// wake is a timer that may be set to never.
+type wake struct{ *time.Timer }
+
+func newWake() wake { return wake{time.NewTimer(0)} }
+
+func (w wake) set(at time.Time) {
+	if at.IsZero() {
+		w.Stop()
+	} else {
+		w.Reset(max(time.Until(at), 0))
+	}
+}

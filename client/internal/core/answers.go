@@ -1,0 +1,95 @@
+package core
+
+import (
+	"errors"
+
+	"holdfast/client/internal/window"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// answers handles what nodes answer to requests, and their news of sessions.
+type answers struct{ links }
+
+// answer finds the request that m answers and hands it on, if it is of the kind that m answers. Answers to requests
+// that are not out are ignored: they can do no harm.
+func answer[B any](c *Conn, m interface{ GetSeq() uint64 }, then func(*window.Request, B)) {
+	r, ok := c.window.Take(m.GetSeq())
+	if !ok {
+		return
+	}
+	if b, ok := r.Body.(B); ok {
+		then(r, b)
+	}
+}
+
+func (a *answers) received(c *Conn, msg *holdfastv1.ServerMessage) {
+	switch m := msg.GetMessage().(type) {
+	case *holdfastv1.ServerMessage_Opened:
+		answer(c, m.Opened, func(r *window.Request, b *openBody) { a.opened(c, r, b.call, m.Opened) })
+	case *holdfastv1.ServerMessage_Resumed:
+		answer(c, m.Resumed, func(r *window.Request, b *resumeBody) { a.resumed(c, r, b, m.Resumed) })
+	case *holdfastv1.ServerMessage_Touched:
+		answer(c, m.Touched, func(r *window.Request, b *touchBody) { a.touched(c, r, b, m.Touched) })
+	case *holdfastv1.ServerMessage_Closed:
+		answer(c, m.Closed, func(_ *window.Request, b body) {
+			if b, ok := b.(*closeBody); ok && a.holds(b.h) {
+				a.servedFor(c, b.h.token)
+				a.closed(b.h)
+			}
+		})
+	case *holdfastv1.ServerMessage_Upgraded:
+		answer(c, m.Upgraded, func(r *window.Request, b *upgradeBody) { a.upgraded(c, r, b.h, m.Upgraded) })
+	case *holdfastv1.ServerMessage_Failed:
+		answer(c, m.Failed, func(r *window.Request, _ body) { a.failed(c, r, wire.FailedError(m.Failed)) })
+	case *holdfastv1.ServerMessage_Gone:
+		a.gone(m.Gone)
+	case *holdfastv1.ServerMessage_Moved:
+		a.movedAll(c, m.Moved)
+	case *holdfastv1.ServerMessage_Jeopardy:
+		a.inJeopardy(c, m.Jeopardy)
+	case *holdfastv1.ServerMessage_JeopardyEnded:
+		c.jeopardy = false
+		if a.readOnly(c) { // it has heard of a good round
+			a.modeIs(c, session.ModeReadWrite)
+		}
+		a.tellGlobal(c, nil, func(h *Session) trigger { return h.either(counted, countedUnpromised) })
+		a.served(c)
+	}
+}
+
+// failed handles a refusal by the kind of request it refuses.
+func (a *answers) failed(c *Conn, r *window.Request, err error) {
+	if other, ok := errors.AsType[*session.NotLeaderError](err); ok {
+		a.router.Prefer(other.Address)
+	}
+	switch b := r.Body.(type) {
+	case *openBody:
+		a.openRefused(c, r, b.call, err)
+	case *resumeBody:
+		a.resumeRefused(c, r, b, err)
+	case *closeBody:
+		a.closeRefused(c, r, b.h, err)
+	case *upgradeBody:
+		a.upgradeRefused(c, r, b.h, err)
+	case *touchBody:
+		a.touchPutOff(c, err)
+	}
+}
+
+// gone handles the news that sessions have ended.
+func (a *answers) gone(m *holdfastv1.Gone) {
+	certificates := make(map[session.ID]*session.Certificate, len(m.GetCertificate()))
+	for _, p := range m.GetCertificate() {
+		if cert, err := wire.CertificateFrom(p); err == nil { // one out of range is as good as none
+			certificates[cert.ID] = &cert
+		}
+	}
+	for _, raw := range m.GetIds() {
+		id := session.ID(raw)
+		if h := a.sessions[id]; h != nil {
+			a.expired(h, &session.ExpiredError{ID: id, Certificate: certificates[id]})
+		}
+	}
+}

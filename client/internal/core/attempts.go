@@ -1,0 +1,142 @@
+package core
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/client/internal/route"
+	"holdfast/client/internal/window"
+)
+
+// advance makes the next attempt when it is due: the first of a round at once, and each other one when the one before
+// has failed, or has not connected within the hedge delay.
+func (m *moves) advance() {
+	r := &m.router
+	if at := r.WakesAt(len(m.racing)); m.next != nil || at.IsZero() || m.now.Before(at) {
+		return
+	}
+	if !r.Begun {
+		r.Begin(m.cfg.Jitter, m.homing())
+		if m.readOnly(m.cur) {
+			r.PutOff(m.cur.Server)
+		}
+	}
+	t, ok := r.Pop()
+	if !ok {
+		return
+	}
+	r.At = m.now.Add(m.bound(hedgePart, m.cfg.HedgeDelay))
+	if t.Address == "" {
+		if host, port, named := m.resolves(t.Server); named {
+			m.resolve(t.Server, host, port)
+			return
+		}
+		t.Address = t.Server
+	}
+	if m.now.Before(r.NotBefore[t]) {
+		m.tryOn()
+		return
+	}
+	deadline := m.now.Add(m.bound(connectPart, m.cfg.ConnectTimeout))
+	c := &Conn{Target: t, window: window.New(), dialled: m.now, deadline: deadline}
+	m.effects.Actions = append(m.effects.Actions, Action{Conn: c, Do: Dial})
+	m.racing = append(m.racing, c)
+}
+
+// resolves reports whether a server has a name that must be resolved before it can be dialled.
+func (m *moves) resolves(server string) (host, port string, named bool) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil || !m.cfg.ResolveNames {
+		return "", "", false
+	}
+	_, err = netip.ParseAddr(host)
+	return host, port, err != nil
+}
+
+// resolve asks for the addresses of a server's name, which then are tried next, in random order.
+func (m *moves) resolve(server, host, port string) {
+	m.router.Asked++
+	m.effects.Lookups = append(m.effects.Lookups, Lookup{
+		Round: m.router.Round, Server: server, Host: host, Port: port,
+		Within: m.bound(connectPart, m.cfg.ConnectTimeout),
+	})
+}
+
+// resolved takes the addresses of a name.
+func (m *moves) resolved(of Lookup, addresses []string, err error) {
+	r := &m.router
+	if of.Round != r.Round || !r.Begun {
+		return
+	}
+	r.Asked--
+	if err != nil || len(addresses) == 0 {
+		if err == nil {
+			err = errNoAddress
+		}
+		m.attemptFailed(route.Unreachable(of.Server, err))
+		return
+	}
+	m.cfg.Jitter.Shuffle(addresses)
+	var targets []route.Target
+	for _, a := range addresses[:min(len(addresses), route.MaxAddresses)] {
+		targets = append(targets, route.Target{Server: of.Server, Address: net.JoinHostPort(a, of.Port)})
+	}
+	r.PutBack(targets...)
+	r.At = m.now
+}
+
+// attemptFailed goes on with what is left of the round. After the last of a round comes a back-off.
+func (m *moves) attemptFailed(err error) {
+	m.trouble.Met(err)
+	m.router.Others = m.router.Others || route.Hint(err) == 0
+	m.tryOn()
+}
+
+// tryOn makes the next attempt of the round at once.
+func (m *moves) tryOn() {
+	r := &m.router
+	switch {
+	case len(r.Left) > 0:
+		r.At = m.now
+	case r.Asked > 0 || len(m.racing) > 0: // they decide the round
+	case m.cur != nil && errors.Is(m.cur.failing, errRebalanced): // it serves as well as before
+		m.cur.failing, r.Fresh = nil, true
+		m.stay()
+	default:
+		r.Rounds++
+		r.Begun = false
+		m.trouble.Ended()
+		m.endLagRound()
+		r.At = m.now.Add(m.cfg.Jitter.Backoff(r.Rounds))
+		if !r.Others { // nobody else is there to ask
+			r.At = route.Latest(r.At, r.Soonest(m.now))
+		}
+	}
+}
+
+// endLagRound judges a round that came to nothing.
+func (m *moves) endLagRound() {
+	g := &m.lag
+	if g.Rounds++; !g.Behind || g.Other {
+		g.Rounds = 0
+	}
+	g.Behind, g.Other = false, false
+	if index := m.effects.Seen; g.Rounds >= lagRounds && m.distrusted != index {
+		m.distrusted = index
+		m.effects.log(hclog.Warn, "every node is behind what this client was told: was the cluster restored from a "+
+			"backup, or is a server of another one? Sessions are resumed all the same, reads are refused",
+			"index", index)
+	}
+}
+
+// failedRacing gives up an attempt to connect.
+func (m *moves) failedRacing(c *Conn, err error) {
+	m.effects.log(hclog.Debug, "node cannot be reached", "address", c.Address, "error", err)
+	m.effects.hangUp(c)
+	m.racing = slices.DeleteFunc(m.racing, func(other *Conn) bool { return other == c })
+	m.attemptFailed(err)
+}

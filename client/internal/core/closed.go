@@ -1,0 +1,102 @@
+package core
+
+import (
+	"errors"
+	"slices"
+
+	"holdfast/client/internal/route"
+	"holdfast/client/internal/window"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+func (a *answers) closeRefused(c *Conn, r *window.Request, h *Session, err error) {
+	if !a.holds(h) || h.on != c || r.Seq <= h.since {
+		return // it named a former attachment: a close follows each attachment
+	}
+	for _, call := range slices.Clone(h.closing) {
+		call.last = err
+		if errors.Is(err, session.ErrOutcomeUnknown) {
+			a.unknown(call)
+		}
+	}
+	switch {
+	case errors.Is(err, session.ErrExpired):
+		a.expired(h, err)
+	case errors.Is(err, session.ErrMoved):
+		a.moved(h, c, holder(err))
+	case dead(err):
+		c.stray = true // the node serves it still: a touch of all its sessions would keep it alive
+		a.end(h, err)
+	default:
+		a.pause(c, r, err)
+		if route.Judge(err) == route.Elsewhere {
+			a.leave(c, err)
+		}
+	}
+}
+
+// upgraded takes the global session that h has become, whether or not somebody waits for that still. It is no move: c
+// serves it as before.
+func (a *answers) upgraded(c *Conn, r *window.Request, h *Session, m *holdfastv1.Upgraded) {
+	if !a.holds(h) || h.on != c || r.Seq <= h.since {
+		return // it named a former attachment: an upgrade follows each attachment
+	}
+	g, err := wire.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
+	if err != nil {
+		a.settleUpgrades(h, err)
+		return
+	}
+	h.token, h.upgradeSent = g.Token, false
+	a.grant(h, g)
+	a.served(c)
+	if a.promise(h, r, g.SafeFor, h.timeout) {
+		a.emit(h, regained, nil)
+	}
+	a.settleUpgrades(h, nil)
+}
+
+// upgradeRefused handles a refusal. No other node could do it, so the client stays where it is.
+func (a *answers) upgradeRefused(c *Conn, r *window.Request, h *Session, err error) {
+	if !a.holds(h) || h.on != c || r.Seq <= h.since {
+		return
+	}
+	for _, call := range slices.Clone(h.upgrading) {
+		call.last = err
+		if errors.Is(err, session.ErrOutcomeUnknown) {
+			a.unknown(call)
+		}
+	}
+	switch {
+	case errors.Is(err, session.ErrExpired):
+		a.expired(h, err)
+	case errors.Is(err, session.ErrMoved):
+		a.moved(h, c, holder(err))
+	case errors.Is(err, session.ErrBadCredential):
+		a.end(h, err)
+	case route.Judge(err) == route.Final:
+		h.upgradeSent = false
+		a.settleUpgrades(h, err)
+	default:
+		a.pause(c, r, err)
+	}
+}
+
+// goOnUpgrading asks again where a session is served anew, or finds that a former request took effect.
+func (a *answers) goOnUpgrading(h *Session) {
+	switch {
+	case !h.token.Local:
+		h.upgradeSent = false
+		a.settleUpgrades(h, nil)
+	case len(h.upgrading) > 0:
+		a.queueUpgrade(h)
+	}
+}
+
+func (a *answers) settleUpgrades(h *Session, err error) {
+	for _, call := range h.upgrading {
+		a.effects.settle(call, h, err)
+	}
+	h.upgrading = nil
+}

@@ -1,0 +1,60 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"holdfast/client/internal/route"
+	"holdfast/client/internal/window"
+	"holdfast/session"
+)
+
+// Conn is one Connect stream, tried or serving.
+type Conn struct {
+	route.Target
+	window *window.Window
+
+	up       bool // the stream is open
+	dialled  time.Time
+	deadline time.Time // of a connection that is tried: to be up, then to have served something
+	// state is what the node said of itself last. It is zero before, and its Mode also of a node that never says.
+	state    session.NodeState
+	jeopardy bool
+	failing  error // why the client wants to leave it; nil when it does not
+	touching
+	probe
+}
+
+// touching is when a connection keeps its sessions alive.
+type touching struct {
+	stray    bool // the node serves sessions that the client does not hold: a touch names those it means
+	touchAt  time.Time
+	touched  time.Time     // when the last touch was sent
+	smallest time.Duration // timeout of the sessions served here
+}
+
+// probe is the one request that shows what a connection that is tried can do: the others follow when it is done.
+type probe struct {
+	probing bool
+	proof   *window.Request
+}
+
+// stallsAt returns when the connection has owed an answer for too long; zero when it owes none.
+func (c *Conn) stallsAt() time.Time {
+	if c.failing != nil {
+		return time.Time{}
+	}
+	return c.window.StallsAt(Patience)
+}
+
+// dismissed reports that the client leaves c although c may serve well.
+func (c *Conn) dismissed() bool {
+	return errors.Is(c.failing, errRebalanced) || errors.Is(c.failing, errRemoved)
+}
+
+// leaderless reports whether the node of c hears of no leader, and the client has nothing else against it.
+func (c *Conn) leaderless() bool {
+	said := c.jeopardy || c.state.Mode == session.ModeReadOnly
+	return said && (c.failing == nil || errors.Is(c.failing, errJeopardy) ||
+		errors.Is(c.failing, session.ErrReadOnly) || errors.Is(c.failing, session.ErrNoLeader))
+}

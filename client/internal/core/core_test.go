@@ -1,0 +1,195 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"holdfast/client/internal/route"
+	"holdfast/client/internal/window"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/test/bubble"
+)
+
+// A touch may have been served before a session was attached on its stream: its answer says nothing of that session.
+func TestTouchSentBeforeTheAttachmentPromisesNothing(t *testing.T) {
+	l, c, h := staged(t)
+	h.closing, h.timeout = nil, 10*time.Second
+	l.now = time.Now()
+	answer := &holdfastv1.Touched{SafeFor: durationpb.New(9 * time.Second)}
+	body := &touchBody{smallest: h.timeout}
+	l.touched(c, &window.Request{Seq: h.since, Sent: l.now, Body: body}, body, answer)
+	if got := h.until; !got.IsZero() {
+		t.Fatalf("safe until %v by a touch from before the attachment", got)
+	}
+	l.touched(c, &window.Request{Seq: h.since + 1, Sent: l.now, Body: body}, body, answer)
+	if got, want := h.until, l.now.Add(9*time.Second); !got.Equal(want) {
+		t.Fatalf("safe until %v by a later touch, want %v", got, want)
+	}
+}
+
+// The answer to a resume of a session that is not held any more leaves the node serving it: touches must leave it out.
+func TestResumeOfASessionNotHeldMakesTouchesNameTheirs(t *testing.T) {
+	l, c, h := staged(t)
+	delete(l.sessions, h.id)
+	l.resumed(c, &window.Request{}, &resumeBody{h: h}, &holdfastv1.Resumed{})
+	if !c.stray {
+		t.Error("touches without ids would keep the session alive")
+	}
+}
+
+// A node that is tried and refuses leaves the session free to be resumed where it was.
+func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
+	l, c, h := staged(t)
+	l.next = upConn("n2:7400")
+	h.on = nil
+	h.resuming = &window.Request{Seq: 1, Body: &resumeBody{h: h}}
+	l.resumeRefused(l.next, h.resuming, &resumeBody{h: h}, session.ErrNoLeader)
+	if l.next != nil || len(queued(c)) != 1 || h.resuming != queued(c)[0] {
+		t.Errorf("next %v, queue %v: want the session resumed through the connection there is", l.next, queued(c))
+	}
+}
+
+// A client that needs nothing, and is owed an answer by a node that has fallen silent, waits for something to happen:
+// it does not look again and again.
+func TestAnIdleClientThatIsOwedAnAnswerSleeps(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l, c, _ := staged(t)
+		clear(l.sessions)
+		c.failing, c.touchAt = nil, time.Time{}
+		l.now = time.Now()
+		l.send(c, &window.Request{Body: &discardBody{}})
+		time.Sleep(2 * Patience)
+		if at := l.Turn(Moment{Now: time.Now()}, nil).WakeAt; !at.IsZero() && !at.After(l.now) {
+			t.Errorf("wakes %v ago, at once again", l.now.Sub(at))
+		}
+	})
+}
+
+func TestWindowBoundsWhatIsOut(t *testing.T) {
+	l, c, _ := staged(t)
+	c.up = true
+	for range 2 * window.MaxRequests {
+		c.window.Push(&discardBody{})
+	}
+	for range 2 * window.MaxTouches {
+		l.sendTouch(c, &touchBody{})
+	}
+	l.pump(c)
+	const room = window.MaxRequests + window.MaxTouches
+	if sent, wait := len(l.effects.Actions), len(queued(c)); sent != room || wait != window.MaxRequests {
+		t.Errorf("%d sent, %d wait, want %d and %d", sent, wait, room, window.MaxRequests)
+	}
+}
+
+// The timer of a session may be faster than a turn with what renews its promise. The events say then that the promise
+// lapsed, and that there is a new one.
+func TestALapseThatTheTimerSawFirstIsTold(t *testing.T) {
+	l, _, h := staged(t)
+	begun := time.Now()
+	h.closing, h.timeout, l.now = nil, 10*time.Second, begun
+	l.promise(h, &window.Request{Sent: begun}, time.Second, h.timeout)
+	if l.promise(h, &window.Request{Sent: begun}, 5*time.Second, h.timeout) {
+		t.Fatal("there was a promise already")
+	}
+	e := l.Turn(Moment{Now: begun}, Missed{[]*Session{h}})
+	if len(e.Events) != 2 || e.Events[0].Kind != KindLapsed || !e.Events[0].SafeUntil.IsZero() ||
+		e.Events[1].Kind != KindRegained || !e.Events[1].SafeUntil.Equal(begun.Add(5*time.Second)) {
+		t.Errorf("events %+v, want a lapse and its end", e.Events)
+	}
+	h.until = time.Time{}
+	if e = l.Turn(Moment{Now: begun}, Missed{[]*Session{h}}); len(e.Events) > 0 {
+		t.Errorf("events %+v of a session that is promised nothing", e.Events)
+	}
+}
+
+// A session that is joined while the client tries to go where it belongs better is asked for where it stays, when
+// nothing comes of that.
+func TestWhatIsJoinedDuringARebalancingThatFailsIsAskedFor(t *testing.T) {
+	l, c, h := staged(t)
+	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
+	c.failing, c.up = errRebalanced, true
+	m := &l.router
+	m.Moving, m.Begun, m.Round, m.Asked = true, true, 1, 1
+	l.next = upConn("n2:7400")
+	l.join(new(Call), session.Token{ID: 2})
+	l.resolved(Lookup{Round: 1, Server: "n3:7400", Port: "7400"}, nil, errors.New("no such host"))
+	for range 3 {
+		l.step()
+	}
+	if j := l.sessions[2]; j.on == nil && j.resuming == nil {
+		t.Error("it is asked for nowhere")
+	}
+}
+
+// Who gives up a take-over closes nothing: the attachment in its token is that of the process that has the session.
+func TestM1ATakeOverThatIsGivenUpClosesNothing(t *testing.T) {
+	for contested, want := range []int{1, 0} {
+		l, c, h := staged(t)
+		h.closing, h.on, h.joining, h.contested = nil, nil, new(Call), contested
+		h.joining.Want.Timeout = 12 * time.Second // an open that was answered, and is resumed where it is
+		l.abandon(h, session.ErrClosed)
+		if len(queued(c)) != want {
+			t.Errorf("refused %d times: %d closes, want %d", contested, len(queued(c)), want)
+		}
+	}
+}
+
+// A list that comes while a client moves because of the former one finds it where it goes, not where it still is (spec
+// 10.5): else two updates in a row would move it twice.
+func TestUpdateDuringAMoveCountsFromWhereTheClientGoes(t *testing.T) {
+	to := func(n int) *Conn {
+		return newTestConn(fmt.Sprintf("n%d:7400", n))
+	}
+	for name, set := range map[string]func(*Core){
+		"planned": func(l *Core) { l.router.Left = []route.Target{{Server: "n4:7400"}, {Server: "n5:7400"}} },
+		"dialled": func(l *Core) { l.racing = []*Conn{to(4)} },
+		"asked":   func(l *Core) { l.next = to(4) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, c, _ := staged(t)
+			l.router.Servers = []string{"n1:7400", "n4:7400", "n5:7400"}
+			if got := l.goesTo(); got != "n1:7400" {
+				t.Fatalf("goes to %s without a move", got)
+			}
+			c.failing, l.router.Moving = errRebalanced, true
+			set(l)
+			if got := l.goesTo(); got != "n4:7400" {
+				t.Fatalf("goes to %s, want n4", got)
+			}
+			next, racing := l.next, len(l.racing)
+			l.updateServers([]string{"n1:7400", "n4:7400"}) // n4 stays: so does the move
+			if l.next != next || len(l.racing) != racing || !l.router.Moving ||
+				slices.ContainsFunc(l.router.Left, func(t route.Target) bool { return t.Server == "n5:7400" }) {
+				t.Errorf("the move was given up, or goes to a removed server: %+v", l.router)
+			}
+			l.updateServers([]string{"n1:7400", "n2:7400"}) // n4 goes
+			if l.next != nil || len(l.racing) > 0 || !l.router.Moving || len(l.router.Left) != 1 ||
+				l.router.Left[0].Server != "n2:7400" {
+				t.Errorf("left %+v, want the new server", l.router.Left)
+			}
+		})
+	}
+}
+
+// A touch that is put off comes no later than it would be sent anyhow: a session with a short timeout may have come
+// meanwhile.
+func TestATouchThatIsPutOffIsNotLate(t *testing.T) {
+	l := newTestCore()
+	l.now = time.Now()
+	for hint, want := range map[time.Duration]time.Duration{
+		20 * time.Second: time.Second, 500 * time.Millisecond: 500 * time.Millisecond,
+	} {
+		c := newTestConn("n1:7400")
+		c.touchAt = l.now.Add(time.Second)
+		l.touchPutOff(c, &session.LimitError{Name: "max_touches_per_second", RetryAfter: hint})
+		if got := c.touchAt.Sub(l.now); got < want || got > want+testMinBackoff {
+			t.Errorf("asked to wait %v, touched after %v, want %v", hint, got, want)
+		}
+	}
+}

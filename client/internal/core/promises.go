@@ -1,0 +1,105 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"holdfast/client/internal/route"
+	"holdfast/client/internal/window"
+	"holdfast/session"
+)
+
+// grant takes what an open, a resume or an upgrade brought.
+func (l *ledger) grant(h *Session, g session.Grant) {
+	h.owner = g.Session.Owner
+	l.effects.Granted = append(l.effects.Granted, Granted{h, g})
+}
+
+// lapse drops the promise of h, if it has one.
+func (l *ledger) lapse(h *Session) {
+	if h.until.IsZero() {
+		return
+	}
+	h.until = time.Time{}
+	l.effects.Lapsed = append(l.effects.Lapsed, h)
+	l.emit(h, lapsed, ErrLapsed)
+}
+
+// promise takes what the answer to r promises for h, smallest being the smallest timeout that the answer is about. It
+// reports whether that ended a lapse.
+func (l *ledger) promise(h *Session, r *window.Request, safeFor, smallest time.Duration) (regained bool) {
+	until := r.Sent.Add(safeFor)
+	if safeFor < 0 || !until.After(l.now) || r.Suspensions != l.suspensions || len(h.closing) > 0 {
+		return false
+	}
+	regained = h.until.IsZero()
+	until = route.Latest(h.until, until) // a promise once given stands
+	l.effects.Promised = append(l.effects.Promised, Promised{h, until, regained})
+	h.until = until
+	if !r.Sent.Before(h.promised) {
+		h.promised = r.Sent
+		h.renewBy = renewBy(r.Sent, safeFor, smallest, h.until)
+		if h.on != nil {
+			next := r.Sent.Add(touchIn(safeFor, smallest))
+			h.on.touchAt = route.Earliest(h.on.touchAt, route.Latest(next, h.on.touched.Add(smallest/answerPart)))
+		}
+	}
+	l.dueAt = route.Earliest(route.Earliest(l.dueAt, h.until), h.renewBy)
+	return regained
+}
+
+// missed tells of a lapse that the application's own timer saw before the promise that ended it came: whoever waits for
+// Regained has to be told.
+func (l *ledger) missed(h *Session) {
+	if !l.holds(h) || h.until.IsZero() {
+		return
+	}
+	until := h.until
+	h.until = time.Time{}
+	l.emit(h, lapsed, ErrLapsed)
+	h.until = until
+	l.emit(h, regained, nil)
+}
+
+// tellGlobal tells every global session that c serves what happened to it: local ones depend on no leader.
+func (l *ledger) tellGlobal(c *Conn, err error, what func(*Session) trigger) {
+	for _, h := range l.sessions {
+		if h.on == c && !h.token.Local {
+			l.emit(h, what(h), err)
+		}
+	}
+}
+
+// toReadOnly tells a session that its connection is to a read-only node. A local one that the node serves does not
+// mind.
+func (l *ledger) toReadOnly(h *Session, c *Conn) {
+	if h.state != StateConnectedReadOnly && (h.on != c || !h.token.Local) {
+		l.emit(h, onlyReads, fmt.Errorf("%s: %w", c.Address, session.ErrReadOnly))
+	}
+}
+
+// unserve notes that c serves no session any more.
+func (l *ledger) unserve(c *Conn, err error) {
+	for _, h := range l.sessions {
+		// One that was not resumed here yet after the former connection was dropped is served by nobody now either.
+		adrift := h.on == nil && h.state != StateConnecting && !l.readOnly(l.cur)
+		if err != nil && (h.on == c || adrift) {
+			l.emit(h, disconnected, err)
+		}
+		if h.on == c {
+			h.on = nil
+		}
+	}
+}
+
+// comesBack returns after how long r is sent again that the node refused with err for the n-th time: when the node
+// says, with jitter on top. A resume comes back after half of what is left of its session's promise at the latest: the
+// queue may have become shorter, and the node says so. When nothing is left, a back-off is all it waits: it may find a
+// token, and later there is no session.
+func (l *ledger) comesBack(r *window.Request, n int, err error) time.Duration {
+	wait := l.cfg.Jitter.Wait(n, err)
+	if b, resume := r.Body.(*resumeBody); resume && b.h.joining == nil {
+		wait = min(wait, max(b.h.until.Sub(l.now)/2, l.cfg.Jitter.Backoff(n)))
+	}
+	return wait
+}

@@ -1,0 +1,75 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"holdfast/session"
+)
+
+// Errors that callers are told.
+var (
+	// ErrLapsed: the last promise of a session ran out.
+	ErrLapsed = errors.New("promise has run out: the session may expire")
+	// ErrHeld: the client holds the session already.
+	ErrHeld = errors.New("client holds the session already")
+	// ErrSlow: a node has not answered in time.
+	ErrSlow = errors.New("no answer in time")
+	// ErrStalled: a node has not answered requests for [Patience].
+	ErrStalled = errors.New("requests are not answered")
+)
+
+// Why a node is left.
+var (
+	errSilent   = errors.New("promises are not renewed")
+	errJeopardy = errors.New("node hears of no leader with a quorum")
+	// errNoAddress: a name without addresses.
+	errNoAddress = errors.New("name has no address")
+	// errOvertaken: a resume of this client took effect after another one of it.
+	errOvertaken = errors.New("resumed elsewhere by a late request of this client")
+	// errRebalanced and errRemoved: a node is left without any fault of its own.
+	errRebalanced = errors.New("other servers were added: this one has its share of clients without this one")
+	errRemoved    = errors.New("server was removed from the list")
+)
+
+// Parts of a session's timeout T. The silence of a node is noticed T/3 after the sending of the last touch that it
+// answered (see silence.go), and then two other nodes can be given T/4 each before T is over: 1/3 + 2/4 = 5/6. An
+// attempt that does not even connect takes less: after T/24 the next one is made beside it.
+const (
+	hedgePart   = 24
+	connectPart = 6
+	tryPart     = 4
+	// latePart is for a round after one that came to nothing: what was promised is used up, and going round faster than
+	// nodes can answer helps nobody.
+	latePart = 3
+	// jeopardyPart is what a node that says it hears of no leader is given to serve all the same.
+	jeopardyPart = 12
+)
+
+const (
+	// lookEvery is how often a client that holds sessions looks for a suspension (S5).
+	lookEvery = time.Second
+	// Patience is how long a node that owes an answer may say nothing before another one is tried.
+	Patience = 6 * time.Second
+	// MaxPutOffs is how often a node that is tried may put off the same resume before another one is asked: its moments
+	// mean little then.
+	MaxPutOffs = 3
+	// MaxTakeOvers is how often a refused take-over is repeated. Each refusal says that yet another process has resumed
+	// the session.
+	MaxTakeOvers = 10
+	// lagRounds is how many rounds in which every node that answered was LAGGING have the index that was seen doubted.
+	lagRounds = 2
+)
+
+// dead reports whether err, the answer to a resume or a touch, ends a session for its client. Anything else leaves the
+// session alone: it is worth more than the Patience of one more try.
+func dead(err error) bool {
+	return errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrBadCredential) ||
+		errors.Is(err, session.ErrMoved) || errors.Is(err, session.ErrInvalid)
+}
+
+// holder returns who has the session by the word of a refusal, nil when that does not tell.
+func holder(err error) *session.MovedError {
+	now, _ := errors.AsType[*session.MovedError](err)
+	return now
+}

@@ -1,0 +1,108 @@
+package core
+
+import (
+	"holdfast/client/internal/window"
+	"holdfast/session"
+)
+
+// requests decides what is asked on which connection.
+type requests struct{ moves }
+
+// queueOpen sends an open on the connection there is, or has one made. While that is to a read-only node, an open waits
+// for a better one, which it may be the one to find: see probe.
+func (q *requests) queueOpen(call *Call) {
+	switch c := q.cur; {
+	case c == nil:
+	case call.Want.Local || !q.readOnly(c):
+		q.sendOpen(c, call)
+	default:
+		q.parkOpen(c, call)
+		if q.next != nil && q.next.probing {
+			q.probe(q.next)
+		}
+	}
+}
+
+func (q *requests) sendOpen(c *Conn, call *Call) *window.Request {
+	call.on = c
+	return c.window.Push(&openBody{call, c})
+}
+
+// queueOpens is queueOpen for all opens that are on no connection.
+func (q *requests) queueOpens() {
+	for call := range q.opens {
+		if call.h == nil && call.on == nil {
+			q.queueOpen(call)
+		}
+	}
+}
+
+func (q *requests) queueResume(c *Conn, h *Session) {
+	h.resuming = c.window.Push(&resumeBody{h: h, on: c})
+}
+
+func (q *requests) queueClose(h *Session) {
+	h.on.window.Push(&closeBody{h})
+}
+
+func (q *requests) queueUpgrade(h *Session) {
+	h.on.window.Push(&upgradeBody{h})
+}
+
+// rejoin queues a resume for every session that no connection serves and none is under way for; at a read-only node for
+// local ones.
+func (q *requests) rejoin() {
+	c := q.cur
+	tried := q.next != nil && !q.next.probing
+	if q.readOnly(c) && !tried {
+		q.park(c)
+	}
+	switch {
+	case tried:
+		c = q.next
+	case q.next != nil:
+		q.probe(q.next)
+		return
+	case c == nil || q.readOnly(c):
+		return
+	}
+	for _, h := range q.sessions {
+		if h.on == nil && h.resuming == nil {
+			q.queueResume(c, h)
+		}
+	}
+}
+
+// hold begins to hold a session for a caller.
+func (q *requests) hold(call *Call, t session.Token) *Session {
+	h := &Session{id: t.ID, token: t, state: StateConnecting, callers: callers{joining: call}}
+	h.Handle, call.h = call.Session, h
+	q.sessions[t.ID] = h
+	return h
+}
+
+// join begins to take hold of the session of t.
+func (q *requests) join(call *Call, t session.Token) {
+	q.hold(call, t)
+	q.rejoin()
+}
+
+// pump sends what waits, as far as the window allows.
+func (q *requests) pump(c *Conn) {
+	c.window.Resume(q.now)
+	if !c.up {
+		return
+	}
+	for r := c.window.Next(); r != nil; r = c.window.Next() {
+		q.send(c, r)
+	}
+}
+
+func (q *requests) send(c *Conn, r *window.Request) {
+	b, ok := r.Body.(body)
+	if !ok {
+		return // only bodies are queued
+	}
+	c.window.Send(r, q.now, q.suspensions)
+	q.effects.Actions = append(q.effects.Actions, Action{Conn: c, Message: b.message(&q.ledger, r.Seq)})
+}

@@ -1,0 +1,194 @@
+package core
+
+import (
+	"errors"
+
+	"holdfast/client/internal/route"
+	"holdfast/client/internal/window"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+func (a *answers) resumed(c *Conn, r *window.Request, b *resumeBody, m *holdfastv1.Resumed) {
+	if !a.holds(b.h) {
+		c.stray = true
+		return
+	}
+	g, err := wire.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
+	if err != nil {
+		a.resumeRefused(c, r, b, err)
+		return
+	}
+	a.servedFor(c, g.Token)
+	// another connection was the first to tell that it has become global since
+	if now := b.h.token; g.Token.Local && !now.Local {
+		g.Token, g.Session.Local, g.Session.Attachment = now, false, now.Attachment
+	}
+	a.attach(b.h, c, r, g)
+}
+
+// attach notes that c serves h, as an open or a resume brought about.
+func (a *answers) attach(h *Session, c *Conn, r *window.Request, g session.Grant) {
+	first := h.timeout == 0
+	h.on, h.since, h.token = c, c.window.Seq(), g.Token
+	if h.resuming == r {
+		h.resuming = nil
+	}
+	h.unheard = h.resuming != nil // an older one would be refused (M1)
+	if first {
+		h.timeout = g.Session.Timeout
+	}
+	a.grant(h, g)
+	h.renewBy = a.now.Add(h.timeout / lostPart)
+	a.dueAt = route.Earliest(a.dueAt, h.renewBy)
+	c.smallest = minPositive(c.smallest, h.timeout)
+	c.touchAt = route.Earliest(c.touchAt, r.Sent.Add(h.timeout/TouchPart))
+	back := a.promise(h, r, g.SafeFor, h.timeout)
+	a.emit(h, h.either(served, servedUnpromised), nil)
+	if back && !first {
+		a.emit(h, regained, nil)
+	}
+	if a.readOnly(c) { // it was under way when the node became so
+		a.toReadOnly(h, c)
+		a.lookFurther(c)
+	}
+	if len(h.closing) > 0 {
+		a.queueClose(h)
+	}
+	a.goOnUpgrading(h)
+	if h.joining != nil {
+		delete(a.opens, h.joining)
+		a.effects.settle(h.joining, h, nil)
+		h.joining = nil
+	}
+}
+
+func (a *answers) resumeRefused(c *Conn, r *window.Request, b *resumeBody, err error) {
+	h := b.h
+	if !a.holds(h) {
+		return
+	}
+	verdict := route.Judge(err)
+	if a.sentHome(c, h, err) {
+		verdict = route.Elsewhere
+	}
+	if b.local && !h.token.Local && errors.Is(err, session.ErrExpired) {
+		a.resumeGlobal(c, r, h)
+		return
+	}
+	switch {
+	case errors.Is(err, session.ErrExpired) && verdict != route.Elsewhere:
+		a.served(c)
+		a.expired(h, err)
+		return
+	case h.resuming != r: // a newer one is under way: its answer counts
+		return
+	case a.takeOver(c, r, h, err):
+		return
+	case dead(err) && verdict != route.Elsewhere, h.joining != nil && verdict == route.Final:
+		a.served(c)
+		a.end(h, err)
+		return
+	}
+	if h.joining != nil {
+		h.joining.last = err
+		if errors.Is(err, session.ErrOutcomeUnknown) {
+			a.unknown(h.joining)
+		}
+	}
+	if verdict == route.Elsewhere {
+		a.resumeElsewhere(c, r, h, err)
+		return
+	}
+	a.pause(c, r, err)
+	a.proved(c)
+	a.putOff(c, err)
+}
+
+// resumeElsewhere handles a refusal by a node that cannot serve h now. One that was tried is given up or, if it is the
+// best there is, stayed at.
+func (a *answers) resumeElsewhere(c *Conn, r *window.Request, h *Session, err error) {
+	switch {
+	case a.stays(c, err):
+		h.resuming = nil
+		a.stayReadOnly(err)
+	case c == a.next:
+		h.resuming = nil
+		a.failedNext(err)
+	case a.parks(c, err):
+		a.parkResume(c, h)
+	default:
+		a.pause(c, r, err)
+		a.leave(c, err)
+	}
+}
+
+// resumeGlobal resumes a session again that had become global when c refused to know the local one (L6).
+func (a *answers) resumeGlobal(c *Conn, r *window.Request, h *Session) {
+	if h.resuming != r {
+		return
+	}
+	h.resuming = nil
+	a.rejoin()
+	if h.resuming == nil && h.on != nil && c == a.next { // served where it was, and moves on
+		a.queueResume(c, h)
+	}
+}
+
+// takeOver repeats the resume of a caller, who wants the session whoever holds it: with the attachment that the
+// refusal names (M1). It reports whether it does. The first repeat goes out at once, because an old token is the
+// common case; later ones wait, so that two that fight for a session come to an end. A resume that nobody waits for
+// is not repeated: the session was taken from this client.
+func (a *answers) takeOver(c *Conn, r *window.Request, h *Session, err error) bool {
+	now, ok := errors.AsType[*session.MovedError](err)
+	if h.joining == nil || !ok || now.Instance == a.cfg.Instance || h.contested == MaxTakeOvers {
+		return false
+	}
+	h.joining.last = err
+	h.token.Attachment, h.token.Local = now.Attachment, now.Local
+	if h.contested++; h.contested == 1 {
+		c.window.Repeat(r)
+	} else {
+		c.window.PutOff(r, a.now.Add(a.cfg.Jitter.Backoff(h.contested)))
+	}
+	a.servedFor(c, h.token)
+	return true
+}
+
+// movedAll handles the news that sessions were resumed through another connection.
+func (a *answers) movedAll(c *Conn, m *holdfastv1.Moved) {
+	for i, id := range m.GetIds() {
+		var now *session.MovedError
+		if by := m.GetInstances(); i < len(by) && by[i] != 0 {
+			now = &session.MovedError{Instance: by[i]}
+		}
+		if h := a.sessions[session.ID(id)]; h != nil {
+			a.moved(h, c, now)
+		}
+	}
+}
+
+// moved handles the news that c does not serve h any more, because an instance has resumed it through another
+// connection. If that is this client's own, one of its resumes took effect late, and it resumes again. If it is
+// another's, the session was taken over. If it is none, nobody has resumed it: the client does, once; a node that goes
+// on saying so, and takes no touch meanwhile, is believed. A node that does not tell, of a former release, may speak of
+// a resume of this client's own whose outcome it never heard, and then it resumes once, too. Without such a resume it
+// is believed at once: the log of that release would let the client take back what was handed over.
+func (a *answers) moved(h *Session, c *Conn, now *session.MovedError) {
+	if h.on != c {
+		return
+	}
+	h.on = nil
+	own := now != nil && now.Instance == a.cfg.Instance
+	taken := now != nil && now.Instance != 0 || now == nil && !h.unheard
+	if !own && (taken || h.doubted) {
+		a.end(h, session.ErrMoved)
+		return
+	}
+	h.doubted = !own
+	if h.resuming == nil {
+		a.emit(h, disconnected, errOvertaken)
+	}
+	a.rejoin()
+}

@@ -1,0 +1,54 @@
+package core
+
+import (
+	"testing"
+
+	"holdfast/client/internal/route"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// One node that is behind is passed over, and so are all for a round: they may be about to catch up.
+func TestN4OneRoundOfLaggingNodesIsNoDoubt(t *testing.T) {
+	l, c, h := staged(t)
+	l.look(Moment{Seen: 7})
+	for _, round := range [][]error{
+		{session.ErrLagging, session.ErrLagging},
+		{session.ErrLagging, session.ErrNoLeader},
+		{session.ErrLagging},
+		{route.Unreachable(c.Address, ErrSlow)},
+		{session.ErrLagging},
+	} {
+		for _, err := range round {
+			l.lag.Note(err)
+		}
+		l.endLagRound()
+		if got := (&resumeBody{h: h}).message(&l.ledger, 1).GetResume().GetSeenIndex(); got != 7 {
+			t.Fatalf("resume says %d was seen after %v, want 7", got, round)
+		}
+	}
+	l.lag.Note(session.ErrLagging)
+	l.endLagRound()
+	if got := (&resumeBody{h: h}).message(&l.ledger, 1).GetResume().GetSeenIndex(); got != 0 {
+		t.Errorf("resume says %d was seen after two rounds, want none", got)
+	}
+	l.look(Moment{Seen: 8})
+	if got := (&resumeBody{h: h}).message(&l.ledger, 1).GetResume().GetSeenIndex(); got != 8 {
+		t.Errorf("resume says %d was seen, want 8: a node has come further", got)
+	}
+}
+
+// The index goes along with each resume.
+func TestN4ResumesSayWhatWasSeen(t *testing.T) {
+	l, c, h := staged(t)
+	l.look(Moment{Seen: 7})
+	l.look(Moment{Seen: 5})
+	m := (&resumeBody{h: h}).message(&l.ledger, 1)
+	if got := m.GetResume().GetSeenIndex(); got != 7 {
+		t.Errorf("resume says %d was seen, want 7", got)
+	}
+	l.heardOf(c, wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 9}))
+	if got := (&resumeBody{h: h}).message(&l.ledger, 2).GetResume().GetSeenIndex(); got != 9 {
+		t.Errorf("resume says %d was seen, want 9", got)
+	}
+}

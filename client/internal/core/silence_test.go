@@ -1,0 +1,34 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// The arithmetic of silence.go: the touch that renews a promise has its time to be answered, the node is left before
+// the end, a third of the timeout after the former touch at the latest, and early enough for two others if 3/4 of it
+// are promised.
+func TestSilenceArithmetic(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		timeout := time.Duration(rapid.IntRange(100, 60_000).Draw(rt, "timeout")) * time.Millisecond
+		safeFor := time.Duration(rapid.Int64Range(0, int64(timeout)).Draw(rt, "safe for"))
+		sent := time.Unix(1000, 0)
+		until := sent.Add(safeFor)
+		by := renewBy(sent, safeFor, timeout, until)
+		touch := touchIn(safeFor, timeout)
+		switch room := until.Sub(by); {
+		case room < timeout/answerPart:
+			rt.Fatalf("left %v before the end", room)
+		case by.Sub(sent) > timeout/3:
+			rt.Fatalf("left after %v, later than a third", by.Sub(sent))
+		case safeFor >= timeout*3/4 && room < 2*(timeout/tryPart):
+			rt.Fatalf("left %v before the end, no room for two", room)
+		case by.Sub(sent)-touch < timeout/answerPart && room > timeout/answerPart:
+			rt.Fatalf("the touch at %v has %v to be answered", touch, by.Sub(sent)-touch)
+		case touch < timeout/minTouchPart || touch > timeout/TouchPart:
+			rt.Fatalf("touched after %v of %v", touch, timeout)
+		}
+	})
+}

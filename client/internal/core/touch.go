@@ -1,0 +1,85 @@
+package core
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+
+	"holdfast/client/internal/route"
+	"holdfast/session"
+)
+
+// touch keeps the sessions of c alive when it is time: after a quarter of the smallest timeout, or sooner when little
+// is promised, see touchIn. One message without ids touches them all. Its answer promises the least of what any of them
+// could be promised (S3), so sessions whose timeouts differ by a factor of two and more are touched apart, by id; and
+// so are local sessions, for which a node without a leader can promise what it cannot for the others (L4).
+func (q *requests) touch(c *Conn) {
+	if !c.up || c.touchAt.IsZero() || q.now.Before(c.touchAt) {
+		return
+	}
+	bands := q.bands(c)
+	if len(bands) == 0 {
+		c.touchAt = time.Time{}
+		return
+	}
+	c.smallest = 0
+	for _, band := range bands {
+		c.smallest = minPositive(c.smallest, smallestTimeout(band))
+	}
+	c.touched, c.touchAt = q.now, q.now.Add(c.smallest/TouchPart)
+	for kind, band := range bands {
+		smallest := smallestTimeout(band)
+		if len(bands) == 1 && !c.stray {
+			q.sendTouch(c, &touchBody{smallest: smallest, local: kind.local})
+			return
+		}
+		for chunk := range slices.Chunk(band, session.MaxTouchBatch) {
+			q.sendTouch(c, &touchBody{targets: chunk, smallest: smallest, local: kind.local})
+		}
+	}
+}
+
+func (q *requests) sendTouch(c *Conn, b *touchBody) {
+	if r := c.window.Touch(b); r != nil {
+		q.send(c, r)
+	}
+}
+
+// bands returns the sessions to touch on c, those of a kind with timeouts between the same two powers of two together.
+func (q *requests) bands(c *Conn) map[bandKind][]*Session {
+	bands := make(map[bandKind][]*Session, 1)
+	for _, h := range q.sessions {
+		if h.on == c && len(h.closing) == 0 {
+			b := bandKind{bits.Len64(uint64(h.timeout)), h.token.Local}
+			bands[b] = append(bands[b], h)
+		}
+	}
+	return bands
+}
+
+// touchSoon has c touched again after a twelfth of the smallest timeout.
+func (q *requests) touchSoon(c *Conn) {
+	c.touchAt = route.Earliest(c.touchAt, route.Latest(q.now, c.touched.Add(c.smallest/answerPart)))
+}
+
+// bandKind is what sessions have in common that are touched together.
+type bandKind struct {
+	bits  int // of the timeout
+	local bool
+}
+
+func smallestTimeout(sessions []*Session) time.Duration {
+	var d time.Duration
+	for _, h := range sessions {
+		d = minPositive(d, h.timeout)
+	}
+	return d
+}
+
+// minPositive returns the smaller of two durations of which zero is none.
+func minPositive(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

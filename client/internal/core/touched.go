@@ -1,0 +1,75 @@
+package core
+
+import (
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+
+	"holdfast/client/internal/route"
+	"holdfast/client/internal/window"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// touched takes the answer to a touch: its promise is for the sessions that c served when the touch was sent, still
+// serves, and did not refuse.
+func (a *answers) touched(c *Conn, r *window.Request, b *touchBody, answer *holdfastv1.Touched) {
+	refused := make(map[session.ID]error, len(answer.GetFailures()))
+	for _, f := range answer.GetFailures() {
+		refused[session.ID(f.GetId())] = wire.FromDetail(f.GetError(), "")
+	}
+	safeFor := wire.PromiseFrom(answer.GetSafeFor())
+	switch {
+	case safeFor < 0:
+		a.touchSoon(c)
+	case !b.local || a.needsNoLeader():
+		a.served(c)
+	}
+	for h := range a.targets(b) {
+		if h.on != c || h.since >= r.Seq {
+			continue
+		}
+		if err := refused[h.id]; err != nil {
+			a.touchRefused(c, h, err)
+			continue
+		}
+		h.doubted = false
+		if a.promise(h, r, safeFor, b.smallest) {
+			a.emit(h, regained, nil)
+		}
+	}
+}
+
+// targets returns the sessions that a touch was about, or was sent before.
+func (a *answers) targets(b *touchBody) iter.Seq[*Session] {
+	if b.targets != nil {
+		return slices.Values(b.targets)
+	}
+	return maps.Values(a.sessions)
+}
+
+func (a *answers) touchRefused(c *Conn, h *Session, err error) {
+	switch {
+	case errors.Is(err, session.ErrMoved):
+		a.moved(h, c, holder(err))
+	case errors.Is(err, session.ErrExpired):
+		a.expired(h, err)
+	case dead(err):
+		a.end(h, err)
+	default:
+		a.touchSoon(c)
+	}
+}
+
+// touchPutOff has c touched again when the node that refused to hear of it says, or soon when it does not say; in any
+// case when it would be touched anyhow: sessions that came meanwhile may have shorter timeouts. A promise that is not
+// renewed meanwhile has the client look for another node, as with any silence.
+func (a *answers) touchPutOff(c *Conn, err error) {
+	if route.Hint(err) > 0 {
+		c.touchAt = route.Earliest(c.touchAt, a.now.Add(a.cfg.Jitter.Wait(1, err)))
+		return
+	}
+	a.touchSoon(c)
+}

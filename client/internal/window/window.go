@@ -1,0 +1,204 @@
+// Package window keeps the requests of one connection: those that wait to be sent, those that wait for an answer, and
+// those that the node has refused for now. It bounds how many are out, does no I/O, and is told the time.
+package window
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	// MaxRequests bounds the opens, resumes, upgrades and closes of one connection that wait for answers: half of what
+	// a node takes.
+	MaxRequests = 512
+	// MaxTouches bounds its touches that wait for answers. When that many are out, the node does not answer, and more
+	// would not help.
+	MaxTouches = 64
+)
+
+// Body is what a request asks for.
+type Body interface {
+	// Wanted reports whether it still makes sense to send it.
+	Wanted() bool
+}
+
+// Request is one message to a node that wants an answer.
+type Request struct {
+	Body Body
+	// Seq is the number it was sent under last.
+	Seq uint64
+	// Sent is when it was handed to the stream: what the answer promises counts from there. Zero before.
+	Sent time.Time
+	// Suspensions counts those noticed by then: the answer to a request from before a suspension promises nothing (S5).
+	Suspensions uint64
+	// Due is when it is sent again, while it waits for that. Named is the moment that the node named when it refused
+	// the request.
+	Due, Named time.Time
+	// Refused counts the refusals, without those of requests that came before the moment that the node had named.
+	Refused int
+
+	touch bool
+}
+
+// Window holds the requests of one connection. Not safe for concurrent use.
+type Window struct {
+	seq      uint64
+	heard    time.Time // when the last message came, or when requests last began to wait for one
+	inFlight map[uint64]*Request
+	touches  int // of those in flight
+	queue    []*Request
+	later    []*Request // refused for now, by when they are due
+	// pausedUntil is when those are due of which the node did not say when to send them again.
+	pausedUntil time.Time
+	// pauses counts the back-offs in a row.
+	pauses int
+}
+
+// New returns a window without requests.
+func New() *Window { return &Window{inFlight: make(map[uint64]*Request)} }
+
+// Push queues a request for b and returns it.
+func (w *Window) Push(b Body) *Request {
+	r := &Request{Body: b}
+	w.Repeat(r)
+	return r
+}
+
+// Repeat queues r, at the end.
+func (w *Window) Repeat(r *Request) { w.queue = append(w.queue, r) }
+
+// Next takes the first request in the queue that is still wanted. It returns nil when there is none, or as many as
+// [MaxRequests] are out.
+func (w *Window) Next() *Request {
+	for len(w.queue) > 0 && len(w.inFlight)-w.touches < MaxRequests {
+		r := w.queue[0]
+		w.queue[0] = nil
+		if w.queue = w.queue[1:]; r.Body.Wanted() {
+			return r
+		}
+	}
+	return nil
+}
+
+// Touch returns a request for b that goes out at once. It returns nil while as many as [MaxTouches] are out.
+func (w *Window) Touch(b Body) *Request {
+	if w.touches == MaxTouches {
+		return nil
+	}
+	w.touches++
+	return &Request{Body: b, touch: true}
+}
+
+// Send numbers r and notes that it goes out now. The moment noted is before the sending, so a promise that counts from
+// it is never too long (S3).
+func (w *Window) Send(r *Request, now time.Time, suspensions uint64) {
+	if len(w.inFlight) == 0 {
+		w.heard = now
+	}
+	w.seq++
+	r.Seq, r.Sent, r.Suspensions = w.seq, now, suspensions
+	w.inFlight[r.Seq] = r
+}
+
+// Take returns the request that an answer to seq answers, and forgets it.
+func (w *Window) Take(seq uint64) (*Request, bool) {
+	r, ok := w.inFlight[seq]
+	if !ok {
+		return nil, false
+	}
+	delete(w.inFlight, seq)
+	if r.touch {
+		w.touches--
+	}
+	return r, true
+}
+
+// Seq returns the number of the newest request that was sent.
+func (w *Window) Seq() uint64 { return w.seq }
+
+// Heard notes that a message came.
+func (w *Window) Heard(now time.Time) { w.heard = now }
+
+// StallsAt returns when the node has owed an answer for so long; zero when it owes none.
+func (w *Window) StallsAt(patience time.Duration) time.Time {
+	if len(w.inFlight) == 0 {
+		return time.Time{}
+	}
+	return w.heard.Add(patience)
+}
+
+// InFlight returns the requests that wait for an answer.
+func (w *Window) InFlight() iter.Seq[*Request] { return maps.Values(w.inFlight) }
+
+// Queued returns the requests that wait to be sent, those that were refused for now after the others.
+func (w *Window) Queued() iter.Seq[*Request] {
+	return func(yield func(*Request) bool) {
+		for _, r := range slices.Concat(w.queue, w.later) {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// Served notes that the node has done something: its next refusal begins a new row.
+func (w *Window) Served() { w.pauses = 0 }
+
+// Backoff returns how many back-offs there have been in a row, when a request is refused for now: one more if no other
+// one waits.
+func (w *Window) Backoff() int {
+	if len(w.later) == 0 {
+		w.pauses++
+	}
+	return w.pauses
+}
+
+// Pause returns when requests are due again whose refusals named no moment: one back-off serves all of them that are
+// refused meanwhile. It begins with what wait returns.
+func (w *Window) Pause(now time.Time, wait func() time.Duration) time.Time {
+	if !now.Before(w.pausedUntil) {
+		w.pausedUntil = now.Add(wait())
+	}
+	return w.pausedUntil
+}
+
+// PutOff has r queued again when it is due. Most are due after all others: a node that refuses many names one moment
+// after the other.
+func (w *Window) PutOff(r *Request, due time.Time) {
+	r.Due = due
+	i, _ := slices.BinarySearchFunc(w.later, due, func(other *Request, due time.Time) int {
+		if other.Due.After(due) {
+			return 1
+		}
+		return -1
+	})
+	w.later = slices.Insert(w.later, i, r)
+}
+
+// Resume queues the requests that are due.
+func (w *Window) Resume(now time.Time) {
+	n := 0
+	for n < len(w.later) && !now.Before(w.later[n].Due) {
+		n++
+	}
+	w.queue = append(w.queue, w.later[:n]...)
+	if w.later = w.later[n:]; len(w.later) == 0 {
+		w.later = nil
+	}
+}
+
+// DueAt returns when the first request that was refused for now is due; zero for never.
+func (w *Window) DueAt() time.Time {
+	if len(w.later) == 0 {
+		return time.Time{}
+	}
+	return w.later[0].Due
+}
+
+// Later returns the requests that were refused for now, by when they are due.
+func (w *Window) Later() []*Request { return w.later }
+
+// PutsOff reports that the node has refused for now all that it was asked for.
+func (w *Window) PutsOff() bool { return len(w.later) > 0 && len(w.inFlight) == 0 && len(w.queue) == 0 }

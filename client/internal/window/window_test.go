@@ -1,0 +1,104 @@
+package window
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// ask is a body.
+type ask struct{ unwanted bool }
+
+// Wanted implements Body.
+func (a *ask) Wanted() bool { return !a.unwanted }
+
+// Requests that were refused for now come back in the order in which they are due.
+func TestRequestsComeBackWhenTheyAreDue(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	begun := time.Now()
+	w := New()
+	const requests = 1000
+	for range requests {
+		w.PutOff(new(Request), begun.Add(time.Duration(random.IntN(500))*time.Second))
+	}
+	if !w.PutsOff() {
+		t.Error("all that was asked for is put off")
+	}
+	came := 0
+	for now := begun; came < requests; now = now.Add(7 * time.Second) {
+		if w.DueAt().IsZero() {
+			t.Fatalf("nothing is due, %d are left", requests-came)
+		}
+		w.Resume(now)
+		queued := slices.Collect(w.Queued())[came : requests-len(w.Later())]
+		for _, r := range queued {
+			if r.Due.After(now) || r.Due.Before(now.Add(-7*time.Second+1)) {
+				t.Errorf("due %v, taken %v", r.Due, now)
+			}
+		}
+		came += len(queued)
+	}
+	if !w.DueAt().IsZero() || len(w.Later()) != 0 {
+		t.Error("something is left")
+	}
+}
+
+// One back-off serves all requests that are refused meanwhile without a moment of their own.
+func TestOneBackoffServesAll(t *testing.T) {
+	w, now, draws := New(), time.Now(), 0
+	wait := func() time.Duration { draws++; return time.Second }
+	for i := range 3 {
+		if got, want := w.Backoff(), 1; got != want {
+			t.Errorf("refusal %d: back-off %d, want %d", i, got, want)
+		}
+		w.PutOff(new(Request), w.Pause(now.Add(time.Duration(i)*time.Millisecond), wait))
+	}
+	if draws != 1 || !w.DueAt().Equal(now.Add(time.Second)) {
+		t.Errorf("%d draws, due %v, want one draw and all after a second", draws, w.DueAt().Sub(now))
+	}
+	w.Resume(now.Add(time.Second))
+	if got := w.Backoff(); got != 2 {
+		t.Errorf("back-off %d after the first, want 2", got)
+	}
+	w.Served()
+	if got := w.Backoff(); got != 1 {
+		t.Errorf("back-off %d after something was served, want 1", got)
+	}
+}
+
+// What nobody wants any more is not sent, and answers are taken once.
+func TestNextAndTake(t *testing.T) {
+	w, now := New(), time.Now()
+	w.Push(&ask{unwanted: true})
+	wanted := w.Push(new(ask))
+	r := w.Next()
+	if r != wanted || w.Next() != nil {
+		t.Fatalf("got %v, want the request that is wanted, and no other", r)
+	}
+	if !w.StallsAt(time.Second).IsZero() {
+		t.Error("the node owes no answer")
+	}
+	w.Send(r, now, 3)
+	if r.Seq != w.Seq() || !r.Sent.Equal(now) || r.Suspensions != 3 ||
+		!w.StallsAt(time.Second).Equal(now.Add(time.Second)) {
+		t.Errorf("sent as %+v, stalls at %v", r, w.StallsAt(time.Second))
+	}
+	if got, ok := w.Take(r.Seq); !ok || got != r {
+		t.Errorf("took %v, %v", got, ok)
+	}
+	if _, again := w.Take(r.Seq); again {
+		t.Error("an answer is taken twice")
+	}
+	touches := 0
+	for touch := w.Touch(new(ask)); touch != nil; touch = w.Touch(new(ask)) {
+		w.Send(touch, now, 0)
+		touches++
+	}
+	if touches != MaxTouches {
+		t.Errorf("%d touches are out, want %d", touches, MaxTouches)
+	}
+	if _, ok := w.Take(w.Seq()); !ok || w.Touch(new(ask)) == nil {
+		t.Error("an answer makes no room for a touch")
+	}
+}
