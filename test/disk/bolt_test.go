@@ -22,13 +22,13 @@ import (
 	"holdfast/test/disk/simdisk"
 )
 
-// writerVar and readerVar make the test's program write to a bbolt file, or inspect one: see TestMain.
+// writerVar and readerVar make the test's binary write to a bbolt file, or inspect one: see TestMain.
 const (
 	writerVar = "HOLDFAST_DISK_TEST_WRITES_TO"
 	readerVar = "HOLDFAST_DISK_TEST_READS"
 )
 
-// writer commits one transaction after the other and says which ones have been committed.
+// writer commits one transaction after the other, and prints the number of each committed one.
 func writer(file string, told io.Writer) error {
 	db, err := bbolt.Open(file, 0o600,
 		&bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: time.Second})
@@ -57,8 +57,8 @@ func writer(file string, told io.Writer) error {
 	}
 }
 
-// writeUntilCut lets a process write until its disk loses power, and returns the last transaction that it said was
-// committed.
+// writeUntilCut lets a process write until its disk loses power. It returns the last transaction that the process
+// reported as committed.
 func writeUntilCut(d *device, file string, when faultfs.Freezing, how faultfs.Cutting) (uint64, simdisk.Loss, error) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), writerVar+"="+file)
@@ -88,8 +88,8 @@ func writeUntilCut(d *device, file string, when faultfs.Freezing, how faultfs.Cu
 	return last, loss, err
 }
 
-// inspect opens a bbolt file that nobody writes to, checks it, and says which transaction of a writer is the newest.
-// bbolt panics in goroutines of its own on a corrupt file, so this runs in a process of its own: see sound.
+// inspect opens a bbolt file that no process writes to, checks it, and prints the newest transaction of its writer.
+// bbolt panics in goroutines of its own on a corrupt file, so inspect runs in a process of its own: see sound.
 func inspect(file string, to io.Writer) error {
 	if _, err := os.Stat(file); err != nil {
 		return err
@@ -114,8 +114,8 @@ func inspect(file string, to io.Writer) error {
 	})
 }
 
-// sound returns what is wrong with a bbolt file, or the newest transaction of its writer. Give it a copy: bbolt reads
-// page by page, and each page would be a question to the disk.
+// sound returns the newest transaction in a bbolt file, or what is wrong with the file. It must get a copy: bbolt reads
+// page by page, and each page would be a request to the disk.
 func sound(file string) (newest uint64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -132,9 +132,9 @@ func sound(file string) (newest uint64, err error) {
 	return newest, err
 }
 
-// TestBoltOutlivesCuts cuts the power under a process that writes to a bbolt file: with honest fsyncs what was
-// committed is there and the file is sound; the same cuts with fsyncs that lie are all noticed, or the test could
-// notice nothing.
+// TestBoltOutlivesCuts cuts the power under a process that writes to a bbolt file. With honest fsyncs, committed data
+// is there and the file is sound. With lying fsyncs the same cuts must all be noticed: otherwise the test could notice
+// nothing.
 func TestBoltOutlivesCuts(t *testing.T) {
 	const cuts = 30
 	for _, lie := range []bool{false, true} {
@@ -146,7 +146,7 @@ func TestBoltOutlivesCuts(t *testing.T) {
 			committed, noticed := uint64(0), 0
 			for seed := range uint64(cuts) {
 				how := faultfs.Cutting{Seed: seed}
-				if lie { // what an earlier cut has spoilt is no evidence: each has a new file
+				if lie { // an earlier cut may have spoilt the file: use a new one for each
 					committed, file, how.Tear = 0, filepath.Join(d.dir, fmt.Sprintf("bolt.%d", seed)), simdisk.TearHalf
 				}
 				after := 50 + rand.New(rand.NewPCG(seed, 1)).IntN(400)
@@ -177,7 +177,7 @@ func TestBoltOutlivesCuts(t *testing.T) {
 				t.Errorf("loss or corruption was noticed on %d of %d lying disks, want all", noticed, cuts)
 			}
 			if total.Torn == 0 || total.Lost == 0 || total.Kept == 0 {
-				t.Errorf("got %+v, want that writes were torn, lost and kept", total)
+				t.Errorf("got %+v, want torn, lost and kept writes", total)
 			}
 		})
 	}

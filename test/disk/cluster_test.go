@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// sessionTimeout is so long that no session expires: what is gone was lost.
+	// sessionTimeout is so long that no session expires: a missing session was lost.
 	sessionTimeout = time.Hour
-	// recoverWithin is how long the cluster may take to serve again with all nodes. Raft's back-off for a follower that
-	// was away is in it.
+	// recoverWithin is how long the cluster may take to serve again with all nodes. It includes Raft's back-off for a
+	// follower that was away.
 	recoverWithin = 30 * time.Second
 	// leaderWithin is how long the others may take to elect when the leader's disk hangs or fails.
 	leaderWithin = 10 * time.Second
-	// exitWithin is how long a node may take to end when its disk fails: its orderly stop is bounded below that.
+	// exitWithin is how long a node may take to end when its disk fails. Its orderly stop has a lower bound.
 	exitWithin = 15 * time.Second
 )
 
@@ -40,9 +40,9 @@ type cluster struct {
 	t     *testing.T
 	nodes []*server
 	peers string
-	// images holds copies of the disks as the last power cut left them.
+	// images holds copies of the disks after the last power cut.
 	images string
-	// asker is a client for questions, never for sessions.
+	// asker is a client for status requests, never for sessions.
 	asker *client.Client
 }
 
@@ -53,7 +53,7 @@ type server struct {
 	clients, raft, peer, web string
 	log                      *os.File
 	cmd                      *exec.Cmd
-	// exited is closed when the process has ended, and err says how.
+	// exited is closed when the process has ended. err is its result.
 	exited chan struct{}
 	err    error
 }
@@ -97,7 +97,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// freePorts returns ports below those that Linux gives out: a node that is away must find its own again.
+// freePorts returns ports below those that Linux gives out, so that a restarted node finds its own port free.
 func freePorts(t *testing.T, count int) []int {
 	t.Helper()
 	for range 100 {
@@ -127,7 +127,7 @@ func (c *cluster) start(s *server) {
 		"--client-listen", s.clients, "--raft-listen", s.raft, "--peer-listen", s.peer, "--http-listen", s.web,
 		"--max-timeout", "2h", "--heartbeat-interval", "200ms", "--shutdown-timeout", "5s",
 		"--raft-heartbeat-timeout", "400ms", "--raft-election-timeout", "400ms", "--raft-lease-timeout", "300ms",
-		// Snapshots, and logs cut after them, all the time.
+		// Snapshot and truncate the log all the time.
 		"--snapshot-threshold", "40", "--snapshot-interval", "300ms", "--trailing-logs", "20")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	if err := start(s.cmd); err != nil {
@@ -141,7 +141,7 @@ func (c *cluster) start(s *server) {
 	}()
 }
 
-// down kills what runs; a test that failed keeps logs and data.
+// down kills the processes that run. A failed test keeps logs and data.
 func (c *cluster) down() {
 	for _, s := range c.nodes {
 		if s.cmd == nil {
@@ -149,7 +149,9 @@ func (c *cluster) down() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		_ = s.cmd.Process.Kill()
-		if err := s.disk.Set(ctx, faultfs.Faults{}); err != nil { // a killed process ends when nothing is held any more
+		if err := s.disk.Set(
+			ctx, faultfs.Faults{},
+		); err != nil { // a killed process ends only when no operation is held
 			c.t.Error(err)
 		}
 		cancel()
@@ -165,7 +167,7 @@ func (c *cluster) down() {
 	}
 }
 
-// keep saves logs, disks as they are now, and disks as the last power cut left them.
+// keep saves the logs, the disks as they are now, and the disks after the last power cut.
 func (c *cluster) keep() {
 	dir := c.t.ArtifactDir()
 	for _, s := range c.nodes {
@@ -199,14 +201,14 @@ func (s *server) running() bool {
 	}
 }
 
-// status asks one node.
+// status asks one node for its status.
 func (c *cluster) status(s *server) (client.Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return c.asker.Status(ctx, s.clients)
 }
 
-// serve reports whether some nodes serve, under one leader of theirs.
+// serve reports whether nodes serve under a leader that is one of them.
 func (c *cluster) serve(nodes ...*server) (bool, string) {
 	leader := session.Node(0)
 	for _, s := range nodes {
@@ -230,7 +232,7 @@ func (c *cluster) serve(nodes ...*server) (bool, string) {
 
 func (c *cluster) serves() (bool, string) { return c.serve(c.nodes...) }
 
-// leader returns the node that leads, and the others.
+// leader returns the leading node, and the others.
 func (c *cluster) leader() (leads *server, others []*server) {
 	c.t.Helper()
 	await(c.t, recoverWithin, "all nodes serve", c.serves)
@@ -247,15 +249,15 @@ func (c *cluster) but(one *server) []*server {
 	return slices.DeleteFunc(slices.Clone(c.nodes), func(s *server) bool { return s == one })
 }
 
-// powerCut cuts the power of victims at the same moment: when the first one's disk says so. The disks are rolled back;
-// nothing is started.
+// powerCut cuts the power of victims at the same moment, which the first one's disk determines. It rolls the disks
+// back, and starts nothing.
 func (c *cluster) powerCut(when faultfs.Freezing, how faultfs.Cutting, victims ...*server) (simdisk.Loss, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	if err := victims[0].disk.Freeze(ctx, when); err != nil {
 		return simdisk.Loss{}, err
 	}
-	// The others' moment is the same: before any of them is killed.
+	// The other disks freeze at the same moment: before any node is killed.
 	if err := together(victims[1:], func(s *server) error {
 		return s.disk.Freeze(ctx, faultfs.Freezing{})
 	}); err != nil {
@@ -284,7 +286,7 @@ func together(nodes []*server, do func(*server) error) error {
 	return errors.Join(errs...)
 }
 
-// corrupt returns what bbolt says of the logs of nodes that are down, and keeps an image of their disks until the next
+// corrupt returns what bbolt finds wrong with the logs of stopped nodes, and keeps images of their disks until the next
 // cut.
 func (c *cluster) corrupt(nodes ...*server) error {
 	return together(nodes, func(s *server) error {
@@ -294,7 +296,7 @@ func (c *cluster) corrupt(nodes ...*server) error {
 		}
 		file := filepath.Join(image, "data", "raft.db")
 		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
-			return nil // the power went before it was made; what that means is for the ledger
+			return nil // the power went before the log was created; the ledger judges the consequences
 		}
 		if _, err := sound(file); err != nil {
 			return fmt.Errorf("node %d: %w", s.number, err)
@@ -307,7 +309,7 @@ func (c *cluster) image(s *server) string {
 	return filepath.Join(c.images, fmt.Sprintf("n%d", s.number))
 }
 
-// digests waits until all nodes have applied the same entries, and returns what is different then (I6).
+// digests waits until all nodes have applied the same entries, and returns how their states differ (I6).
 func (c *cluster) digests() error {
 	var diverged error
 	_, err := eventually(recoverWithin, "all nodes have applied the same entries", func() (bool, string) {

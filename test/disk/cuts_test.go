@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// defaultCuts is what CI runs; CUTS says otherwise.
+	// defaultCuts is the number of cuts in CI; CUTS overrides it.
 	defaultCuts = 40
-	// sideBySide clusters lose power independently: most of a cut is waiting.
+	// sideBySide is how many clusters lose power independently. Most of a cut is waiting.
 	sideBySide = 2
-	// lyingDisks is how many clusters on disks that lie must be found out.
+	// lyingDisks is the number of clusters on lying disks. The test must notice all of them.
 	lyingDisks = 3
-	// opsUntilCut is among how many writes, fsyncs and changes of names the moment of a cut is drawn.
+	// opsUntilCut bounds the random number of writes, fsyncs and changes of names before a cut.
 	opsUntilCut = 60
 )
 
 // TestCuts cuts the power of one node, of one node after the other, and of all three at once, while clients open, move
-// and close sessions. After every recovery all that was ever acknowledged must be there.
+// and close sessions. After every recovery everything that was ever acknowledged must be there.
 func TestCuts(t *testing.T) {
 	faultfs.Need(t)
 	cuts, seed := number(t, "CUTS", defaultCuts), uint64(number(t, "SEED", 1))
@@ -51,17 +51,16 @@ type storm struct {
 	l    *ledger
 	seed uint64
 	dice *rand.Rand
-	// cuts counts power cuts, of which all were of the whole cluster; one that takes three nodes is one. kind is what
-	// the last was.
+	// cuts counts power cuts, all those of the whole cluster; a cut of three nodes is one. kind describes the last cut.
 	cuts, all int
 	kind      string
 	loss      simdisk.Loss
 	slowest   time.Duration
 }
 
-// round cuts, waits until everything serves again, and audits.
+// round cuts the power, waits until every node serves again, and audits.
 func (s *storm) round() error {
-	time.Sleep(time.Duration(s.dice.IntN(150)) * time.Millisecond) // work for a while
+	time.Sleep(time.Duration(s.dice.IntN(150)) * time.Millisecond) // time for the workers
 	one := s.c.nodes[s.dice.IntN(3)]
 	if s.dice.IntN(2) == 0 {
 		one, _ = s.c.leader()
@@ -100,7 +99,7 @@ func (s *storm) cut(victims ...*server) error {
 	when := faultfs.Freezing{After: 1 + s.dice.IntN(opsUntilCut), Bound: 300 * time.Millisecond}
 	how := faultfs.Cutting{Seed: s.dice.Uint64()}
 	if s.dice.IntN(4) == 0 {
-		how.Tear = simdisk.TearAll // and no change of a name survives by luck
+		how.Tear = simdisk.TearAll // so that no change of a name survives by luck
 	}
 	loss, err := s.c.powerCut(when, how, victims...)
 	if err != nil {
@@ -119,16 +118,16 @@ func (s *storm) report() {
 	s.c.t.Logf("%d power cuts, %d of them of all nodes; not fsynced: %+v; acknowledged: %+v; slowest recovery %v",
 		s.cuts, s.all, s.loss, s.l.tally(), s.slowest.Round(time.Millisecond))
 	if s.cuts >= defaultCuts/sideBySide && (s.loss.Lost == 0 || s.loss.NamesLost == 0) {
-		s.c.t.Errorf("got %+v, want that bytes and names were lost: the cuts have hit nothing", s.loss)
+		s.c.t.Errorf("got %+v, want lost bytes and names: the cuts have hit nothing", s.loss)
 	}
-	// About one cut in five tears a write: a hundred without one are no chance, twenty are.
+	// About one cut in five tears a write. A hundred cuts without a torn write are no accident; twenty may be.
 	if s.cuts >= 100 && s.loss.Torn == 0 {
 		s.c.t.Errorf("got %+v in %d cuts, want torn writes", s.loss, s.cuts)
 	}
 }
 
-// TestFirstSnapshot cuts the power of all nodes when each has just cut its log after its first snapshot, and keeps
-// nothing but what was fsynced: file, names and directories of the snapshot are all that stands for the log.
+// TestFirstSnapshot cuts the power of all nodes when each has just truncated its log after its first snapshot. Only
+// fsynced data survives: file, names and directories of the snapshot alone stand for the log.
 func TestFirstSnapshot(t *testing.T) {
 	faultfs.Need(t)
 	c := newCluster(t)
@@ -149,8 +148,8 @@ func TestFirstSnapshot(t *testing.T) {
 	t.Logf("not fsynced: %+v; acknowledged: %+v", loss, s.l.tally())
 }
 
-// TestLyingDisksAreReported is the control: on disks whose fsyncs do nothing a power cut of all nodes loses what was
-// acknowledged, and each time that must be noticed.
+// TestLyingDisksAreReported is the control. On disks whose fsyncs do nothing, a power cut of all nodes loses
+// acknowledged data, and the test must notice it each time.
 func TestLyingDisksAreReported(t *testing.T) {
 	faultfs.Need(t)
 	disks, seed := number(t, "LIARS", lyingDisks), uint64(number(t, "SEED", 1))
@@ -192,7 +191,7 @@ func TestLyingDisksAreReported(t *testing.T) {
 	t.Logf("loss or corruption was reported on %d of %d clusters of lying disks: %v", sum(noticed), disks, noticed)
 }
 
-// verdict says how a loss is noticed, if it is.
+// verdict returns how a loss was noticed.
 func (s *storm) verdict() (string, error) {
 	if err := s.c.corrupt(s.c.nodes...); err != nil {
 		return "corrupt", err
@@ -203,7 +202,7 @@ func (s *storm) verdict() (string, error) {
 	if _, err := eventually(recoverWithin/2, "all nodes serve", s.c.serves); err != nil {
 		return "refused", err
 	}
-	s.l.stop() // what was lost may keep workers waiting
+	s.l.stop() // lost sessions may keep workers waiting
 	s.l.running.Wait()
 	if err := s.l.audit(true); err != nil {
 		return "lost", err
@@ -211,7 +210,7 @@ func (s *storm) verdict() (string, error) {
 	return "", nil
 }
 
-// firstLine is the first of the errors that are joined in err, with their number.
+// firstLine returns the first of the errors joined in err, and their number.
 func firstLine(err error) string {
 	first, rest, _ := strings.Cut(err.Error(), "\n")
 	if rest == "" {

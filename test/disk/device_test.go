@@ -18,10 +18,10 @@ import (
 	"holdfast/test/disk/simdisk"
 )
 
-// callTimeout bounds what a disk is told. A disk answers at once, but for the bound of a freeze.
+// callTimeout bounds a request to a disk. A disk answers at once, except for the bound of a freeze.
 const callTimeout = 10 * time.Second
 
-// device is a mounted disk: a process of its own, which ends and unmounts with the test.
+// device is a mounted disk. Its process ends and unmounts it when the test ends.
 type device struct {
 	t   *testing.T
 	dir string
@@ -33,7 +33,7 @@ func newDevice(t *testing.T) *device {
 	t.Helper()
 	faultfs.Need(t)
 	program := build(t).faultd
-	base, err := os.MkdirTemp("", "holdfast-disk-") //nolint:usetesting // a path short enough for a socket
+	base, err := os.MkdirTemp("", "holdfast-disk-") //nolint:usetesting // short enough for a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func newDevice(t *testing.T) *device {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		stdin.Close() // it unmounts and ends
+		stdin.Close() // the process unmounts and ends
 		if end := bounded(callTimeout, "the end of faultd", cmd.Wait); end != nil {
 			t.Error(end)
 			_ = cmd.Process.Kill()
@@ -101,8 +101,8 @@ func (d *device) counts() faultfs.Counts {
 	return c
 }
 
-// powerCut cuts the power of a disk and of the processes that use it: end kills them, and gone returns when they have
-// ended.
+// powerCut cuts the power of a disk and of the processes that use it. end kills the processes, and gone returns when
+// they have ended.
 func (d *device) powerCut(when faultfs.Freezing, how faultfs.Cutting, end, gone func() error) (simdisk.Loss, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*callTimeout)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package disk runs real node processes on disks that fail, fill up, crawl, hang, lie and lose power, and shows that
-// nothing acknowledged is lost. Each node has a disk of its own: a process, [holdfast/test/disk/faultd]. Nodes are
-// reached as users do, with the client SDK. Run it with "make disks"; the build tag is e2e. See README.md.
+// Package disk runs real node processes on disks that fail, fill up, slow down, hang, lie and lose power. It shows that
+// nothing acknowledged is lost. Each node has a disk of its own, which is a process: [holdfast/test/disk/faultd]. The
+// tests reach nodes as users do, with the client SDK. Run them with "make disks"; the build tag is e2e. See README.md.
 package disk

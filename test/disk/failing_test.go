@@ -16,7 +16,7 @@ import (
 	"holdfast/test/disk/faultfs"
 )
 
-// trial is a cluster at work, one node of which gets a sick disk.
+// trial is a cluster at work. The disk of one node, the victim, gets a fault.
 type trial struct {
 	*cluster
 	l      *ledger
@@ -24,7 +24,7 @@ type trial struct {
 	others []*server
 }
 
-// onEach runs a test once with the leader's and once with a follower's disk.
+// onEach runs a test twice, with the leader's and with a follower's disk.
 func onEach(t *testing.T, test func(t *trial)) {
 	t.Helper()
 	faultfs.Need(t)
@@ -44,7 +44,7 @@ func onEach(t *testing.T, test func(t *trial)) {
 	}
 }
 
-// carryOn shows that the others serve under a leader of their own, and a new client's session is opened there.
+// carryOn shows that the other nodes serve under a leader of theirs, and open a new client's session.
 func (t *trial) carryOn() {
 	t.t.Helper()
 	begin := time.Now()
@@ -54,7 +54,7 @@ func (t *trial) carryOn() {
 		time.Since(begin).Round(time.Millisecond))
 }
 
-// opens shows that a new client's session is opened and closed by the others.
+// opens shows that the other nodes open and close a new client's session.
 func (t *trial) opens() {
 	t.t.Helper()
 	x, err := client.New(client.Config{Endpoints: []string{t.others[0].clients, t.others[1].clients}})
@@ -73,13 +73,13 @@ func (t *trial) opens() {
 	}
 }
 
-// says reports whether the victim's log has a text.
+// says reports whether the victim's log contains a text.
 func (t *trial) says(text string) bool {
 	log, err := os.ReadFile(t.victim.log.Name())
 	return err == nil && strings.Contains(string(log), text)
 }
 
-// exits shows that the victim's process has ended by itself, with an error, and says why.
+// exits shows that the victim's process ends by itself, with an error and a message with the reason.
 func (t *trial) exits(reason string) {
 	t.t.Helper()
 	begin := time.Now()
@@ -93,7 +93,7 @@ func (t *trial) exits(reason string) {
 	}
 }
 
-// recovers shows that all nodes serve again, that nothing acknowledged is lost, and that their states are the same.
+// recovers shows that all nodes serve again, that nothing acknowledged is lost, and that all states are the same.
 func (t *trial) recovers() {
 	t.t.Helper()
 	took := await(t.t, recoverWithin, "all nodes serve", t.serves)
@@ -103,8 +103,8 @@ func (t *trial) recovers() {
 	t.t.Logf("all nodes serve after %v; acknowledged: %+v", took.Round(time.Millisecond), t.l.tally())
 }
 
-// TestFailingDisk has writes, and then fsyncs, answered with EIO: the node ends, the others go on, and once the disk is
-// replaced it starts and catches up.
+// TestFailingDisk answers writes, and then fsyncs, with EIO. The node ends, and the others go on. With a healthy disk
+// the node starts again and catches up.
 func TestFailingDisk(t *testing.T) {
 	for name, op := range map[string]faultfs.Op{"write": faultfs.Write, "fsync": faultfs.Sync} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// TestFullDisk has no space left: the node ends, and does not start before there is some, and says so.
+// TestFullDisk leaves no space. The node ends with a message, and does not start until there is space.
 func TestFullDisk(t *testing.T) {
 	onEach(t, func(t *trial) {
 		t.victim.disk.set(faultfs.Faults{Full: true})
@@ -142,7 +142,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestSlowDisk makes every fsync take a tenth of a second: nothing is lost, and no node leaves.
+// TestSlowDisk makes every fsync take a tenth of a second. Nothing is lost, and no node ends.
 func TestSlowDisk(t *testing.T) {
 	onEach(t, func(t *trial) {
 		before := t.l.tally()
@@ -153,7 +153,7 @@ func TestSlowDisk(t *testing.T) {
 				fmt.Sprintf("%+v", now)
 		})
 		if t.victim.disk.counts().Slowed[faultfs.Sync] == 0 {
-			t.t.Error("nothing was slow")
+			t.t.Error("no operation was slow: the fault has hit nothing")
 		}
 		t.opens()
 		t.recovers()
@@ -163,8 +163,8 @@ func TestSlowDisk(t *testing.T) {
 	})
 }
 
-// TestHungDisk holds every fsync for longer than stall_limit: the others have a leader and serve within ten seconds,
-// and the node steps out and says so. When the disk goes on, so does the node.
+// TestHungDisk holds every fsync for longer than stall_limit. The others have a leader and serve within ten seconds.
+// The node steps out and says so. When the disk goes on, so does the node.
 func TestHungDisk(t *testing.T) {
 	onEach(t, func(t *trial) {
 		t.victim.disk.set(faultfs.Faults{Hang: map[faultfs.Op]bool{faultfs.Sync: true}})

@@ -16,7 +16,7 @@ import (
 
 func nothing() error { return nil }
 
-// TestFiles shows that programs find a file system.
+// TestFiles shows that a mounted disk is a file system for programs.
 func TestFiles(t *testing.T) {
 	dir := newDevice(t).dir
 	name := filepath.Join(dir, "d", "f")
@@ -47,7 +47,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFaults shows each fault on a program, and in the counts.
+// TestFaults shows the effect of each fault on a program, and in the counts.
 func TestFaults(t *testing.T) {
 	d := newDevice(t)
 	file, err := os.Create(filepath.Join(d.dir, "f"))
@@ -98,7 +98,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestCacheForgets shows that neither reads nor a memory map see after a power cut what was lost in it.
+// TestCacheForgets shows that after a power cut neither reads nor a memory map see lost data.
 func TestCacheForgets(t *testing.T) {
 	d := newDevice(t)
 	name := filepath.Join(d.dir, "f")

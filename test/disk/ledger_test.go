@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// workers work side by side, each on sessions of its own.
+	// workers is the number of workers, each with sessions of its own.
 	workers = 4
 	// heldByWorker bounds the sessions of a worker.
 	heldByWorker = 8
-	// opTimeout is how long one open, move or close may take: a recovery with everything down is in it.
+	// opTimeout bounds one open, move or close. It includes a recovery of the whole cluster.
 	opTimeout = 2 * recoverWithin
-	// opLabel names the open of a session, so that one that was never answered is known too.
+	// opLabel labels a session with the number of its open, so that an unanswered open can be found.
 	opLabel = "op"
 )
 
-// ledger records what the cluster has acknowledged, and holds the cluster to it.
+// ledger records what the cluster has acknowledged, and checks that the cluster keeps it.
 type ledger struct {
 	t       *testing.T
 	c       *cluster
@@ -35,25 +35,25 @@ type ledger struct {
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	// quiet is held for reading while an operation is under way, for writing while the books are audited.
+	// quiet is locked for reading during an operation, and for writing during an audit.
 	quiet sync.RWMutex
 
 	mu       sync.Mutex
 	accounts []*account         // guarded by mu
-	ids      map[session.ID]int // guarded by mu; the operation that each id was given to
+	ids      map[session.ID]int // guarded by mu; the number of the open that returned each id
 	counts   ledgerCounts       // guarded by mu
 	breaches []error            // guarded by mu
 }
 
 type ledgerCounts struct {
-	// Opened, Moved and Closed were acknowledged, Unknown were not answered in time. Stolen were moved back by a client
-	// that moved them from a lost node at the same time: the later one wins (M1).
+	// Opened, Moved and Closed count acknowledged operations, Unknown those not answered in time. Stolen counts moves
+	// that another client's move from a lost node undid at the same time: the later one wins (M1).
 	Opened, Moved, Closed, Unknown, Stolen int
-	// Audits are comparisons of all books with the cluster, Checked the sessions and certificates in them.
+	// Audits counts comparisons of all records with the cluster, Checked the sessions and certificates in them.
 	Audits, Checked int
 }
 
-// account is one session. Its worker owns held and on; the rest is guarded by the ledger's mu.
+// account is the record of one session. Its worker owns held and on; the ledger's mu guards the rest.
 type account struct {
 	op   int
 	held *client.Session
@@ -61,12 +61,11 @@ type account struct {
 
 	id    session.ID
 	token session.Token
-	// attachment is the newest one that was acknowledged or seen.
+	// attachment is the newest attachment that was acknowledged or seen.
 	attachment uint64
-	// doubtful is one whose end was asked for and not acknowledged, or whose open was not answered: it may be there or
-	// not.
+	// doubtful says that the session may exist or not: its open was not answered, or its close was not acknowledged.
 	doubtful bool
-	// ended is one whose end was acknowledged or seen; certified, one whose certificate was seen too.
+	// ended says that its end was acknowledged or seen, certified that its certificate was seen.
 	ended, certified bool
 }
 
@@ -92,11 +91,11 @@ func newLedger(c *cluster, seed uint64) *ledger {
 		dice := rand.New(rand.NewPCG(seed, uint64(w)))
 		l.running.Go(func() { l.work(ctx, w, dice) })
 	}
-	c.t.Cleanup(func() { l.stop(); l.running.Wait() }) // before the clients and the cluster go
+	c.t.Cleanup(func() { l.stop(); l.running.Wait() }) // before the clients and the cluster end
 	return l
 }
 
-// breach books that the cluster did not keep what it had acknowledged.
+// breach records that the cluster did not keep what it had acknowledged.
 func (l *ledger) breach(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +134,7 @@ func (l *ledger) work(ctx context.Context, worker int, dice *rand.Rand) {
 	}
 }
 
-// open opens a session, nil when the answer did not come in time.
+// open opens a session. It returns nil when the answer does not come in time.
 func (l *ledger) open(ctx context.Context, on int) *account {
 	l.mu.Lock()
 	a := &account{op: len(l.accounts), on: on, doubtful: true}
@@ -160,7 +159,7 @@ func (l *ledger) open(ctx context.Context, on int) *account {
 	return a
 }
 
-// attached books an attachment that was acknowledged: above is one that it must be above.
+// attached records an acknowledged attachment. It must be above another one.
 func (l *ledger) attached(a *account, t session.Token, above uint64) {
 	if t.Attachment <= above {
 		l.breach("session %s (open %d) was given attachment %d after %d: a move was lost", a.id, a.op, t.Attachment,
@@ -171,16 +170,16 @@ func (l *ledger) attached(a *account, t session.Token, above uint64) {
 	a.token, a.attachment = t, max(a.attachment, t.Attachment)
 }
 
-// move takes a session over with the worker's other client: false when that is not known to have worked.
+// move moves a session to the worker's other client. It reports false unless the move is known to have worked.
 func (l *ledger) move(ctx context.Context, a *account) bool {
-	from := a.held.Token() // the client may have moved it meanwhile, from a node that was lost
+	from := a.held.Token() // the client may have moved it meanwhile, away from a lost node
 	s, err := l.clients[a.on^1].Resume(ctx, from)
 	if err != nil {
 		l.lost(ctx, a, err, "move")
 		return false
 	}
 	select {
-	case <-a.held.Done(): // it hears of that
+	case <-a.held.Done(): // the former client hears of the move
 	case <-s.Done():
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // or the work is over
@@ -214,8 +213,7 @@ func (l *ledger) close(ctx context.Context, a *account) {
 	l.counts.Closed++
 }
 
-// lost books what an operation on a session ran into. From then on nobody is known to hold it, and it must be there all
-// the same.
+// lost records an operation's error. From then on no client is known to hold the session, but it must still exist.
 func (l *ledger) lost(ctx context.Context, a *account, err error, what string) {
 	a.held = nil
 	if errors.Is(err, session.ErrMoved) {
@@ -227,8 +225,8 @@ func (l *ledger) lost(ctx context.Context, a *account, err error, what string) {
 	l.unanswered(ctx, err, "%s of session %s (open %d)", what, a.id, a.op)
 }
 
-// unanswered books an operation without an answer. Anything but time running out is a breach: all the sessions it could
-// be about are there.
+// unanswered records an operation without an answer. Any error except a time-out is a breach: all sessions in question
+// exist.
 func (l *ledger) unanswered(ctx context.Context, err error, format string, args ...any) {
 	if ctx.Err() == nil {
 		l.breach(format+": %w", append(args, err)...)
@@ -239,8 +237,8 @@ func (l *ledger) unanswered(ctx context.Context, err error, format string, args 
 	l.counts.Unknown++
 }
 
-// still reports what sessions that are held have heard, and books the attachments of moves that clients made by
-// themselves.
+// still reports what clients have heard about the sessions that they hold. It records the attachments of moves that
+// clients made by themselves.
 func (l *ledger) still() {
 	l.mu.Lock()
 	accounts := append([]*account(nil), l.accounts...)
@@ -251,7 +249,7 @@ func (l *ledger) still() {
 		}
 		if err := a.held.Err(); err != nil {
 			if errors.Is(err, session.ErrMoved) {
-				continue // its worker will find out
+				continue // its worker will notice
 			}
 			l.breach("session %s (open %d) has ended for its client: %w", a.id, a.op, err)
 			continue
@@ -260,9 +258,9 @@ func (l *ledger) still() {
 	}
 }
 
-// audit waits for the operations under way, and compares all that was acknowledged with what the cluster says, in
+// audit waits for the operations under way, and compares everything acknowledged with the cluster's answers to
 // linearizable reads. Work goes on after it.
-func (l *ledger) audit(digests bool) error { //nolint:revive // flag-parameter: with all nodes up
+func (l *ledger) audit(digests bool) error { //nolint:revive // flag-parameter: set when all nodes are up
 	l.quiet.Lock()
 	defer l.quiet.Unlock()
 	l.still()
@@ -270,7 +268,7 @@ func (l *ledger) audit(digests bool) error { //nolint:revive // flag-parameter: 
 	defer cancel()
 	found, err := l.list(ctx)
 	if err != nil {
-		return fmt.Errorf("reading all sessions: %w", err)
+		return fmt.Errorf("read all sessions: %w", err)
 	}
 	if err = l.compare(ctx, found); err != nil {
 		return err
@@ -284,7 +282,7 @@ func (l *ledger) audit(digests bool) error { //nolint:revive // flag-parameter: 
 	return errors.Join(errors.Join(l.breaches...), err)
 }
 
-// list returns all sessions by the number of their open.
+// list returns all sessions, by the numbers of their opens.
 func (l *ledger) list(ctx context.Context) (map[int]session.Session, error) {
 	found := map[int]session.Session{}
 	for token := ""; ; {
@@ -338,10 +336,10 @@ func (l *ledger) compare(ctx context.Context, found map[int]session.Session) err
 				s.Attachment, a.attachment)
 		case there:
 			a.id, a.attachment = s.ID, max(a.attachment, s.Attachment)
-		case a.id == 0: // an open that was never answered, and was never there
+		case a.id == 0: // the open was never answered, and never happened
 		case !a.ended && !a.doubtful:
 			l.breach("session %s (open %d) was acknowledged, and is lost", a.id, a.op)
-			a.ended, a.certified = true, true // said once
+			a.ended, a.certified = true, true // report it once
 		default:
 			if err := l.certificate(ctx, a); err != nil {
 				return err
@@ -351,7 +349,7 @@ func (l *ledger) compare(ctx context.Context, found map[int]session.Session) err
 	return nil
 }
 
-// certificate shows that the end of a session was a close, and is known.
+// certificate checks that the end of a session was a close, and that its certificate is known.
 func (l *ledger) certificate(ctx context.Context, a *account) error {
 	a.ended = true
 	got, err := l.c.asker.Get(ctx, a.id)
@@ -359,7 +357,7 @@ func (l *ledger) certificate(ctx context.Context, a *account) error {
 	case errors.Is(err, session.ErrExpired):
 		l.breach("session %s (open %d) has ended, and its certificate is lost", a.id, a.op)
 	case err != nil:
-		return fmt.Errorf("reading the certificate of %s: %w", a.id, err)
+		return fmt.Errorf("read the certificate of %s: %w", a.id, err)
 	case got.Certificate == nil || got.Certificate.Cause != session.CauseClosed:
 		l.breach("session %s (open %d) was closed, and the cluster says %+v", a.id, a.op, got)
 	}

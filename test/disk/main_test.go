@@ -55,7 +55,7 @@ func build(t *testing.T) programs {
 	if built.dir != "" {
 		return built.programs
 	}
-	dir, err := os.MkdirTemp("", "holdfast-disk-") //nolint:usetesting // all tests use it
+	dir, err := os.MkdirTemp("", "holdfast-disk-") //nolint:usetesting // all tests share it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +70,8 @@ func build(t *testing.T) programs {
 	return built.programs
 }
 
-// spawn starts processes from one thread that never ends: the kernel kills them with the thread that started them, so
-// that no node outlives a test that was killed.
+// spawn starts processes from one thread that never ends. The kernel kills a process with the thread that started it,
+// so no node outlives a test that was killed.
 var spawn = make(chan func())
 
 func spawner() {
@@ -103,7 +103,7 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// within fails a test whose step hangs: a hung disk hangs what uses it.
+// within fails a test whose step hangs: a program on a hung disk hangs, too.
 func within(t *testing.T, d time.Duration, what string, step func() error) {
 	t.Helper()
 	if err := bounded(d, what, step); err != nil {
@@ -124,7 +124,7 @@ func bounded(d time.Duration, what string, step func() error) error {
 	}
 }
 
-// await polls until ok says true, and fails the test with what it said last when that takes longer than d.
+// await polls until ok reports true. If that takes longer than d, it fails the test with ok's last text.
 func await(t *testing.T, d time.Duration, what string, ok func() (bool, string)) time.Duration {
 	t.Helper()
 	took, err := eventually(d, what, ok)

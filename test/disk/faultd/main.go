@@ -1,6 +1,6 @@
-// Faultd is a disk that a test can break, in a process of its own: a power cut of the disk must not be one of the test.
-// It mounts an empty disk on a directory, listens on a socket for what [faultfs.Control] says, and writes "mounted" to
-// stdout. It unmounts and ends when its stdin ends, which is also when the process that started it dies, or with a
+// Faultd is a disk that a test can break, in a process of its own, so that a power cut of the disk does not hit the
+// test. It mounts an empty disk on a directory, listens on a socket for [faultfs.Control], and writes "mounted" to
+// stdout. It unmounts and ends at the end of its stdin, which also comes when the starting process dies, or on a
 // signal.
 //
 //	faultd DIRECTORY SOCKET

@@ -18,7 +18,7 @@ import (
 	"holdfast/test/disk/simdisk"
 )
 
-// TestDaemon mounts, tells of faults and power cuts over the socket, and unmounts when its stdin ends.
+// TestDaemon mounts a disk, sends faults and power cuts over the socket, and closes stdin to unmount.
 func TestDaemon(t *testing.T) {
 	faultfs.Need(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -65,7 +65,7 @@ func TestDaemon(t *testing.T) {
 		t.Errorf("got %+v, %v, want one name lost", loss, err)
 	}
 	if _, err = os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v, want that the file is lost", err)
+		t.Errorf("got %v, want the file to be lost", err)
 	}
 
 	hangUp.Close()

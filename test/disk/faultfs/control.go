@@ -28,10 +28,10 @@ func (f *FS) Serve(l net.Listener) error {
 	}
 }
 
-// remote is what net/rpc serves of a disk.
+// remote is a disk's methods for net/rpc.
 type remote struct{ *FS }
 
-// Control is the other end: a disk that another process has mounted. Safe for concurrent use.
+// Control controls a disk that another process has mounted. Safe for concurrent use.
 type Control struct{ client *rpc.Client }
 
 // Dial connects to the socket of a daemon.

@@ -24,43 +24,43 @@ const (
 	ops
 )
 
-// Faults is what is wrong with a disk. The zero value is a healthy one.
+// Faults are the faults of a disk. The zero value is a healthy disk.
 type Faults struct {
-	// Fail answers with an error, after what Slow and Hang do. An fsync that fails has made nothing durable.
+	// Fail answers with an error, after Slow and Hang. A failed fsync has made nothing durable.
 	Fail map[Op]syscall.Errno
-	// Slow waits before the operation.
+	// Slow delays operations.
 	Slow map[Op]time.Duration
 	// Hang holds operations until other faults are set.
 	Hang map[Op]bool
-	// Full refuses what needs new space.
+	// Full refuses operations that need new space.
 	Full bool
 	// Lie answers an fsync without making anything durable.
 	Lie bool
 }
 
-// Counts says what a disk has done and what its faults have hit, since the mount.
+// Counts counts a disk's operations and the hits of its faults, since the mount.
 type Counts struct {
-	// Ops were asked for; Failed, Slowed and Held of them met with that fault.
+	// Ops counts the requested operations; Failed, Slowed and Held those that met the fault.
 	Ops, Failed, Slowed, Held [ops]uint64
-	// Full were refused for want of space, Lied are fsyncs that did nothing.
+	// Full counts refusals for lack of space, Lied the fsyncs that did nothing.
 	Full, Lied uint64
-	// Holding are being held now.
+	// Holding is the number of operations that are held now.
 	Holding int
 }
 
-// gate lets operations through, or does to them what the faults and a power cut say. Safe for concurrent use.
+// gate lets operations through, or makes them meet the faults or a power cut. Safe for concurrent use.
 type gate struct {
 	mu     sync.Mutex
 	faults Faults // guarded by mu
 	counts Counts // guarded by mu
 	power  power  // guarded by mu
-	// fuse is after how many more writes, fsyncs and changes of names the power goes; 0 is never.
+	// fuse is the number of writes, fsyncs and changes of names until the power goes; 0 for never.
 	fuse int // guarded by mu
 	// changed is closed and replaced whenever held operations must look again, and when the power goes.
 	changed chan struct{} // guarded by mu
 }
 
-// power says how far a power cut has come.
+// power is the progress of a power cut.
 type power int
 
 const (
@@ -73,7 +73,7 @@ const (
 
 func newGate() *gate { return &gate{changed: make(chan struct{})} }
 
-// enter returns when an operation may go on, or with the error that it is answered with.
+// enter returns 0 when an operation may go on, or the error for its answer.
 func (g *gate) enter(op Op) syscall.Errno {
 	g.mu.Lock()
 	g.counts.Ops[op]++
@@ -92,7 +92,7 @@ func (g *gate) enter(op Op) syscall.Errno {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// The power may have gone meanwhile.
+	// The power may have gone during the delay.
 	if errno := g.hold(op); errno != 0 {
 		return errno
 	}
@@ -103,7 +103,7 @@ func (g *gate) enter(op Op) syscall.Errno {
 	return 0
 }
 
-// burn counts down to a power cut; mu is held.
+// burn counts down to a power cut. Called with mu held.
 func (g *gate) burn(op Op) {
 	if g.fuse == 0 || g.power != powerOn || op == Look || op == Read {
 		return
@@ -115,8 +115,8 @@ func (g *gate) burn(op Op) {
 	}
 }
 
-// hold waits while operations of this kind are held; mu is held, but not while it waits. A signal to the program that
-// asks does not end the wait: no disk does that.
+// hold waits while operations of this kind are held. Called with mu held, and releases it to wait. A signal to the
+// requesting program does not end the wait, as on a real disk.
 func (g *gate) hold(op Op) syscall.Errno {
 	for first := true; g.power == powerGoing || g.power == powerOn && g.faults.Hang[op]; first = false {
 		if first {
@@ -140,7 +140,7 @@ func (g *gate) wake() {
 	g.changed = make(chan struct{})
 }
 
-// set replaces the faults; held operations look again.
+// set replaces the faults. Held operations meet the new ones.
 func (g *gate) set(f Faults) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -148,7 +148,7 @@ func (g *gate) set(f Faults) {
 	g.wake()
 }
 
-// freeze is the moment of a power cut: after some more operations that change something, or after the bound.
+// freeze waits for the moment of a power cut: after some more operations that change something, or after the bound.
 func (g *gate) freeze(after int, bound time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,7 +168,7 @@ func (g *gate) freeze(after int, bound time.Duration) {
 	g.to(powerGoing)
 }
 
-// to moves a power cut on.
+// to sets the progress of a power cut.
 func (g *gate) to(p power) {
 	g.power, g.fuse = p, 0
 	g.wake()
@@ -196,7 +196,7 @@ func (g *gate) lies() bool {
 	return g.faults.Lie
 }
 
-// done counts refusals for want of space on their way out.
+// done counts refusals for lack of space.
 func (g *gate) done(err error) error {
 	if err == syscall.ENOSPC { //nolint:errorlint // simdisk returns plain Errnos
 		g.mu.Lock()

@@ -1,5 +1,5 @@
-// Package faultfs mounts a [simdisk.Disk] with FUSE and lets a test break it: operations fail, crawl or hang, the disk
-// is full, its fsyncs lie, its power goes. It needs /dev/fuse and root, and no fusermount.
+// Package faultfs mounts a [simdisk.Disk] with FUSE, so that a test can break it. Operations fail, slow down or hang;
+// the disk is full; its fsyncs lie; its power goes. It needs /dev/fuse and root, and no fusermount.
 package faultfs
 
 import (
@@ -32,7 +32,7 @@ func Mount(dir string) (*FS, error) {
 		EntryTimeout: &never, AttrTimeout: &never, NegativeTimeout: &never,
 		MountOptions: fuse.MountOptions{
 			FsName: "faultfs", Name: "faultfs", DirectMountStrict: true, DisableXAttrs: true,
-			// Every byte must come through here.
+			// The gate must see every byte.
 			DisabledCapabilities: fuse.CAP_PASSTHROUGH,
 		},
 	})
@@ -42,7 +42,7 @@ func Mount(dir string) (*FS, error) {
 	return &FS{at: dir, on: on, server: server}, nil
 }
 
-// Unmount ends all operations with EIO and takes the mount away, also from programs that use it.
+// Unmount ends all operations with EIO and removes the mount, also while programs use it.
 func (f *FS) Unmount() error {
 	var err error
 	f.unhook.Do(func() {
@@ -54,55 +54,55 @@ func (f *FS) Unmount() error {
 	return err
 }
 
-// Freezing says when the power goes.
+// Freezing is the moment at which the power goes.
 type Freezing struct {
-	// After is which write, fsync or change of a name from now on is the first that has no effect; 0 is at once.
+	// After counts writes, fsyncs and changes of names from now on: the one with this number is the first without
+	// effect. 0 is at once.
 	After int
-	// Bound is when it goes at the latest.
+	// Bound is when the power goes at the latest.
 	Bound time.Duration
 }
 
-// Freeze is the moment of a power cut, and returns when it has come: from then on no operation takes effect, and all
-// are held. Kill the programs that use the disk next, then call [FS.Drop].
+// Freeze waits for the moment of a power cut. From then on no operation takes effect, and all are held. Next, kill the
+// programs that use the disk, then call [FS.Drop].
 func (f *FS) Freeze(when Freezing, _ *struct{}) error {
 	f.on.gate.freeze(when.After, when.Bound)
 	return nil
 }
 
-// Drop answers what is held, and all that follows, with EIO. A killed program ends only then: call [FS.Cut] when it
-// has.
+// Drop answers all held and following operations with EIO. Only then a killed program ends; call [FS.Cut] after that.
 func (f *FS) Drop(struct{}, *struct{}) error {
 	if !f.on.gate.is(powerGoing) {
-		return errors.New("drop: the disk is not frozen")
+		return errors.New("drop: the disk is not frozen: call Freeze first")
 	}
 	f.on.gate.setPower(powerOff)
 	return nil
 }
 
-// Cutting says what becomes of what was not fsynced.
+// Cutting is how the data that was not fsynced is torn.
 type Cutting struct {
 	Seed uint64
 	Tear simdisk.Tear
 }
 
-// Cut rolls the disk back to what outlives the power cut, and gives it power again. Faults stay as they are.
+// Cut rolls the disk back to what outlives the power cut, and restores the power. Faults stay as they are.
 func (f *FS) Cut(how Cutting, loss *simdisk.Loss) error {
 	if !f.on.gate.is(powerOff) {
-		return errors.New("cut: the disk still has power")
+		return errors.New("cut: the disk still has power: call Freeze and Drop first")
 	}
 	*loss = f.on.disk.Cut(rand.New(rand.NewPCG(how.Seed, 0)), how.Tear)
 	f.on.gate.setPower(powerOn)
 	return nil
 }
 
-// Set replaces the faults. What was held looks again: it goes on, or meets with the new fault.
+// Set replaces the faults. Each held operation goes on, or meets the new fault.
 func (f *FS) Set(faults Faults, _ *struct{}) error {
 	f.on.disk.SetFull(faults.Full)
 	f.on.gate.set(faults)
 	return nil
 }
 
-// Stats returns what has happened so far.
+// Stats returns the counts since the mount.
 func (f *FS) Stats(_ struct{}, counts *Counts) error {
 	*counts = f.on.gate.stats()
 	return nil

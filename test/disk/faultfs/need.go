@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Need skips a test where disks cannot be mounted, and says why; under CI=true it fails it.
+// Need skips a test where disks cannot be mounted, and says why. With CI set it fails the test.
 func Need(tb testing.TB) {
 	tb.Helper()
 	why := ""
@@ -19,8 +19,8 @@ func Need(tb testing.TB) {
 	}
 	switch {
 	case why == "":
-	case os.Getenv("CI") != "": //nolint:forbidigo // what CI must not leave out is known only from there
-		tb.Fatalf("disks cannot be mounted here, and CI must: %s", why)
+	case os.Getenv("CI") != "": //nolint:forbidigo // only the environment says that CI must not skip the test
+		tb.Fatalf("disks cannot be mounted here, and CI must run this test: %s", why)
 	default:
 		tb.Skipf("NOT RUN: disks cannot be mounted here: %s", why)
 	}

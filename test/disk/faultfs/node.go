@@ -10,7 +10,7 @@ import (
 	"holdfast/test/disk/simdisk"
 )
 
-// blockSize is what programs are told of blocks.
+// blockSize is the size of a block in answers to programs.
 const blockSize = 4096
 
 // mounted is a disk with the gate in front of it.
@@ -19,8 +19,8 @@ type mounted struct {
 	gate *gate
 }
 
-// node puts one of the disk's nodes into the kernel's hands. There is no file handle: reads and writes name the node.
-// After a power cut every name leads to a new node, so the kernel's cache of the old one is never asked again.
+// node makes one of the disk's nodes a node of the mounted file system. There is no file handle: reads and writes name
+// the node. After a power cut every name leads to a new node, so the kernel never uses its cache of an old one.
 type node struct {
 	fs.Inode
 	on *mounted
@@ -99,7 +99,7 @@ func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 	return fs.NewListDirStream(entries), 0
 }
 
-// Getattr tells size and mode.
+// Getattr returns size and mode.
 func (n *node) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	if errno := n.on.gate.enter(Look); errno != 0 {
 		return errno
@@ -108,7 +108,7 @@ func (n *node) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 	return 0
 }
 
-// Setattr changes the size. Owners, modes and times are taken and forgotten: nothing here depends on them.
+// Setattr changes the size. It accepts owners, modes and times, and forgets them: nothing here depends on them.
 func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	if size, ok := in.GetSize(); ok {
 		if errno := n.on.gate.enter(Write); errno != 0 {
@@ -122,7 +122,7 @@ func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, o
 	return 0
 }
 
-// Statfs says that there is room: what is full is refused when it is used.
+// Statfs reports free space. A full disk refuses operations when they need space.
 func (n *node) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
 	*out = fuse.StatfsOut{
 		Blocks: 1 << 18, Bfree: 1 << 17, Bavail: 1 << 17, Files: 1 << 16, Ffree: 1 << 15,
@@ -151,7 +151,9 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 func (n *node) Create(ctx context.Context, name string, _, mode uint32,
 	out *fuse.EntryOut,
 ) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	child, errno := n.make(ctx, out, func() (*simdisk.Node, error) { return n.on.disk.Create(n.diskNode(), name, mode) })
+	child, errno := n.make(ctx, out, func() (*simdisk.Node, error) {
+		return n.on.disk.Create(n.diskNode(), name, mode)
+	})
 	return child, nil, 0, errno
 }
 
@@ -218,7 +220,7 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64)
 	return uint32(len(data)), 0
 }
 
-// Fsync is fsync and fdatasync, of files and directories.
+// Fsync implements fsync and fdatasync, of files and directories.
 func (n *node) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	if errno := n.on.gate.enter(Sync); errno != 0 {
 		return errno
@@ -229,5 +231,5 @@ func (n *node) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	return 0
 }
 
-// Flush is what a close does: nothing. It is never held, so that a killed program can end.
+// Flush runs at each close, and does nothing. It is never held, so that a killed program can end.
 func (n *node) Flush(context.Context, fs.FileHandle) syscall.Errno { return 0 }

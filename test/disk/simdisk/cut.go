@@ -6,31 +6,31 @@ import (
 	"slices"
 )
 
-// Tear says what of the writes that were not fsynced outlives a power cut.
+// Tear is the way in which writes that were not fsynced outlive a power cut.
 type Tear int
 
 // Ways in which writes tear.
 const (
-	// TearAny draws one of the others for each file.
+	// TearAny draws TearAll, TearPrefix or TearSubset for each file.
 	TearAny Tear = iota
-	// TearAll loses all of them.
+	// TearAll loses all writes.
 	TearAll
-	// TearPrefix keeps the first sectors, in the order of the writes; the write at the border may be torn.
+	// TearPrefix keeps the first sectors, in the order of the writes. The write at the border may be torn.
 	TearPrefix
-	// TearSubset keeps any sectors, as a disk does that orders them as it likes.
+	// TearSubset keeps any sectors, as a disk does that reorders them.
 	TearSubset
-	// TearHalf loses the second half of the sectors, and each of the first with odds of one half. For controls: what
-	// was written last is certainly lost. TearAny never draws it.
+	// TearHalf loses the second half of the sectors, and each sector of the first half with odds of one half. It is for
+	// controls: the last write is certainly lost. TearAny never draws it.
 	TearHalf
 )
 
-// Loss says what a power cut did.
+// Loss counts what a power cut did.
 type Loss struct {
-	// Writes that were not fsynced, Torn of which a part was kept, Kept as a whole.
+	// Writes counts the writes that were not fsynced, Torn those of which a part was kept, Kept those kept as a whole.
 	Writes, Torn, Kept int
-	// Bytes in those writes, and Lost of them.
+	// Bytes counts the bytes in those writes, Lost the lost ones.
 	Bytes, Lost int
-	// Names are changes of names that were not fsynced, NamesLost those that were undone.
+	// Names counts the changes of names that were not fsynced, NamesLost those that were undone.
 	Names, NamesLost int
 }
 
@@ -45,8 +45,8 @@ func (l *Loss) Add(other Loss) {
 	l.NamesLost += other.NamesLost
 }
 
-// Cut is a power cut: what programs see afterwards is what was durable, and what dice and tear keep of the rest. All
-// nodes are new ones: what holds an old one reads what is no longer there.
+// Cut cuts the power. Afterwards programs see what was durable, and the part of the rest that dice and tear keep. All
+// nodes are new: a reference to an old node reads content that no longer exists.
 func (d *Disk) Cut(dice *rand.Rand, tear Tear) Loss {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +66,8 @@ func (d *Disk) Cut(dice *rand.Rand, tear Tear) Loss {
 	return loss
 }
 
-// survivor returns what is left of a node, and of all under it, sorted so that dice mean the same each time.
+// survivor returns what is left of a node and all nodes under it. It visits them sorted, so that the same dice give the
+// same result.
 func (d *Disk) survivor(n *Node, c cutter) *Node {
 	left := d.node(n.Dir, n.Mode)
 	for _, name := range slices.Sorted(maps.Keys(n.names)) {
@@ -80,7 +81,7 @@ func (d *Disk) survivor(n *Node, c cutter) *Node {
 	return left
 }
 
-// cutter decides about one power cut.
+// cutter makes the decisions of one power cut.
 type cutter struct {
 	dice *rand.Rand
 	tear Tear
@@ -114,7 +115,7 @@ func (c cutter) file(n *Node) []byte {
 	return content
 }
 
-// rule draws the size of a sector and which of the sectors are kept, asked in order.
+// rule draws the size of a sector, and a function that decides for each sector in turn whether it is kept.
 func (c cutter) rule(n *Node) (sector int64, keep func() bool) {
 	sector = []int64{512, 4096}[c.dice.IntN(2)]
 	tear := c.tear
@@ -140,7 +141,7 @@ func (c cutter) rule(n *Node) (sector int64, keep func() bool) {
 	return sector, func() bool { return false }
 }
 
-// sectors cuts a write where sectors of the disk meet. A new size is one part.
+// sectors splits a write at the borders of the disk's sectors. A new size is one part.
 func (w write) sectors(size int64) []write {
 	if len(w.data) == 0 {
 		return []write{w}

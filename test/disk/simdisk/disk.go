@@ -1,15 +1,15 @@
-// Package simdisk models a disk with a volatile cache under a journalling file system: what programs see, what would
-// outlive a power cut, and what lies between the two. It is pure: no FUSE, no clock, no files.
+// Package simdisk models a disk with a volatile cache under a journalling file system: what programs see, and what
+// would outlive a power cut. It is pure: no FUSE, no clock, no files.
 //
-// What a power cut leaves is modelled so:
+// After a power cut:
 //
-//   - Data that was not fsynced is lost sector by sector: see [Tear]. Also a truncation and a growth may be lost.
-//   - Names change in an ordered journal, over all directories. An fsync of a directory makes its changes durable, an
-//     fsync of a file the changes that gave it its names, each with what they rest on. Of the others a random prefix
-//     survives. This is what ext4, XFS and btrfs keep to; POSIX promises less about the name of a file that was fsynced
-//     and whose directory was not.
+//   - Data that was not fsynced is lost sector by sector: see [Tear]. A truncation or a growth may be lost, too.
+//   - Names change in an ordered journal over all directories. An fsync of a directory makes its changes durable. An
+//     fsync of a file makes the changes durable that gave it its names. Both include the earlier changes that these
+//     rest on. Of the other changes a random prefix survives. ext4, XFS and btrfs do the same; POSIX promises less
+//     about the name of an fsynced file in a directory that was not fsynced.
 //   - A rename is atomic.
-//   - An fsync that failed has made nothing durable, and a later one that succeeds makes up for it. (Kernels differ
+//   - An fsync that failed has made nothing durable, and a later successful fsync makes up for it. (Kernels differ
 //     here.)
 package simdisk
 
@@ -28,11 +28,11 @@ type Disk struct {
 	last uint64 // guarded by mu
 	// journal holds the changes of names that are not durable, in order.
 	journal []change // guarded by mu
-	// full refuses everything that needs new space.
+	// full refuses every operation that needs new space.
 	full bool // guarded by mu
 }
 
-// Node is a file or a directory. What is not said to be fixed is guarded by the disk's mu.
+// Node is a file or a directory. The disk's mu guards all fields that are not fixed.
 type Node struct {
 	// Ino, Dir and Mode (permission bits) are fixed.
 	Ino  uint64
@@ -46,16 +46,16 @@ type Node struct {
 	entries, names map[string]*Node
 }
 
-// write is one write that is not durable; without data it sets the file's size to off.
+// write is one write that is not durable. Without data it sets the file's size to off.
 type write struct {
 	off  int64
 	data []byte
 }
 
-// change is one atomic change of names that is not durable: at most two of them, for a rename.
+// change is one atomic change of names that is not durable: two entries for a rename, otherwise one.
 type change []entry
 
-// entry says what a name stands for after a change; nil for nothing.
+// entry is what a name stands for after a change, nil for nothing.
 type entry struct {
 	dir  *Node
 	name string
@@ -69,7 +69,7 @@ func New() *Disk {
 	return d
 }
 
-// node needs mu, but in New.
+// node makes a node. Called with mu held, except in New.
 func (d *Disk) node(dir bool, mode uint32) *Node { //nolint:revive // flag-parameter: a file or a directory
 	d.last++
 	n := &Node{Ino: d.last, Dir: dir, Mode: mode & 0o777}
@@ -79,14 +79,14 @@ func (d *Disk) node(dir bool, mode uint32) *Node { //nolint:revive // flag-param
 	return n
 }
 
-// Root returns the root directory. A power cut makes it another node, like all others.
+// Root returns the root directory. A power cut replaces it, like every node.
 func (d *Disk) Root() *Node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.root
 }
 
-// SetFull says whether writes, growth and new names that need space are refused with ENOSPC. What overwrites a file's
+// SetFull sets whether writes, growth and new names are refused with ENOSPC if they need space. Overwriting a file's
 // own bytes needs none.
 func (d *Disk) SetFull(full bool) {
 	d.mu.Lock()
@@ -140,7 +140,7 @@ func (d *Disk) create(dir *Node, name string, node func() *Node) (*Node, error) 
 	return n, nil
 }
 
-// Remove takes a name away: of a file, or of an empty directory if dir says so.
+// Remove removes the name of a file, or of an empty directory if dir is set.
 func (d *Disk) Remove(in *Node, name string, dir bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,7 +158,7 @@ func (d *Disk) Remove(in *Node, name string, dir bool) error {
 	return nil
 }
 
-// Rename gives what from stands for in dir the name to in other, in place of what has it.
+// Rename gives the node with the name from in dir the name to in other. It replaces the node that has this name.
 func (d *Disk) Rename(dir *Node, from string, other *Node, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,7 +179,7 @@ func (d *Disk) Rename(dir *Node, from string, other *Node, to string) error {
 	return nil
 }
 
-// change makes a change of names that programs see at once; mu is held.
+// change makes a change of names. Programs see it at once. Called with mu held.
 func (d *Disk) change(c ...entry) {
 	for _, e := range c {
 		set(e.dir.entries, e)
@@ -195,8 +195,8 @@ func set(in map[string]*Node, e entry) {
 	in[e.name] = e.node
 }
 
-// commit makes those changes of names durable that wanted picks, with the earlier ones of the same directories, which
-// they rest on: what is in a directory never comes back in an order that was not; mu is held.
+// commit makes the changes of names durable for which wanted reports true, together with the earlier changes of the
+// same directories, on which they rest. So the changes of a directory never survive out of order. Called with mu held.
 func (d *Disk) commit(wanted func(entry) bool) {
 	dirs := map[*Node]bool{}
 	picked := make([]bool, len(d.journal))

@@ -15,7 +15,7 @@ func (d *Disk) Size(n *Node) int64 {
 	return int64(len(n.live))
 }
 
-// Read copies what programs see at off into to, and returns how much there was.
+// Read copies what programs see at off into to. It returns the number of bytes.
 func (d *Disk) Read(n *Node, to []byte, off int64) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,7 +35,7 @@ func (d *Disk) Write(n *Node, data []byte, off int64) error {
 	return d.write(n, write{off, slices.Clone(data)})
 }
 
-// Resize cuts a file, or makes it longer with zeros.
+// Resize truncates a file, or extends it with zeros.
 func (d *Disk) Resize(n *Node, size int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,7 +79,7 @@ func resize(content []byte, size int64) []byte {
 	return append(content, make([]byte, size-int64(len(content)))...)
 }
 
-// Sync makes a file, and the changes that gave it its names, durable; or the names in a directory.
+// Sync makes a file and the changes that gave it its names durable, or the names in a directory.
 func (d *Disk) Sync(n *Node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +94,7 @@ func (d *Disk) Sync(n *Node) {
 	d.commit(func(e entry) bool { return e.node == n })
 }
 
-// Pending returns how many writes, and bytes in them, and changes of names are not durable.
+// Pending returns how many writes, bytes in them, and changes of names are not durable.
 func (d *Disk) Pending() (writes, bytes, names int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,7 +107,7 @@ func (d *Disk) Pending() (writes, bytes, names int) {
 	return writes, bytes, len(d.journal)
 }
 
-// walk visits what programs can reach; mu is held.
+// walk visits every node that programs can reach. Called with mu held.
 func (d *Disk) walk(n *Node, visit func(*Node)) {
 	visit(n)
 	for _, child := range n.entries {

@@ -15,7 +15,7 @@ import (
 
 func dice(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-// disk is a Disk that is spoken to in paths.
+// disk is a Disk with paths instead of nodes.
 type disk struct {
 	*Disk
 	t interface {
@@ -90,7 +90,7 @@ func (d disk) rename(from, to string) {
 	}
 }
 
-// TestSyncedOutlivesEveryCut shows that what was fsynced is there after a cut, and nothing else with TearAll.
+// TestSyncedOutlivesEveryCut shows that fsynced data is there after a cut, and nothing else with TearAll.
 func TestSyncedOutlivesEveryCut(t *testing.T) {
 	for _, tear := range []Tear{TearAny, TearAll, TearPrefix, TearSubset} {
 		d := disk{New(), t}
@@ -102,7 +102,7 @@ func TestSyncedOutlivesEveryCut(t *testing.T) {
 		loss := d.Cut(dice(1), tear)
 		got := d.content(d.file("f"))
 		if !strings.HasPrefix(got, "old") {
-			t.Errorf("tear %d: got %q, want what was fsynced", tear, got)
+			t.Errorf("tear %d: got %q, want the fsynced data", tear, got)
 		}
 		if tear == TearAll && (got != "old" || loss != Loss{Writes: 1, Bytes: 4, Lost: 4}) {
 			t.Errorf("tear %d: got %q, %+v", tear, got, loss)
@@ -110,8 +110,8 @@ func TestSyncedOutlivesEveryCut(t *testing.T) {
 	}
 }
 
-// TestCutTearsSectors holds the cut against its definition: every sector of a file has its durable content or that of
-// one of the writes since, and each of those outcomes happens.
+// TestCutTearsSectors checks a cut against its definition: every sector of a file has its durable content or the
+// content of one of the writes since, and each outcome occurs.
 func TestCutTearsSectors(t *testing.T) {
 	var total Loss
 	rapid.Check(t, func(t *rapid.T) {
@@ -148,7 +148,7 @@ func TestCutTearsSectors(t *testing.T) {
 		}
 	})
 	if total.Torn == 0 || total.Kept == 0 || total.Lost == 0 || total.Lost == total.Bytes {
-		t.Errorf("got %+v, want writes of every fate", total)
+		t.Errorf("got %+v, want lost, torn and kept writes", total)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestPrefixKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestHalfLosesTheLast shows what controls rest on.
+// TestHalfLosesTheLast shows what controls rely on: TearHalf certainly loses the last write.
 func TestHalfLosesTheLast(t *testing.T) {
 	var total Loss
 	for seed := range uint64(50) {
@@ -184,7 +184,7 @@ func TestHalfLosesTheLast(t *testing.T) {
 		}
 	}
 	if total.Kept+total.Torn == 0 {
-		t.Errorf("got %+v, want that something is kept", total)
+		t.Errorf("got %+v, want some bytes kept", total)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestSizeIsLostLikeData(t *testing.T) {
 	}
 }
 
-// TestNames shows what becomes of names with and without an fsync of their directory.
+// TestNames shows what happens to names with and without an fsync of their directory.
 func TestNames(t *testing.T) {
 	outcomes := map[string]int{}
 	for seed := range uint64(100) {
@@ -245,11 +245,11 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if outcomes["old"] == 0 || outcomes["new"] <= 50 {
-		t.Errorf("got %v, want that a rename without fsync is sometimes lost and sometimes kept", outcomes)
+		t.Errorf("got %v, want a rename without fsync sometimes lost and sometimes kept", outcomes)
 	}
 }
 
-// TestSnapshotDirectory goes through what Raft's snapshots do: a directory under a temporary name, files that are
+// TestSnapshotDirectory repeats the steps of Raft's snapshots: a directory with a temporary name, files that are
 // fsynced, a rename, an fsync of the parent. Whatever survives under the final name is complete.
 func TestSnapshotDirectory(t *testing.T) {
 	final := 0
