@@ -12,8 +12,8 @@ import (
 	"holdfast/session"
 )
 
-// audit shows that no session ended before a promise for it did, by the client's clock and by the certificate's. All
-// containers share this machine's clocks. What lives is closed, so that it must have lived.
+// audit checks that no session ended before the end of a promise for it, by the client's clock and by the
+// certificate's. All containers share this machine's clocks. It closes living sessions, which proves that they lived.
 func (l *ledger) audit() {
 	l.closeAll()
 	for _, x := range l.clients {
@@ -22,7 +22,7 @@ func (l *ledger) audit() {
 	l.cancel()
 	l.watching.Wait()
 	expired, broken, lapses, moves := l.expired, 0, 0, 0
-	ids := make(map[session.ID]bool) // a session that was stolen has several accounts
+	ids := make(map[session.ID]bool) // a stolen session has several accounts
 	for _, a := range l.accounts {
 		ids[a.session.ID()] = true
 		if errors.Is(a.err, session.ErrExpired) && !errors.Is(a.err, session.ErrClosed) {
@@ -42,23 +42,23 @@ func (l *ledger) audit() {
 	count(l.c.t, "expired", "", expired)
 	count(l.c.t, "broken", "", broken)
 	if l.promises < len(l.accounts) {
-		l.c.t.Errorf("%d promises were seen for %d sessions: there was little to break", l.promises, len(l.accounts))
+		l.c.t.Errorf("only %d promises were seen for %d sessions: the audit shows nothing", l.promises, len(l.accounts))
 	}
 }
 
-// closeAll closes the sessions that are held still. One that is dead is found out by that.
+// closeAll closes the sessions that are still held. A close finds out whether a session is dead.
 func (l *ledger) closeAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
 	each(len(l.accounts), openers, func(i int) {
 		s := l.accounts[i].session
 		if s.Err() == nil {
-			_ = s.Close(ctx) // what it says is what Err says
+			_ = s.Close(ctx) // Err returns the same error
 		}
 	})
 }
 
-// breaches are the promises for a session that were broken.
+// breaches returns the broken promises for a session.
 func (a *account) breaches() []error {
 	var expired *session.ExpiredError
 	if !errors.As(a.err, &expired) {
@@ -75,14 +75,14 @@ func (a *account) breaches() []error {
 	return all
 }
 
-// broken says whether a session expired before the end of its latest promise (I3), or too soon after its last touch
+// broken returns whether a session expired before the end of its latest promise (I3), or too soon after its last touch
 // (I1).
 func broken(safe time.Time, timeout time.Duration, cert session.Certificate) []error {
 	if cert.Cause != session.CauseExpired {
 		return nil
 	}
 	var all []error
-	// The certificate's time is cut to milliseconds.
+	// The certificate's time is truncated to milliseconds.
 	if early := safe.Round(0).Sub(cert.EndedAt); early > time.Millisecond {
 		all = append(all, fmt.Errorf("I3: session %s expired %v before the end of a promise: %+v", cert.ID, early,
 			cert))
@@ -94,7 +94,7 @@ func broken(safe time.Time, timeout time.Duration, cert session.Certificate) []e
 	return all
 }
 
-// kept shows that the certificate of a session whose client has gone breaks no promise.
+// kept checks that the certificate of a session whose client has gone breaks no promise.
 func (l *ledger) kept(a *account, cert session.Certificate) {
 	l.c.t.Helper()
 	l.expired++
@@ -104,7 +104,7 @@ func (l *ledger) kept(a *account, cert session.Certificate) {
 	}
 }
 
-// TestAuditFinds gives the audit broken promises: it must find them.
+// TestAuditFinds gives the audit broken promises. It must find them.
 func TestAuditFinds(t *testing.T) {
 	now := time.Now()
 	cert := session.Certificate{Cause: session.CauseExpired, EndedAt: now.Round(0), LastTouchAge: minTimeout}

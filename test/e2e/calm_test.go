@@ -12,10 +12,11 @@ import (
 	"holdfast/session"
 )
 
-// minTimeout is the smallest timeout of a cluster with the default tick: sessions of it show soonest what goes wrong.
+// minTimeout is the smallest timeout of a cluster with the default tick: its sessions show trouble first.
 const minTimeout = 4 * time.Second
 
-// TestSteady holds sessions on every node for many timeouts: no promise ever runs out, and nothing is written for it.
+// TestSteady holds sessions on every node for many timeouts. No promise ever runs out, and the cluster writes nothing
+// for it.
 func TestSteady(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
@@ -40,17 +41,17 @@ func TestSteady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The leader forgets old requests now and then (O2), those of the cluster's former tests too; each session was
-	// touched nine times.
+	// The leader forgets old requests now and then (O2), including those of former tests in the cluster. Each session
+	// was touched nine times.
 	if wrote := after.CommitIndex - before.CommitIndex; wrote > uint64(len(all))/6 {
-		t.Errorf("%d entries were written while nothing happened but %d sessions being alive", wrote, len(all))
+		t.Errorf("%d entries were written for %d sessions that only stayed alive", wrote, len(all))
 	}
 	l.stayed(all)
 	count(t, "entries written", "", int(after.CommitIndex-before.CommitIndex))
 }
 
-// TestExpiry silences a client of each node: its session lives for the promise, ends in time, and the certificate says
-// why.
+// TestExpiry silences a client of each node. Its session lives until the end of the promise and ends in time, and the
+// certificate says why.
 func TestExpiry(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
@@ -60,7 +61,7 @@ func TestExpiry(t *testing.T) {
 		x, one := l.clientAt(n, 1, minTimeout)
 		clients, opened = append(clients, x), append(opened, one...)
 	}
-	time.Sleep(minTimeout) // so that touches keep them alive, and not the opens
+	time.Sleep(minTimeout) // so that the touches keep them alive, not the opens
 	silent := make([]time.Time, len(opened))
 	tokens := make([]session.Token, len(opened))
 	for i, a := range opened {
@@ -79,13 +80,13 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("the certificate says it was touched %v before, want a little more than %v", cert.LastTouchAge,
 				minTimeout)
 		}
-		// A machine that stalls is credited (A1).
+		// The leader credits stalls of the machine (A1).
 		after := cert.EndedAt.Sub(silent[i])
 		if after > minTimeout+2*time.Second+cert.Credited {
 			t.Errorf("it expired %v after its client fell silent, want about %v", after, minTimeout)
 		}
 		took(t, fmt.Sprintf("expiry on node %d after", a.session.Owner()), after)
-		// Whoever comes back with the token is told the same.
+		// A client that comes back with the token is told the same.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		_, err := watcher(t, c.endpoints(c.all()...)...).Resume(ctx, tokens[i])
 		cancel()
@@ -93,7 +94,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestClose ends a session on its client's wish, and the certificate tells it from an expiry.
+// TestClose closes a session. The certificate distinguishes the close from an expiry.
 func TestClose(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()

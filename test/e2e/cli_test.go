@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// holdfast runs the command line against all nodes and returns what it printed and its exit code.
+// holdfast runs the command line against all nodes. It returns the output and the exit code.
 func (c *cluster) holdfast(stdin string, args ...string) (string, int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
@@ -39,23 +39,23 @@ func (c *cluster) cli(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// shown is what "session hold -o json" prints: first the session, then its events.
+// shown is an object that "session hold -o json" prints: first the session, then its events.
 type shown struct {
 	ID, Token, Event, Error string
 	Node                    int
 	SafeUntil               time.Time `json:"safe_until"`
 }
 
-// holder is the command line that holds a session, a process of its own.
+// holder is a process of the command line that holds a session.
 type holder struct {
 	c     *cluster
 	cmd   *exec.Cmd
 	lines *bufio.Scanner
-	// shown is all that it printed.
+	// shown is everything that it printed.
 	shown []shown
 }
 
-// hold starts to hold a new session; the process ends with the test.
+// hold starts a process that holds a new session. The process ends with the test.
 func (c *cluster) hold(args ...string) *holder {
 	c.t.Helper()
 	h := &holder{c: c, cmd: c.cli(c.t.Context(), append([]string{"session", "hold", "-o", "json"}, args...)...)}
@@ -70,10 +70,10 @@ func (c *cluster) hold(args ...string) *holder {
 	return h
 }
 
-// next reads what the holder prints until want is true.
+// next reads what the holder prints until want reports true.
 func (h *holder) next(want func(shown) bool) shown {
 	h.c.t.Helper()
-	late := time.AfterFunc(time.Minute, func() { _ = h.cmd.Process.Kill() }) // ends the reading
+	late := time.AfterFunc(time.Minute, func() { _ = h.cmd.Process.Kill() }) // ends the loop
 	defer late.Stop()
 	for h.lines.Scan() {
 		var s shown
@@ -85,12 +85,12 @@ func (h *holder) next(want func(shown) bool) shown {
 			return s
 		}
 	}
-	h.c.t.Fatalf("hold ended before it printed what was waited for; it printed %+v", h.shown)
+	h.c.t.Fatalf("hold ended before it printed the wanted event; it printed %+v", h.shown)
 	return shown{}
 }
 
-// TestCommandLine holds a session with the command line, kills the node that serves it, and sees it move. Another
-// session that nobody holds expires.
+// TestCommandLine holds a session with the command line, kills the node that serves it, and sees the session move.
+// Another session, without a client, expires.
 func TestCommandLine(t *testing.T) {
 	c := up(t, 3)
 	opened, code := c.holdfast("", "session", "open", "--timeout", "4s", "-o", "json")

@@ -18,8 +18,9 @@ import (
 	"holdfast/session"
 )
 
-// TestClientPaused stops a client's process, first for less than its session's timeout and then for longer. The first
-// time it goes on; the second time it comes back dead, and must know that before it does anything else.
+// TestClientPaused stops a client's process, first for less than its session's timeout and then for longer. After the
+// first stop the session goes on. After the second it is dead, and the client must learn that before it does anything
+// else.
 func TestClientPaused(t *testing.T) {
 	c := up(t, 3)
 	h := c.hold("--timeout", minTimeout.String())
@@ -35,7 +36,7 @@ func TestClientPaused(t *testing.T) {
 	h.signal(syscall.SIGCONT)
 	time.Sleep(2 * minTimeout)
 	if found, err := c.find(id, c.all()...); err != nil || found.Certificate != nil {
-		t.Fatalf("after a short pause: %+v, %v; want that the session lives", found, err)
+		t.Fatalf("after a short pause: %+v, %v; want a living session", found, err)
 	}
 
 	h.stop()
@@ -54,7 +55,7 @@ func TestClientPaused(t *testing.T) {
 		}
 	}
 	if first := h.shown[printed]; first.Event != "lapsed" {
-		t.Errorf("the first thing the client said when it came back was %+v, want that its promise has run out", first)
+		t.Errorf("the client's first event after the stop is %+v, want the end of its promise", first)
 	}
 	var exit *exec.ExitError
 	if err := h.cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
@@ -69,7 +70,7 @@ func (h *holder) signal(s os.Signal) {
 	}
 }
 
-// stop freezes the process, and shows that it did.
+// stop freezes the process, and checks that it did.
 func (h *holder) stop() {
 	h.c.t.Helper()
 	h.signal(syscall.SIGSTOP)
@@ -83,9 +84,8 @@ func (h *holder) stop() {
 	})
 }
 
-// TestTokenStolen has clients at all nodes take one session from each other, again and again, while a node is killed
-// and comes back. Each loser is told so, the session never ends, and whoever lost it can do nothing with the token that
-// it had (I4).
+// TestTokenStolen makes clients at all nodes take one session from each other, while a node is killed and comes back.
+// Each loser is told. The session never ends, and a loser can do nothing with its former token (I4).
 func TestTokenStolen(t *testing.T) {
 	lasts := 10 * time.Second
 	if full {
@@ -111,11 +111,11 @@ func TestTokenStolen(t *testing.T) {
 				<-first.session.Done()
 			}
 			for ctx.Err() == nil {
-				s, err := x.Resume(ctx, token) // the token of the open: the refusal tells the present attachment (M1)
+				s, err := x.Resume(ctx, token) // the token of the open; the refusal tells the present attachment (M1)
 				switch {
 				case ctx.Err() != nil && err != nil:
 					return
-				case errors.Is(err, session.ErrMoved): // stolen again before it was here
+				case errors.Is(err, session.ErrMoved): // stolen again before the answer came
 					continue
 				case err != nil:
 					t.Errorf("steal session %s: %v", id, err)
@@ -143,7 +143,7 @@ func TestTokenStolen(t *testing.T) {
 	switch {
 	case err == nil:
 		stolen[1] = append(stolen[1], l.hold(last))
-	case !errors.Is(err, client.ErrHeld): // it has it already
+	case !errors.Is(err, client.ErrHeld): // the client has it already
 		t.Fatal(err)
 	}
 	var holds *account
@@ -167,10 +167,10 @@ func TestTokenStolen(t *testing.T) {
 	})
 	count(t, "thefts", "", thefts)
 	if thefts < 2*len(thieves) {
-		t.Errorf("the session was stolen %d times: that was no fight", thefts)
+		t.Errorf("the session was stolen %d times only", thefts)
 	}
 	w := watcher(t, c.endpoints(c.all()...)...)
-	const tried = 20 // of the thefts of each
+	const tried = 20 // of each client's thefts
 	for _, mine := range stolen {
 		for _, a := range mine[max(len(mine)-tried, 0):] {
 			if a != holds {
@@ -182,8 +182,7 @@ func TestTokenStolen(t *testing.T) {
 	l.awaitOwners(healWithin, []*account{holds}, c.all()...)
 }
 
-// powerless shows that the client of a session that was stolen was told so, and that its token touches and closes
-// nothing.
+// powerless checks that the client of a stolen session was told, and that its token touches and closes nothing.
 func (l *ledger) powerless(w *client.Client, a *account, first session.Token) {
 	l.c.t.Helper()
 	ctx, cancel := context.WithTimeout(l.c.t.Context(), 20*time.Second)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// cluster is one project of containers.
+// cluster is one compose project of containers.
 type cluster struct {
 	t       *testing.T
 	nodes   int
@@ -24,15 +24,15 @@ type cluster struct {
 	ports   int
 }
 
-// up returns a cluster of 3 or 5 nodes that all serve and hold no session, to a test that runs beside others. When the
-// test has passed, other tests go on with the cluster: it must leave all nodes running.
+// up returns a cluster of 3 or 5 nodes that all serve and hold no session, to a test that runs beside others. After a
+// test that passed, other tests use the cluster: the test must leave all nodes running.
 func up(t *testing.T, nodes int) *cluster {
 	t.Helper()
 	t.Parallel()
 	return borrow(t, nodes)
 }
 
-// alone is up for a test that the machine is too small to run beside others.
+// alone is up for a test that needs the whole machine.
 func alone(t *testing.T, nodes int) *cluster {
 	t.Helper()
 	return borrow(t, nodes)
@@ -51,7 +51,7 @@ func borrow(t *testing.T, nodes int) *cluster {
 	return c
 }
 
-// create starts a cluster; further compose files may change the nodes.
+// create starts a cluster. Further compose files may change the nodes.
 func create(t *testing.T, nodes int, files ...string) *cluster {
 	t.Helper()
 	ports := freePorts(t)
@@ -76,7 +76,7 @@ func create(t *testing.T, nodes int, files ...string) *cluster {
 	return c
 }
 
-// giveBack leaves the cluster to other tests, unless this one failed: then it is removed.
+// giveBack returns the cluster for other tests, or removes it if this test failed.
 func (c *cluster) giveBack() {
 	for _, n := range c.all() {
 		if got := c.state(n); got != "running" {
@@ -90,7 +90,7 @@ func (c *cluster) giveBack() {
 	clusters.give(c)
 }
 
-// down removes the cluster; a test that failed keeps the nodes' logs.
+// down removes the cluster. A failed test keeps the nodes' logs.
 func (c *cluster) down() {
 	if c.t.Failed() {
 		c.keepLogs()
@@ -116,7 +116,7 @@ func (c *cluster) keepLogs() {
 	}
 }
 
-// logs is what node n has logged, in all of its processes, or why that is not known.
+// logs returns the logs of all processes of node n, or why they cannot be read.
 func (c *cluster) logs(n int) string {
 	ids, err := command(nil, "docker", "ps", "-aq",
 		"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+
@@ -124,7 +124,7 @@ func (c *cluster) logs(n int) string {
 	if err != nil || ids == "" {
 		return fmt.Sprintf("no container: %v", err)
 	}
-	// docker logs writes the node's stderr to its own.
+	// docker logs prints the node's stderr on its own stderr.
 	logs, err := command(nil, "sh", "-c", "docker logs "+strings.Fields(ids)[0]+" 2>&1")
 	if err != nil {
 		return fmt.Sprintf("%s\n%v", logs, err)
@@ -132,7 +132,7 @@ func (c *cluster) logs(n int) string {
 	return logs
 }
 
-// all are the numbers of the nodes.
+// all returns the numbers of all nodes.
 func (c *cluster) all() []int {
 	all := make([]int, c.nodes)
 	for i := range all {
@@ -141,7 +141,7 @@ func (c *cluster) all() []int {
 	return all
 }
 
-// but are the numbers of all nodes but some.
+// but returns the numbers of all nodes except some.
 func (c *cluster) but(some ...int) []int {
 	var rest []int
 	for _, n := range c.all() {
@@ -152,13 +152,13 @@ func (c *cluster) but(some ...int) []int {
 	return rest
 }
 
-// address is where clients reach node n.
+// address returns the address of node n for clients.
 func (c *cluster) address(n int) string { return fmt.Sprintf("127.0.0.1:%d%d0", c.ports, n) }
 
 func service(n int) string { return fmt.Sprintf("n%d", n) }
 
-// freePorts returns three digits such that the ports of five nodes that begin with them are free. They are below those
-// that Linux gives out.
+// freePorts returns three digits such that the ports of five nodes that begin with them are free. The ports are below
+// those that Linux gives out.
 func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 100 {
@@ -184,7 +184,7 @@ func allFree(prefix int) bool {
 	return true
 }
 
-// await polls until ok says true, and fails the test with what it said last when that takes longer than d.
+// await polls until ok reports true. If that takes longer than d, it fails the test with ok's last text.
 func (c *cluster) await(d time.Duration, what string, ok func() (bool, string)) {
 	c.t.Helper()
 	deadline := time.Now().Add(d)

@@ -13,11 +13,11 @@ import (
 	"holdfast/session"
 )
 
-// crowdTimeout is the timeout of sessions of which there are many.
+// crowdTimeout is the timeout of sessions in a crowd.
 const crowdTimeout = 10 * time.Second
 
-// TestCrowdMoves kills a node that serves 10,000 sessions over ten connections. All are served by other nodes, and none
-// is lost; so with the leader.
+// TestCrowdMoves kills a node that serves 10,000 sessions over ten connections: a follower, and then the leader. Other
+// nodes serve all sessions, and none is lost.
 func TestCrowdMoves(t *testing.T) {
 	const clients, each = 10, 1000
 	for _, role := range []string{follows, leads} {
@@ -48,8 +48,7 @@ func TestCrowdMoves(t *testing.T) {
 	}
 }
 
-// openInCrowd opens one more session. A node to which thousands come at once refuses some requests: who asks for a new
-// session backs off.
+// openInCrowd opens one more session. A node that thousands reach at once refuses some requests, and the SDK backs off.
 func (l *ledger) openInCrowd() {
 	l.c.t.Helper()
 	x := l.client()
@@ -69,8 +68,8 @@ func (l *ledger) openInCrowd() {
 	})
 }
 
-// TestKillLoop kills a node every few seconds, any of them, while 2,000 sessions are held and others are opened and
-// closed. It starts again from its disk. None is lost; sessions whose client has gone expire all the same.
+// TestKillLoop kills any node every few seconds, while 2,000 sessions are held and others are opened and closed. The
+// node starts again from its disk. No session is lost, and sessions whose client has gone expire all the same.
 func TestKillLoop(t *testing.T) {
 	const clients, each, gone = 10, 200, 20
 	lasts := 30 * time.Second
@@ -100,7 +99,7 @@ func TestKillLoop(t *testing.T) {
 		c.start(victim)
 		time.Sleep(3 * time.Second)
 	}
-	healed, opened := time.Now(), churned() // nodes are not seen to agree while the log grows
+	healed, opened := time.Now(), churned() // a growing log hides whether nodes agree
 	count(t, "nodes killed", "", kills)
 	count(t, "leaders among them", "", leaders)
 	c.awaitServing(2*healWithin, c.all()...)
@@ -116,7 +115,7 @@ func TestKillLoop(t *testing.T) {
 	}
 }
 
-// churn opens and closes sessions, one after the other, until it is told to return how many.
+// churn opens and closes sessions, one after the other, until stop is called. stop returns their number.
 func (c *cluster) churn() (stop func() int) {
 	c.t.Helper()
 	x := watcher(c.t, c.endpoints(c.all()...)...)

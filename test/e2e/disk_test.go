@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// disk runs a command of the side container on node n's volume.
+// disk runs a command of the packet cutter's image on node n's volume.
 func (c *cluster) disk(n int, args ...string) string {
 	c.t.Helper()
 	return must(c.t, append([]string{"docker", "run", "--rm", "-v", c.volume(n), "holdfast-cut"}, args...)...)
@@ -19,14 +19,14 @@ func (c *cluster) disk(n int, args ...string) string {
 
 func (c *cluster) volume(n int) string { return fmt.Sprintf("%s_%s:/data", c.project, service(n)) }
 
-// holdVolume keeps node n's volume until the test ends, also while the node has stopped.
+// holdVolume keeps node n's volume until the test ends, also after the node has stopped.
 func (c *cluster) holdVolume(n int) {
 	c.t.Helper()
 	id := must(c.t, "docker", "run", "-d", "-v", c.volume(n), "holdfast-cut", "hold")
 	c.t.Cleanup(func() { must(c.t, "docker", "rm", "-f", id) })
 }
 
-// restarts is how often node n's process has failed, and was started again.
+// restarts returns how often node n's process failed and was started again.
 func (c *cluster) restarts(n int) int {
 	c.t.Helper()
 	text := must(c.t, "docker", "inspect", "-f", "{{.RestartCount}}", c.container(n))
@@ -37,7 +37,7 @@ func (c *cluster) restarts(n int) int {
 	return count
 }
 
-// awaitFailed waits until node n's process has failed and said a text.
+// awaitFailed waits until node n's process has failed with a text in its log.
 func (c *cluster) awaitFailed(n int, says string) {
 	c.t.Helper()
 	c.await(healWithin, fmt.Sprintf("node %d has failed and says %q", n, says), func() (bool, string) {
@@ -45,8 +45,8 @@ func (c *cluster) awaitFailed(n int, says string) {
 	})
 }
 
-// TestFullDisk fills a node's disk. The node leaves at the first write that fails, and others serve its clients. When
-// there is space again it comes back with what it had.
+// TestFullDisk fills a node's disk. The node ends at the first write that fails, and others serve its clients. When
+// there is space again it comes back with its state.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{leads, follows} {
@@ -64,7 +64,7 @@ func TestFullDisk(t *testing.T) {
 
 			filled := c.disk(victim, "fill", "/data")
 			since := time.Now()
-			opened := c.churn() // what is written
+			opened := c.churn() // makes the node write
 			c.awaitFailed(victim, "no space left on device")
 			took(t, "the node has left after", time.Since(since))
 			if role == leads {
@@ -86,15 +86,15 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestDamagedLog kills a node and damages the end of its Raft log. It must not serve from that: it refuses and says
-// what to do, unless what was damaged was not in use. Others serve meanwhile. On an empty directory it fetches a copy
-// from them.
+// TestDamagedLog kills a node and damages the end of its Raft log. The node must not serve from a damaged log: it
+// refuses and says what to do, unless the damaged part was not in use. Others serve meanwhile. On an empty directory
+// the node fetches a copy from them.
 func TestDamagedLog(t *testing.T) {
 	t.Parallel()
 	var refusals atomic.Int32
 	t.Cleanup(func() {
 		if refusals.Load() == 0 {
-			t.Error("no node refused its log: no damage has mattered")
+			t.Error("no node refused its log: the damage hit no part in use")
 		}
 	})
 	for _, test := range []struct {
@@ -108,7 +108,7 @@ func TestDamagedLog(t *testing.T) {
 	} {
 		t.Run(test.role+" "+strings.TrimLeft(test.damage, "-"), func(t *testing.T) {
 			if test.full && !full {
-				t.Skip("left to E2E=full")
+				t.Skip("only E2E=full runs this")
 			}
 			c := up(t, 3)
 			l := c.newLedger()
@@ -138,10 +138,10 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// worthDamage is how many entries fill more of a log than is damaged.
+// worthDamage is the number of entries that fill more of a log than the test damages.
 const worthDamage = 400
 
-// awaitEntries waits until node n has that many more entries.
+// awaitEntries waits until node n has more additional entries.
 func (c *cluster) awaitEntries(n, more int) {
 	c.t.Helper()
 	first := uint64(0)
@@ -154,8 +154,8 @@ func (c *cluster) awaitEntries(n, more int) {
 	})
 }
 
-// refusesOrServes waits until node n, which was started on a damaged log, has said what is wrong and what to do, and
-// returns 1; or serves, and returns 0.
+// refusesOrServes waits until node n, started on a damaged log, has said what is wrong and what to do, and returns 1;
+// or until it serves, and returns 0.
 func (c *cluster) refusesOrServes(n int) (refused int) {
 	c.t.Helper()
 	c.await(healWithin, fmt.Sprintf("node %d refuses its log, or serves", n), func() (bool, string) {
@@ -163,7 +163,7 @@ func (c *cluster) refusesOrServes(n int) (refused int) {
 			return true, ""
 		}
 		logs := tail(c.logs(n), 3)
-		said := false // by bbolt, by the file's own length, or by an entry
+		said := false // found by bbolt, by the file's own length, or by an entry
 		for _, one := range []string{
 			"opening the Raft log /data/raft.db: the file is corrupt", "/data/raft.db is cut short",
 			"/data/raft.db is damaged",

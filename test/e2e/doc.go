@@ -1,13 +1,12 @@
-// Package e2e runs real clusters in containers, through deploy/compose.yaml, and breaks them: it kills, pauses, cuts
-// off, starves and damages nodes. It reaches them as users do, with the client SDK and the holdfast command. Every test
-// shows that its fault really happened, with the counter of the packets that were dropped or the state of the
-// containers, and a ledger holds every promise that any session was given against what became of the session. Run it
-// with "make e2e": the build tag is e2e.
+// Package e2e runs real clusters in containers, through deploy/compose.yaml, and breaks them: it kills, pauses,
+// isolates, starves and damages nodes. It reaches them as users do, with the client SDK and the holdfast command. Every
+// test checks that its fault really happened, by the counter of dropped packets or by the state of the containers. A
+// ledger compares every promise for a session with the session's end. Run it with "make e2e": the build tag is e2e.
 //
-// Tests share clusters and run beside each other, for they mostly wait; a test leaves a cluster as it found it, or
-// fails. Those with thousands of sessions run alone. E2E=full takes no short cuts: the whole matrix of cuts, more rates
-// of loss, longer loops.
+// Tests share clusters and run beside each other, because they mostly wait. A test leaves a cluster as it found it, or
+// fails. Tests with thousands of sessions run alone. E2E=full runs everything: the whole matrix of cuts, more rates of
+// loss, longer loops.
 //
-// Figures are logged as lines "figure: NAME VALUE UNIT", and collected into the file that E2E_FIGURES names, E.md, as a
-// table for people, and beside it, E.jsonl, one JSON object a line.
+// Figures are logged as lines "figure: NAME VALUE UNIT". The file that E2E_FIGURES names, E.md, collects them as a
+// table for people. E.jsonl beside it has one JSON object a line.
 package e2e

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// commandTimeout bounds every command: a hung docker ends a test, not the build.
+// commandTimeout bounds every command, so that a hung docker fails a test and not the build.
 const commandTimeout = time.Minute
 
-// command runs a program and returns what it wrote to stdout, without the last newline.
+// command runs a program. It returns its stdout without the last newline.
 func command(env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
@@ -33,7 +33,7 @@ func command(env []string, args ...string) (string, error) {
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// must is command for what may not fail.
+// must is command for a program that must succeed.
 func must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := command(nil, args...)
@@ -43,7 +43,7 @@ func must(t *testing.T, args ...string) string {
 	return out
 }
 
-// composeCommand is what COMPOSE says, else the plugin, else the program of its own.
+// composeCommand returns the command of COMPOSE, or else the plugin, or else the separate program.
 func composeCommand(t *testing.T) []string {
 	t.Helper()
 	if c := os.Getenv("COMPOSE"); c != "" {
@@ -55,7 +55,7 @@ func composeCommand(t *testing.T) []string {
 	return []string{"docker-compose"}
 }
 
-// container returns the id of node n's container, whether it runs or not.
+// container returns the id of node n's container, running or not.
 func (c *cluster) container(n int) string {
 	c.t.Helper()
 	id := must(c.t, "docker", "ps", "-aq", "--no-trunc",
@@ -73,7 +73,7 @@ func (c *cluster) state(n int) string {
 	return must(c.t, "docker", "inspect", "-f", "{{.State.Status}}", c.container(n))
 }
 
-// kill ends nodes as a power cut does, with SIGKILL, and shows that they are dead.
+// kill ends nodes as a power cut does, with SIGKILL, and checks that they are dead.
 func (c *cluster) kill(nodes ...int) {
 	c.t.Helper()
 	args := []string{"docker", "kill", "-s", "KILL"}
@@ -98,7 +98,7 @@ func (c *cluster) start(nodes ...int) {
 	}
 }
 
-// pause freezes all threads of a node, and shows that it did.
+// pause freezes all threads of a node, and checks that it did.
 func (c *cluster) pause(n int) {
 	c.t.Helper()
 	must(c.t, "docker", "pause", c.container(n))
@@ -112,7 +112,7 @@ func (c *cluster) unpause(n int) {
 	must(c.t, "docker", "unpause", c.container(n))
 }
 
-// disconnect takes a node off the network between the nodes, as if its cable were pulled: its interface is gone.
+// disconnect takes a node off the network between the nodes, as if its cable were pulled: its interface disappears.
 func (c *cluster) disconnect(n int) {
 	c.t.Helper()
 	must(c.t, "docker", "network", "disconnect", c.project+"_peers", c.container(n))
@@ -121,7 +121,7 @@ func (c *cluster) disconnect(n int) {
 	}
 }
 
-// connect undoes disconnect; the name has to be given again.
+// connect undoes disconnect. It gives the node its name on the network again.
 func (c *cluster) connect(n int) {
 	c.t.Helper()
 	must(c.t, "docker", "network", "connect", "--alias", service(n)+".peers", c.project+"_peers", c.container(n))

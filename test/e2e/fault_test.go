@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// moveWithin is how long clients of a node that is cut off may take to be served by another one, on a machine that
-	// does other things too. The figures tell how long they take.
+	// moveWithin bounds the time until clients of a node that is cut off are served by another node, on a busy machine.
+	// The figures show the real times.
 	moveWithin = 3 * minTimeout
-	// healWithin is how long nodes may take to find together again after a fault: Raft's back-off after a heal, and an
+	// healWithin bounds the time until nodes serve together again after a fault: Raft's back-off after a heal, and an
 	// election.
 	healWithin = 30 * time.Second
 )
@@ -24,7 +24,7 @@ func expectEnd(t *testing.T, err error, cert session.Certificate) {
 	t.Helper()
 	var expired *session.ExpiredError
 	if !errors.As(err, &expired) || expired.Certificate == nil {
-		t.Errorf("got %v, want that the session has ended, with its certificate", err)
+		t.Errorf("got %v, want the end of the session with its certificate", err)
 	} else if *expired.Certificate != cert {
 		t.Errorf("got certificate %+v, want %+v", *expired.Certificate, cert)
 	}
@@ -42,7 +42,7 @@ func (l *ledger) settled(count int, timeout time.Duration, nodes ...int) []*acco
 	return all
 }
 
-// servesOn shows that what was open before is held still, and that nodes serve new sessions.
+// servesOn checks that former sessions are still held, and that nodes serve new ones.
 func (l *ledger) servesOn(nodes ...int) {
 	l.c.t.Helper()
 	for _, n := range nodes {
@@ -56,13 +56,13 @@ func (l *ledger) servesOn(nodes ...int) {
 // follower returns a node that does not lead.
 func (c *cluster) follower(leader int) int { return c.but(leader)[0] }
 
-// What a node that is hit by a fault does.
+// Roles of the node that a fault hits.
 const (
 	leads   = "leader"
 	follows = "learner"
 )
 
-// victim is a node that leads, or one that follows.
+// victim returns a node in a role: the leader, or a follower.
 func (c *cluster) victim(role string) int {
 	c.t.Helper()
 	leader := c.awaitServing(healWithin, c.all()...)
@@ -72,7 +72,7 @@ func (c *cluster) victim(role string) int {
 	return c.follower(leader)
 }
 
-// TestKillOne ends the process of one node with SIGKILL, once one that does not lead and once the leader. It comes back
+// TestKillOne ends the process of one node with SIGKILL, once a follower's and once the leader's. The node comes back
 // from its disk.
 func TestKillOne(t *testing.T) {
 	t.Parallel()
@@ -98,8 +98,8 @@ func TestKillOne(t *testing.T) {
 	}
 }
 
-// TestOrderedStop stops the leader as an operator does. It hands leadership on first: its clients move, and none of
-// them is without a promise for a moment.
+// TestOrderedStop stops the leader as an operator does. The leader first hands leadership over. Its clients move, and
+// none of them is without a promise for a moment.
 func TestOrderedStop(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
@@ -109,7 +109,7 @@ func TestOrderedStop(t *testing.T) {
 	must(t, "docker", "stop", "-t", "15", c.container(leader))
 	stopped := time.Now()
 	if got := c.state(leader); got != "exited" {
-		t.Errorf("node %d is %s, want that it exited", leader, got)
+		t.Errorf("node %d is %s, want exited", leader, got)
 	}
 	if now := c.awaitLeader(moveWithin, c.but(leader)...); now == leader {
 		t.Errorf("node %d leads, and has stopped", now)

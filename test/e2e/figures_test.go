@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// figure is one thing that a test has measured. Its value is a number.
+// figure is a measurement of a test. Its value is a number.
 type figure struct {
 	Test  string  `json:"test"`
 	Name  string  `json:"figure"`
@@ -22,7 +22,7 @@ type figure struct {
 	Unit  string  `json:"unit"`
 }
 
-// report collects figures of all tests.
+// report collects the figures of all tests.
 type report struct {
 	mu      sync.Mutex
 	figures []figure // guarded by mu
@@ -30,13 +30,13 @@ type report struct {
 
 var results report
 
-// count logs and keeps how many of something there were.
+// count logs and keeps a number of things.
 func count(t *testing.T, name, unit string, n int) {
 	t.Helper()
 	results.add(t, name, unit, float64(n))
 }
 
-// took logs and keeps how long something took.
+// took logs and keeps a duration.
 func took(t *testing.T, name string, d time.Duration) {
 	t.Helper()
 	results.add(t, name, "s", float64(d.Milliseconds())/1000)
@@ -53,8 +53,8 @@ func (r *report) add(t *testing.T, name, unit string, value float64) {
 
 func (f figure) text() string { return strconv.FormatFloat(f.Value, 'f', -1, 64) }
 
-// write puts the figures into a file.md, a line for each test, and beside it into file.jsonl, one a line. An empty name
-// writes nothing.
+// write writes the figures to file.md, a line for each test, and beside it to file.jsonl, a line for each figure. It
+// does nothing for an empty name.
 func (r *report) write(file string) error {
 	if file == "" || len(r.figures) == 0 {
 		return nil
@@ -80,7 +80,7 @@ var columns = []string{
 	"all served",
 }
 
-// table is the figures in Markdown.
+// table returns the figures as a Markdown table.
 func (r *report) table() string {
 	var tests []string
 	cells := make(map[string]map[string]string)

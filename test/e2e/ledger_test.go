@@ -15,49 +15,49 @@ import (
 )
 
 const (
-	// sweepEvery is how often the promises of all sessions are read.
+	// sweepEvery is the interval between two looks at the promises of all sessions.
 	sweepEvery = 20 * time.Millisecond
-	// openers and closers bound how many sessions are opened or closed at the same time.
+	// openers and closers bound the sessions that are opened or closed at the same time.
 	openers = 256
 	// auditTime bounds the closing of all sessions.
 	auditTime = 30 * time.Second
 )
 
-// ledger holds sessions and every promise that was given for them, and shows at the end that none was broken.
+// ledger holds sessions, records every promise for them, and checks at the end that none was broken.
 type ledger struct {
 	c       *cluster
 	clients []*client.Client
 	cancel  context.CancelFunc
-	expired int // sessions that no client heard of any more
+	expired int // sessions whose client has gone
 
 	watching sync.WaitGroup
 	mu       sync.Mutex
 	accounts []*account // guarded by mu
-	promises int        // that were seen; guarded by mu
+	promises int        // promises that were seen; guarded by mu
 }
 
-// account is one session and what was promised for it. Its fields after gone are guarded by the ledger's mu.
+// account is one session with its promises. Its fields after gone are guarded by the ledger's mu.
 type account struct {
 	session *client.Session
 	timeout time.Duration
-	gone    bool // with its client; used by the test's goroutine only
-	// safe is the latest promise, lapses how often the context ended, moves the events in which a node began to serve
-	// it.
+	gone    bool // its client has gone; used by the test's goroutine only
+	// safe is the latest promise, lapses the number of times the context ended, moves the events in which a node began
+	// to serve it.
 	safe   time.Time
 	lapses int
 	moves  []move
-	// ended is when the client heard of the end, err why.
+	// ended is when the client heard of the end, err the reason.
 	ended time.Time
 	err   error
 }
 
-// move is a node's beginning to serve a session.
+// move is the moment at which a node began to serve a session.
 type move struct {
 	to session.Node
 	at time.Time
 }
 
-// newLedger checks all promises when the test ends, before the cluster goes.
+// newLedger makes a ledger. It checks all promises when the test ends, before the cluster ends.
 func (c *cluster) newLedger() *ledger {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &ledger{c: c, cancel: cancel}
@@ -77,8 +77,8 @@ func (l *ledger) client() *client.Client {
 	return x
 }
 
-// clientAt returns a client that knows all nodes and is connected to node n, with the sessions it has opened there. A
-// client chooses among the nodes at random: those that chose another one close what they opened.
+// clientAt returns a client that knows all nodes and is connected to node n, with the sessions that it opened there. A
+// client chooses a node at random: clients that chose another node close their sessions.
 func (l *ledger) clientAt(n, count int, timeout time.Duration) (*client.Client, []*account) {
 	l.c.t.Helper()
 	return l.clientWith(n, count, client.SessionOptions{Timeout: timeout})
@@ -105,7 +105,7 @@ func (l *ledger) clientWith(n, count int, o client.SessionOptions) (*client.Clie
 	return nil, nil
 }
 
-// forget drops a session that was closed on purpose.
+// forget removes a session that was closed on purpose.
 func (l *ledger) forget(a *account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +150,7 @@ func (l *ledger) hold(s *client.Session) *account {
 	return a
 }
 
-// each does something for 0 to n-1, at most some at a time.
+// each calls do for 0 to n-1, at most some calls at a time.
 func each(n, some int, do func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -168,7 +168,7 @@ func each(n, some int, do func(i int)) {
 	wg.Wait()
 }
 
-// sweep books the promises of all sessions, again and again.
+// sweep records the promises of all sessions, until ctx ends.
 func (l *ledger) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -198,7 +198,7 @@ func (l *ledger) book(a *account, until time.Time) {
 	}
 }
 
-// watch books what happens to a until its end.
+// watch records the events of a until its end.
 func (l *ledger) watch(a *account) {
 	for e := range a.session.Events() { // closed after the end
 		l.event(a, e)
@@ -213,7 +213,7 @@ func (l *ledger) event(a *account, e client.Event) {
 	l.book(a, e.SafeUntil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch e.Kind { //nolint:exhaustive // the others are not counted
+	switch e.Kind { //nolint:exhaustive // the other kinds are not counted
 	case client.Lapsed:
 		a.lapses++
 	case client.Connected:
@@ -269,17 +269,17 @@ func (l *ledger) noneLapsed(accounts []*account) {
 	}
 }
 
-// unsafe fails for each session that has a promise, where there is nobody to keep it.
+// unsafe fails for each session that has a promise though no node could keep it.
 func (l *ledger) unsafe(accounts []*account) {
 	l.c.t.Helper()
 	for _, a := range accounts {
 		if !a.session.SafeUntil().IsZero() || a.session.Context().Err() == nil {
-			l.c.t.Errorf("session %s has a promise of nobody", a.session.ID())
+			l.c.t.Errorf("session %s has a promise, and no node could keep it", a.session.ID())
 		}
 	}
 }
 
-// ownedBy are the sessions that one of nodes served last before a moment.
+// ownedBy returns the sessions that one of nodes served last before a moment.
 func (l *ledger) ownedBy(accounts []*account, before time.Time, nodes ...int) []*account {
 	return slices.DeleteFunc(slices.Clone(accounts), func(a *account) bool {
 		var owner session.Node
@@ -302,7 +302,7 @@ func (l *ledger) stayed(accounts []*account) {
 	}
 }
 
-// moved logs how long after a fault the first and the last of some sessions was served again, by one of nodes.
+// moved logs how long after a fault the first and the last of some sessions were served again, by one of nodes.
 func (l *ledger) moved(since time.Time, accounts []*account, nodes ...int) {
 	l.c.t.Helper()
 	if len(accounts) == 0 {

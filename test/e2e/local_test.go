@@ -12,12 +12,12 @@ import (
 	"holdfast/session"
 )
 
-// localTimeout is the timeout of local sessions: longer than it takes to elect.
+// localTimeout is the timeout of local sessions: longer than an election takes.
 const localTimeout = 2 * minTimeout
 
-// TestLocalSessions has hundreds of local sessions on one node. The leader, another node, is killed: none of them ends,
-// or is without a promise for a moment (K-07). Then their own node is killed: they end with it, and not before what was
-// promised, while those that were upgraded before live on.
+// TestLocalSessions has hundreds of local sessions on one node. First it kills the leader, another node: no session
+// ends, or is without a promise for a moment (K-07). Then it kills the sessions' own node: they end with it, and not
+// before the end of their promises, while upgraded sessions live on.
 func TestLocalSessions(t *testing.T) {
 	const clients, each, upgraded = 3, 100, 20
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestLocalSessions(t *testing.T) {
 	wantAway(t, err, 0)
 	l.noneEnded(lifted)
 
-	// A node that is back at once says so itself.
+	// A node that is back at once reports the end itself.
 	locals = l.localsAt(home, each, 4*localTimeout)
 	c.kill(home)
 	c.start(home)
@@ -86,7 +86,7 @@ func (l *ledger) localsAt(n, count int, timeout time.Duration) []*account {
 	return opened
 }
 
-// known shows how many local sessions node n has, that none of them has expired, and how many became global.
+// known checks how many local sessions node n shows, that none of them has expired, and how many became global.
 func (l *ledger) known(n, locals, upgraded int) {
 	l.c.t.Helper()
 	for name, want := range map[string]int{
@@ -116,9 +116,9 @@ func (l *ledger) upgrade(accounts []*account) {
 	}
 }
 
-// endedWith waits until local sessions whose node was killed have ended for their clients, by the word of that or of
-// others, which name it (L6): then not before their last promise was over. That is no broken promise, and they are no
-// business of the audit: a promise of a local session is that of a process.
+// endedWith waits until local sessions whose node was killed have ended for their clients, by the word of that node or
+// of others, which name it (L6): in the second case not before their last promise was over. No promise is broken by
+// that: the promise of a local session is valid for a process. So the audit leaves these sessions out.
 func (l *ledger) endedWith(accounts []*account, away session.Node) {
 	l.c.t.Helper()
 	for _, a := range accounts {
@@ -136,7 +136,7 @@ func (l *ledger) endedWith(accounts []*account, away session.Node) {
 	}
 }
 
-// wantAway shows that an error says that a local session has ended, or that node away alone can know more of it.
+// wantAway checks that an error says that a local session has ended, or that only node away can know more of it.
 func wantAway(t *testing.T, err error, away session.Node) {
 	t.Helper()
 	if e, ok := errors.AsType[*session.ExpiredError](err); !ok || e.Certificate != nil || e.LocalTo != away {

@@ -11,9 +11,9 @@ import (
 	"holdfast/session"
 )
 
-// TestLoss kills nodes at once, as many as a cluster can lose and one more, for longer than a session's timeout. A
-// majority that is left serves on. A minority promises nothing and ends nothing, not even a session whose client has
-// gone (I8): that one expires when there is a leader again, and no sooner than a timeout after that.
+// TestLoss kills nodes at once, for longer than a session's timeout: as many as a cluster can lose, and one more. A
+// remaining majority serves on. A minority promises nothing and ends nothing, not even a session whose client has gone
+// (I8). That session expires when there is a leader again, at least a timeout after that.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -21,10 +21,10 @@ func TestLoss(t *testing.T) {
 		full          bool
 	}{
 		{nodes: 3, killed: 2}, {nodes: 5, killed: 2, full: true}, {nodes: 5, killed: 3},
-	} { // TestKillOne has the minority of three
+	} { // TestKillOne kills the minority of three
 		t.Run(fmt.Sprintf("%d of %d", test.killed, test.nodes), func(t *testing.T) {
 			if test.full && !full {
-				t.Skip("left to E2E=full")
+				t.Skip("only E2E=full runs this")
 			}
 			c := up(t, test.nodes)
 			l := c.newLedger()
@@ -33,8 +33,8 @@ func TestLoss(t *testing.T) {
 			left := c.but(victims...)
 			all := l.settled(10, minTimeout, c.all()...)
 			x := l.client()
-			// Of a minority's clients it must still be alive when the last node is dead: before that there may be a
-			// quorum, and a leader.
+			// A session at a minority must still be alive when the last node dies. Until then there may be a quorum and
+			// a leader.
 			timeout := minTimeout
 			if len(left) <= test.nodes/2 {
 				timeout = 4 * minTimeout
@@ -87,7 +87,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestKillAll ends all nodes with SIGKILL for longer than a session's timeout. No session pays for it (I8): all are
+// TestKillAll ends all nodes with SIGKILL for longer than a session's timeout. No session loses by it (I8): all are
 // there when the nodes come back, and so are the certificates of the dead.
 func TestKillAll(t *testing.T) {
 	c := up(t, 3)

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// E2E=full runs everything; without it, what each change can wait for.
+// E2E=full runs everything. Otherwise the tests leave out what not every change needs.
 var full = os.Getenv("E2E") == "full"
 
-// clusters are shared by tests that leave them as they were.
+// clusters are shared by tests that leave them unchanged.
 var clusters pool
 
 func TestMain(m *testing.M) {
@@ -25,10 +25,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// pool keeps clusters between tests: to start one takes as long as a short test.
+// pool keeps clusters between tests: starting a cluster takes as long as a short test.
 type pool struct {
 	mu sync.Mutex
-	// idle clusters serve, and hold nothing. taken are the ports of all that run. Both are guarded by mu.
+	// idle clusters serve, and hold no session. taken are the ports of all running clusters. Both are guarded by mu.
 	idle  []*cluster
 	taken map[int]bool
 }
@@ -52,7 +52,7 @@ func (p *pool) give(c *cluster) {
 	p.idle = append(p.idle, c)
 }
 
-// claim keeps ports from being chosen twice.
+// claim reserves ports, so that they are not chosen twice.
 func (p *pool) claim(ports int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *pool) claim(ports int) bool {
 	return true
 }
 
-// close removes the clusters that are left when all tests are done.
+// close removes the remaining clusters when all tests are done.
 func (p *pool) close() {
 	var wg sync.WaitGroup
 	for _, c := range p.idle {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// TestPartition drops packets around one node, in each way that a network or a firewall may. Clients reach all nodes,
-// so a node that cannot serve must say so: its sessions move and none ends, while it promises nothing any more, not
+// TestPartition drops packets around one node, in each way in which a network or a firewall may. Clients reach all
+// nodes, so a node that cannot serve must say so. Its sessions move and none ends. The node gives no more promises, not
 // even to a client that stays.
 func TestPartition(t *testing.T) {
 	t.Parallel()
 	for _, p := range []struct {
 		name  string
 		nodes int
-		// leads: the victim is the leader; fromLeader: only the leader is out of its reach.
+		// leads: the victim is the leader. fromLeader: only the leader is out of its reach.
 		leads, fromLeader bool
 		flags             []string
 		full              bool
@@ -30,8 +30,9 @@ func TestPartition(t *testing.T) {
 			full: true,
 		},
 		{
-			name: "learner without its leader, reaches not", nodes: 3, fromLeader: true, flags: []string{direction("out")},
-			full: true,
+			name: "learner without its leader, reaches not", nodes: 3, fromLeader: true,
+			flags: []string{direction("out")},
+			full:  true,
 		},
 		{name: "learner, Raft port", nodes: 3, flags: []string{port(raftPort)}},
 		{name: "learner, peer port", nodes: 3, flags: []string{port(peerPort)}},
@@ -52,7 +53,7 @@ func TestPartition(t *testing.T) {
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			if p.full && !full {
-				t.Skip("left to E2E=full")
+				t.Skip("only E2E=full runs this")
 			}
 			c := up(t, p.nodes)
 			l := c.newLedger()
@@ -69,7 +70,7 @@ func TestPartition(t *testing.T) {
 			stubborn := c.stubborn(victim)
 			time.Sleep(minTimeout)
 
-			since := time.Now() // the cut is there before the container that makes it has gone
+			since := time.Now() // the cut takes effect before the container that makes it has ended
 			cut := c.cut([]int{victim}, from, p.flags...)
 			if p.leads {
 				c.awaitLeader(moveWithin, c.but(victim)...)
@@ -77,11 +78,11 @@ func TestPartition(t *testing.T) {
 			}
 			l.awaitOwners(moveWithin, moving, c.but(victim)...)
 			l.moved(since, moving, c.but(victim)...)
-			away := time.Now() // a node without Raft alone hears of a leader until it stands for election
+			away := time.Now() // a node that lacks only Raft hears of a leader until it campaigns
 			time.Sleep(2 * minTimeout)
 			stubborn.promisedNothing(away)
 			l.noneEnded(append(moving, staying...))
-			if !p.leads { // a new leader must first hear from everybody; a node that is lost costs nobody a promise
+			if !p.leads { // a new leader must first hear from every node; losing a node costs no client a promise
 				l.noneLapsed(calm)
 			}
 			if s, err := c.status(victim); err != nil || s.Ready || s.Role == "leader" {
@@ -96,8 +97,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestClientsCutOff drops packets between one node and all clients, in each direction. Nobody tells the clients, and
-// the node is as well as before: they notice the silence, and go to other nodes before their promises run out.
+// TestClientsCutOff drops packets between one node and all clients, in each direction. Clients are not told, and the
+// node is as healthy as before. They notice the silence, and go to other nodes before their promises run out.
 func TestClientsCutOff(t *testing.T) {
 	t.Parallel()
 	for _, p := range []struct {
@@ -133,17 +134,17 @@ func TestClientsCutOff(t *testing.T) {
 
 			c.awaitServing(healWithin, c.all()...)
 			if s, err := c.status(victim); err != nil || s.Term != before.Term || s.Role != before.Role {
-				t.Errorf("the node says %+v, %v; want that nothing changed since %+v", s, err, before)
+				t.Errorf("the node says %+v, %v; want the same as before: %+v", s, err, before)
 			}
 			l.servesOn(victim)
 		})
 	}
 }
 
-// TestPeerPorts lets Raft through between all nodes, and nothing else, so that no round is good whoever leads, and
-// leadership goes round. Touches count nowhere and no node is ready; but entries are committed, so that sessions live
-// from move to move, and none ends. The time is not held even against a client that has gone (I8): its session expires
-// when rounds are good again, and has what was left of its timeout until then.
+// TestPeerPorts lets only Raft's packets through between all nodes. No round is good whichever node leads, and
+// leadership moves from node to node. Touches count nowhere, and no node is ready. But entries are committed, so moves
+// keep sessions alive, and none ends. Even a client that has gone does not lose this time (I8): its session expires
+// when rounds are good again, after the rest of its timeout.
 func TestPeerPorts(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
@@ -171,7 +172,7 @@ func TestPeerPorts(t *testing.T) {
 	time.Sleep(time.Until(since.Add(long)))
 	for _, n := range c.all() {
 		if s, err := c.status(n); err != nil || s.Ready {
-			t.Errorf("node %d says %+v, %v; want that it is not ready", n, s, err)
+			t.Errorf("node %d says %+v, %v; want it not ready", n, s, err)
 		}
 	}
 	stubborn.promisedNothing(since)
@@ -179,7 +180,7 @@ func TestPeerPorts(t *testing.T) {
 	healed := time.Now()
 	cut.heal()
 
-	// A leader's clock stands two intervals, a second, after the last good round.
+	// A leader's clock stands from two intervals, one second, after the last good round.
 	cert := *c.awaitEnd(gone.session.ID(), healed.Add(long+healWithin)).Certificate
 	l.kept(gone, cert)
 	want := long - since.Sub(opened) - time.Second - 500*time.Millisecond
@@ -191,7 +192,7 @@ func TestPeerPorts(t *testing.T) {
 	l.servesOn(c.all()...)
 }
 
-// TestDisconnected takes a node's interface to its peers away, and gives it back.
+// TestDisconnected removes a node's interface to its peers, and restores it.
 func TestDisconnected(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
@@ -238,8 +239,8 @@ func TestMinorityCutOff(t *testing.T) {
 	l.servesOn(minority...)
 }
 
-// TestBridge cuts five nodes into two pairs that only the fifth node connects. The pair without the leader has a quorum
-// of voters in sight of nobody; the other one goes on.
+// TestBridge cuts five nodes into two pairs that only the fifth node connects. In the pair without the leader, no node
+// reaches a quorum with a leader; the other pair goes on.
 func TestBridge(t *testing.T) {
 	if !full {
 		t.Skip("E2E=full runs it: the matrix of TestPartition has the same cuts in three nodes")
@@ -264,7 +265,7 @@ func TestBridge(t *testing.T) {
 	l.servesOn(far...)
 }
 
-// TestLossy drops a share of all packets between all nodes at random. Sessions are held, and open, all the while.
+// TestLossy drops a share of all packets between all nodes at random. Meanwhile sessions are held, and opened.
 func TestLossy(t *testing.T) {
 	t.Parallel()
 	rates := map[int]time.Duration{10: 15 * time.Second}
@@ -274,7 +275,7 @@ func TestLossy(t *testing.T) {
 			40: time.Minute,
 		}
 	}
-	// Above it, connections of TCP come to a stand: nothing but the promises can be relied on.
+	// Above this share TCP connections stop moving: only the promises can be relied on.
 	const bearable = 20
 	for rate, lasts := range rates {
 		t.Run(fmt.Sprintf("percent=%d", rate), func(t *testing.T) {

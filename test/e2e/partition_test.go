@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// Ports of a node, as deploy/compose.yaml has them.
+// Ports of a node, as in deploy/compose.yaml.
 const (
 	clientPort = 7400
 	raftPort   = 7401
 	peerPort   = 7402
 )
 
-// partition is packets being dropped around some nodes.
+// partition is the dropping of packets around some nodes.
 type partition struct {
 	c    *cluster
 	cuts []packetCut
 }
 
-// packetCut is what is dropped around one node: packets from and to each of others, which are the addresses of one
-// other each.
+// packetCut is the dropping of packets around one node, from and to each of others. Each of others is the addresses of
+// one host.
 type packetCut struct {
 	node   int
 	others [][]string
 	flags  []string
 }
 
-// cut drops packets between some nodes and others, all of them and both ways unless flags of the packet cutter say
-// less. Connections hang. Clients reach all nodes.
+// cut drops packets between some nodes and others: all packets in both directions, unless flags of the packet cutter
+// say otherwise. Connections hang. Clients reach all nodes.
 func (c *cluster) cut(some, others []int, flags ...string) *partition {
 	c.t.Helper()
 	p := &partition{c: c}
@@ -53,7 +53,7 @@ func (c *cluster) cutClients(n int, flags ...string) *partition {
 	return p
 }
 
-// add drops packets around one more node; it must be another one each time.
+// add drops packets around one more node, a different one each time.
 func (p *partition) add(n int, others []int, flags ...string) {
 	p.c.t.Helper()
 	cut := packetCut{node: n, flags: flags}
@@ -80,7 +80,7 @@ func (c *cluster) cutter(n int, args ...string) (string, error) {
 	}, args...)...)
 }
 
-// heal ends the partition and shows that it really dropped packets around each node.
+// heal ends the partition, and checks that it dropped packets around each node.
 func (p *partition) heal() {
 	p.c.t.Helper()
 	sum := 0
@@ -96,14 +96,14 @@ func (p *partition) heal() {
 		for way, n := range ways {
 			sum += n
 			if n == 0 {
-				p.c.t.Errorf("%v: nothing was dropped of what goes %s of node %d:\n%s", cut.flags, way, cut.node, out)
+				p.c.t.Errorf("%v: no packet that goes %s of node %d was dropped:\n%s", cut.flags, way, cut.node, out)
 			}
 		}
 		for _, other := range cut.others {
 			hit := slices.ContainsFunc(other, func(ip string) bool { return addresses[ip] > 0 })
-			// At one port, or in one direction, two nodes that follow may have nothing to say to each other.
+			// At one port, or in one direction, two followers may send each other nothing.
 			if !hit && len(cut.flags) == 0 {
-				p.c.t.Errorf("nothing was dropped between node %d and %v:\n%s", cut.node, other, out)
+				p.c.t.Errorf("no packet between node %d and %v was dropped:\n%s", cut.node, other, out)
 			}
 		}
 		if _, err := p.c.cutter(cut.node, "heal"); err != nil {
@@ -113,13 +113,13 @@ func (p *partition) heal() {
 	count(p.c.t, "packets dropped", "", sum)
 }
 
-// counted adds up what the packet cutter counts, by direction and by address.
+// counted adds the packet cutter's counts up, by direction and by address.
 func counted(out string) (ways, addresses map[string]int, err error) {
 	ways, addresses = map[string]int{}, map[string]int{}
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
-			return nil, nil, fmt.Errorf("the packet cutter counts %q", line)
+			return nil, nil, fmt.Errorf("read the packet cutter's counts: bad line %q", line)
 		}
 		n, err := strconv.Atoi(fields[2])
 		if err != nil {
@@ -129,7 +129,7 @@ func counted(out string) (ways, addresses map[string]int, err error) {
 		addresses[fields[1]] += n
 	}
 	if len(ways) == 0 {
-		return nil, nil, fmt.Errorf("the packet cutter counts nothing")
+		return nil, nil, fmt.Errorf("read the packet cutter's counts: no line")
 	}
 	return ways, addresses, nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestPause freezes one node's process for longer than a session's timeout. Its clients move; when it wakes up it ends
+// TestPause freezes one node's process for longer than a session's timeout. Its clients move. After waking up it ends
 // and promises nothing.
 func TestPause(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestPause(t *testing.T) {
 			}
 			l.awaitOwners(moveWithin, all, c.but(victim)...)
 			l.moved(since, l.ownedBy(all, since, victim), c.but(victim)...)
-			time.Sleep(2*minTimeout - time.Since(since)) // the stubborn client's session, too, is over then
+			time.Sleep(2*minTimeout - time.Since(since)) // then the stubborn client's session is over, too
 			c.unpause(victim)
 			took(t, "paused for", time.Since(since))
 			time.Sleep(minTimeout)
@@ -45,7 +45,8 @@ func TestPause(t *testing.T) {
 }
 
 // TestPauseAll freezes all nodes for 30 seconds, many times the timeout of a session. No session of a client that comes
-// back in time is lost (I8): it has a full timeout from then on. That of a client that has gone expires after it.
+// back in time is lost (I8): the session has a full timeout from then on. The session of a client that has gone expires
+// after that.
 func TestPauseAll(t *testing.T) {
 	const lasts = 30 * time.Second
 	c := up(t, 3)
@@ -72,8 +73,7 @@ func TestPauseAll(t *testing.T) {
 	l.moved(woken, all, c.all()...)
 	cert := *c.awaitEnd(gone.session.ID(), woken.Add(minTimeout+healWithin)).Certificate
 	l.kept(gone, cert)
-	// What it was silent before the pause counts, and how long that was the leader can tell only to an interval and a
-	// round.
+	// The silence before the pause counts. The leader knows its length only up to an interval and a round.
 	if after, want := cert.EndedAt.Sub(woken), minTimeout-paused.Sub(left)-time.Second; after < want {
 		t.Errorf("I8: it expired %v after its cluster woke up, want no sooner than %v: %+v", after, want, cert)
 	}

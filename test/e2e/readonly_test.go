@@ -17,8 +17,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TestReadOnly kills two of three nodes. The one that is left shows what it has to those that allow it, opens nothing,
-// and shows nothing to who has seen more; the sessions that were held live on when the others are back.
+// TestReadOnly kills two of three nodes. The remaining node shows its state to clients that allow it, but not to a
+// client that has seen more. It opens nothing. The held sessions live on when the others are back.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	c := create(t, 3, "read-only.yaml")
@@ -47,7 +47,7 @@ func TestReadOnly(t *testing.T) {
 		t.Errorf("read: %v, %v", answer, err)
 	}
 	if _, err = asks.get(all[0].session.ID(), state.Index+1); !errors.Is(wire.Domain(err), session.ErrLagging) {
-		t.Errorf("read by who has seen more: %v, want %v", err, session.ErrLagging)
+		t.Errorf("read by a client that has seen more: %v, want %v", err, session.ErrLagging)
 	}
 	err = asks.open()
 	if told := wire.StateOf(err); !errors.Is(wire.Domain(err), session.ErrReadOnly) ||
@@ -69,7 +69,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// asker asks one node, in the words of the protocol: what a client makes of the answers is left out.
+// asker sends single requests to one node, without the SDK and its view of the answers.
 type asker struct {
 	holdfastv1.SessionServiceClient
 }
@@ -84,14 +84,14 @@ func (c *cluster) asks(n int) asker {
 	return asker{holdfastv1.NewSessionServiceClient(conn)}
 }
 
-// get reads a session, also from a read-only node, for who has seen an index.
+// get reads a session, also from a read-only node, for a client that has seen an index.
 func (a asker) get(id session.ID, seen uint64) (*holdfastv1.GetSessionResponse, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return a.GetSession(ctx, &holdfastv1.GetSessionRequest{SessionId: uint64(id), AllowReadOnly: true, SeenIndex: seen})
 }
 
-// open opens a session that nobody holds.
+// open opens a session without a client to hold it.
 func (a asker) open() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

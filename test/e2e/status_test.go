@@ -17,7 +17,7 @@ import (
 	"holdfast/session"
 )
 
-// watcher returns a client for questions; it holds no sessions.
+// watcher returns a client for status requests. It holds no sessions.
 func watcher(t *testing.T, endpoints ...string) *client.Client {
 	t.Helper()
 	w, err := client.New(client.Config{Endpoints: endpoints})
@@ -28,7 +28,7 @@ func watcher(t *testing.T, endpoints ...string) *client.Client {
 	return w
 }
 
-// endpoints are the addresses of nodes.
+// endpoints returns the addresses of nodes.
 func (c *cluster) endpoints(nodes ...int) []string {
 	var all []string
 	for _, n := range nodes {
@@ -37,7 +37,7 @@ func (c *cluster) endpoints(nodes ...int) []string {
 	return all
 }
 
-// status asks node n, and no other.
+// status asks node n alone for its status.
 func (c *cluster) status(n int) (client.Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -49,7 +49,7 @@ func (c *cluster) status(n int) (client.Status, error) {
 	return w.Status(ctx, c.address(n))
 }
 
-// awaitServing waits until nodes serve, with one leader that all of them know and one applied state, and returns it.
+// awaitServing waits until nodes serve, know the same leader and have applied the same state. It returns the leader.
 func (c *cluster) awaitServing(d time.Duration, nodes ...int) (leader int) {
 	c.t.Helper()
 	c.await(d, fmt.Sprintf("nodes %v serve", nodes), func() (bool, string) {
@@ -76,7 +76,7 @@ func (c *cluster) awaitServing(d time.Duration, nodes ...int) (leader int) {
 	return leader
 }
 
-// awaitLeader waits until one of nodes leads as they see it, whatever the others say.
+// awaitLeader waits until one of nodes leads in the view of all of them, whatever other nodes say.
 func (c *cluster) awaitLeader(d time.Duration, nodes ...int) (leader int) {
 	c.t.Helper()
 	c.await(d, fmt.Sprintf("one of nodes %v leads", nodes), func() (bool, string) {
@@ -94,7 +94,7 @@ func (c *cluster) awaitLeader(d time.Duration, nodes ...int) (leader int) {
 	return leader
 }
 
-// awaitNoSessions waits until all that a former test has left has expired.
+// awaitNoSessions waits until everything that a former test has left has expired.
 func (c *cluster) awaitNoSessions() {
 	c.t.Helper()
 	c.await(time.Minute, "no session is left", func() (bool, string) {
@@ -103,7 +103,7 @@ func (c *cluster) awaitNoSessions() {
 	})
 }
 
-// metric returns a figure that node n shows of itself.
+// metric returns a metric of node n.
 func (c *cluster) metric(n int, name string) float64 {
 	c.t.Helper()
 	address := fmt.Sprintf("http://127.0.0.1:%d%d3/metrics", c.ports, n)
@@ -111,7 +111,7 @@ func (c *cluster) metric(n int, name string) float64 {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	request.Close = true // a connection that is kept would be one to a node that may have been killed
+	request.Close = true // a kept connection may lead to a node that was killed since
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		c.t.Fatal(err)
@@ -127,11 +127,11 @@ func (c *cluster) metric(n int, name string) float64 {
 			return value
 		}
 	}
-	c.t.Fatalf("node %d shows no %s", n, name)
+	c.t.Fatalf("node %d has no metric %s", n, name)
 	return 0
 }
 
-// find returns what the cluster knows of a session, from any of nodes.
+// find returns what any of nodes knows of a session.
 func (c *cluster) find(id session.ID, nodes ...int) (client.Found, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

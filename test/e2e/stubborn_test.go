@@ -21,13 +21,13 @@ type stubborn struct {
 	id     session.ID
 
 	mu sync.Mutex
-	// safe is the latest promise, promised when the touch that got the last one was sent, taken when the last touch was
-	// that the node took without a promise. All are guarded by mu.
+	// safe is the latest promise. promised is when the touch that got it was sent. taken is when the last touch was
+	// sent that the node took without a promise. All are guarded by mu.
 	safe, promised, taken time.Time
 }
 
-// stubborn opens a session at node n and touches it there, five times a second, until the test ends. Then no promise
-// may have been broken.
+// stubborn opens a session at node n and touches it there five times a second, until the test ends. It then checks that
+// no promise was broken.
 func (c *cluster) stubborn(n int) *stubborn {
 	c.t.Helper()
 	holder := watcher(c.t, c.address(n))
@@ -78,31 +78,31 @@ func (s *stubborn) touch(ctx context.Context, toucher *client.Client, token sess
 	}
 }
 
-// promisedNothing shows that the node promised something once, and nothing to what it was sent a timeout after a
-// moment: that from which on it had heard no leader.
+// promisedNothing checks that the node gave promises at first, and none for touches sent a timeout or more after a
+// moment: since when it had heard no leader.
 func (s *stubborn) promisedNothing(since time.Time) {
 	s.c.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.safe.IsZero() {
-		s.c.t.Errorf("node %d never promised anything, not even before it was cut off", s.node)
+		s.c.t.Errorf("node %d never gave a promise, not even before it was cut off", s.node)
 	}
 	if late := s.promised.Sub(since); late > minTimeout {
 		s.c.t.Errorf("node %d made a promise to a touch that was sent %v after it had heard a leader", s.node, late)
 	}
 	if s.taken.Before(since) {
-		s.c.t.Errorf("node %d took no touch without a promise: there was nobody to promise anything to", s.node)
+		s.c.t.Errorf("node %d took no touch without a promise: the test shows nothing", s.node)
 	}
 	took(s.c.t, "last promise of a node without a leader", s.promised.Sub(since))
 }
 
-// audit shows that the session expired, if it did, after the last promise.
+// audit checks that the session, if it expired, did so after the last promise.
 func (s *stubborn) audit() {
 	s.cancel()
 	s.done.Wait()
 	found, err := s.c.find(s.id, s.c.all()...)
 	if err != nil {
-		s.c.t.Errorf("what became of session %s: %v", s.id, err)
+		s.c.t.Errorf("find session %s: %v", s.id, err)
 		return
 	}
 	if found.Certificate == nil {

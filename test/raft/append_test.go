@@ -13,15 +13,15 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// bursts is how often the follower fails in the middle of a burst of entries. With pipelining each has about one chance
-// in two to stop it for good.
+// bursts is how often the follower fails in the middle of a burst of entries. With pipelining, each failure has a
+// chance of about one half to stop the follower for good.
 const bursts = 30
 
-// raft#612: a follower whose append failed once catches up, each time, soon. With Raft's own default, which pipelines,
+// raft#612: a follower whose append failed once catches up soon, each time. With Raft's own default, which pipelines,
 // the same follower stops for good while its heartbeats stay healthy.
 func TestAFollowerThatAnsweredFalseCatchesUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var pipelines openPipelines // none, or the end would hang instead of failing
+		var pipelines openPipelines // an open pipeline would make the end hang instead of fail
 		c := start(t, options{peers: 3, transport: func(l *raftnet.Layer) wire {
 			return &pipelining{raftnet.NewTransport(l, transportTimeout).NetworkTransport, &pipelines}
 		}})
@@ -43,7 +43,7 @@ func TestControlPipeliningStopsAFollower(t *testing.T) {
 			}), &pipelines}
 		}})
 		defer c.stop()
-		defer pipelines.close() // the goroutine that hangs in one never ends by itself
+		defer pipelines.close() // a goroutine that hangs in a pipeline never ends by itself
 		leads := c.leader()
 		failed, behind := burst(t, c, time.Minute)
 		if behind == "" {
@@ -64,8 +64,8 @@ func TestControlPipeliningStopsAFollower(t *testing.T) {
 	})
 }
 
-// burst applies bursts of entries; in each, one write of one follower fails. It returns how many did, and which
-// follower did not catch up within a bound after a burst.
+// burst applies bursts of entries; in each burst one write of one follower fails. It returns the number of failures,
+// and which follower did not catch up in time after a burst.
 func burst(t *testing.T, c *cluster, within time.Duration) (failed int, behind string) {
 	t.Helper()
 	leads := c.leader()
@@ -73,7 +73,7 @@ func burst(t *testing.T, c *cluster, within time.Duration) (failed int, behind s
 	var mu sync.Mutex
 	fail := false
 	victim.logs.onWrite(func([]*raft.Log) error {
-		time.Sleep(5 * time.Millisecond) // a disk takes a while, in which the leader sends more
+		time.Sleep(5 * time.Millisecond) // time of a disk, in which the leader sends more
 		mu.Lock()
 		defer mu.Unlock()
 		if !fail {
@@ -81,7 +81,7 @@ func burst(t *testing.T, c *cluster, within time.Duration) (failed int, behind s
 		}
 		fail = false
 		failed++
-		return errors.New("an append that fails once")
+		return errors.New("planned failure of one append")
 	})
 	n := uint64(0)
 	for range bursts {
@@ -95,7 +95,7 @@ func burst(t *testing.T, c *cluster, within time.Duration) (failed int, behind s
 			time.Sleep(time.Millisecond)
 		}
 		if err := last.Error(); err != nil {
-			t.Fatalf("applying: %v", err)
+			t.Fatalf("apply: %v", err)
 		}
 		begun := time.Now()
 		for victim.LastIndex() < leads.LastIndex() {
@@ -108,7 +108,7 @@ func burst(t *testing.T, c *cluster, within time.Duration) (failed int, behind s
 	return failed, ""
 }
 
-// pipelining is Raft's transport as it comes. It remembers its pipelines.
+// pipelining is Raft's unchanged transport. It records its pipelines.
 type pipelining struct {
 	*raft.NetworkTransport
 	open *openPipelines

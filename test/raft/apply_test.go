@@ -14,9 +14,9 @@ import (
 	"holdfast/test/bubble"
 )
 
-// Apply's timeout covers only the way into Raft's queue, and a leader whose disk hangs stays leader for ever (raft#503,
-// #666): its future is not answered. The proposer answers by a deadline of its own. That the node then steps out is
-// tested in package node (TestALeaderWhoseDiskHangs).
+// Apply's timeout covers only the way into Raft's queue. A leader whose disk hangs stays leader for ever (raft#503,
+// #666), and its future is not answered. The proposer answers by a deadline of its own. Package node tests that the
+// node then steps out (TestALeaderWhoseDiskHangs).
 func TestAnEntryOnAHungDiskIsAnswered(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})

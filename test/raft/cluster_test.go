@@ -1,6 +1,6 @@
-// Package raft_test shows that Holdfast falls into none of the traps of the Raft library that it stands on. Each trap
-// is first sprung, as a control: a test of a trap that is not there proves nothing. README.md lists traps and tests,
-// also those in other packages.
+// Package raft_test shows that Holdfast avoids the traps of the Raft library on which it is built. A control first
+// springs each trap: a test against a trap that does not exist proves nothing. README.md lists the traps and their
+// tests, also the tests in other packages.
 package raft_test
 
 import (
@@ -22,7 +22,7 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// Raft's times, as a node has them by default.
+// Raft's times, with a node's defaults.
 const (
 	electionTimeout  = time.Second
 	leaseTimeout     = 500 * time.Millisecond
@@ -57,21 +57,21 @@ type wire interface {
 	Close() error
 }
 
-// options change what production has.
+// options say what differs from production.
 type options struct {
-	// peers are the servers, the first voters of which vote; 0 is all.
+	// peers is the number of servers, of which the first voters vote; voters 0 lets all vote.
 	peers, voters int
-	// transport makes Raft's transport over a layer; nil is production's.
+	// transport makes Raft's transport over a layer; nil makes production's.
 	transport func(*raftnet.Layer) wire
-	// bare has Raft's own transport on bare connections, with a timeout of this.
+	// bare replaces it by Raft's own transport on bare connections, with this timeout.
 	bare time.Duration
 	// prepare, when set, is called before a server starts.
 	prepare func(*peer, *raft.Config)
-	// machine, when set, makes what Raft has for a state machine.
+	// machine, when set, makes Raft's state machine.
 	machine func(*fsm.State) raft.FSM
 }
 
-// start starts a cluster. The test defers stop: whatever is left running makes the bubble panic.
+// start starts a cluster. The test defers stop: a goroutine that is left makes the bubble panic.
 func start(t *testing.T, o options) *cluster {
 	t.Helper()
 	c := &cluster{Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }), t: t}
@@ -124,7 +124,7 @@ func (p *peer) start(first raft.Configuration, o options) error {
 		return err
 	}
 	if o.voters > 0 && int(p.node) > o.voters {
-		return nil // an observer hears of the configuration
+		return nil // an observer learns the configuration from others
 	}
 	return p.BootstrapCluster(first).Error()
 }
@@ -165,15 +165,15 @@ func (c *cluster) stop() {
 			c.t.Errorf("stop of %s: %v", p.name, err)
 		}
 		if p.layer == nil {
-			c.Kill(p.name) // nobody else closes what a bare transport has accepted
+			c.Kill(p.name) // no other part closes what a bare transport has accepted
 		}
 	}
 	if n := c.Conns(); n != 0 {
-		c.t.Errorf("%d ends of connections are open after the end", n)
+		c.t.Errorf("%d connection ends are open after the end", n)
 	}
 }
 
-// leader waits for a leader other than those given.
+// leader waits for a leader that is not one of but.
 func (c *cluster) leader(but ...*peer) *peer {
 	c.t.Helper()
 	var leads *peer
@@ -189,7 +189,7 @@ func (c *cluster) leader(but ...*peer) *peer {
 	return leads
 }
 
-// others are the servers that p is not.
+// others returns every server except p.
 func (c *cluster) others(p *peer) (others []*peer) {
 	for _, one := range c.peers {
 		if one != p {
@@ -203,7 +203,7 @@ func (c *cluster) others(p *peer) (others []*peer) {
 func (c *cluster) cut(a, b *peer)  { c.Cut(a.name, b.name); c.Cut(b.name, a.name) }
 func (c *cluster) heal(a, b *peer) { c.Heal(a.name, b.name); c.Heal(b.name, a.name) }
 
-// eventually waits until ok, and ends the test when it is not within the bound; it returns how long it took.
+// eventually waits until ok reports true, and returns how long that took. After the bound it ends the test.
 func (c *cluster) eventually(what string, within time.Duration, ok func() bool) time.Duration {
 	c.t.Helper()
 	begun := time.Now()
@@ -216,7 +216,7 @@ func (c *cluster) eventually(what string, within time.Duration, ok func() bool) 
 	return time.Since(begun)
 }
 
-// entry is the payload of an entry that opens a session with request id n.
+// entry returns the payload of an entry that opens a session with request id n.
 func entry(t *testing.T, n uint64) []byte {
 	t.Helper()
 	data, err := fsm.EncodeEntry([]session.Command{open(n)})
@@ -232,13 +232,13 @@ func open(n uint64) session.OpenSession {
 	}
 }
 
-// logs is a log store in memory whose writes a test can make slow and fail. Safe for concurrent use.
+// logs is a log store in memory whose writes a test can slow down and fail. Safe for concurrent use.
 type logs struct {
 	*raft.InmemStore
 	mu sync.Mutex
-	// write, when set, is called before each write of entries; its error is the write's. Guarded by mu.
+	// write, when set, is called before each write of entries, which fails with its error. Guarded by mu.
 	write func([]*raft.Log) error
-	// set, when not nil, is what each write of Raft's own state fails with. Guarded by mu.
+	// set, when not nil, is the error of each write of Raft's own state. Guarded by mu.
 	set error
 }
 
@@ -278,16 +278,16 @@ func (l *logs) StoreLogs(all []*raft.Log) error {
 	return l.InmemStore.StoreLogs(all)
 }
 
-// snapshots is a snapshot store in memory whose writes a test can make slow.
+// snapshots is a snapshot store in memory whose writes a test can slow down.
 type snapshots struct {
 	*raft.InmemSnapshotStore
 	// write, when set, is called before each write of a snapshot. Set before the server starts.
 	write func()
-	// size, when set, is what each snapshot has of zeros, which take no memory. Set before the server starts.
+	// size, when set, is the number of zeros in each snapshot, which take no memory. Set before the server starts.
 	size int64
 }
 
-// Open is as raft.SnapshotStore has it.
+// Open implements raft.SnapshotStore.
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	meta, from, err := s.InmemSnapshotStore.Open(id)
 	if err != nil || s.size == 0 {
@@ -303,7 +303,7 @@ type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// Create is as raft.SnapshotStore has it.
+// Create implements raft.SnapshotStore.
 //
 //nolint:revive // argument-limit: the library's
 func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration,
@@ -321,7 +321,7 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, con
 	return sink, nil
 }
 
-// slowSink calls write before each write; without one it keeps nothing of what is written.
+// slowSink calls write before each write. Without write it discards what is written.
 type slowSink struct {
 	raft.SnapshotSink
 	write func()
@@ -335,7 +335,7 @@ func (s *slowSink) Write(b []byte) (int, error) {
 	return s.SnapshotSink.Write(b)
 }
 
-// plain is Raft's own stream layer: what raftnet is used instead of.
+// plain is Raft's own stream layer, which raftnet replaces.
 type plain struct {
 	net.Listener
 	dial func(context.Context, string) (net.Conn, error)

@@ -17,11 +17,11 @@ import (
 // goroutineStands is how long a goroutine does not run.
 const goroutineStands = 20 * time.Second
 
-// standing is a transport in which the goroutine that is the next to prepare a request with entries stands for a
-// while, once armed: between its look at the log and its look at the commit index.
+// standing is a transport that, once armed, stops a goroutine for a while: the next one that prepares a request with
+// entries, between its look at the log and its look at the commit index.
 type standing struct {
 	wire
-	// armed holds the address of the server that it happens to nothing of, nil when it is not armed.
+	// armed holds the address of the server that is spared; nil while it is not armed.
 	armed *atomic.Pointer[raft.ServerAddress]
 }
 
@@ -36,9 +36,9 @@ func (s *standing) EncodePeer(id raft.ServerID, address raft.ServerAddress) []by
 	return s.wire.EncodePeer(id, address)
 }
 
-// A leader's goroutine looks at the log, and then at the commit index. When entries are committed in between, its
-// request has none and names their commit; a follower takes what it has itself up to there for committed, though
-// nobody has compared it.
+// A leader's goroutine looks at the log, and then at the commit index. Entries may be committed between the two. Then
+// its request has no entries and names their commit. A follower takes its own entries up to there for committed, though
+// no server has compared them.
 func TestControlACommitIsBelievedUnseen(t *testing.T) {
 	for tries := range standTries {
 		if applied := commitUnseen(t, func(l *raftnet.Layer) wire {
@@ -48,7 +48,7 @@ func TestControlACommitIsBelievedUnseen(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the follower applied nothing that others did not: the trap is gone")
+	t.Error("the follower applied no entry that others did not apply: the trap is gone")
 }
 
 func TestNoCommitIsToldBeyondARequest(t *testing.T) {
@@ -61,11 +61,11 @@ func TestNoCommitIsToldBeyondARequest(t *testing.T) {
 	}
 }
 
-// standTries is how often the trap is set. Which goroutine stands, and whether before the first entry of the term, is
-// chance: it is sprung about every third time.
+// standTries is how often the trap is set. Chance decides which goroutine stands, and whether it does before the first
+// entry of the term. About every third try springs the trap.
 const standTries = 15
 
-// commitUnseen returns how many entries a follower applied that others did not.
+// commitUnseen returns how many entries a follower applied that other servers did not.
 func commitUnseen(t *testing.T, transport func(*raftnet.Layer) wire) (applied int) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -79,12 +79,12 @@ func commitUnseen(t *testing.T, transport func(*raftnet.Layer) wire) (applied in
 			},
 		})
 		defer c.stop()
-		for _, p := range c.peers { // a disk takes a while, in which a new leader's goroutines begin
+		for _, p := range c.peers { // time of a disk, in which a new leader's goroutines begin
 			p.logs.onWrite(func([]*raft.Log) error { time.Sleep(5 * time.Millisecond); return nil })
 		}
 		deposed := c.leader()
 		deposed.apply(t, open(1))
-		time.Sleep(time.Second) // all have it
+		time.Sleep(time.Second) // until all servers have it
 		for _, p := range c.others(deposed) {
 			c.Reset(deposed.name, p.name)
 			c.cut(deposed, p)

@@ -18,8 +18,8 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// A NotifyCh that nobody reads stops Raft: a leader that was elected does nothing. That a node's is always read is
-// tested in package node (TestLeadershipIsAlwaysRead).
+// A NotifyCh without a reader stops Raft: an elected leader does nothing. Package node tests that a node's channel is
+// always read (TestLeadershipIsAlwaysRead).
 func TestControlAnUnreadNotifyChStopsRaft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		unread := make(chan bool)
@@ -31,7 +31,7 @@ func TestControlAnUnreadNotifyChStopsRaft(t *testing.T) {
 		time.Sleep(time.Minute)
 		select {
 		case err := <-answered:
-			t.Errorf("an entry was answered with %v while nobody read: the trap is gone", err)
+			t.Errorf("an entry was answered with %v while the channel was not read: the trap is gone", err)
 		default:
 		}
 		<-unread
@@ -41,8 +41,8 @@ func TestControlAnUnreadNotifyChStopsRaft(t *testing.T) {
 	})
 }
 
-// Shutdown transfers nothing: the others notice the silence of a leader and elect. That a node's ordered stop hands
-// over first is tested in package node (TestAnOrderedStopHandsOver).
+// Shutdown transfers no leadership: the others notice the leader's silence and elect. Package node tests that a node's
+// ordered stop hands over first (TestAnOrderedStopHandsOver).
 func TestControlShutdownTransfersNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -60,8 +60,8 @@ func TestControlShutdownTransfersNothing(t *testing.T) {
 	})
 }
 
-// Close of Raft's transport leaves what it accepted open: the other side's connection goes on for ever. Holdfast's
-// stream layer closes it.
+// Close of Raft's transport leaves accepted connections open: the other side's connection goes on for ever. Holdfast's
+// stream layer closes them.
 func TestAcceptedConnectionsAreClosed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := simnet.New(nil)
@@ -81,7 +81,7 @@ func TestAcceptedConnectionsAreClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err = closed(t, bare, conn); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("after Close of Raft's own layer reading says %v: the trap is gone", err)
+			t.Errorf("a read after Close of Raft's own layer returns %v: the trap is gone", err)
 		}
 
 		ours := raftnet.NewTransport(raftnet.New(raftnet.Config{
@@ -95,10 +95,10 @@ func TestAcceptedConnectionsAreClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err = closed(t, ours.NetworkTransport, conn); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("after Close of ours reading says %v, want the connection's end", err)
+			t.Errorf("a read after Close of Holdfast's layer returns %v, want the connection's end", err)
 		}
 		if err = theirs.Close(); err != nil || network.Conns() != 0 {
-			t.Errorf("%d ends of connections are left: %v", network.Conns(), err)
+			t.Errorf("%d connection ends are left: %v", network.Conns(), err)
 		}
 	})
 }
@@ -118,12 +118,12 @@ func closed(t *testing.T, accepted *raft.NetworkTransport, conn net.Conn) error 
 	return err
 }
 
-// After a heal a follower hears entries only when the leader's back-off has passed: 10 ms doubled with each failure, at
-// most ten times, and one attempt that was under way. It is a bound, which does not grow with the isolation.
+// After a heal a follower hears entries only when the leader's back-off is over: 10 ms, doubled with each failure at
+// most ten times, plus one attempt that was under way. This bound does not grow with the length of the isolation.
 func TestBackOffAfterAHealIsBounded(t *testing.T) {
 	const bound = 10*time.Millisecond<<10 + transportTimeout + 100*time.Millisecond
 	var longest time.Duration
-	for phase := range 7 { // where in its back-off the heal finds the leader
+	for phase := range 7 { // the phase of the back-off at the heal
 		longest = max(longest, catchesUp(t, 2*time.Minute+time.Duration(phase)*1700*time.Millisecond, bound))
 	}
 	longest = max(longest, catchesUp(t, 5*time.Minute, bound))
@@ -133,13 +133,13 @@ func TestBackOffAfterAHealIsBounded(t *testing.T) {
 	t.Logf("caught up within %v, bound %v", longest, bound)
 }
 
-// catchesUp returns how long after an isolation a follower takes to catch up.
+// catchesUp returns how long a follower takes to catch up after an isolation.
 func catchesUp(t *testing.T, isolated, bound time.Duration) (took time.Duration) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
-		// A follower that is cut off stands for no election here, so that it finds the leader it lost.
+		// A follower that is cut off does not campaign here, so that it finds its former leader.
 		c := start(t, options{peers: 3, prepare: func(p *peer, conf *raft.Config) {
-			conf.CommitTimeout = time.Second // says nothing of the back-off, and 10 ms would be most of the work
+			conf.CommitTimeout = time.Second // no part of the back-off, and 10 ms would be most of the work
 			if p.name == "n3" {
 				conf.HeartbeatTimeout, conf.ElectionTimeout = 2*time.Hour, 2*time.Hour
 			}
@@ -162,8 +162,8 @@ func catchesUp(t *testing.T, isolated, bound time.Duration) (took time.Duration)
 	return took
 }
 
-// BootstrapCluster is called at every start of a node; on a server that has state it says ErrCantBootstrap, and no more
-// than that. That a node starts again regardless is tested in package node (TestServesAndKeepsItsState).
+// A node calls BootstrapCluster at every start. On a server with state it returns ErrCantBootstrap, and does nothing
+// else. Package node tests that a node starts again regardless (TestServesAndKeepsItsState).
 func TestControlASecondBootstrapIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -179,11 +179,11 @@ func TestControlASecondBootstrapIsRefused(t *testing.T) {
 	})
 }
 
-// childVariable makes a test do what ends its process.
+// childVariable marks a process in which a test does what ends its process.
 const childVariable = "HOLDFAST_RAFT_TRAP"
 
-// A leader whose disk fails steps down and then panics: alone, Raft takes the process with it. This test is its own
-// child. That a node ends in order instead is tested in package node (TestADiskThatFails, TestAFailedWriteEndsTheNode).
+// A leader whose disk fails steps down and then panics: Raft alone takes the process with it. This test runs itself as
+// a child. Package node tests that a node ends in order instead (TestADiskThatFails, TestAFailedWriteEndsTheNode).
 func TestControlAFailingDiskMakesRaftPanic(t *testing.T) {
 	if os.Getenv(childVariable) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=60s")
@@ -203,7 +203,7 @@ func TestControlAFailingDiskMakesRaftPanic(t *testing.T) {
 		if err := leads.Apply(entry(t, 1), time.Second).Error(); !errors.Is(err, broken) {
 			t.Errorf("the entry: %v", err)
 		}
-		time.Sleep(time.Minute) // another leads, and this one must save its term
-		t.Error("still here")
+		time.Sleep(time.Minute) // another server leads, and this one must save its term
+		t.Error("the process is still alive")
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// distrusted are the methods of *raft.Raft that say something else than their names, and why.
+// distrusted returns the methods of *raft.Raft that do not report what their names say, each with the reason.
 func distrusted() map[string]string {
 	return map[string]string{
 		"VerifyLeader": "asks observers, credits old answers and is tied to no term: wait for a good round (R3, R4)",
@@ -28,7 +28,7 @@ func distrusted() map[string]string {
 	}
 }
 
-// No production code calls what may not be trusted. The planted call shows that the check finds one.
+// Production code calls no method that must not be trusted. A planted call shows that the check finds such calls.
 func TestProductionAsksRaftNothingThatIsNotSo(t *testing.T) {
 	packages := listed(t)
 	checked, asked := 0, 0
@@ -54,11 +54,11 @@ func TestProductionAsksRaftNothingThatIsNotSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := calls(t, packages, planted); len(got) != 1 || got[0].method != "VerifyLeader" {
-		t.Errorf("the planted call was found as %v", got)
+		t.Errorf("the check reports the planted call as %v", got)
 	}
 }
 
-// goPackage is what go list says of a package.
+// goPackage is an answer of go list about a package.
 type goPackage struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
@@ -72,7 +72,7 @@ func (p goPackage) files() []string {
 	return files
 }
 
-// listed are the packages of the programs and of the SDK with what they import, by their paths, built.
+// listed returns the packages of the programs and of the SDK with their imports, by path, and builds them.
 func listed(t *testing.T) map[string]goPackage {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles",
@@ -100,7 +100,7 @@ type call struct {
 	at     token.Position
 }
 
-// calls returns the calls of methods of *raft.Raft, also of an embedded one, in the files of one package.
+// calls returns the calls of methods of *raft.Raft in the files of one package, also of an embedded *raft.Raft.
 func calls(t *testing.T, packages map[string]goPackage, files ...string) (found []call) {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -151,7 +151,7 @@ func TestVersionsArePinned(t *testing.T) {
 	}
 }
 
-// The table in README.md names tests that are there.
+// The table in README.md names existing tests.
 func TestTheTableNamesTests(t *testing.T) {
 	table, err := os.ReadFile("README.md")
 	if err != nil {
@@ -181,11 +181,11 @@ func TestTheTableNamesTests(t *testing.T) {
 	}
 	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(string(table), -1)
 	if len(named) < 20 {
-		t.Errorf("only %d tests are named", len(named))
+		t.Errorf("README.md names only %d tests", len(named))
 	}
 	for _, name := range named {
 		if !there[name[1]] {
-			t.Errorf("%s is named and is not there", name[1])
+			t.Errorf("README.md names %s: no such test", name[1])
 		}
 	}
 }

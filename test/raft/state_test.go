@@ -17,14 +17,14 @@ import (
 	"holdfast/test/bubble"
 )
 
-// slow makes each entry take a while to be applied.
+// slow makes applying an entry take a while.
 type slow struct{ took time.Duration }
 
 func (s slow) Applied(uint64, uint64, []session.Change) { time.Sleep(s.took) }
 func (s slow) Restored()                                {}
 
-// raft.AppliedIndex says what was handed to the state, not what the state has applied. Holdfast waits for the state's
-// own.
+// raft.AppliedIndex is the index of the entry that was handed to the state, not of the one that the state has applied.
+// Holdfast waits for the state's own index.
 func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -58,13 +58,13 @@ func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
 	})
 }
 
-// A snapshot is of its index, and entries go on being applied while it is written, however slow the disk is.
+// A snapshot belongs to its index. Entries are applied while it is written, however slow the disk is.
 func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var writing, writes atomic.Int64
 		const took = 10 * time.Second
 		c := start(t, options{peers: 1, prepare: func(p *peer, conf *raft.Config) {
-			conf.SnapshotThreshold, conf.SnapshotInterval = 1<<20, time.Hour // only when asked
+			conf.SnapshotThreshold, conf.SnapshotInterval = 1<<20, time.Hour // snapshots only on request
 			p.snapshots.write = func() {
 				writing.Store(1)
 				writes.Add(1)
@@ -109,9 +109,9 @@ func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
 	})
 }
 
-// A follower installs whatever snapshot its leader sends, also one that is older than what it has applied: a copy that
-// was delayed, or the newest of a leader that it is ahead of. It goes back, and to where its log may have been cut:
-// then it panics at the next entry.
+// A follower installs whatever snapshot its leader sends, also one older than what it has applied: a delayed copy, or
+// the newest snapshot of a leader that is behind the follower. The follower's state goes back. If its log no longer has
+// the entries after that, it panics at the next entry.
 func TestControlAnOlderSnapshotIsInstalled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3, machine: func(s *fsm.State) raft.FSM { return credulous{s} }})
@@ -124,7 +124,7 @@ func TestControlAnOlderSnapshotIsInstalled(t *testing.T) {
 	})
 }
 
-// The state takes no older snapshot, and goes on from where it is.
+// The state refuses an older snapshot, and goes on from where it is.
 func TestAnOlderSnapshotIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -151,7 +151,7 @@ func (credulous) Restore(from io.ReadCloser) error {
 	return errors.Join(err, from.Close())
 }
 
-// installOlder has the leader send a follower a snapshot that is 20 entries older than what the follower has applied.
+// installOlder makes the leader send a follower a snapshot that is 20 entries older than what the follower has applied.
 // It returns the index that was applied before.
 func (c *cluster) installOlder(leads *peer) (before uint64, err error) {
 	c.t.Helper()
@@ -192,7 +192,7 @@ func (c *cluster) installOlder(leads *peer) (before uint64, err error) {
 	return index, err
 }
 
-// restoreNewest returns the state that a server's newest snapshot holds.
+// restoreNewest returns the state in a server's newest snapshot.
 func restoreNewest(t *testing.T, p *peer) *fsm.State {
 	t.Helper()
 	all, err := p.snapshots.List()
@@ -214,8 +214,8 @@ func restoreNewest(t *testing.T, p *peer) *fsm.State {
 	return state
 }
 
-// Apply takes no term: what a leader decided in one term can be appended by the same node in a later one. The state
-// ignores a close whose term is not its entry's (E3); a close of the entry's own term is the control.
+// Apply takes no term: a node can append in a later term what it decided as the leader of a former one. The state
+// ignores a close whose term is not its entry's (E3). A close of the entry's own term is the control.
 func TestWhatWasDecidedInAFormerTermChangesNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -265,7 +265,7 @@ func (p *peer) apply(t *testing.T, c session.Command) session.Result {
 	return results[0]
 }
 
-// reelect takes leadership from p and gives it back.
+// reelect takes leadership away from p and gives it back.
 func (c *cluster) reelect(p *peer) {
 	c.t.Helper()
 	other := c.others(p)[0]

@@ -12,7 +12,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// recorder notes which entry a server's state was given at each index.
+// recorder records the term of the entry that a server's state was given at each index.
 type recorder struct {
 	*fsm.State
 	mu       sync.Mutex
@@ -40,7 +40,8 @@ func (r *recorder) restored() int {
 	return r.restores
 }
 
-// differs returns the first index at which two states were given entries of different terms, and how many there are.
+// differs returns the first index at which two states were given entries of different terms, and the number of such
+// indexes.
 func differs(a, b *recorder) (first uint64, all int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,10 +57,10 @@ func differs(a, b *recorder) (first uint64, all int) {
 	return first, all
 }
 
-// inFlight is how many entries a leader has on their way when it is cut off.
+// inFlight is how many entries a leader has under way when it is cut off.
 const inFlight = 600
 
-// tails is a cluster whose first leader has a tail of entries that nobody else has, and never will.
+// tails is a cluster whose first leader has a tail of entries that no other server has, or will ever have.
 type tails struct {
 	*cluster
 	deposed, leads *peer
@@ -67,13 +68,14 @@ type tails struct {
 	entries        uint64
 }
 
-// newTails has the other servers go on for so many entries, and compact their log but for trailing ones. behind are
-// servers that are cut off before the deposed leader is.
+// newTails makes the other servers go on for so many entries, and compact their logs to the trailing ones. behind is
+// the number of servers that are cut off before the deposed leader.
 func newTails(t *testing.T, peers, behind, entries int, trailing uint64) *tails {
 	t.Helper()
 	c := &tails{states: map[*fsm.State]*recorder{}}
 	c.cluster = start(t, options{peers: peers, prepare: func(_ *peer, conf *raft.Config) {
-		conf.SnapshotThreshold, conf.SnapshotInterval, conf.TrailingLogs = 1<<20, time.Hour, trailing // only when asked
+		conf.SnapshotThreshold, conf.SnapshotInterval, conf.TrailingLogs = 1<<20, time.Hour,
+			trailing // snapshots only on request
 	}, machine: func(s *fsm.State) raft.FSM {
 		c.states[s] = &recorder{State: s, terms: map[uint64]uint64{}}
 		return c.states[s]
@@ -86,7 +88,7 @@ func newTails(t *testing.T, peers, behind, entries int, trailing uint64) *tails 
 	c.apply(c.deposed, 10)
 	c.apart(c.deposed)
 	for _, p := range c.behind(behind) {
-		c.heal(c.deposed, p) // it was cut twice
+		c.heal(c.deposed, p) // because it was cut off twice
 	}
 	for range inFlight {
 		c.entries++
@@ -101,7 +103,8 @@ func newTails(t *testing.T, peers, behind, entries int, trailing uint64) *tails 
 	if err := c.leads.Snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}
-	// what the leader still tries to send to who is cut off is of the snapshot, and not of the log that it had
+	// What the leader still tries to send to a server that is cut off comes from the snapshot, not from the log that it
+	// had.
 	time.Sleep(time.Minute)
 	return c
 }
@@ -118,28 +121,28 @@ func (c *tails) apply(leads *peer, entries int) {
 	}
 }
 
-// behind are the last servers but the deposed leader.
+// behind returns the last n servers except the deposed leader.
 func (c *tails) behind(n int) []*peer {
 	others := c.others(c.deposed)
 	return others[len(others)-n:]
 }
 
-// apart cuts a server off all others.
+// apart cuts a server off from all others.
 func (c *tails) apart(p *peer) {
 	for _, other := range c.others(p) {
 		c.cut(p, other)
 	}
 }
 
-// rejoin undoes apart between two servers. What was on its way is lost.
+// rejoin undoes apart between two servers. What was under way is lost.
 func (c *tails) rejoin(a, b *peer) {
 	c.Reset(a.name, b.name)
 	c.heal(a, b)
 }
 
-// A follower that installs a snapshot keeps its log, whatever is in it: entries that a deposed leader had and nobody
-// else lie below what comes next. When it leads later, it sends them to a follower that is behind and needs them, as
-// what is committed: whose state applies them.
+// A follower that installs a snapshot keeps its log, whatever is in it. So entries that only a deposed leader had can
+// lie below the entries that follow. When this follower leads later, it sends them as committed to a server that is
+// behind, and that server's state applies them.
 func TestControlAnOldTailIsFedToALaggard(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTails(t, 5, 1, 1200, 1000)
@@ -165,15 +168,15 @@ func TestControlAnOldTailIsFedToALaggard(t *testing.T) {
 		})
 		first, all := differs(c.states[laggard.state], c.states[c.leads.state])
 		if all == 0 {
-			t.Error("the laggard applied nothing that others did not: the trap is gone")
+			t.Error("the laggard applied no entry that others did not apply: the trap is gone")
 		}
 		t.Logf("%d entries that only the deposed leader had were applied, from %d on", all, first)
 	})
 }
 
-// A follower compares the entry before those that it is sent with its log alone where that is longer than its
-// snapshot. A tail that reaches beyond the snapshot hides where the snapshot ends: the follower refuses what comes
-// after it, and is sent the same snapshot for ever.
+// When its log is longer than its snapshot, a follower compares the entry before new entries with its log alone. A tail
+// that reaches beyond the snapshot hides the snapshot's end: the follower refuses what comes after, and is sent the
+// same snapshot for ever.
 func TestControlAnOldTailStopsAFollower(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTails(t, 3, 0, 300, 50)

@@ -16,23 +16,23 @@ import (
 
 const (
 	mbit = 1_000_000
-	// kernelBuffer is what a kernel takes from a writer: Linux has this bound, of bytes that are on their way.
+	// kernelBuffer is how many bytes a kernel takes from a writer: Linux's bound for bytes under way.
 	kernelBuffer = 4 << 20
-	// largest is about what an entry may take, and in each of these tests takes.
+	// largest is about the largest size of an entry. Every entry in these tests has it.
 	largest = 500_000
 )
 
-// zeros is what all entries carry, so that hundreds of megabytes of them take half of one.
+// zeros is the payload of all entries, so that hundreds of megabytes of entries take half a megabyte of memory.
 var zeros = make([]byte, largest)
 
-// counter is a state machine that looks at nothing.
+// counter is a state machine that only counts entries.
 type counter struct{ applied atomic.Int64 }
 
 func (c *counter) Apply(*raft.Log) any               { c.applied.Add(1); return nil }
 func (*counter) Snapshot() (raft.FSMSnapshot, error) { return nil, errors.New("nobody asks") }
 func (*counter) Restore(from io.ReadCloser) error    { return from.Close() }
 
-// forgetful has a server's log hold one copy of what all entries carry, and an idle leader say less.
+// forgetful makes a server's log hold one copy of the entries' payload, and an idle leader send less.
 func forgetful(p *peer, conf *raft.Config) {
 	conf.CommitTimeout = 100 * time.Millisecond
 	p.logs.onWrite(func(entries []*raft.Log) error {
@@ -45,8 +45,8 @@ func forgetful(p *peer, conf *raft.Config) {
 	})
 }
 
-// lag has a server miss so many bytes of entries, and then hear of them over a link of so many bits a second. The
-// others have them at once.
+// lag makes a server miss so many bytes of entries, and then receive them over a link of so many bits a second. The
+// other servers have them at once.
 func (c *cluster) lag(bytes, bits int) (leads, behind *peer) {
 	c.t.Helper()
 	leads, behind = c.isolate(bits)
@@ -62,7 +62,7 @@ func (c *cluster) lag(bytes, bits int) (leads, behind *peer) {
 	return leads, behind
 }
 
-// isolate cuts a follower off its leader, and makes the link to it a thin one.
+// isolate cuts a follower off from its leader, and makes the link to it a thin one.
 func (c *cluster) isolate(bits int) (leads, behind *peer) {
 	c.t.Helper()
 	leads = c.leader()
@@ -70,14 +70,14 @@ func (c *cluster) isolate(bits int) (leads, behind *peer) {
 	c.eventually("a first entry everywhere", time.Minute, func() bool {
 		return behind.LastIndex() == leads.LastIndex()
 	})
-	c.Reset(leads.name, behind.name) // what is thin is so for new connections
+	c.Reset(leads.name, behind.name) // Thin affects new connections only
 	c.cut(leads, behind)
 	c.Thin(leads.name, behind.name, bits, kernelBuffer)
 	return leads, behind
 }
 
-// await waits until a server has all entries. The cluster serves meanwhile: an entry each second, without waiting for
-// the laggard, under the same leader.
+// await waits until a server has all entries. Meanwhile the cluster commits an entry each second without the laggard,
+// under the same leader.
 func (c *cluster) await(leads, behind *peer, within time.Duration) (took time.Duration, caughtUp bool) {
 	c.t.Helper()
 	last, term := leads.LastIndex(), leads.CurrentTerm()
@@ -99,8 +99,8 @@ func (c *cluster) await(leads, behind *peer, within time.Duration) (took time.Du
 	return time.Since(begun), true
 }
 
-// Raft has one deadline for a whole request. A batch of entries that takes longer over a thin link is tried for ever,
-// though all bytes of it move.
+// Raft has one deadline for a whole request. A batch of entries that takes longer over a thin link is retried for ever,
+// though its bytes move.
 func TestControlABatchThatDoesNotFitIsTriedForEver(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{
@@ -144,8 +144,8 @@ func TestALaggardCatchesUp(t *testing.T) {
 	}
 }
 
-// A follower fetches a snapshot that takes long to arrive, or long to be restored, once. Raft's own deadline for one
-// is longer for a large one, and none of 500 kB arrives within it over 1 Mbit/s.
+// A follower fetches a snapshot once, even if it takes long to arrive or to be restored. Raft's own deadline is longer
+// for a large snapshot, but over 1 Mbit/s no snapshot of 500 kB arrives within it.
 func TestASnapshotArrives(t *testing.T) {
 	for name, s := range map[string]struct {
 		size     int64
@@ -169,7 +169,8 @@ func snapshotArrives(t *testing.T, size int64, bits int, restores time.Duration)
 	t.Helper()
 	machines := map[*fsm.State]*large{}
 	c := start(t, options{peers: 3, prepare: func(p *peer, conf *raft.Config) {
-		conf.SnapshotThreshold, conf.SnapshotInterval, conf.TrailingLogs = 1<<20, time.Hour, 1 // only when asked
+		conf.SnapshotThreshold, conf.SnapshotInterval, conf.TrailingLogs = 1<<20, time.Hour,
+			1 // snapshots only on request
 		p.snapshots.size = size
 	}, machine: func(s *fsm.State) raft.FSM {
 		machines[s] = &large{restores: restores}
@@ -194,7 +195,7 @@ func snapshotArrives(t *testing.T, size int64, bits int, restores time.Duration)
 	t.Logf("%d bytes at %d Mbit/s, restored in %v: caught up %v after %v", size, bits/mbit, restores, ok, took)
 }
 
-// large is a state machine whose snapshot takes long to be restored.
+// large is a state machine whose snapshot takes long to restore.
 type large struct {
 	counter
 	restores time.Duration
@@ -209,7 +210,7 @@ func (l *large) Restore(from io.ReadCloser) error {
 	return from.Close()
 }
 
-// nothing is a snapshot that the store of the test makes large.
+// nothing is an empty snapshot, which the test's store makes large.
 type nothing struct{}
 
 func (nothing) Persist(sink raft.SnapshotSink) error { return sink.Close() }

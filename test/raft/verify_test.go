@@ -22,9 +22,9 @@ import (
 
 const interval = 500 * time.Millisecond
 
-// VerifyLeader asks observers too. Three voters and an observer, the leader cut off from both other voters:
-// VerifyLeader says that it leads, while Holdfast's reads, which wait for a good round (R3, R4), are not answered.
-// Before the cut they are, and the other side's leader answers them, as controls.
+// VerifyLeader asks observers too. With three voters and an observer, the leader is cut off from both other voters.
+// VerifyLeader still reports that it leads, but Holdfast answers no read: its reads wait for a good round (R3, R4). As
+// controls, reads are answered before the cut, and by the other side's leader.
 func TestReadsDoNotTrustVerifyLeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 4, voters: 3})
@@ -42,7 +42,7 @@ func TestReadsDoNotTrustVerifyLeader(t *testing.T) {
 				c.cut(leads, p)
 			}
 		}
-		// Answers to what was asked before the cut may still come.
+		// Answers to requests from before the cut may still come.
 		time.Sleep(2 * time.Millisecond)
 		if err := leads.VerifyLeader().Error(); err != nil {
 			t.Fatalf("VerifyLeader says %v: the trap is gone", err)
@@ -65,7 +65,7 @@ func TestReadsDoNotTrustVerifyLeader(t *testing.T) {
 	})
 }
 
-// rule is one leader's term: its tracker, and the servers of all nodes that reach it.
+// rule is one leader's term: its tracker, and the learners of all nodes that reach it.
 type rule struct {
 	c       *cluster
 	cancel  context.CancelFunc
@@ -75,7 +75,7 @@ type rule struct {
 	port    *peerport.Server
 }
 
-// lead begins a term as a node does: with a command of its own (R5), a tracker, and a stream of each member.
+// lead begins a term as a node does: with a command of its own (R5), a tracker, and a stream for each member.
 func (c *cluster) lead(p *peer) *rule {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -113,7 +113,7 @@ func (c *cluster) lead(p *peer) *rule {
 	return r
 }
 
-// Follow gives the port's streams to the tracker.
+// Follow passes the port's streams to the tracker.
 func (r *rule) Follow(ctx context.Context, h session.Hello, l peerport.LeaderLink) error {
 	return r.tracker.Load().Follow(ctx, h, l)
 }
@@ -124,7 +124,7 @@ func (r *rule) follow(ctx context.Context, p *peer, address string) {
 		link, err := dial.Peer(ctx, dial.PeerConfig{Address: address, ClusterID: "c", Dial: p.host.Dial},
 			session.Hello{Node: p.node, Incarnation: 1, Stream: stream})
 		if err == nil {
-			_ = r.servers[p].Follow(link) // why it ended is the test's own doing
+			_ = r.servers[p].Follow(link) // the test itself ends it
 			_ = link.Close()
 		}
 		timer := time.NewTimer(interval)
@@ -157,7 +157,7 @@ func (r *rule) stop() {
 
 func (p *peer) peerAddress() string { return p.name + ":7402" }
 
-// view is what a node's roles read, as in package node.
+// view is the state that a node's roles read, as in package node.
 type view struct{ *peer }
 
 func (v view) Session(id session.ID) (session.Session, bool)         { return v.state.Session(id) }

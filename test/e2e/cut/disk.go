@@ -14,11 +14,11 @@ import (
 const (
 	// ballastName is the file that fills a disk.
 	ballastName = "ballast"
-	// ballastBlock is what is written to it at once, halved when that fits in no more.
+	// ballastBlock is the size of one write to it, halved when the block no longer fits.
 	ballastBlock = 1 << 20
-	// lookBack is how much is read at once to find the end of what is written in a file.
+	// lookBack is the size of one read in the search for the end of a file's data.
 	lookBack = 4096
-	// garbage is what damaged bytes become.
+	// garbage is the value of damaged bytes.
 	garbage = 0xa5
 )
 
@@ -45,7 +45,7 @@ func runDisk(ctx context.Context, name string, args []string, out io.Writer) err
 	}
 }
 
-// fill writes to a file until nothing fits in any more, and returns its size.
+// fill writes to a file until the disk is full, and returns the file's size.
 func fill(ctx context.Context, path string) (size int64, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -90,13 +90,13 @@ func runTear(args []string, out io.Writer) error {
 	return err
 }
 
-// tear damages the end of what is written in f and returns where that end was.
+// tear damages the end of the data in f. It returns where that end was.
 func tear(f *os.File, garble, cutOff int64) (end int64, err error) {
 	if end, err = written(f); err != nil {
 		return 0, err
 	}
 	if end < garble || end < cutOff {
-		return 0, fmt.Errorf("only %d bytes are written in %s", end, f.Name())
+		return 0, fmt.Errorf("tear: only %d bytes are written in %s", end, f.Name())
 	}
 	bad := make([]byte, garble)
 	for i := range bad {
@@ -113,7 +113,7 @@ func tear(f *os.File, garble, cutOff int64) (end int64, err error) {
 	return end, f.Sync()
 }
 
-// written returns the end of the last block of f that is not all zero: files are grown ahead of what is written.
+// written returns the end of the last block of f that is not all zero: files are extended ahead of their data.
 func written(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -134,7 +134,7 @@ func written(f *os.File) (int64, error) {
 	return 0, nil
 }
 
-// empty removes all that is in a directory.
+// empty removes everything in a directory.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -35,7 +35,7 @@ import (
 	"github.com/google/nftables"
 )
 
-// timeout bounds every command but hold.
+// timeout bounds every command except hold.
 const timeout = 30 * time.Second
 
 func main() {

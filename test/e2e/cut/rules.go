@@ -10,10 +10,10 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// tableName is the one table that holds all rules; to heal is to delete it.
+// tableName is the only table of rules. To heal is to delete it.
 const tableName = "holdfast_cut"
 
-// way is one direction of packets: where they are seen, and where in the IPv4 header the other side's address stands.
+// way is one direction of packets: the hook that sees them, and where in the IPv4 header the other side's address is.
 type way struct {
 	name   string
 	hook   *nftables.ChainHook
@@ -44,8 +44,7 @@ func directions(name string) ([]way, error) {
 // everything is the loss of a link that is cut.
 const everything = 100
 
-// fault says which packets are dropped: those from or to ips, of one port only unless it is 0, and of those a
-// percentage.
+// fault selects the packets to drop: those from or to ips, of one port unless it is 0, and of these a percentage.
 type fault struct {
 	ways []way
 	ips  []net.IP
@@ -53,7 +52,7 @@ type fault struct {
 	loss uint32
 }
 
-// Where a TCP header has its ports.
+// Positions of the ports in a TCP header.
 const (
 	sourcePortOffset      = 0
 	destinationPortOffset = 2
@@ -63,7 +62,7 @@ const (
 // numgenRandom is the kernel's NFT_NG_RANDOM.
 const numgenRandom = 1
 
-// cut adds rules that count and drop. Cuts add up until heal.
+// cut adds rules that count and drop packets. Cuts add up until heal.
 func cut(conn *nftables.Conn, f fault) error {
 	table := conn.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName})
 	for _, w := range f.ways {
@@ -94,7 +93,7 @@ func address(offset uint32, ip net.IP) []expr.Any {
 	}
 }
 
-// ports matches the port on either side, each by a rule of its own: the node may have dialed, or accepted.
+// ports matches the port on either side, each by a rule of its own: the node may have dialed or accepted.
 func (f fault) ports() [][]expr.Any {
 	if f.port == 0 {
 		return [][]expr.Any{nil}
@@ -118,20 +117,20 @@ func (f fault) some() []expr.Any {
 	}
 	return []expr.Any{
 		&expr.Numgen{Register: 1, Modulus: everything, Type: numgenRandom},
-		// Order is compared on bytes.
+		// The comparison works on bytes in network order.
 		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: addressLen, Size: addressLen},
 		&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binary.BigEndian.AppendUint32(nil, f.loss)},
 	}
 }
 
-// dropped is how many packets of one direction have been dropped, of those from or to one address.
+// dropped is the number of dropped packets in one direction, from or to one address.
 type dropped struct {
 	way     string
 	ip      net.IP
 	packets uint64
 }
 
-// counter returns what each rule has dropped.
+// counter returns the number of packets that each rule has dropped.
 func counter(conn *nftables.Conn) ([]dropped, error) {
 	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
 	if err != nil {
@@ -153,7 +152,7 @@ func counter(conn *nftables.Conn) ([]dropped, error) {
 	return all, nil
 }
 
-// matched is the address that a rule matches, which is what it compares first.
+// matched returns the address that a rule matches, which is its first comparison.
 func matched(r *nftables.Rule) net.IP {
 	for _, e := range r.Exprs {
 		if c, ok := e.(*expr.Cmp); ok {
