@@ -12,8 +12,8 @@ import (
 // answers handles what nodes answer to requests, and their news of sessions.
 type answers struct{ links }
 
-// answer finds the request that m answers and hands it on, if it is of the kind that m answers. Answers to requests
-// that are not out are ignored: they can do no harm.
+// answer hands the answer m to then, with the request that it answers. It ignores an answer to a request that is not in
+// flight, or of another kind: such an answer can do no harm.
 func answer[B any](c *Conn, m interface{ GetSeq() uint64 }, then func(*window.Request, B)) {
 	r, ok := c.window.Take(m.GetSeq())
 	if !ok {
@@ -51,7 +51,7 @@ func (a *answers) received(c *Conn, msg *holdfastv1.ServerMessage) {
 		a.inJeopardy(c, m.Jeopardy)
 	case *holdfastv1.ServerMessage_JeopardyEnded:
 		c.jeopardy = false
-		if a.readOnly(c) { // it has heard of a good round
+		if a.readOnly(c) { // the node has heard of a good round
 			a.modeIs(c, session.ModeReadWrite)
 		}
 		a.tellGlobal(c, nil, func(h *Session) trigger { return h.either(counted, countedUnpromised) })
@@ -59,7 +59,7 @@ func (a *answers) received(c *Conn, msg *holdfastv1.ServerMessage) {
 	}
 }
 
-// failed handles a refusal by the kind of request it refuses.
+// failed handles a refusal, by the kind of the refused request.
 func (a *answers) failed(c *Conn, r *window.Request, err error) {
 	if other, ok := errors.AsType[*session.NotLeaderError](err); ok {
 		a.router.Prefer(other.Address)
@@ -82,7 +82,7 @@ func (a *answers) failed(c *Conn, r *window.Request, err error) {
 func (a *answers) gone(m *holdfastv1.Gone) {
 	certificates := make(map[session.ID]*session.Certificate, len(m.GetCertificate()))
 	for _, p := range m.GetCertificate() {
-		if cert, err := wire.CertificateFrom(p); err == nil { // one out of range is as good as none
+		if cert, err := wire.CertificateFrom(p); err == nil { // a certificate that is out of range counts as none
 			certificates[cert.ID] = &cert
 		}
 	}

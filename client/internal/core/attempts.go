@@ -12,8 +12,8 @@ import (
 	"holdfast/client/internal/window"
 )
 
-// advance makes the next attempt when it is due: the first of a round at once, and each other one when the one before
-// has failed, or has not connected within the hedge delay.
+// advance makes the next attempt to connect when it is due. The first attempt of a round is due at once. Each other one
+// is due when the attempt before it has failed, or has not connected within the hedge delay.
 func (m *moves) advance() {
 	r := &m.router
 	if at := r.WakesAt(len(m.racing)); m.next != nil || at.IsZero() || m.now.Before(at) {
@@ -47,7 +47,7 @@ func (m *moves) advance() {
 	m.racing = append(m.racing, c)
 }
 
-// resolves reports whether a server has a name that must be resolved before it can be dialled.
+// resolves reports whether a server is a host name, which is looked up before the client dials it.
 func (m *moves) resolves(server string) (host, port string, named bool) {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil || !m.cfg.ResolveNames {
@@ -57,7 +57,7 @@ func (m *moves) resolves(server string) (host, port string, named bool) {
 	return host, port, err != nil
 }
 
-// resolve asks for the addresses of a server's name, which then are tried next, in random order.
+// resolve looks up the addresses of a server's name. The round goes on with them, in random order.
 func (m *moves) resolve(server, host, port string) {
 	m.router.Asked++
 	m.effects.Lookups = append(m.effects.Lookups, Lookup{
@@ -66,7 +66,7 @@ func (m *moves) resolve(server, host, port string) {
 	})
 }
 
-// resolved takes the addresses of a name.
+// resolved takes the addresses of a name. It ignores those of a former round.
 func (m *moves) resolved(of Lookup, addresses []string, err error) {
 	r := &m.router
 	if of.Round != r.Round || !r.Begun {
@@ -89,21 +89,22 @@ func (m *moves) resolved(of Lookup, addresses []string, err error) {
 	r.At = m.now
 }
 
-// attemptFailed goes on with what is left of the round. After the last of a round comes a back-off.
+// attemptFailed goes on with the rest of the round. After the last attempt of a round comes a back-off.
 func (m *moves) attemptFailed(err error) {
 	m.trouble.Met(err)
 	m.router.Others = m.router.Others || route.Hint(err) == 0
 	m.tryOn()
 }
 
-// tryOn makes the next attempt of the round at once.
+// tryOn makes the next attempt of the round due now. When nothing is left of the round, it ends the round with a
+// back-off.
 func (m *moves) tryOn() {
 	r := &m.router
 	switch {
 	case len(r.Left) > 0:
 		r.At = m.now
-	case r.Asked > 0 || len(m.racing) > 0: // they decide the round
-	case m.cur != nil && errors.Is(m.cur.failing, errRebalanced): // it serves as well as before
+	case r.Asked > 0 || len(m.racing) > 0: // their outcome decides the round
+	case m.cur != nil && errors.Is(m.cur.failing, errRebalanced): // the present node serves as well as before
 		m.cur.failing, r.Fresh = nil, true
 		m.stay()
 	default:
@@ -112,13 +113,14 @@ func (m *moves) tryOn() {
 		m.trouble.Ended()
 		m.endLagRound()
 		r.At = m.now.Add(m.cfg.Jitter.Backoff(r.Rounds))
-		if !r.Others { // nobody else is there to ask
+		if !r.Others { // all nodes have named a moment
 			r.At = route.Latest(r.At, r.Soonest(m.now))
 		}
 	}
 }
 
-// endLagRound judges a round that came to nothing.
+// endLagRound judges a round in which no node served. After lagRounds rounds in which every node that answered was
+// LAGGING, the client distrusts the index that it has seen.
 func (m *moves) endLagRound() {
 	g := &m.lag
 	if g.Rounds++; !g.Behind || g.Other {

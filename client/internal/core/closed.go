@@ -13,7 +13,7 @@ import (
 
 func (a *answers) closeRefused(c *Conn, r *window.Request, h *Session, err error) {
 	if !a.holds(h) || h.on != c || r.Seq <= h.since {
-		return // it named a former attachment: a close follows each attachment
+		return // the request named a former attachment; another close follows each attachment
 	}
 	for _, call := range slices.Clone(h.closing) {
 		call.last = err
@@ -27,7 +27,7 @@ func (a *answers) closeRefused(c *Conn, r *window.Request, h *Session, err error
 	case errors.Is(err, session.ErrMoved):
 		a.moved(h, c, holder(err))
 	case dead(err):
-		c.stray = true // the node serves it still: a touch of all its sessions would keep it alive
+		c.stray = true // the node still serves the session: a touch without ids would keep it alive
 		a.end(h, err)
 	default:
 		a.pause(c, r, err)
@@ -37,11 +37,11 @@ func (a *answers) closeRefused(c *Conn, r *window.Request, h *Session, err error
 	}
 }
 
-// upgraded takes the global session that h has become, whether or not somebody waits for that still. It is no move: c
-// serves it as before.
+// upgraded takes the global session that h has become, even when no caller waits any more. This is no move: c serves
+// the session as before.
 func (a *answers) upgraded(c *Conn, r *window.Request, h *Session, m *holdfastv1.Upgraded) {
 	if !a.holds(h) || h.on != c || r.Seq <= h.since {
-		return // it named a former attachment: an upgrade follows each attachment
+		return // the request named a former attachment; another upgrade follows each attachment
 	}
 	g, err := wire.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
 	if err != nil {
@@ -57,7 +57,8 @@ func (a *answers) upgraded(c *Conn, r *window.Request, h *Session, m *holdfastv1
 	a.settleUpgrades(h, nil)
 }
 
-// upgradeRefused handles a refusal. No other node could do it, so the client stays where it is.
+// upgradeRefused handles the refusal of an upgrade. Only the node of a local session can upgrade it, so the client
+// stays there.
 func (a *answers) upgradeRefused(c *Conn, r *window.Request, h *Session, err error) {
 	if !a.holds(h) || h.on != c || r.Seq <= h.since {
 		return
@@ -83,7 +84,8 @@ func (a *answers) upgradeRefused(c *Conn, r *window.Request, h *Session, err err
 	}
 }
 
-// goOnUpgrading asks again where a session is served anew, or finds that a former request took effect.
+// goOnUpgrading asks for the upgrade again where a node serves the session anew. A session that is global by now needs
+// none: a former request took effect.
 func (a *answers) goOnUpgrading(h *Session) {
 	switch {
 	case !h.token.Local:

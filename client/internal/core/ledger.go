@@ -30,7 +30,8 @@ type Config struct {
 	Spread func(servers []string)
 }
 
-// ledger holds the sessions, the callers that wait, and the connections that both are on.
+// ledger holds the sessions, the callers that wait, and the two connections that sessions and callers are on: cur, the
+// present one, and next, the candidate that may replace it.
 type ledger struct {
 	cfg         Config
 	effects     Effects
@@ -41,18 +42,19 @@ type ledger struct {
 	// dueAt is at or before the next moment at which a session lapses or its promise is half used up; zero for none.
 	dueAt time.Time
 	cur   *Conn // serves the sessions
-	next  *Conn // is tried, and becomes cur when it has served something
+	next  *Conn // the candidate, which becomes cur when it has served something
 	// attempts numbers the resumes of all sessions (M1). It rises for each session, also for one that was dropped and
 	// is resumed again.
 	attempts uint64
-	// distrusted is the index that every node was behind: while none is higher, resumes go without it. See endLagRound.
+	// distrusted is an index that every node was behind. Resumes demand no index until a higher one is seen. See
+	// endLagRound.
 	distrusted uint64
 }
 
-// holds reports whether h is still held.
+// holds reports whether the client still holds h.
 func (l *ledger) holds(h *Session) bool { return l.sessions[h.id] == h }
 
-// emit has the session's state follow what happened, and tells its reader.
+// emit moves the session's state on, and adds the event that its reader gets.
 func (l *ledger) emit(h *Session, t trigger, err error) {
 	from := h.state
 	h.state = sessionStates()[from][t]
@@ -67,7 +69,7 @@ func (l *ledger) emit(h *Session, t trigger, err error) {
 	l.effects.Events = append(l.effects.Events, e)
 }
 
-// end lets go of a session and tells everyone who waits for it.
+// end drops a session, and answers every caller that waits for it.
 func (l *ledger) end(h *Session, err error) {
 	delete(l.sessions, h.id)
 	h.resuming, h.until = nil, time.Time{}
@@ -86,8 +88,8 @@ func (l *ledger) end(h *Session, err error) {
 	}
 }
 
-// closed ends a session as its client wished. Whoever waits for that finds it ended: its last event is there, and Err
-// says why.
+// closed ends a session as a caller wished. It answers the callers after the end, so they find the last event and the
+// error of the session.
 func (l *ledger) closed(h *Session) {
 	closing := h.closing
 	h.closing = nil
@@ -97,13 +99,13 @@ func (l *ledger) closed(h *Session) {
 	}
 }
 
-// expired ends a session as the cluster says. A close that took effect, and whose answer was lost, is one that was
-// wished.
+// expired ends a session because the cluster says so. When this client sent a close and the certificate says closed,
+// the close took effect and its answer was lost: then the session ends as wished.
 func (l *ledger) expired(h *Session, err error) {
 	e := &session.ExpiredError{ID: h.id}
 	if known, ok := errors.AsType[*session.ExpiredError](err); ok {
 		e.Certificate = known.Certificate
-		if h.token.Local { // of one that was global the log has forgotten the end: there is nothing to ask a node for
+		if h.token.Local { // the log has forgotten the end of a global session, so no node can tell more
 			e.LocalTo = known.LocalTo
 		}
 	}
@@ -114,7 +116,7 @@ func (l *ledger) expired(h *Session, err error) {
 	l.end(h, e)
 }
 
-// giveUp answers a caller who waits no longer, and lets go of what nobody waits for.
+// giveUp answers a caller that does not wait any longer, and drops the session that nobody waits for now.
 func (l *ledger) giveUp(c *Call, err error) {
 	if c.settled {
 		return
@@ -136,9 +138,9 @@ func (l *ledger) giveUp(c *Call, err error) {
 	l.effects.Answers = append(l.effects.Answers, Answer{Call: c, Err: err})
 }
 
-// abandon lets go of a session that nobody waits for any more. If a node serves it, or will, touches must leave it out.
-// One that an open brought is closed, unless another process has resumed it since: its token names that one's
-// attachment then (see takeOver).
+// abandon drops a session that nobody waits for any more. A node may serve it, now or soon, so touches name their
+// sessions from now on. A session that an open brought is closed, unless another process has resumed it since: the
+// token names that process's attachment then (see takeOver).
 func (l *ledger) abandon(h *Session, err error) {
 	for _, c := range []*Conn{l.cur, l.next} {
 		if c != nil {
@@ -155,32 +157,32 @@ func (l *ledger) abandon(h *Session, err error) {
 	l.end(h, err)
 }
 
-// unknown answers a caller who wants to know that the outcome of its request will not be heard.
+// unknown answers a caller with ErrOutcomeUnknown, when the client is configured to do so.
 func (l *ledger) unknown(c *Call) {
 	if c != nil && l.cfg.FailInFlight {
 		l.giveUp(c, session.ErrOutcomeUnknown)
 	}
 }
 
-// readOnly reports whether c is stayed at as a read-only node.
+// readOnly reports whether the node of c is read-only, and the client may stay there.
 func (l *ledger) readOnly(c *Conn) bool {
 	return l.cfg.ReadOnly && c != nil && c.state.Mode == session.ModeReadOnly
 }
 
-// takesWrites reports whether there is a connection to a node that is not known to be read-only.
+// takesWrites reports whether there is a present connection, to a node that is not known to be read-only.
 func (l *ledger) takesWrites() bool { return l.cur != nil && !l.readOnly(l.cur) }
 
-// locals reports whether a local session is held, and whether nothing else is.
+// locals reports whether the client holds a local session, and whether it holds no other.
 func (l *ledger) locals() (local, all bool) {
 	all = len(l.sessions) > 0
 	for _, h := range l.sessions {
-		is := h.token.Local && h.joining == nil // where one lives that is being joined is not known
+		is := h.token.Local && h.joining == nil // a session that is being joined may live anywhere
 		local, all = local || is, all && is
 	}
 	return local, all
 }
 
-// allLocal reports whether no global session is held or being joined.
+// allLocal reports whether no session that is held or being joined is global.
 func (l *ledger) allLocal() bool {
 	for _, h := range l.sessions {
 		if !h.token.Local {
@@ -190,7 +192,7 @@ func (l *ledger) allLocal() bool {
 	return true
 }
 
-// needsNoLeader reports whether all that is held, being joined or to be opened is local.
+// needsNoLeader reports whether all sessions that are held, being joined or being opened are local.
 func (l *ledger) needsNoLeader() bool {
 	for call := range l.opens {
 		if call.h == nil && !call.Want.Local {
@@ -200,7 +202,7 @@ func (l *ledger) needsNoLeader() bool {
 	return l.allLocal()
 }
 
-// bound returns a part of the smallest timeout, at most limit.
+// bound returns the given part of the smallest timeout, at most limit.
 func (l *ledger) bound(part, limit time.Duration) time.Duration {
 	for _, h := range l.sessions {
 		if h.timeout > 0 {
@@ -210,7 +212,7 @@ func (l *ledger) bound(part, limit time.Duration) time.Duration {
 	return limit
 }
 
-// demand returns what a resume that is sent now may not be older than.
+// demand returns the index that the node which serves a resume must have applied (N4), 0 for none.
 func (l *ledger) demand() uint64 {
 	if index := l.effects.Seen; index != l.distrusted {
 		return index
@@ -218,5 +220,5 @@ func (l *ledger) demand() uint64 {
 	return 0
 }
 
-// idle reports that nothing needs a connection.
+// idle reports whether nothing needs a connection.
 func (l *ledger) idle() bool { return len(l.sessions) == 0 && len(l.opens) == 0 }

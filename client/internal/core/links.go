@@ -12,13 +12,13 @@ import (
 	"holdfast/session"
 )
 
-// links handles connections: those that come up, serve, and fail.
+// links handles connections that come up, serve, and fail.
 type links struct{ requests }
 
-// connected goes on with the first connection that has come up, and closes those that race it: every session is resumed
-// on it, or one to begin with (see probe), and what it answers decides whether it is kept. Without sessions it is kept
-// at once. Sessions are never resumed on two connections at a time on purpose: each resume is an entry of the log, and
-// takes the session from the other one.
+// connected makes the first connection that comes up the candidate, and closes those that race it. The client resumes
+// every session on the candidate, or one as a probe (see probe), and the answers decide whether the client keeps it.
+// Sessions are never resumed on two connections at a time on purpose: each resume is an entry of the log, and takes the
+// session from the other connection.
 func (k *links) connected(c *Conn) {
 	i := slices.Index(k.racing, c)
 	if i < 0 {
@@ -34,7 +34,8 @@ func (k *links) connected(c *Conn) {
 	k.tryNext(c)
 }
 
-// served notes that c has done something for this client that only a node in touch with a leader can do.
+// served notes that the node of c did something for this client that needs a leader. A candidate becomes the present
+// connection. The present connection is left no more, unless its node's fault goes on.
 func (k *links) served(c *Conn) {
 	k.router.Fresh, k.router.Refused = true, false
 	c.window.Served()
@@ -48,11 +49,11 @@ func (k *links) served(c *Conn) {
 	}
 	c.failing = nil
 	if k.next == nil || k.next.window.PutsOff() {
-		k.stay() // it has recovered before another node has done anything
+		k.stay() // the present node has recovered before another one has served
 	}
 }
 
-// adopt makes the connection that was tried the one that serves, and drops the former one.
+// adopt makes the candidate the present connection, and drops the former one.
 func (k *links) adopt() {
 	former := k.cur
 	k.cur, k.next = k.next, nil
@@ -84,7 +85,8 @@ func (k *links) lost(c *Conn, err error) {
 	k.rejoin()
 }
 
-// failedNext gives up the connection that was tried.
+// failedNext gives up the candidate. The client stays where it is if it has no reason to leave, and else goes on with
+// the round.
 func (k *links) failedNext(err error) {
 	k.effects.log(hclog.Debug, "node does not serve", "address", k.next.Address, "error", err)
 	k.drop(k.next, err)
@@ -98,11 +100,11 @@ func (k *links) failedNext(err error) {
 	}
 	k.rejoin()
 	if k.takesWrites() {
-		k.queueOpens() // one of them may have been on its way there
+		k.queueOpens() // an open may have been on its way there
 	}
 }
 
-// checkConns gives up connections that take too long, and has one made when there is none.
+// checkConns gives up connections that take too long, and begins a move when there is no connection.
 func (k *links) checkConns() {
 	for _, c := range slices.Clone(k.racing) {
 		if !k.now.Before(c.deadline) {
@@ -124,8 +126,8 @@ func (k *links) checkConns() {
 	}
 }
 
-// silent leaves the node that serves h and does not renew its promise. One that hears of no leader is expected to renew
-// local ones only, and left for good when it does not.
+// silent leaves the node that serves h and does not renew its promise. A node that hears of no leader can renew local
+// sessions only. When it does not even do that, the client drops the connection.
 func (k *links) silent(h *Session) {
 	if h.token.Local && h.on.leaderless() {
 		k.lost(h.on, errSilent)
@@ -134,8 +136,8 @@ func (k *links) silent(h *Session) {
 	k.leave(h.on, errSilent)
 }
 
-// checkSessions ends promises that have run out and leaves a node that does not renew them. It walks the sessions only
-// when something can be due.
+// checkSessions ends promises that have run out, and leaves a node that does not renew them. It walks the sessions only
+// when one may be due.
 func (k *links) checkSessions() {
 	if k.dueAt.IsZero() || k.now.Before(k.dueAt) {
 		return
@@ -156,17 +158,17 @@ func (k *links) checkSessions() {
 	}
 }
 
-// servedFor is served for an answer about a session. What a node does for a local one says nothing of a leader, and so
-// decides nothing for the others, nor for opens; but that it is better than none.
+// servedFor is served, for an answer about the session of t. A node serves a local session without a leader, so such an
+// answer says nothing of the other sessions. It counts only when they are all local, or there is no better connection.
 func (k *links) servedFor(c *Conn, t session.Token) {
 	if !t.Local || k.needsNoLeader() || k.cur == nil && k.allLocal() {
 		k.served(c)
 	}
 }
 
-// sentHome takes a refusal of a resume, and reports whether it says that the session may be known at its own node only
-// and is to be looked for there: by a client that has nothing else to lose by going on, and until the promise has run
-// out. A node that has served something is not left for that: it is the one that a round would come back to.
+// sentHome reports whether the refusal of a resume means that the client should look for the node of a local session.
+// It should when no promise holds elsewhere and it has nothing else to lose: no open waits, and no global session is
+// held. The present node, which has served the client, is not left for that.
 func (k *links) sentHome(c *Conn, h *Session, err error) bool {
 	expired, ok := errors.AsType[*session.ExpiredError](err)
 	if !ok || expired.LocalTo == 0 || !h.token.Local || len(k.opens) > 0 {
@@ -176,15 +178,12 @@ func (k *links) sentHome(c *Conn, h *Session, err error) bool {
 	return h.joining != nil && len(k.sessions) == 1 || c != k.cur && k.homing() == route.Only
 }
 
-// putOff decides what becomes of a connection that is tried and has refused a resume with err, which names a moment.
-// When it has put off everything it was asked for, the client stays if each session may: what is promised it lasts
-// until the moment the node named and as much longer as an attempt at another node may take, or the wait itself is no
-// longer than such an attempt; and it has not been put off too often. Otherwise another node is tried at once, and this
-// one not before the moment at which the first resume would have come back. A client that is served by the node already
-// stays in any case: moving all its sessions for the sake of some would make the crowd larger.
+// putOff decides what happens to a candidate that has refused a resume for now. While the candidate may still do
+// something, nothing happens. When it has put off everything, the client stays if every session can wait (see tooLate).
+// Otherwise it tries another node at once, and this one again when the first resume would have come back.
 func (k *links) putOff(c *Conn, err error) {
 	if c != k.next || route.Hint(err) == 0 || !c.window.PutsOff() {
-		return // it is not tried, names none, or may yet do what it has not answered
+		return // no candidate, no moment named, or requests that may still be served
 	}
 	first, spare := c.window.DueAt(), k.bound(tryPart, Patience)
 	if c.jeopardy && !first.Before(c.deadline) ||
@@ -193,7 +192,7 @@ func (k *links) putOff(c *Conn, err error) {
 		k.failedNext(err)
 		return
 	}
-	if !c.jeopardy { // one that hears of no leader is given no more time than it has
+	if !c.jeopardy { // a node without a leader gets no more time
 		c.deadline = first.Add(spare)
 	}
 }

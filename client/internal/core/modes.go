@@ -13,21 +13,21 @@ import (
 	"holdfast/transport/wire"
 )
 
-// inJeopardy handles a node's word that touches may not count (S4).
+// inJeopardy handles a node's news that it hears of no leader, so that touches may not count (S4).
 func (k *links) inJeopardy(c *Conn, m *holdfastv1.Jeopardy) {
 	k.router.Learn(m.GetTry())
 	again := c.jeopardy
 	c.jeopardy = true
 	if c == k.next {
-		// After a fail-over every node says so until it hears of the new leader's first good round, and would move the
-		// sessions all the same. What it answers counts, if it does soon: trying one node after the other would have
-		// each of them move all sessions.
+		// After a fail-over every node says so until it hears of the new leader's first good round, and serves resumes
+		// all the same. So the candidate gets a moment to answer. Trying one node after the other would make each of
+		// them move all sessions.
 		c.deadline = route.Earliest(c.deadline, k.now.Add(k.bound(jeopardyPart, k.cfg.ConnectTimeout)))
 		k.trouble.Met(fmt.Errorf("%s: %w", c.Address, errJeopardy))
 		return
 	}
 	if k.readOnly(c) {
-		return // which says more: the sessions know, and another node is looked for
+		return // read-only says more: the sessions know, and the client looks for another node
 	}
 	if !again { // a node says so again when it becomes read-only
 		k.tellGlobal(c, errJeopardy, func(*Session) trigger { return endangered })
@@ -38,12 +38,12 @@ func (k *links) inJeopardy(c *Conn, m *holdfastv1.Jeopardy) {
 	k.leave(c, errJeopardy)
 }
 
-// modeIs notes what the node of c can do.
+// modeIs notes what the node of c can do, and acts when the present node becomes read-only or stops being so.
 func (k *links) modeIs(c *Conn, mode session.Mode) {
 	was := k.readOnly(c)
 	c.state.Mode = mode
 	if c != k.cur {
-		return // the one that is tried is judged by what it answers
+		return // a candidate is judged by its answers
 	}
 	if mode == session.ModeNoLeader {
 		k.noneReadOnly(c)
@@ -69,7 +69,7 @@ func (k *links) modeIs(c *Conn, mode session.Mode) {
 	}
 }
 
-// heardOf takes what the node of c says of itself with a message, before the message itself.
+// heardOf takes the state that a node tells with a message, before the message itself.
 func (k *links) heardOf(c *Conn, p *holdfastv1.NodeState) {
 	state := wire.StateFrom(p)
 	if state.Node == 0 {
@@ -84,8 +84,8 @@ func (k *links) heardOf(c *Conn, p *holdfastv1.NodeState) {
 	}
 }
 
-// stayReadOnly keeps the connection that was tried, at a node that is read-only, for want of a better one, and goes on
-// looking.
+// stayReadOnly makes the candidate, whose node is read-only, the present connection for want of a better one. The move
+// goes on.
 func (k *links) stayReadOnly(err error) {
 	c := k.next
 	k.cur, k.next, c.probe = c, nil, probe{}
@@ -97,7 +97,7 @@ func (k *links) stayReadOnly(err error) {
 	k.attemptFailed(fmt.Errorf("%s: %w", c.Address, err))
 }
 
-// readWriteAgain uses a node at once that hears of a leader again. What it serves already goes on when it says that
+// readWriteAgain uses a node that hears of a leader again. Sessions that it serves already go on when it says that
 // jeopardy is over.
 func (k *links) readWriteAgain(c *Conn) {
 	serves := false
@@ -106,14 +106,13 @@ func (k *links) readWriteAgain(c *Conn) {
 	}
 	if !serves && !c.dismissed() {
 		c.failing, k.router.Fresh = nil, true
-		k.endMove() // nobody serves anything, so that nothing is lost where an attempt was under way
+		k.endMove() // no node serves anything, so giving up the attempts loses nothing
 	}
 	k.rejoin()
 	k.queueOpens()
 }
 
-// noneReadOnly tells the sessions that the node of c serves no reads any more either: those that it has not served
-// since the client came from a read-only one are among them.
+// noneReadOnly tells the read-only sessions that the present node does not even serve reads any more.
 func (k *links) noneReadOnly(c *Conn) {
 	for _, h := range k.sessions {
 		if h.state == StateConnectedReadOnly {
@@ -122,7 +121,7 @@ func (k *links) noneReadOnly(c *Conn) {
 	}
 }
 
-// without returns what it is for h that the node of c serves no reads any more either.
+// without returns the event that h sees when c's node stops serving reads.
 func (k *links) without(h *Session, c *Conn) trigger {
 	if h.on == c {
 		return endangered
@@ -130,14 +129,14 @@ func (k *links) without(h *Session, c *Conn) trigger {
 	return disconnected
 }
 
-// stays reports whether c, which refused with err, is stayed at as a read-only node. Neither a node that serves
-// sessions is left for it, nor another read-only one; and one that lags has nothing that the client may be shown.
+// stays reports whether the client stays at c, whose node refused with err because it is read-only. It leaves no
+// present connection for such a node, and does not stay at a node that lags: that has nothing the client may be shown.
 func (k *links) stays(c *Conn, err error) bool {
 	return c == k.next && k.cur == nil && k.readOnly(c) && errors.Is(err, session.ErrReadOnly) &&
 		c.state.Index >= k.effects.Seen
 }
 
-// parks reports whether what the node of c refused with err waits until there is a leader.
+// parks reports whether a request that the node of c refused with err waits until there is a leader.
 func (k *links) parks(c *Conn, err error) bool {
 	return c == k.cur && k.readOnly(c) && errors.Is(err, session.ErrReadOnly)
 }

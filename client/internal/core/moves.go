@@ -16,17 +16,17 @@ type moves struct {
 	ledger
 	router route.Router
 	lag    route.Lag
-	racing []*Conn // not up yet: the first one that is becomes next
+	racing []*Conn // not up yet: the first that comes up becomes next
 	// stayed: a move has ended where it began. See stay.
 	stayed bool
-	// trouble is what connections and nodes had against serving since one has served.
+	// trouble is why connections and nodes have failed since one has served.
 	trouble route.Failure
 }
 
-// leave looks for another node because of what is wrong with c. The sessions stay on c, and are touched there, until
-// the other one has served something.
+// leave begins a move because of a fault of c. The sessions stay on c, and are touched there, until another node has
+// served something.
 func (m *moves) leave(c *Conn, why error) {
-	if errors.Is(why, ErrStalled) { // which is no word of the node
+	if errors.Is(why, ErrStalled) { // not the word of a node
 		m.trouble.Met(route.Unreachable(c.Address, why))
 	} else {
 		m.trouble.Met(fmt.Errorf("%s: %w", c.Address, why))
@@ -52,7 +52,7 @@ func (m *moves) beginMove() {
 	r.Fresh, r.Begun, r.Asked, r.Rounds, r.At = false, false, 0, 0, m.now
 }
 
-// endMove stays where the client is.
+// endMove gives up all attempts, and stays at the present connection.
 func (m *moves) endMove() {
 	m.router.Moving = false
 	m.dropRacing()
@@ -61,18 +61,17 @@ func (m *moves) endMove() {
 	}
 }
 
-// recovered reports whether the client looks for another node, and has no reason to any more.
+// recovered reports whether the present connection has no fault any more.
 func (m *moves) recovered() bool { return m.cur != nil && m.cur.failing == nil && !m.readOnly(m.cur) }
 
-// stay ends a move at the node that served when it began, while another one is still tried. What was begun during the
-// move, and only that one has been asked for, is asked for where the client stays, once what is being done is done: see
-// step. (One that fails leaves the same to failedNext.)
+// stay ends a move where it began. Sessions and opens that only the candidate was asked for are asked for at the
+// present connection, in the next step.
 func (m *moves) stay() {
 	m.endMove()
 	m.stayed = true
 }
 
-// dropRacing gives up the attempts to connect that are under way: they are tried again when the round goes on.
+// dropRacing gives up the attempts to connect that are under way. They are made again when the round goes on.
 func (m *moves) dropRacing() {
 	for _, c := range m.racing {
 		m.effects.hangUp(c)
@@ -81,9 +80,9 @@ func (m *moves) dropRacing() {
 	m.racing = nil
 }
 
-// drop forgets a connection. Requests that wait on it go through the next one, unless they were sent and their
-// callers want to know instead; the outcome of its resumes will never be heard: one that takes effect later is known
-// by its instance (see moved). Sessions that it served are told when err is set.
+// drop forgets a connection. Its requests go through the next one, unless they were sent and their callers want to know
+// that the outcome is unknown. The outcome of its resumes stays unknown: a resume that takes effect later is recognized
+// by its instance (see moved). With err set, the sessions that it served are told.
 func (m *moves) drop(c *Conn, err error) {
 	m.effects.hangUp(c)
 	if c == m.cur {
@@ -116,20 +115,20 @@ func (m *moves) drop(c *Conn, err error) {
 	m.unserve(c, err)
 }
 
-// lookFurther looks for a read-write node, unless c has all that is needed.
+// lookFurther begins a move to a read-write node, unless the read-only node of c has all that is needed.
 func (m *moves) lookFurther(c *Conn) {
 	if c.failing != nil || !m.lacks(c) {
 		return
 	}
 	m.leave(c, session.ErrReadOnly)
-	// a node that serves what it should not is not moved to again and again without a pause
+	// a pause, so that the client does not move to a node again and again that serves what it should not
 	if r := &m.router; !r.Begun {
 		r.At = route.Latest(r.At, m.now.Add(m.cfg.Jitter.Backoff(1)))
 	}
 }
 
-// lacks reports whether there is anything but local sessions that the node of c, which is read-only, serves or is to
-// open.
+// lacks reports whether anything needs more than the read-only node of c: a global session or open, or a local one that
+// is not its own.
 func (m *moves) lacks(c *Conn) bool {
 	for call := range m.opens {
 		if call.h == nil && (!call.Want.Local || call.on != c) {
@@ -144,7 +143,7 @@ func (m *moves) lacks(c *Conn) bool {
 	return false
 }
 
-// settleFor ends the search for a read-write node when c, which is read-only, has all that is needed.
+// settleFor ends the search for a read-write node when the read-only node of c has all that is needed.
 func (m *moves) settleFor(c *Conn) {
 	if m.readOnly(c) && errors.Is(c.failing, session.ErrReadOnly) && !m.lacks(c) {
 		c.failing = nil
@@ -152,8 +151,9 @@ func (m *moves) settleFor(c *Conn) {
 	}
 }
 
-// homing returns how to look for a node. While a promise holds, the local sessions live for sure if their node does.
-// After that others are asked too: what they say ends a session that nobody may keep any more.
+// homing returns when a round comes to the node that served last, which alone knows the local sessions. While a promise
+// holds, no other node can end them. After that the client asks others too: by then nobody may keep such a session any
+// more.
 func (m *moves) homing() route.Home {
 	local, all := m.locals()
 	promised, upgrading := false, false
@@ -165,9 +165,9 @@ func (m *moves) homing() route.Home {
 		return route.Last
 	case all && promised && !upgrading && len(m.opens) == 0:
 		return route.Only
-	case m.cur == nil || m.readOnly(m.cur): // which is put off, if it is the one that served last
+	case m.cur == nil || m.readOnly(m.cur): // a round comes to a read-only node last, also when it served last
 		return route.First
-	default: // it serves still, and is left for its faults
+	default: // the present node still serves, and is left for its faults
 		return route.Last
 	}
 }

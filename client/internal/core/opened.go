@@ -16,15 +16,15 @@ func (a *answers) opened(c *Conn, r *window.Request, call *Call, m *holdfastv1.O
 	case err != nil:
 		a.openRefused(c, r, call, err)
 	case call.h != nil && call.h.id == g.Token.ID && (!call.settled || a.holds(call.h)):
-		a.servedFor(c, g.Token) // joined already, by the answer of another connection
+		a.servedFor(c, g.Token) // the answer of another connection came first
 	case call.settled, call.h != nil: // a local open through two nodes opens two sessions (L1)
 		a.discard(c, call, g.Token)
 	case a.sessions[g.Token.ID] != nil:
 		delete(a.opens, call)
 		a.effects.settle(call, nil, ErrHeld)
 	case call.sends > 1 || g.SafeFor < 0:
-		// The open this repeats, or the caller does, may have gone through another node or stream: where the session is
-		// attached is not known, and nothing is promised (O2, S2).
+		// An earlier send of this open, or of the caller's, may have gone through another node or stream. So it is
+		// unknown where the session is attached, and nothing is promised (O2, S2).
 		a.servedFor(c, g.Token)
 		a.join(call, g.Token)
 	default:
@@ -33,8 +33,8 @@ func (a *answers) opened(c *Conn, r *window.Request, call *Call, m *holdfastv1.O
 	}
 }
 
-// discard closes a session that an open brought and nobody waits for, unless it is held by now, or an open that repeats
-// this one finds it.
+// discard closes a session that an open brought and nobody waits for. It leaves the session alone when the client holds
+// it by now, or when an open under way with the same request id will find it.
 func (a *answers) discard(c *Conn, of *Call, t session.Token) {
 	if a.sessions[t.ID] != nil {
 		return
@@ -52,7 +52,7 @@ func (a *answers) openRefused(c *Conn, r *window.Request, call *Call, err error)
 	if call.settled {
 		return
 	}
-	joined := call.h != nil // by the answer of another connection
+	joined := call.h != nil // another connection brought the session
 	if !joined {
 		call.last = err
 	}
@@ -60,7 +60,7 @@ func (a *answers) openRefused(c *Conn, r *window.Request, call *Call, err error)
 		a.unknown(call)
 	}
 	if errors.Is(err, session.ErrLimit) {
-		call.sends-- // nothing was done: it is no open that a later one repeats
+		call.sends-- // nothing was done, so a later send repeats nothing
 	}
 	switch route.Judge(err) {
 	case route.Final:
@@ -71,7 +71,7 @@ func (a *answers) openRefused(c *Conn, r *window.Request, call *Call, err error)
 	case route.Elsewhere:
 		switch {
 		case call.on != c:
-			return // it goes on elsewhere
+			return // the open goes on elsewhere
 		case a.stays(c, err):
 			call.on = nil
 			a.stayReadOnly(err)

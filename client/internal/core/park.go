@@ -4,14 +4,14 @@ import (
 	"holdfast/session"
 )
 
-// How a client that allows it stays at a read-only node (N5). The connection becomes the present one without having
-// served anything, and the move goes on as if there were none: in rounds over all servers, with a back-off after each.
-// What such a node would refuse is not sent to it: sessions that no node serves, and opens, are parked until another
-// node serves them or this one says that it is read-write again. Those that this node serves are touched as ever:
-// touches count for whoever leads next (N2).
+// How a client that allows it stays at a read-only node (N5). The connection becomes the present one although its node
+// has served nothing, and the move goes on as if there were no connection: in rounds over all servers, with a back-off
+// after each. The client sends nothing that such a node would refuse: opens, and sessions that no node serves, are
+// parked until another node serves them or this one is read-write again. Sessions that the node serves are touched as
+// ever, because touches count for the next leader (N2).
 
-// park has everything that needs a leader wait for one. Whether a local session does is the node's to say: it may be
-// the one that knows it (L1).
+// park parks every global session that no node serves. Local sessions are resumed all the same: the node may be the one
+// that knows them (L1).
 func (q *requests) park(c *Conn) {
 	needs := false
 	for _, h := range q.sessions {
@@ -29,7 +29,7 @@ func (q *requests) park(c *Conn) {
 	}
 }
 
-// parkOpen is park for an open. A local one that the node cannot do, which has no ids (L2), waits as well.
+// parkOpen parks an open. A local open waits too when the node has no ids for it (L2).
 func (q *requests) parkOpen(c *Conn, call *Call) {
 	if call.on = nil; !call.Want.Local {
 		call.last = session.ErrReadOnly
@@ -37,7 +37,7 @@ func (q *requests) parkOpen(c *Conn, call *Call) {
 	q.lookFurther(c)
 }
 
-// parkResume is park for a session whose resume the node has refused.
+// parkResume parks a session whose resume the node has refused.
 func (q *requests) parkResume(c *Conn, h *Session) {
 	h.resuming = nil
 	if q.next != nil && (h.token.Local || !q.next.probing) {
@@ -48,7 +48,7 @@ func (q *requests) parkResume(c *Conn, h *Session) {
 	q.lookFurther(c)
 }
 
-// holdBack takes back the resumes that wait on c: the node would refuse them one by one.
+// holdBack takes back the resumes that wait on c, because its node would refuse them one by one.
 func (q *requests) holdBack(c *Conn) {
 	for r := range c.window.Queued() {
 		if b, ok := r.Body.(*resumeBody); ok && b.h.resuming == r && !b.h.token.Local {

@@ -1,11 +1,11 @@
 package core
 
-// How a node is tried of which it is likely that it takes no writes: while the client is at a read-only node, and when
-// one was read-only since any has served. One request that only a node in touch with a leader can do shows what it is,
-// instead of as many as the client has sessions, from each client and in each round; the others follow when it has been
-// done. The local sessions that the present node serves do not go along before that: it alone knows them (L1).
+// How the client tries a node that probably takes no writes: while it is at a read-only node, and when a node was
+// read-only since any has served. One request that needs a leader, the probe, shows what the node is, and the others
+// follow when it is done. Otherwise every client would send as many refused requests as it has sessions, in each round.
+// Local sessions that the present node serves do not go along before that, because it alone knows them (L1).
 
-// probe sends the request that shows what the node of the connection that is tried can do, unless that is on its way.
+// probe sends the probe to the candidate, unless one is on its way.
 func (q *requests) probe(c *Conn) {
 	if c.proof != nil && c.proof.Body.Wanted() {
 		return
@@ -21,8 +21,8 @@ func (q *requests) probe(c *Conn) {
 	q.probeOpen(c)
 }
 
-// probeOpen is probe when there is no session that shows it: a global open does, and a local one if there is nothing
-// else to do.
+// probeOpen probes with an open when there is no global session: with a global open, or with a local one when nothing
+// else is wanted.
 func (q *requests) probeOpen(c *Conn) {
 	local := q.needsNoLeader()
 	for call := range q.opens {
@@ -33,7 +33,7 @@ func (q *requests) probeOpen(c *Conn) {
 	}
 }
 
-// tryNext begins to ask the connection that has come up.
+// tryNext sends the first requests to the candidate.
 func (q *requests) tryNext(c *Conn) {
 	if c.probing = q.readOnly(q.cur) || q.router.Refused; !c.probing {
 		q.queueResumes(c)
@@ -47,8 +47,8 @@ func (q *requests) tryNext(c *Conn) {
 	q.probe(c)
 }
 
-// queueResumes has the sessions resumed on the connection that is tried. When all are local, what it does for them
-// decides nothing for an open that waits for a leader: that goes along.
+// queueResumes resumes the sessions on the candidate. When all are local, the answers say nothing of a leader, so an
+// open that needs one goes along.
 func (q *requests) queueResumes(c *Conn) {
 	for _, h := range q.sessions {
 		if !q.keepsHere(h) {
@@ -60,8 +60,8 @@ func (q *requests) queueResumes(c *Conn) {
 	}
 }
 
-// keepsHere reports whether h has nothing to gain elsewhere: it is local, and the present node, which is left for the
-// lack of a leader and for nothing else, serves it or is asked for it.
+// keepsHere reports whether h gains nothing at another node. That is so for a local session that the present node
+// serves or is asked for, when the lack of a leader is the only fault of that node.
 func (q *requests) keepsHere(h *Session) bool {
 	c := q.cur
 	if c == nil || !h.token.Local || !c.leaderless() {
@@ -70,7 +70,8 @@ func (q *requests) keepsHere(h *Session) bool {
 	return h.on == c || h.on == nil && h.resuming != nil && q.readOnly(c)
 }
 
-// proved has the others follow a probe that the node has put off: one that takes no writes would have refused it.
+// proved resumes the other sessions after the node has put the probe off: a node that takes no writes would have
+// refused it.
 func (q *requests) proved(c *Conn) {
 	if !c.probing {
 		return

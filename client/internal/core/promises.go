@@ -9,13 +9,13 @@ import (
 	"holdfast/session"
 )
 
-// grant takes what an open, a resume or an upgrade brought.
+// grant takes the session that an open, a resume or an upgrade brought.
 func (l *ledger) grant(h *Session, g session.Grant) {
 	h.owner = g.Session.Owner
 	l.effects.Granted = append(l.effects.Granted, Granted{h, g})
 }
 
-// lapse drops the promise of h, if it has one.
+// lapse drops the promise of h, if there is one.
 func (l *ledger) lapse(h *Session) {
 	if h.until.IsZero() {
 		return
@@ -25,8 +25,8 @@ func (l *ledger) lapse(h *Session) {
 	l.emit(h, lapsed, ErrLapsed)
 }
 
-// promise takes what the answer to r promises for h, smallest being the smallest timeout that the answer is about. It
-// reports whether that ended a lapse.
+// promise takes the promise that the answer to r gives h; smallest is the smallest timeout of the sessions that the
+// answer is about. It reports whether there was no promise before.
 func (l *ledger) promise(h *Session, r *window.Request, safeFor, smallest time.Duration) (regained bool) {
 	until := r.Sent.Add(safeFor)
 	if safeFor < 0 || !until.After(l.now) || r.Suspensions != l.suspensions || len(h.closing) > 0 {
@@ -48,8 +48,8 @@ func (l *ledger) promise(h *Session, r *window.Request, safeFor, smallest time.D
 	return regained
 }
 
-// missed tells of a lapse that the application's own timer saw before the promise that ended it came: whoever waits for
-// Regained has to be told.
+// missed tells of a lapse that only the session's timer saw, because the promise that ended it was on its way. A reader
+// that saw the context end waits for Regained.
 func (l *ledger) missed(h *Session) {
 	if !l.holds(h) || h.until.IsZero() {
 		return
@@ -61,7 +61,7 @@ func (l *ledger) missed(h *Session) {
 	l.emit(h, regained, nil)
 }
 
-// tellGlobal tells every global session that c serves what happened to it: local ones depend on no leader.
+// tellGlobal tells an event to every global session that c serves. Local sessions depend on no leader.
 func (l *ledger) tellGlobal(c *Conn, err error, what func(*Session) trigger) {
 	for _, h := range l.sessions {
 		if h.on == c && !h.token.Local {
@@ -70,8 +70,8 @@ func (l *ledger) tellGlobal(c *Conn, err error, what func(*Session) trigger) {
 	}
 }
 
-// toReadOnly tells a session that its connection is to a read-only node. A local one that the node serves does not
-// mind.
+// toReadOnly tells a session that its connection is to a read-only node. Nothing changes for a local session that this
+// node serves.
 func (l *ledger) toReadOnly(h *Session, c *Conn) {
 	if h.state != StateConnectedReadOnly && (h.on != c || !h.token.Local) {
 		l.emit(h, onlyReads, fmt.Errorf("%s: %w", c.Address, session.ErrReadOnly))
@@ -81,7 +81,8 @@ func (l *ledger) toReadOnly(h *Session, c *Conn) {
 // unserve notes that c serves no session any more.
 func (l *ledger) unserve(c *Conn, err error) {
 	for _, h := range l.sessions {
-		// One that was not resumed here yet after the former connection was dropped is served by nobody now either.
+		// A session that was not resumed here yet, after the former connection was dropped, is adrift: no node serves
+		// it.
 		adrift := h.on == nil && h.state != StateConnecting && !l.readOnly(l.cur)
 		if err != nil && (h.on == c || adrift) {
 			l.emit(h, disconnected, err)
@@ -92,10 +93,9 @@ func (l *ledger) unserve(c *Conn, err error) {
 	}
 }
 
-// comesBack returns after how long r is sent again that the node refused with err for the n-th time: when the node
-// says, with jitter on top. A resume comes back after half of what is left of its session's promise at the latest: the
-// queue may have become shorter, and the node says so. When nothing is left, a back-off is all it waits: it may find a
-// token, and later there is no session.
+// comesBack returns how long r waits after its n-th refusal with err: until the moment that the node named, with jitter
+// on top. A resume waits for half of the rest of its promise at most, because the queue may have become shorter.
+// Without a promise it waits for a back-off alone: a slot may be free now, and later the session may be gone.
 func (l *ledger) comesBack(r *window.Request, n int, err error) time.Duration {
 	wait := l.cfg.Jitter.Wait(n, err)
 	if b, resume := r.Body.(*resumeBody); resume && b.h.joining == nil {

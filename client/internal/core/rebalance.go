@@ -9,8 +9,8 @@ import (
 	"holdfast/session"
 )
 
-// updateServers takes a new list. While a client is on its way because of a former one, its server is the one it goes
-// to.
+// updateServers takes a new list of servers. A client that is on its way because of a former list counts as being at
+// the server that it goes to.
 func (m *moves) updateServers(servers []string) {
 	r := &m.router
 	former := r.Servers
@@ -20,7 +20,7 @@ func (m *moves) updateServers(servers []string) {
 	})
 	if m.cur == nil {
 		m.endMove()
-		// the next step begins a move: a client without a connection always does
+		// the next step begins a move, as for every client without a connection
 		r.Begun, r.Asked, r.At = false, 0, m.now
 		r.Moving = len(m.sessions) > 0 || len(m.opens) > 0
 		return
@@ -40,7 +40,7 @@ func (m *moves) updateServers(servers []string) {
 	order := u.Order(m.cfg.Jitter)
 	if slices.Contains(servers, m.cur.Server) {
 		if m.cur.failing = errRebalanced; m.readOnly(m.cur) {
-			m.cur.failing = session.ErrReadOnly // there is no going back to where it was well
+			m.cur.failing = session.ErrReadOnly // there is no good node to go back to
 		}
 		order = slices.DeleteFunc(order, func(s string) bool { return s == m.cur.Server })
 	}

@@ -5,11 +5,11 @@ import (
 	"holdfast/session"
 )
 
-// requests decides what is asked on which connection.
+// requests decides what to ask on which connection.
 type requests struct{ moves }
 
-// queueOpen sends an open on the connection there is, or has one made. While that is to a read-only node, an open waits
-// for a better one, which it may be the one to find: see probe.
+// queueOpen queues an open on the present connection. An open that needs a leader waits while that is to a read-only
+// node, and may probe the candidate.
 func (q *requests) queueOpen(call *Call) {
 	switch c := q.cur; {
 	case c == nil:
@@ -28,7 +28,7 @@ func (q *requests) sendOpen(c *Conn, call *Call) *window.Request {
 	return c.window.Push(&openBody{call, c})
 }
 
-// queueOpens is queueOpen for all opens that are on no connection.
+// queueOpens queues all opens that are on no connection.
 func (q *requests) queueOpens() {
 	for call := range q.opens {
 		if call.h == nil && call.on == nil {
@@ -49,8 +49,8 @@ func (q *requests) queueUpgrade(h *Session) {
 	h.on.window.Push(&upgradeBody{h})
 }
 
-// rejoin queues a resume for every session that no connection serves and none is under way for; at a read-only node for
-// local ones.
+// rejoin queues a resume for every session that no connection serves and that has no resume under way: on the
+// candidate, or else on the present connection.
 func (q *requests) rejoin() {
 	c := q.cur
 	tried := q.next != nil && !q.next.probing
@@ -81,13 +81,13 @@ func (q *requests) hold(call *Call, t session.Token) *Session {
 	return h
 }
 
-// join begins to take hold of the session of t.
+// join begins to hold the session of t, and resumes it.
 func (q *requests) join(call *Call, t session.Token) {
 	q.hold(call, t)
 	q.rejoin()
 }
 
-// pump sends what waits, as far as the window allows.
+// pump sends queued requests, as far as the window allows.
 func (q *requests) pump(c *Conn) {
 	c.window.Resume(q.now)
 	if !c.up {

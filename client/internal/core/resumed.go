@@ -21,21 +21,21 @@ func (a *answers) resumed(c *Conn, r *window.Request, b *resumeBody, m *holdfast
 		return
 	}
 	a.servedFor(c, g.Token)
-	// another connection was the first to tell that it has become global since
+	// another connection has told already that the session has become global
 	if now := b.h.token; g.Token.Local && !now.Local {
 		g.Token, g.Session.Local, g.Session.Attachment = now, false, now.Attachment
 	}
 	a.attach(b.h, c, r, g)
 }
 
-// attach notes that c serves h, as an open or a resume brought about.
+// attach notes that c serves h, because of the open or resume r.
 func (a *answers) attach(h *Session, c *Conn, r *window.Request, g session.Grant) {
 	first := h.timeout == 0
 	h.on, h.since, h.token = c, c.window.Seq(), g.Token
 	if h.resuming == r {
 		h.resuming = nil
 	}
-	h.unheard = h.resuming != nil // an older one would be refused (M1)
+	h.unheard = h.resuming != nil // the cluster refuses an older resume (M1)
 	if first {
 		h.timeout = g.Session.Timeout
 	}
@@ -49,7 +49,7 @@ func (a *answers) attach(h *Session, c *Conn, r *window.Request, g session.Grant
 	if back && !first {
 		a.emit(h, regained, nil)
 	}
-	if a.readOnly(c) { // it was under way when the node became so
+	if a.readOnly(c) { // the resume was under way when the node became read-only
 		a.toReadOnly(h, c)
 		a.lookFurther(c)
 	}
@@ -82,7 +82,7 @@ func (a *answers) resumeRefused(c *Conn, r *window.Request, b *resumeBody, err e
 		a.served(c)
 		a.expired(h, err)
 		return
-	case h.resuming != r: // a newer one is under way: its answer counts
+	case h.resuming != r: // the answer to the newer resume counts
 		return
 	case a.takeOver(c, r, h, err):
 		return
@@ -106,8 +106,8 @@ func (a *answers) resumeRefused(c *Conn, r *window.Request, b *resumeBody, err e
 	a.putOff(c, err)
 }
 
-// resumeElsewhere handles a refusal by a node that cannot serve h now. One that was tried is given up or, if it is the
-// best there is, stayed at.
+// resumeElsewhere handles a refusal by a node that cannot serve h now. The client gives up a candidate, unless it stays
+// there for want of a better node.
 func (a *answers) resumeElsewhere(c *Conn, r *window.Request, h *Session, err error) {
 	switch {
 	case a.stays(c, err):
@@ -124,22 +124,23 @@ func (a *answers) resumeElsewhere(c *Conn, r *window.Request, h *Session, err er
 	}
 }
 
-// resumeGlobal resumes a session again that had become global when c refused to know the local one (L6).
+// resumeGlobal resumes a session again that has become global. Its node refused the local session, which it does not
+// know (L6).
 func (a *answers) resumeGlobal(c *Conn, r *window.Request, h *Session) {
 	if h.resuming != r {
 		return
 	}
 	h.resuming = nil
 	a.rejoin()
-	if h.resuming == nil && h.on != nil && c == a.next { // served where it was, and moves on
+	if h.resuming == nil && h.on != nil && c == a.next { // the present node serves the session, which moves on
 		a.queueResume(c, h)
 	}
 }
 
-// takeOver repeats the resume of a caller, who wants the session whoever holds it: with the attachment that the
-// refusal names (M1). It reports whether it does. The first repeat goes out at once, because an old token is the
-// common case; later ones wait, so that two that fight for a session come to an end. A resume that nobody waits for
-// is not repeated: the session was taken from this client.
+// takeOver repeats the resume of a caller that takes a session over, with the attachment that the refusal names (M1).
+// It reports whether it does. The first repeat goes out at once, because an old token is the common case. Later ones
+// wait, so that two processes that fight for a session come to an end. A resume that no caller waits for is not
+// repeated: another process took the session from this client.
 func (a *answers) takeOver(c *Conn, r *window.Request, h *Session, err error) bool {
 	now, ok := errors.AsType[*session.MovedError](err)
 	if h.joining == nil || !ok || now.Instance == a.cfg.Instance || h.contested == MaxTakeOvers {
@@ -156,7 +157,7 @@ func (a *answers) takeOver(c *Conn, r *window.Request, h *Session, err error) bo
 	return true
 }
 
-// movedAll handles the news that sessions were resumed through another connection.
+// movedAll handles the news that sessions were resumed through other connections.
 func (a *answers) movedAll(c *Conn, m *holdfastv1.Moved) {
 	for i, id := range m.GetIds() {
 		var now *session.MovedError
@@ -169,12 +170,15 @@ func (a *answers) movedAll(c *Conn, m *holdfastv1.Moved) {
 	}
 }
 
-// moved handles the news that c does not serve h any more, because an instance has resumed it through another
-// connection. If that is this client's own, one of its resumes took effect late, and it resumes again. If it is
-// another's, the session was taken over. If it is none, nobody has resumed it: the client does, once; a node that goes
-// on saying so, and takes no touch meanwhile, is believed. A node that does not tell, of a former release, may speak of
-// a resume of this client's own whose outcome it never heard, and then it resumes once, too. Without such a resume it
-// is believed at once: the log of that release would let the client take back what was handed over.
+// moved handles the news that c does not serve h any more, because the instance in now has resumed it.
+//
+//   - This client's instance: one of its own resumes took effect late. It resumes again.
+//   - Another instance: that process has taken the session over. The session ends here.
+//   - Instance 0: nobody has resumed it. The client does, once; when the node says so again and has taken no touch
+//     meanwhile, the client believes it.
+//   - No instance, from a node of a former release: the client resumes once if the outcome of one of its resumes is
+//     unknown. Otherwise the session ends here, because the log of that release would let the client take back what
+//     was handed over.
 func (a *answers) moved(h *Session, c *Conn, now *session.MovedError) {
 	if h.on != c {
 		return

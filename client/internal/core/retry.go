@@ -7,9 +7,9 @@ import (
 	"holdfast/client/internal/window"
 )
 
-// pause has r repeated on c after a back-off, which grows with what c refused in a row and with the rounds over all
-// nodes that came to nothing. Each request for which the node named a moment comes back at its own, so that those of
-// one client do not come all at once either; one back-off serves all others that are refused meanwhile.
+// pause repeats r on c later. A request for which the node named a moment comes back at that moment, so the requests of
+// one client do not come all at once. Requests without such a moment share one back-off, which grows with the refusals
+// in a row and the rounds in vain.
 func (m *moves) pause(c *Conn, r *window.Request, err error) {
 	n := max(c.window.Backoff(), m.router.Rounds)
 	early := m.now.Before(r.Named)
@@ -25,9 +25,10 @@ func (m *moves) pause(c *Conn, r *window.Request, err error) {
 	c.window.PutOff(r, m.now.Add(m.comesBack(r, max(n, r.Refused), err)))
 }
 
-// tooLate reports whether a request that was put off is to be tried elsewhere, where it takes as long as spare. When
-// another node has put the client off already, there is little to find elsewhere, and a moment within the promise is
-// good enough: a client that goes to and fro has no place.
+// tooLate reports whether the client should ask another node instead of waiting for r. It should when the node has put
+// r off maxPutOffs times, or names a moment that leaves less than spare of the session's promise, unless the wait is
+// shorter than an attempt to connect. When another node has put the client off already, spare counts as zero: a client
+// that goes to and fro never reaches the front of a queue.
 func (m *moves) tooLate(r *window.Request, spare time.Duration) bool {
 	b, resume := r.Body.(*resumeBody)
 	switch {

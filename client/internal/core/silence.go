@@ -28,14 +28,14 @@ const (
 	lostPart     = 3  // of T: how long a node is stayed at that promises nothing, or that is the best there is
 )
 
-// touchIn returns how long after the sending of a touch that was answered with a promise the next one is due.
+// touchIn returns how long after the sending of an answered touch the next one is due.
 func touchIn(safeFor, timeout time.Duration) time.Duration {
 	wait := safeFor - 2*(timeout/tryPart) - timeout/answerPart
 	return min(max(wait, timeout/minTouchPart), timeout/TouchPart)
 }
 
-// renewBy returns when a promise that was not renewed means that the node is to be left: when the touch that would
-// renew it has had its time to be answered, and some time before the end in any case.
+// renewBy returns when the client leaves a node that has not renewed a promise: when the touch that should renew it has
+// had its time to be answered, and some time before the promise ends in any case.
 func renewBy(sent time.Time, safeFor, timeout time.Duration, until time.Time) time.Time {
 	by := sent.Add(touchIn(safeFor, timeout) + timeout/answerPart)
 	return route.Earliest(by, until.Add(-timeout/answerPart))

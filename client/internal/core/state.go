@@ -39,7 +39,7 @@ const (
 	KindEnded
 )
 
-// trigger is what the core learns of a session, as far as its state depends on it.
+// trigger is what happened to a session, as far as its state depends on it.
 type trigger uint8
 
 const (
@@ -60,7 +60,7 @@ const (
 	triggers int = iota
 )
 
-// kind returns what readers of events call it.
+// kind returns the kind of event that readers get.
 func (t trigger) kind() Kind {
 	return [triggers]Kind{
 		served: KindConnected, servedUnpromised: KindConnected, disconnected: KindDisconnected, endangered: KindJeopardy,
@@ -70,7 +70,7 @@ func (t trigger) kind() Kind {
 	}[t]
 }
 
-// ending returns what a session's end with err is.
+// ending returns the trigger for the end of a session with err.
 func ending(err error) trigger {
 	switch {
 	case errors.Is(err, session.ErrMoved):
@@ -89,8 +89,7 @@ func ending(err error) trigger {
 // transitions is the state machine of a session: the state that follows each state at each trigger.
 type transitions [StateAuthFailed + 1][triggers]State
 
-// sessionStates returns the transitions. A new state is a new row, and what leads to it a new trigger: the rows of
-// final states, and the columns of ends, fill themselves.
+// sessionStates returns the transitions. The rows of final states, and the columns of ends, follow a rule.
 func sessionStates() transitions {
 	const c, ok, j, ro = StateConnecting, StateConnected, StateJeopardy, StateConnectedReadOnly
 	t := transitions{

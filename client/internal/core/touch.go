@@ -10,9 +10,9 @@ import (
 )
 
 // touch keeps the sessions of c alive when it is time: after a quarter of the smallest timeout, or sooner when little
-// is promised, see touchIn. One message without ids touches them all. Its answer promises the least of what any of them
-// could be promised (S3), so sessions whose timeouts differ by a factor of two and more are touched apart, by id; and
-// so are local sessions, for which a node without a leader can promise what it cannot for the others (L4).
+// is promised (see touchIn). One message without ids touches them all, and its answer promises the least of what any of
+// them could be promised (S3). So sessions whose timeouts differ by a factor of two or more are touched apart, by id.
+// Local sessions are touched apart as well, because a node without a leader can promise something to them alone (L4).
 func (q *requests) touch(c *Conn) {
 	if !c.up || c.touchAt.IsZero() || q.now.Before(c.touchAt) {
 		return
@@ -45,7 +45,8 @@ func (q *requests) sendTouch(c *Conn, b *touchBody) {
 	}
 }
 
-// bands returns the sessions to touch on c, those of a kind with timeouts between the same two powers of two together.
+// bands returns the sessions to touch on c. Sessions of one kind with timeouts between the same two powers of two are
+// in one band.
 func (q *requests) bands(c *Conn) map[bandKind][]*Session {
 	bands := make(map[bandKind][]*Session, 1)
 	for _, h := range q.sessions {
@@ -57,12 +58,12 @@ func (q *requests) bands(c *Conn) map[bandKind][]*Session {
 	return bands
 }
 
-// touchSoon has c touched again after a twelfth of the smallest timeout.
+// touchSoon makes the next touch due after a twelfth of the smallest timeout.
 func (q *requests) touchSoon(c *Conn) {
 	c.touchAt = route.Earliest(c.touchAt, route.Latest(q.now, c.touched.Add(c.smallest/answerPart)))
 }
 
-// bandKind is what sessions have in common that are touched together.
+// bandKind is what the sessions of a band have in common.
 type bandKind struct {
 	bits  int // of the timeout
 	local bool
@@ -76,7 +77,7 @@ func smallestTimeout(sessions []*Session) time.Duration {
 	return d
 }
 
-// minPositive returns the smaller of two durations of which zero is none.
+// minPositive returns the smaller of two durations; zero means none.
 func minPositive(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

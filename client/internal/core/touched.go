@@ -13,7 +13,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// touched takes the answer to a touch: its promise is for the sessions that c served when the touch was sent, still
+// touched takes the answer to a touch. Its promise is for the sessions that c served when the touch was sent, still
 // serves, and did not refuse.
 func (a *answers) touched(c *Conn, r *window.Request, b *touchBody, answer *holdfastv1.Touched) {
 	refused := make(map[session.ID]error, len(answer.GetFailures()))
@@ -42,7 +42,7 @@ func (a *answers) touched(c *Conn, r *window.Request, b *touchBody, answer *hold
 	}
 }
 
-// targets returns the sessions that a touch was about, or was sent before.
+// targets returns the sessions that a touch was about.
 func (a *answers) targets(b *touchBody) iter.Seq[*Session] {
 	if b.targets != nil {
 		return slices.Values(b.targets)
@@ -63,9 +63,8 @@ func (a *answers) touchRefused(c *Conn, h *Session, err error) {
 	}
 }
 
-// touchPutOff has c touched again when the node that refused to hear of it says, or soon when it does not say; in any
-// case when it would be touched anyhow: sessions that came meanwhile may have shorter timeouts. A promise that is not
-// renewed meanwhile has the client look for another node, as with any silence.
+// touchPutOff makes the next touch due when the node that refused one says, or soon when it does not say. The next
+// touch is never later than it was due before, because sessions with shorter timeouts may have come meanwhile.
 func (a *answers) touchPutOff(c *Conn, err error) {
 	if route.Hint(err) > 0 {
 		c.touchAt = route.Earliest(c.touchAt, a.now.Add(a.cfg.Jitter.Wait(1, err)))
