@@ -237,7 +237,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	case m.Admitted && m.Names[a.self] == a.mine:
 		if !a.knows(m.Names) {
 			a.waits[from] = fmt.Sprintf(
-				"node %d has founded the cluster with nodes %v, and this node's peers are others: make them the same",
+				"node %d has founded the cluster with nodes %v, but this node has other peers: make peers the same",
 				from, slices.Sorted(maps.Keys(m.Names)),
 			)
 			return nil
@@ -335,13 +335,12 @@ type waitsError struct {
 
 func (e *waitsError) Error() string {
 	text := "waiting for " + e.awaited() +
-		": this node's data directory is new, and it takes part once all nodes have met"
+		": this node's data directory is new, and the node takes part once all nodes have met"
 	if e.former != 0 {
 		text = fmt.Sprintf("this node's data directory was emptied, lost or replaced: it is a new one (%v), and the "+
-			"cluster knows the node on %v; the node "+
-			"comes back by itself, as a new one, while a majority of the other nodes runs and has a leader; to go on "+
-			"with the former directory instead, "+
-			"stop the node and put it back, if it is not an older copy", e.mine, e.former)
+			"cluster knows the node on %v; the node comes back by itself, as a new one, while a majority of the "+
+			"other nodes runs and has a leader; to go on with the former directory instead, stop the node and put that "+
+			"directory back, unless it is an older copy", e.mine, e.former)
 	}
 	if len(e.why) > 0 {
 		text += ": " + strings.Join(e.why, "; ")

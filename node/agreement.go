@@ -11,15 +11,16 @@ import (
 	"holdfast/session"
 )
 
-// agreement compares this node's settings with those that others tell when nodes meet. Safe for concurrent use.
+// agreement compares this node's settings with the settings that other nodes report when they meet. Safe for concurrent
+// use.
 type agreement struct {
 	self session.Node
 	own  map[string]string
 
 	mu sync.Mutex
-	// theirs are the settings of the nodes that were met. A release that tells none has none. guarded by mu
+	// theirs are the settings that other nodes have reported. Older releases report none. guarded by mu
 	theirs map[session.Node]map[string]string
-	// tried is when a node was last asked for its settings. guarded by mu
+	// tried is when this node last asked each other node for its settings. guarded by mu
 	tried map[session.Node]time.Time
 }
 
@@ -29,7 +30,8 @@ func newAgreement(self session.Node, own map[string]string) *agreement {
 	}
 }
 
-// heard notes what a node tells of its settings; the newest counts. Only those that this node compares are kept.
+// heard keeps the settings that a node reports in place of its former report. It keeps only settings that this node
+// compares.
 func (a *agreement) heard(node session.Node, told map[string]string) {
 	kept := map[string]string{}
 	for name := range a.own {
@@ -42,10 +44,11 @@ func (a *agreement) heard(node session.Node, told map[string]string) {
 	a.theirs[node] = kept
 }
 
-// maxSettingText bounds what is kept of a value.
+// maxSettingText bounds a value, in bytes. Longer values are dropped.
 const maxSettingText = 64
 
-// asks reports whether a node is to be met for its settings: it was not met since this node started, nor tried lately.
+// asks reports whether this node should meet another one for its settings: it has not met that node since it started,
+// and has not tried lately.
 func (a *agreement) asks(node session.Node, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,9 +7,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// bootstrap writes the first configuration, on every node the same, where there is neither a log nor a snapshot yet.
-// Raft's own BootstrapCluster writes the term before the entry, and refuses from then on: a node that was cut off
-// between the two would have no configuration for good, and a cluster whose nodes all were could never elect.
+// bootstrap writes the first configuration, which is the same on every node, unless there is a log or a snapshot.
+// Raft's own BootstrapCluster writes the term before the entry, and refuses to run once the term is there. A node that
+// ended between the two writes would have no configuration for good. If all nodes of a cluster did, it could never
+// elect.
 func (s *stores) bootstrap(cfg *raft.Config, trans raft.Transport, first raft.Configuration) error {
 	err := raft.BootstrapCluster(cfg, s.logs, s.stable, s.snapshots, trans, first)
 	if !errors.Is(err, raft.ErrCantBootstrap) {

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxAppendEntries bounds the entries that Raft takes out of the log for one request, of which raftnet sends as
-	// many as fit into [raftnet.MaxRequest]. With [fsm.DefaultEntryBytes] it bounds the memory for one: 32 MiB for
-	// each follower that is behind. The proposer has one entry on its way at a time, so a follower that is behind is
-	// sent entries many times faster than they come.
+	// maxAppendEntries bounds the entries that Raft reads from the log for one request. raftnet sends as many of them
+	// as fit into [raftnet.MaxRequest]. With [fsm.DefaultEntryBytes] it bounds the memory for one request: 32 MiB for
+	// each follower that is behind. The proposer has one entry under way at a time, so that a follower that is behind
+	// gets entries many times faster than new entries come.
 	maxAppendEntries = 64
 	// raftTimeout bounds one request between nodes, and the handshake before the first.
 	raftTimeout = 1500 * time.Millisecond
@@ -27,7 +27,7 @@ const (
 	pollInterval = 10 * time.Millisecond
 )
 
-// consensus is Raft with what it stands on.
+// consensus is Raft with its stores and its network, and the proposer on top of it.
 type consensus struct {
 	raft      *raft.Raft
 	stores    *stores
@@ -37,7 +37,7 @@ type consensus struct {
 	watch *leadership
 	// proposer puts commands into Raft's log.
 	proposer *fsm.Proposer
-	// release lets what is held at a failed write end.
+	// release ends the goroutines that are held at a failed write.
 	release func()
 }
 
@@ -50,8 +50,8 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Raft remembers a vote by its candidate's address, and gives it again to who asks from there in the same term. The
-	// address names the directory too: another node that has moved there since is another candidate.
+	// Raft remembers a vote by its candidate's address, and repeats the vote to any server that asks from that address
+	// in the same term. So the address names the directory too: a node that has moved there since is another candidate.
 	advertised := raftnet.At(self.Raft, n.admission.mine)
 	layer := raftnet.New(raftnet.Config{
 		ClusterID:        n.cfg.ClusterID,
@@ -73,7 +73,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		Term: n.admission.knownTerm, Command: fsm.CheckEntry, Logger: logger,
 	})
 	c := &consensus{stores: stores, layer: layer, transport: trans, watch: newLeadership(), release: n.failure.release}
-	defer func() { // also when this goroutine ends at a write that failed
+	defer func() { // runs also when this goroutine ends at a write that failed
 		if c.raft == nil {
 			err = errors.Join(err, c.close())
 		}
@@ -91,7 +91,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first,
 		&watchedFSM{n.view.State, n.watchdog, stores.anchor, n.failure.fail})
 	if err != nil {
-		if why := stores.origins.refusal(); why != nil { // Raft says only that none could be loaded
+		if why := stores.origins.refusal(); why != nil { // Raft says only that it could load no snapshot
 			return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, why)
 		}
 		return nil, fmt.Errorf("starting Raft from %s: %w: if its snapshots or its log are corrupt or missing, %s",
@@ -103,8 +103,8 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	return c, nil
 }
 
-// newRaft turns a panic of Raft into an error: it has one for a log that does not go on where the newest snapshot ends.
-// The first configuration is written before Raft runs, so that the write is this goroutine's, which can be held.
+// newRaft makes Raft. It turns a panic into an error: Raft panics when the log does not go on where the newest snapshot
+// ends. newRaft writes the first configuration before Raft runs, so that a write that fails holds this goroutine.
 func (c *consensus) newRaft(cfg *raft.Config, first *raft.Configuration, state raft.FSM) (r *raft.Raft, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -119,7 +119,8 @@ func (c *consensus) newRaft(cfg *raft.Config, first *raft.Configuration, state r
 	return raft.NewRaft(cfg, state, c.stores.logs, c.stores.stable, c.stores.snapshots, c.transport)
 }
 
-// abandon cuts Raft off from the other nodes at once, so that a leader whose disk hangs does not hold its followers.
+// abandon cuts Raft off from the other nodes at once, so that a leader with a hanging disk does not keep its followers
+// from electing.
 func (c *consensus) abandon() error {
 	c.transport.CloseStreams()
 	return c.layer.Close()
@@ -130,20 +131,20 @@ func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config 
 	c.LocalID = serverID(n.cfg.Node, n.admission.mine)
 	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, c.CommitTimeout)
 	c.MaxAppendEntries = maxAppendEntries
-	c.BatchApplyCh = false // the proposer has one entry in flight: there is nothing to batch
+	c.BatchApplyCh = false // the proposer has one entry in flight, so that there is nothing to batch
 	c.NotifyCh = notify
 	c.Logger = logger
 	return c
 }
 
-// stop ends Raft and closes what it stood on. It waits for Raft until ctx ends: a disk that hangs must not hang the
-// stop.
+// stop ends Raft, and closes its network and its stores. It waits for Raft until ctx ends, so that a hanging disk does
+// not hang the stop.
 func (c *consensus) stop(ctx context.Context) error {
 	c.watch.forget(c.raft)
 	down := make(chan error, 1)
 	go func() {
 		ended := c.raft.Shutdown()
-		// What it waits for may take as long as a follower needs for a snapshot.
+		// Shutdown may wait as long as a follower takes to receive a snapshot, unless its connections end.
 		c.layer.Suspend()
 		c.release()
 		down <- errors.Join(ended.Error(), c.close())
@@ -152,22 +153,22 @@ func (c *consensus) stop(ctx context.Context) error {
 	case err := <-down:
 		return err
 	case <-ctx.Done():
-		// Raft may hang on its disk for good. Its connections need not. Should the disk come back, the rest is closed
-		// then.
+		// Raft may hang on its disk for good, but its connections can be closed. The goroutine above closes the rest if
+		// the disk comes back.
 		return errors.Join(fmt.Errorf("stopping Raft: %w", ctx.Err()), c.layer.Close())
 	}
 }
 
-// close closes what Raft stood on, once it has ended, or if it never began.
+// close closes the network and the stores of Raft, after Raft has ended or when it never began.
 func (c *consensus) close() error {
 	c.watch.close()
 	c.transport.CloseStreams()
 	return errors.Join(c.transport.Close(), c.layer.Close(), c.stores.close())
 }
 
-// leadership turns Raft's two ways of telling about leaders into one: "look again".
+// leadership joins Raft's two sources of news about leaders into one signal: look again.
 type leadership struct {
-	// notify is Raft's NotifyCh, observed takes what its observer sees.
+	// notify is Raft's NotifyCh. observed has what Raft's observer sees.
 	notify   chan bool
 	observed chan raft.Observation
 	observer *raft.Observer
@@ -233,7 +234,7 @@ func (l *leadership) forget(r *raft.Raft) {
 	}
 }
 
-// close ends the relaying; only after Raft has ended, which blocks on a NotifyCh that nobody reads.
+// close ends the relaying. Raft must have ended: it blocks on a NotifyCh that nobody reads.
 func (l *leadership) close() {
 	close(l.stopped)
 	<-l.ended

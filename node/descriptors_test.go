@@ -43,7 +43,7 @@ func TestPartsOfTheDescriptors(t *testing.T) {
 		}
 	}
 	if _, err := all.within(100, 2); err == nil ||
-		!strings.Contains(err.Error(), "may open 100 files, and needs 124 at least") {
+		!strings.Contains(err.Error(), "may open 100 files, but needs at least 124") {
 		t.Errorf("100 descriptors: %v", err)
 	}
 }

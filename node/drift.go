@@ -43,17 +43,17 @@ func differences(peers []config.Peer, members map[session.Node]string) []string 
 	for _, p := range peers {
 		switch address, member := members[p.Node]; {
 		case !member:
-			found = append(found, fmt.Sprintf("node %d is among this node's peers, at %s, and no member: start it on "+
-				"an empty data directory if it does not run yet", p.Node, p.Raft))
+			found = append(found, fmt.Sprintf("node %d is among this node's peers, at %s, but is not a member: start "+
+				"it on an empty data directory if it does not run yet", p.Node, p.Raft))
 		case address != p.Raft:
-			found = append(found, fmt.Sprintf("node %d was taken in at %s, and is among this node's peers at %s: "+
-				"it is dialled there first; make peers the same on every node", p.Node, address, p.Raft))
+			found = append(found, fmt.Sprintf("node %d was taken in at %s, but is among this node's peers at %s: "+
+				"nodes dial the address in peers first; make peers the same on every node", p.Node, address, p.Raft))
 		}
 		delete(unnamed, p.Node)
 	}
 	for _, node := range slices.Sorted(maps.Keys(unnamed)) {
-		found = append(found, fmt.Sprintf("node %d is a member at %s, and not among this node's peers: "+
-			"add it there; who votes counts for the quorum whether it runs or not, and none can be removed", node,
+		found = append(found, fmt.Sprintf("node %d is a member at %s, but not among this node's peers: "+
+			"add it there; a voter counts for the quorum whether it runs or not, and no member can be removed", node,
 			unnamed[node]))
 	}
 	return found

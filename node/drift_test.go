@@ -103,7 +103,7 @@ func TestMembersThatAreNoPeersAreTold(t *testing.T) {
 		time.Sleep(time.Minute)
 		for _, n := range c.nodes[:3] {
 			for _, gone := range []string{
-				"node 4 is a member at n4:7401, and not among", "node 5 is a member at n5:7401, and not among",
+				"node 4 is a member at n4:7401, but not among", "node 5 is a member at n5:7401, but not among",
 			} {
 				if got := strings.Count(n.log.String(), gone); got != 1 {
 					t.Errorf("%s has said %d times %q, want once", n.name, got, gone)
@@ -120,7 +120,7 @@ func TestMembersThatAreNoPeersAreTold(t *testing.T) {
 		for _, n := range c.nodes[:2] {
 			code, body := c.get(n, "/healthz")
 			if code != http.StatusServiceUnavailable ||
-				!strings.Contains(body, "no leader is known; node 4 is a member at n4:7401, and not among") {
+				!strings.Contains(body, "no leader is known; node 4 is a member at n4:7401, but not among") {
 				t.Errorf("healthz of %s: %d %q", n.name, code, body)
 			}
 		}

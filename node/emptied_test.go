@@ -188,7 +188,7 @@ func TestANewClusterWaitsForAll(t *testing.T) {
 			if err := n.health.check(); err == nil || !strings.Contains(err.Error(), "node 3") {
 				t.Errorf("%s says %v, want that it waits for node 3", n.name, err)
 			}
-			if got := strings.Count(n.log.String(), "takes no part yet"); got < 3 || got > 10 {
+			if got := strings.Count(n.log.String(), "waits for admission to the cluster"); got < 3 || got > 10 {
 				t.Errorf("%s has said %d times in a minute that it waits", n.name, got)
 			}
 		}

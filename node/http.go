@@ -13,7 +13,7 @@ import (
 // httpTimeout bounds the reading of a request and the writing of its answer.
 const httpTimeout = 10 * time.Second
 
-// maxHeaderBytes bounds the head of a request.
+// maxHeaderBytes bounds the headers of a request.
 const maxHeaderBytes = 16 << 10
 
 // newHTTP returns the server of /metrics and /healthz.
@@ -37,7 +37,7 @@ func newHTTP(n *Node) *http.Server {
 	}
 }
 
-// healthz answers 200 when the node serves, 503 with the reason when it does not. A warning comes on a second line.
+// healthz answers 200 when the node serves, or 503 with the reason. A warning is on a second line.
 func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if err := n.health.check(); err != nil {

@@ -247,8 +247,7 @@ func (r identityRecord) check(want identityRecord) error {
 	switch {
 	case r.Format < oldestFormat:
 		return fmt.Errorf("it was written by an older version (format %d, this version knows %d): use that version, "+
-			"or begin a new cluster "+
-			"with empty directories on all nodes", r.Format, identityFormat)
+			"or begin a new cluster with empty directories on all nodes", r.Format, identityFormat)
 	case r.Format > identityFormat:
 		return fmt.Errorf("it was written by a newer version (format %d, this version knows %d): use that version",
 			r.Format, identityFormat)
@@ -294,8 +293,7 @@ func checkEmpty(path string) error {
 	default: // a running node makes the folder of snapshots again, and nothing else
 		return unusable(identity,
 			"and the node's log are missing, and only its folder of snapshots is there: the directory was emptied "+
-				"while "+
-				"its node ran, or in part", nil)
+				"while its node ran, or in part", nil)
 	}
 }
 

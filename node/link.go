@@ -7,8 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// pipe is the link between a leader and its own relay: a stream without a network. Its two ends are leaderEnd and
-// learnerEnd. It ends with its context.
+// pipe is the link between a tracker and the relay of the same node: a stream without a network. Its two ends are
+// leaderEnd and learnerEnd. It ends with its context.
 type pipe struct {
 	ctx      context.Context //nolint:containedctx // the context is the pipe's life, as a stream's is
 	cancel   context.CancelFunc
@@ -18,7 +18,7 @@ type pipe struct {
 
 var errPipeEnded = errors.New("the link to this node's own tracker ended")
 
-// pipeDepth lets each side go on while the other is at work.
+// pipeDepth is the number of messages that one side may send before the other has received any.
 const pipeDepth = 64
 
 func newPipe(ctx context.Context) *pipe {
@@ -38,7 +38,7 @@ func (p leaderEnd) Recv() (session.LearnerMessage, error) { return receive(p.ctx
 
 type learnerEnd struct{ *pipe }
 
-// Close ends the pipe, both ways.
+// Close ends the pipe in both directions.
 func (p *pipe) Close() error { p.cancel(); return nil }
 
 func (p learnerEnd) Send(m session.LearnerMessage) error  { return send(p.ctx, p.toLeader, m) }

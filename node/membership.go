@@ -64,7 +64,7 @@ func (m *meetings) run(ctx context.Context) error {
 		members.tell(m.logger, m.roster.drift())
 		settings.tell(m.logger, m.admission.agreement.drift())
 		if err := m.admission.check(); err != nil {
-			m.logger.Warn("takes no part yet", "reason", err)
+			m.logger.Warn("waits for admission to the cluster", "reason", err)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func (m *meetings) settle(ctx context.Context, founders directories) {
 		m.awaitLog(ctx)
 	}
 	m.consensus.layer.Admit()
-	m.logger.Info("takes part", "directory", m.admission.mine, "founder", first != nil)
+	m.logger.Info("admitted to the cluster", "directory", m.admission.mine, "founder", first != nil)
 }
 
 // awaitLog waits until Raft's log has an entry, or ctx ends.

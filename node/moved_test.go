@@ -144,7 +144,7 @@ func TestAWrongAddressAmongPeers(t *testing.T) {
 			}
 			c.voters()
 			c.agree(10 * time.Second)
-			want := fmt.Sprintf("node %d was taken in at %s:7401, and is among this node's peers at elsewhere:7401",
+			want := fmt.Sprintf("node %d was taken in at %s:7401, but is among this node's peers at elsewhere:7401",
 				member.cfg.Node, member.name)
 			for _, n := range c.others(member) {
 				c.eventually(n.name+" says "+want, 2*complaintInterval, func() bool {

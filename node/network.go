@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// Network is how a node listens and dials. The zero Options use TCP; a simulation brings its own.
+// Network listens and dials for a node. The zero Options use TCP. A simulation has its own.
 type Network interface {
 	Listen(address string) (net.Listener, error)
 	Dial(ctx context.Context, address string) (net.Conn, error)

@@ -22,7 +22,7 @@ import (
 	"holdfast/transport/peerport"
 )
 
-// Options are what a process brings to a node besides its configuration.
+// Options are what a node needs besides its configuration.
 type Options struct {
 	// Logger may not be nil.
 	Logger hclog.Logger
@@ -30,33 +30,34 @@ type Options struct {
 	Network Network
 	// Version is shown by GetStatus.
 	Version string
-	// Applied, when set, is told of each applied entry, in order, on the goroutine that applies; it must return soon.
+	// Applied, when set, is called for each applied entry, in order, by the goroutine that applies. It must return
+	// soon.
 	Applied func(index, term uint64, changes []session.Change)
-	// Disk, when set, wraps what Raft writes its log and its votes with, below all that this package puts around it.
+	// Disk, when set, wraps the stores of Raft's log and votes, below everything that this package puts around them.
 	Disk func(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore)
-	// Clock is the wall clock that ids, certificates and incarnations are made from (O1, T6); nil is time.Now.
+	// Clock is the wall clock for ids, certificates and incarnations (O1, T6). nil is time.Now.
 	Clock func() time.Time
-	// Heard, when set, is told that this node's tracker of a term has taken in the whole answer of a node to the
-	// heartbeat that it sent to it at a moment. It must return soon.
+	// Heard, when set, is called when this node's tracker of a term has received the whole answer of a node to the
+	// heartbeat that it sent at a moment. It must return soon.
 	Heard func(term uint64, from session.Node, sent time.Time)
-	// Expires, when set, is told which sessions this node's tracker of a term has just found expired, before it
-	// proposes to end them. It must return soon.
+	// Expires, when set, is called with the sessions that this node's tracker of a term has just found expired, before
+	// the tracker proposes to end them. It must return soon.
 	Expires func(term uint64, found []session.Closing)
-	// Leads, when set, is told of each tracker that begins, with its term: the same term again when this node stalled
-	// for less than it takes the others to elect. It must return soon.
+	// Leads, when set, is called with the term of each tracker that begins. The same term comes again when this node
+	// stalled for less than the others take to elect. It must return soon.
 	Leads func(term uint64)
-	// Local, when set, is told of each local session that opens, gets a new attachment or ends on this node, before its
-	// client is; of an open or a resume once more when it is repeated. It must return soon, and is called by several
-	// goroutines.
+	// Local, when set, is called for each local session that opens, gets a new attachment or ends on this node, before
+	// the session's client hears of it. It is called again for a repeated open or resume. It must return soon, and
+	// several goroutines call it.
 	Local func(session.Change)
-	// Runs, when set, is called before this node looks at its clocks for what it promises and reports, by several
-	// goroutines. A simulation has it not return while the process is to stand.
+	// Runs, when set, is called before this node reads its clocks for a promise or a report, by several goroutines. A
+	// simulation blocks it while the process is to stand still.
 	Runs func()
-	// CommitTimeout is how soon a quiet leader tells followers of a commit; 0 is the usual. A simulation's time goes
-	// there.
+	// CommitTimeout is how soon a leader without new entries tells its followers of a commit. 0 is the default. A
+	// simulation spends most of its work on these messages.
 	CommitTimeout time.Duration
 
-	// monotonic is the watchdog's time: a test makes it jump, as if the process had not run.
+	// monotonic is the watchdog's clock. A test makes it jump, as if the process had not run.
 	monotonic func() time.Time
 }
 

@@ -10,24 +10,25 @@ import (
 	"sync/atomic"
 )
 
-// presence notices that paths no longer lead to what this process has open: somebody has removed, moved or replaced it.
-// The process goes on writing to what nobody finds any more, and its next start would know nothing of it.
+// presence notices when paths no longer lead to the files that this process has open, because somebody has removed,
+// moved or replaced them. The process would go on writing to its open files, and its next start would not find them.
 //
 // Safe for concurrent use.
 type presence struct {
 	mu sync.Mutex
-	// all are the paths and what they led to. guarded by mu
+	// all are the paths, with the files that they led to. guarded by mu
 	all []held
-	// changes counts the replacements by this process, twice each: it is odd while one is under way. guarded by mu
+	// changes counts the begins and the ends of replacements by this process: it is odd during a replacement.
+	// guarded by mu
 	changes int
 }
 
-// held is a path, and what it led to. The open file keeps the number of the inode from being given to another one.
+// held is a path with the file that it led to. The open file keeps the number of its inode from being used again.
 type held struct {
 	path string
 	file *os.File
 	info os.FileInfo
-	// largest is the size of the log that was seen, 0 for anything else.
+	// largest is the largest size that the log was seen with, 0 for any other file.
 	largest *atomic.Int64
 }
 
@@ -47,7 +48,7 @@ func holdPath(path string) (held, error) {
 	return h, nil
 }
 
-// hold has paths watched from now on.
+// hold checks paths from now on.
 func (p *presence) hold(paths ...string) error {
 	for _, path := range paths {
 		one, err := holdPath(path)
@@ -61,8 +62,8 @@ func (p *presence) hold(paths ...string) error {
 	return nil
 }
 
-// replace has this process itself put something else where a path that is watched leads. It does not when the path, or
-// another one, leads elsewhere already. One replacement at a time.
+// replace replaces the file at a path that is checked, by calling write. It does not when any path leads elsewhere
+// already. Callers make one replacement at a time.
 func (p *presence) replace(path string, write func() error) error {
 	if err := p.check(); err != nil {
 		return err
@@ -89,13 +90,12 @@ func (p *presence) replace(path string, write func() error) error {
 	return err
 }
 
-// lostError says that the directory of a node that runs is not what it was. For what to do see Error.
+// lostError says that somebody has changed the directory of a running node.
 type lostError struct{ path, what string }
 
 func (e *lostError) Error() string {
 	return e.path + " was " + e.what +
-		" while the node runs: put it back as it was, moved and not copied, and the node goes on; or stop the node " +
-		"and, " +
+		" while the node runs: move the former one back (do not copy it), and the node goes on; or stop the node and, " +
 		recovery
 }
 
@@ -113,7 +113,7 @@ func (p *presence) check() error {
 		after := p.changes
 		p.mu.Unlock()
 		if before%2 == 1 || before != after {
-			return nil // this process changes it: the next look shows
+			return nil // this process is replacing a file: the next check decides
 		}
 		return err
 	}
@@ -121,7 +121,7 @@ func (p *presence) check() error {
 }
 
 func (h held) check() error {
-	largest := h.largest.Load() // before the look: the file grows meanwhile
+	largest := h.largest.Load() // before os.Stat, because the file grows meanwhile
 	info, err := os.Stat(h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -131,7 +131,7 @@ func (h held) check() error {
 	case !os.SameFile(info, h.info):
 		return &lostError{h.path, "replaced"}
 	case info.Size() < largest:
-		return &lostError{h.path, "cut off"} // bbolt never makes it smaller
+		return &lostError{h.path, "cut off"} // bbolt never makes the log smaller
 	}
 	if largest > 0 {
 		h.largest.Store(info.Size())

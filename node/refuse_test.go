@@ -168,7 +168,7 @@ func TestLostLogFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := New(c, quiet()); err == nil ||
-			!strings.Contains(err.Error(), "raft.db is missing, and this node has voted") ||
+			!strings.Contains(err.Error(), "raft.db is missing, but this node has voted") ||
 			!strings.Contains(err.Error(), recovery) {
 			t.Errorf("got %v, want that the log is missing and what to do", err)
 		}

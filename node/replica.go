@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// scrubInterval is between two scrubs of the state, and scrubPause how long one rests after each few thousand
-	// things: it takes about a twentieth of a processor meanwhile.
+	// scrubInterval is the time between two scrubs of the state. A scrub pauses for scrubPause after every few thousand
+	// items, so that it takes about a twentieth of a processor.
 	scrubInterval = 10 * time.Minute
 	scrubPause    = 20 * time.Millisecond
 )
@@ -27,20 +27,20 @@ type replica struct {
 	state  *fsm.State
 	// stepOut takes the node out of its cluster for good.
 	stepOut func(why error)
-	// complaints bounds what is logged while nodes differ and no quorum agrees. Only the relay's reader uses it.
+	// complaints bounds the log lines while nodes differ and no quorum agrees. Only the relay's reader uses it.
 	complaints rate.Sometimes
 
 	mu sync.Mutex
-	// equal is the newest index at which the digest was a quorum's, apart the newest at which nodes differed and no
-	// quorum had the same, 0 when they agreed since. guarded by mu
+	// equal is the newest index at which this node's digest was a quorum's. apart is the newest index at which nodes
+	// differed and no quorum had the same digest, 0 when a quorum has agreed since. guarded by mu
 	equal, apart uint64
-	// differs is set once the node's digest was another than a quorum's. guarded by mu
+	// differs is set once this node's digest was not the quorum's. guarded by mu
 	differs error
 	// damages counts the scrubs that found the state damaged. guarded by mu
 	damages uint64
 }
 
-// differsError says that this node has another state than a quorum.
+// differsError says that this node's state is not the state of a quorum.
 type differsError struct {
 	own    session.StateDigest
 	quorum [16]byte
@@ -48,24 +48,23 @@ type differsError struct {
 
 func (e *differsError) Error() string {
 	return fmt.Sprintf("this node's state is not that of the others: at index %d its digest is %x, and a quorum of "+
-		"the nodes has %x: it has stepped out "+
-		"for good; stop it, put a copy of its data directory aside to look into, empty the directory, and start it "+
-		"while the others run "+
-		"and have a leader: it is taken in anew; only one node at a time", e.own.Index, e.own.Digest, e.quorum)
+		"the nodes has %x: it has stepped out for good; stop it, keep a copy of its data directory for analysis, empty "+
+		"the directory, and start it while the others run and have a leader, which takes it in anew; do this for only one "+
+		"node at a time", e.own.Index, e.own.Digest, e.quorum)
 }
 
-// apartError says that nodes have different states, and nobody knows which is right.
+// apartError says that nodes have different states, and that nobody knows which state is right.
 type apartError struct{ index uint64 }
 
 func (e *apartError) Error() string {
-	return fmt.Sprintf("nodes have different states at index %d, and no quorum has the same: no node steps out, as "+
-		"nobody knows which is right; "+
-		"compare the digests in the status of each node, and do not replace a node before it is known which ones agree",
+	return fmt.Sprintf("nodes have different states at index %d, and no quorum has the same state: no node steps out, "+
+		"because nobody knows which state is right; compare the digests in the status of each node, and do not replace "+
+		"a node before you know which nodes agree",
 		e.index)
 }
 
-// judge takes what a comparison has found. It returns whether it is news that nodes are apart, or are no more, and a
-// [differsError] when this node has to step out.
+// judge notes the result of a comparison, and the digest that this node had reported for it. news says that nodes have
+// come apart or agree again. differs is a [differsError] when this node has to step out.
 func (r *replica) judge(reported session.StateDigest, found session.Comparison) (news bool, differs error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +78,7 @@ func (r *replica) judge(reported session.StateDigest, found session.Comparison) 
 	}
 	news, r.apart = r.apart != 0, 0
 	switch {
-	case reported.Index != found.Index: // nothing of this node's was compared
+	case reported.Index != found.Index: // no digest of this node was compared
 	case reported.Digest == found.Digest:
 		r.equal = found.Index
 	default:
@@ -88,7 +87,7 @@ func (r *replica) judge(reported session.StateDigest, found session.Comparison) 
 	return news, r.differs
 }
 
-// warning returns an [apartError] while nodes differ and none has to step out.
+// warning returns an [apartError] while nodes differ and this node does not have to step out.
 func (r *replica) warning() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,8 +130,9 @@ func (r *replica) heed(reported session.StateDigest, found session.Comparison) {
 	}
 }
 
-// scrub looks for damage of the state in memory, once in a while, until ctx ends. A damaged state gets another digest,
-// so that a quorum of the others finds that this node differs; a node that is alone in this goes on, and says so.
+// scrub looks for damage of the state in memory at intervals, until ctx ends. A damaged state gets another digest, so
+// that the next comparison finds that this node differs from a quorum. A node without a quorum to compare with goes on,
+// and logs the damage.
 func (r *replica) scrub(ctx context.Context) error {
 	ticker := time.NewTicker(scrubInterval)
 	defer ticker.Stop()
@@ -149,7 +149,7 @@ func (r *replica) scrub(ctx context.Context) error {
 	}
 }
 
-// rest waits a little, or for ctx.
+// rest waits for scrubPause, or until ctx ends.
 func rest(ctx context.Context) error {
 	timer := time.NewTimer(scrubPause)
 	defer timer.Stop()

@@ -10,9 +10,9 @@ import (
 	"holdfast/fsm"
 )
 
-// checkedSnapshots are snapshots of which none is kept that this node cannot read. Raft takes what another node sends
-// for the newest snapshot once it is written, drops older ones then, and restores the state from it last: one that is
-// none would end the node, and it could not start again.
+// checkedSnapshots keeps no snapshot that this node cannot read. Once Raft has written a snapshot from another node, it
+// drops older snapshots, and restores the state from the new one after that. An unreadable snapshot would end the node,
+// and the node could not start again.
 type checkedSnapshots struct{ raft.SnapshotStore }
 
 // Create begins a snapshot, which is checked as it is written unless it is this node's own.
@@ -28,20 +28,21 @@ func (c checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint6
 	return &checkedSink{SnapshotSink: sink, index: index, term: term}, nil
 }
 
-// checkedSink is a snapshot on its way to the disk. Like any sink it is used by one goroutine.
+// checkedSink is a snapshot on its way to the disk. Like any sink it belongs to one goroutine.
 type checkedSink struct {
 	raft.SnapshotSink
 	index, term uint64
-	// own is set for what this node's own state writes.
+	// own is set for a snapshot of this node's own state.
 	own bool
-	// pipe leads to the goroutine that reads the snapshot, nil before it has begun; read is what that found, once.
+	// pipe leads to the goroutine that checks the snapshot. It is nil before the check has begun. read has the result
+	// of the check, once.
 	pipe *io.PipeWriter
 	read chan error
 }
 
 var errNoSnapshot = errors.New("snapshot refused")
 
-// Write writes b, and shows it to the check. A fault that is found early ends the snapshot then.
+// Write writes b, and passes b on to the check. A fault ends the snapshot as soon as the check finds it.
 func (s *checkedSink) Write(b []byte) (int, error) {
 	n, err := s.SnapshotSink.Write(b)
 	if err != nil || s.own {
@@ -54,7 +55,7 @@ func (s *checkedSink) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// Close keeps the snapshot if it is sound; if not it cancels it, and its error says why.
+// Close keeps a sound snapshot. It cancels any other, and its error says why.
 func (s *checkedSink) Close() error {
 	if !s.own {
 		s.begin()
@@ -70,15 +71,15 @@ func (s *checkedSink) Close() error {
 func (s *checkedSink) Cancel() error {
 	if s.pipe != nil {
 		_ = s.pipe.CloseWithError(errNoSnapshot) // never fails
-		_ = s.wait()                             // what is cancelled may be anything
+		_ = s.wait()                             // a snapshot that is cancelled may be anything
 	}
 	return s.SnapshotSink.Cancel()
 }
 
-// wait returns what the check found.
+// wait returns the result of the check.
 func (s *checkedSink) wait() error { return <-s.read }
 
-// begin begins the check, if it has not begun. Close or Cancel waits for its goroutine.
+// begin begins the check, unless it has begun. Close or Cancel waits for its goroutine.
 func (s *checkedSink) begin() {
 	if s.pipe != nil {
 		return
@@ -87,7 +88,7 @@ func (s *checkedSink) begin() {
 	s.pipe, s.read = to, make(chan error, 1)
 	go func() {
 		err := s.check(from)
-		_ = from.CloseWithError(err) // a writer that goes on is told; never fails
+		_ = from.CloseWithError(err) // the next Write returns err; never fails
 		s.read <- err
 		close(s.read)
 	}()
@@ -97,15 +98,17 @@ func (s *checkedSink) check(from io.Reader) error {
 	index, term, err := fsm.CheckSnapshot(from)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: it was sent as that of index %d and cannot be read: %w", errNoSnapshot, s.index, err)
+		return fmt.Errorf("%w: it was sent as the snapshot of index %d and cannot be read: %w", errNoSnapshot, s.index,
+			err)
 	case index > s.index || term > s.term:
-		return fmt.Errorf("%w: it is of index %d and term %d, and was sent as that of %d and %d", errNoSnapshot, index,
+		return fmt.Errorf("%w: it is of index %d and term %d, but was sent as that of index %d and term %d",
+			errNoSnapshot, index,
 			term, s.index, s.term)
 	}
 	return nil
 }
 
-// Snapshot returns one of the state as it is now.
+// Snapshot returns a snapshot of the present state.
 func (w *watchedFSM) Snapshot() (raft.FSMSnapshot, error) {
 	s, err := w.State.Snapshot()
 	if err != nil {
@@ -114,10 +117,10 @@ func (w *watchedFSM) Snapshot() (raft.FSMSnapshot, error) {
 	return ownSnapshot{s}, nil
 }
 
-// ownSnapshot is one of this node's own state: what it writes needs no check.
+// ownSnapshot is a snapshot of this node's own state. It needs no check.
 type ownSnapshot struct{ raft.FSMSnapshot }
 
-// Persist writes it.
+// Persist writes the snapshot.
 func (o ownSnapshot) Persist(sink raft.SnapshotSink) error {
 	if c, ok := sink.(*checkedSink); ok {
 		c.own = true

@@ -121,7 +121,7 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 				_, other := c.Prev()
 				return logs.Put(last, slices.Clone(other))
 			})
-		}, "it says that it is entry "},
+		}, "the entry there says that it is entry "},
 		"an identity of another directory": {func(path string) error {
 			return rewrite(path, func(r *identityRecord) { r.Directory++ })
 		}, "raft.db is not this directory's log: it belongs to directory"},

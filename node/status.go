@@ -10,7 +10,7 @@ import (
 	"holdfast/transport/clientport"
 )
 
-// Status describes this node, now.
+// Status describes this node as it is now.
 func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 	r := n.consensus.raft
 	index, digest := n.view.Digest()
@@ -63,14 +63,14 @@ func (n *Node) role() clientport.Role {
 	return clientport.RoleFollower
 }
 
-// Members are those of the newest configuration this node knows.
+// Members returns the members of the newest configuration that this node knows.
 func (n *Node) Members() []clientport.Member {
 	_, leads := n.consensus.raft.LeaderWithID()
 	var members []clientport.Member
 	for _, s := range n.roster.servers() {
 		node, _, err := nodeOfServer(s.ID)
 		if err != nil {
-			continue // not a configuration of ours
+			continue // not a configuration of Holdfast's
 		}
 		p := n.roster.peerOf(node)
 		members = append(members, clientport.Member{

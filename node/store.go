@@ -20,26 +20,26 @@ import (
 )
 
 const (
-	// logCache is how many entries stay in memory for followers: at most 64 MiB of them.
+	// logCache is the number of entries that stay in memory for followers, at most 64 MiB.
 	logCache = 2 * maxAppendEntries
-	// keptSnapshots are on disk at a time.
+	// keptSnapshots is the number of snapshots that stay on disk.
 	keptSnapshots = 2
 	// storeLockWait bounds the wait for the log file's lock.
 	storeLockWait = time.Second
 	// logFile is the name of the log.
 	logFile = "raft.db"
-	// newLogPages are what bbolt writes at once when it makes a file.
+	// newLogPages is the number of pages that bbolt writes when it makes a file.
 	newLogPages = 4
 )
 
-// stores are what Raft keeps in the data directory.
+// stores are Raft's log, votes and snapshots in the data directory.
 type stores struct {
 	bolt      *raftboltdb.BoltStore
 	guard     *guardedStore
 	logs      *anchoredLogs
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
-	// origins is what snapshots stands on.
+	// origins is the store below snapshots.
 	origins *snapshotStore
 }
 
@@ -56,7 +56,7 @@ func openStores(d *dir, logger hclog.Logger, guard *guardedStore, disk diskOptio
 	if err != nil {
 		return nil, fmt.Errorf("opening the Raft log %s: %w: if the file is corrupt, %s", file, err, recovery)
 	}
-	// The file's name must outlive a power cut before anything rests on what is in it.
+	// The file's name must outlive a power cut before anything rests on the file's content.
 	if err = syncDir(d.Path); err != nil {
 		return nil, errors.Join(fmt.Errorf("syncing %s: %w", d.Path, err), bolt.Close())
 	}
@@ -64,7 +64,7 @@ func openStores(d *dir, logger hclog.Logger, guard *guardedStore, disk diskOptio
 	if err != nil {
 		return nil, errors.Join(err, bolt.Close())
 	}
-	// So must that of the directory of snapshots, before the log is cut after one of them.
+	// The name of the folder of snapshots must outlive a power cut too, before the log is cut after a snapshot.
 	if err = syncDir(d.Path); err != nil {
 		return nil, errors.Join(fmt.Errorf("syncing %s: %w", d.Path, err), bolt.Close())
 	}
@@ -86,9 +86,9 @@ func openStores(d *dir, logger hclog.Logger, guard *guardedStore, disk diskOptio
 	}, nil
 }
 
-// checkLogFile refuses a log file that was lost: bbolt takes a file that is missing or empty for a new one. begun says
-// that there must be one. What the first start left when it was cut short while it made the file is removed: nothing
-// was written to it.
+// checkLogFile refuses a log file that was lost: bbolt would make a new log in place of a missing or empty file. begun
+// says that there must be a log. checkLogFile removes a file that the first start left when it was cut short while it
+// made the file: nothing was written to that file.
 func checkLogFile(file string, begun bool) error { //nolint:revive // flag-parameter: it is what the identity file says
 	info, err := os.Stat(file)
 	switch {
@@ -96,28 +96,28 @@ func checkLogFile(file string, begun bool) error { //nolint:revive // flag-param
 		if to, linkErr := os.Readlink(file); linkErr == nil {
 			return danglingLink(file, to, "the file")
 		}
-		if begun || !missing(filepath.Join(filepath.Dir(file), snapshotDir)) { // which is made after it
-			return unusable(file, "is missing, and this node has voted and stored entries with it", nil)
+		if begun || !missing(filepath.Join(filepath.Dir(file), snapshotDir)) { // the folder is made after the log
+			return unusable(file, "is missing, but this node has voted and stored entries with it", nil)
 		}
 		return nil
 	case err != nil:
 		return fmt.Errorf("opening the Raft log: %w", remedy(err))
 	case !begun && info.Size() == 0:
-		return nil // it is made now
+		return nil // openBolt makes the log
 	case !begun && info.Size() <= int64(newLogPages*os.Getpagesize()):
 		return removeUnmade(file)
 	case begun && info.Size() == 0:
-		return unusable(file, "is empty, and this node has voted and stored entries with it", nil)
+		return unusable(file, "is empty, but this node has voted and stored entries with it", nil)
 	}
 	size, err := boltSize(file)
 	if err == nil && info.Size() < size {
-		return unusable(file, fmt.Sprintf("is cut short: it has %d bytes, and says that it has %d", info.Size(), size),
+		return unusable(file, fmt.Sprintf("is cut short: it has %d bytes, but its own pages say %d", info.Size(), size),
 			nil)
 	}
-	return nil // what else is wrong with it, its opening shows
+	return nil // openBolt finds other faults of the file
 }
 
-// removeUnmade removes a log file that its making was cut short of.
+// removeUnmade removes a log file that was not completely made.
 func removeUnmade(file string) error {
 	store, err := readBolt(file)
 	unread := &fs.PathError{}
@@ -135,8 +135,8 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openBolt turns the panics of bbolt on a torn file into errors, and the faults on one that was cut off: it is mapped.
-// bbolt reads all of the tree to find its free pages.
+// openBolt opens or makes a log file. It turns the panics of bbolt on a torn file into errors, and also the faults on a
+// file that was cut off, because the file is mapped. bbolt reads the whole tree to find its free pages.
 func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
 	defer asError(&err)()
 	return raftboltdb.New(raftboltdb.Options{
@@ -149,7 +149,7 @@ func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
 	})
 }
 
-// readBolt is openBolt of a file that is there and is not changed.
+// readBolt opens a file that exists, and does not change it.
 func readBolt(file string) (store *raftboltdb.BoltStore, err error) {
 	defer asError(&err)()
 	return raftboltdb.New(
@@ -157,7 +157,7 @@ func readBolt(file string) (store *raftboltdb.BoltStore, err error) {
 	)
 }
 
-// boltSize is how long a file is by what it says itself.
+// boltSize returns the size of a file as its own pages say.
 func boltSize(file string) (size int64, err error) {
 	defer asError(&err)()
 	db, err := bbolt.Open(file, 0, &bbolt.Options{Timeout: storeLockWait, ReadOnly: true})
@@ -171,7 +171,7 @@ func boltSize(file string) (size int64, err error) {
 	return size, errors.Join(err, db.Close())
 }
 
-// asError has panics and faults of the goroutine end in err, when what it returns is deferred.
+// asError returns a function for defer that turns panics and faults of the goroutine into err.
 func asError(err *error) func() {
 	former := debug.SetPanicOnFault(true)
 	return func() {
@@ -184,23 +184,24 @@ func asError(err *error) func() {
 
 func (s *stores) close() error { return s.bolt.Close() }
 
-// guardedStore makes a failed write the node's end. Raft itself would go on after one, or panic. The outcome of the
-// write is unknown, so the node must leave and come back from its disk.
+// guardedStore ends the node when a write fails. Raft itself would go on after a failed write, or panic. The outcome of
+// the write is unknown, so that the node must end and come back from its disk.
 type guardedStore struct {
 	logs   raft.LogStore
 	stable raft.StableStore
 	path   string
 	// failure is told of each failed write, and holds the goroutine that made the write.
 	failure *failure
-	// dog watches how long writes take.
+	// dog is told of each write.
 	dog *watchdog.Watchdog
-	// writes counts the batches of entries that were written: each is one transaction, and two syncs, of bbolt.
+	// writes counts the batches of entries that were written. Each is one transaction of bbolt, with two syncs.
 	writes atomic.Uint64
 }
 
-// guard writes, under the watchdog's eyes, and passes a success on. After a failure it tells fatal and never returns:
-// what Raft would do next could rest on a vote or an entry that is not on disk. The caller's goroutine is held while
-// the node stops, and ends when Raft is to: its deferred calls run, which is all that Raft's Shutdown waits for.
+// guard tells the watchdog of a write, and returns when the write succeeds. After a failure it ends the node and never
+// returns: what Raft would do next could rest on a vote or an entry that is not on disk. The calling goroutine is held
+// while the node stops, and ends when Raft is about to end. Its deferred calls run then, and Raft's Shutdown waits for
+// nothing else.
 func (g *guardedStore) guard(doing string, write func() error) error {
 	number := g.dog.Begin(watchdog.OnDisk, doing)
 	err := write()
@@ -208,10 +209,9 @@ func (g *guardedStore) guard(doing string, write func() error) error {
 	if err == nil {
 		return nil
 	}
-	g.failure.fail(fmt.Errorf("%s in %s: %w: the node stops, for it cannot know what reached its disk; nothing "+
-		"acknowledged "+
-		"is "+
-		"lost: see to the disk (space, permissions, health) and start the node again", doing, g.path, err))
+	g.failure.fail(fmt.Errorf("%s in %s: %w: the node stops, because it cannot know what reached its disk; nothing "+
+		"acknowledged is lost: check the disk (space, permissions, health) and start the node again", doing, g.path,
+		err))
 	g.failure.hold()
 	return err
 }
@@ -221,8 +221,8 @@ func (g *guardedStore) LastIndex() (uint64, error)           { return g.logs.Las
 func (g *guardedStore) Get(key []byte) ([]byte, error)       { return g.stable.Get(key) }
 func (g *guardedStore) GetUint64(key []byte) (uint64, error) { return g.stable.GetUint64(key) }
 
-// GetLog ends the node when the file does not hold the entry that it should: Raft would panic, or leave a follower
-// without it for ever.
+// GetLog ends the node when the file does not hold the entry that it should hold: Raft would panic, or leave a follower
+// without the entry for ever.
 func (g *guardedStore) GetLog(index uint64, log *raft.Log) error {
 	err := g.logs.GetLog(index, log)
 	switch {
@@ -231,7 +231,7 @@ func (g *guardedStore) GetLog(index uint64, log *raft.Log) error {
 	case err == nil && log.Index == index:
 		return nil
 	case err == nil:
-		err = fmt.Errorf("it says that it is entry %d", log.Index)
+		err = fmt.Errorf("the entry there says that it is entry %d", log.Index)
 	}
 	g.failure.fail(unusable(filepath.Join(g.path, logFile), fmt.Sprintf("is damaged at entry %d", index), err))
 	g.failure.hold()

@@ -2,20 +2,19 @@ package node
 
 import "fmt"
 
-// recovery is the safe way back from a data directory that cannot be used. An older copy of the directory is none: the
-// node that it was has voted and stored entries since.
+// recovery is the safe way back from a data directory that cannot be used. An older copy of the directory is no way
+// back, because the node has voted and stored entries since.
 const recovery = "while a majority of the other nodes runs and has a leader, empty the whole directory: the leader " +
-	"takes the node in as a " +
-	"new one, and it fetches a copy; never do this on so many nodes at once that no majority is left; an older copy " +
-	"of the directory is no way back"
+	"takes the node in as a new one, and it fetches a copy; never do this on so many nodes at once that no majority is " +
+	"left; an older copy of the directory is no way back"
 
-// unusableError says which file of a data directory keeps the node from using it, why, and what to do.
+// unusableError says which file keeps the node from using its data directory, why, and what to do.
 type unusableError struct {
-	// file is the path, wrong the predicate of a sentence about it.
+	// file is the path. wrong is the predicate of a sentence about the file.
 	file, wrong string
-	// todo is what to do.
+	// todo says what to do.
 	todo string
-	// cause is what was returned by whoever read the file; nil: nobody.
+	// cause is the error of the call that read the file, nil when no call failed.
 	cause error
 }
 
@@ -28,7 +27,7 @@ func (e *unusableError) Error() string {
 
 func (e *unusableError) Unwrap() error { return e.cause }
 
-// unusable returns an [unusableError] whose way back is [recovery].
+// unusable returns an [unusableError] with [recovery] as what to do.
 func unusable(file, wrong string, cause error) error {
 	return &unusableError{file: file, wrong: wrong, todo: recovery, cause: cause}
 }

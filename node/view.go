@@ -12,29 +12,31 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// view is what the roles read: the applied state, and Raft's term and members. Safe for concurrent use.
+// view gives the roles the applied state, and Raft's term and members. Safe for concurrent use.
 type view struct {
 	*fsm.State
 	raft *raft.Raft
 }
 
-// Term is the newest that this node has seen.
+// Term returns the newest term that this node has seen.
 func (v *view) Term() uint64 { return v.raft.CurrentTerm() }
 
-// CommitIndex is what a linearizable read waits for (R4). A term's tracker starts only after a command of its own (R5),
-// so on a leader it is the index of a command or a configuration, which the state reaches by itself, never of a no-op
-// that no state machine sees. The leader's own applied index would not do: a learner may already show more.
+// CommitIndex returns the index that a linearizable read waits for (R4). A term's tracker starts only after a command
+// of the term (R5). So on a leader this is the index of a command or a configuration, which the state reaches by
+// itself, and never of a no-op, which no state machine sees. The leader's applied index would not do, because a learner
+// may already show more.
 func (v *view) CommitIndex() uint64 { return v.raft.CommitIndex() }
 
-// LastIndex is that of the newest entry in this node's log.
+// LastIndex returns the index of the newest entry in this node's log.
 func (v *view) LastIndex() uint64 { return v.raft.LastIndex() }
 
-// Ascend goes through a copy of the state that is frozen at the call.
+// Ascend goes through a copy of the state, frozen at the call.
 func (v *view) Ascend(after session.ID, yield func(session.Session) bool) {
 	v.Frozen().Ascend(after, yield)
 }
 
-// Members are those of the newest configuration, committed or not (R3); none when it cannot be told.
+// Members returns the members of the newest configuration, committed or not (R3). It returns none when the
+// configuration is unknown.
 func (v *view) Members() []session.Member {
 	future := v.raft.GetConfiguration()
 	if future.Error() != nil {
@@ -45,7 +47,7 @@ func (v *view) Members() []session.Member {
 	for _, s := range servers {
 		n, d, err := nodeOfServer(s.ID)
 		if err != nil {
-			return nil // not a configuration of ours; leaving a voter out would shrink the quorum
+			return nil // not a configuration of Holdfast's; leaving a voter out would shrink the quorum
 		}
 		members = append(members, session.Member{Node: n, Directory: uint64(d), Voter: s.Suffrage == raft.Voter})
 	}
@@ -62,8 +64,8 @@ func (v *view) othersVote(self session.Node) bool {
 	return slices.ContainsFunc(v.Members(), func(m session.Member) bool { return m.Voter && m.Node != self })
 }
 
-// serverID is a node as Raft knows it: its number, and the directory that it runs on. A node on another directory is
-// another server, of which nothing is counted for the one it was.
+// serverID returns Raft's id of a node: the node's number and its directory. A node on another directory is another
+// server, and Raft counts nothing of the former server for it.
 func serverID(n session.Node, d raftnet.Directory) raft.ServerID {
 	return raft.ServerID(config.FormatNode(n) + "-" + d.String())
 }

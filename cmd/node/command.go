@@ -26,13 +26,13 @@ const (
 	exitUsage  = 2
 )
 
-// failure is an error of something that was understood and did not work.
+// failure is the error of a command that was understood but did not work.
 type failure struct{ error }
 
 // Unwrap returns the cause.
 func (f failure) Unwrap() error { return f.error }
 
-// run is the program: it returns its exit code when it is done, or soon after ctx ends.
+// run runs the program with its arguments, and returns the exit code. It returns soon after ctx ends.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "node",
@@ -61,7 +61,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	return exitUsage
 }
 
-// flagRefused says of a flag's value that is refused at once what node run says of a setting.
+// flagRefused words the refusal of a flag's value as node run words the refusal of a setting.
 func flagRefused(err error) error {
 	if r, ok := arg.Refused(err); ok {
 		return &config.SettingError{Setting: r.Flag, Value: r.Given, Limit: "must be " + r.Want}
@@ -72,8 +72,8 @@ func flagRefused(err error) error {
 func runCommand(environ []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Run one node until it is told to stop (SIGTERM or Ctrl-C; a second one ends it at once)",
-		Long: "Run one node until it is told to stop (SIGTERM or Ctrl-C; a second one ends it at once).\n\n" +
+		Short: "Run one node until SIGTERM or Ctrl-C (a second signal ends it at once)",
+		Long: "Run one node until SIGTERM or Ctrl-C (a second signal ends it at once).\n\n" +
 			"Every flag can be given as an environment variable, --min-timeout as HOLDFAST_MIN_TIMEOUT, and in the " +
 			"YAML file that\n" +
 			"--config names, as min_timeout. Flags come before the environment, the environment before the file.\n" +
@@ -126,7 +126,7 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// buildVersion returns what the Makefile said, or else what Go knows of the build.
+// buildVersion returns the version that the Makefile set, or else the version that Go noted in the build.
 func buildVersion() string {
 	if version != "" {
 		return version

@@ -90,7 +90,7 @@ func TestDevNamesVariablesWithoutEffect(t *testing.T) {
 			"HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=p", "HOLDFAST_TICK=", "HOLDFAST_SERVICE_HOST=10.0.0.1",
 			"PATH=/bin",
 		},
-		"node: without effect on node dev, which takes flags alone: HOLDFAST_CONFIG, HOLDFAST_LOCAL_SESSIONS, " +
+		"node: node dev reads flags only, and ignores these variables: HOLDFAST_CONFIG, HOLDFAST_LOCAL_SESSIONS, " +
 			"HOLDFAST_NOPE\n": {
 			"HOLDFAST_NOPE=1", "HOLDFAST_LOCAL_SESSIONS=on", "HOLDFAST_CONFIG=f", "HOLDFAST_ENDPOINTS=a:1",
 		},
@@ -228,7 +228,7 @@ func TestHealthAtAnotherPort(t *testing.T) {
 		<-served
 	}()
 	code, _, stderr := try(t, nil, "health", "--address", listener.Addr().String())
-	want := "what " + listener.Addr().String() + " answers is no HTTP/1: it is not the HTTP port of a node"
+	want := listener.Addr().String() + " does not answer with HTTP/1: it is not the HTTP port of a node"
 	if code != exitFailed || !strings.Contains(stderr, want) || strings.Contains(stderr, "malformed") {
 		t.Errorf("got %d, %q, want %d and %q", code, stderr, exitFailed, want)
 	}

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// portStep is between the ports of two nodes of a dev cluster.
+	// portStep is the distance between the ports of two nodes of a dev cluster.
 	portStep = 10
-	// maxDevNodes keeps a dev cluster to what one machine serves without strain.
+	// maxDevNodes bounds a dev cluster to a size that one machine serves easily.
 	maxDevNodes = 9
 	// devStart bounds the wait for the first leader.
 	devStart = 30 * time.Second
@@ -35,9 +35,9 @@ type dev struct {
 	nodes    int
 	portBase int
 	logLevel string
-	// localSessions and readOnly switch the settings of these names on.
+	// localSessions and readOnly switch the settings local_sessions and read_only on.
 	localSessions, readOnly bool
-	// temporary says that dir goes at the end.
+	// temporary says that dir is removed at the end.
 	temporary bool
 }
 
@@ -46,10 +46,10 @@ func devCommand(environ []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole cluster in this process, on loopback",
-		Long: "Run a whole cluster in this process, on loopback. Its nodes have the defaults, but for what the flags " +
-			"say: they read neither a file\n" +
-			"nor HOLDFAST_ variables. They end together: what becomes of the others when one is lost can be seen in " +
-			"containers (make up).",
+		Long: "Run a whole cluster in this process, on loopback. Its nodes have the default settings, except for the " +
+			"flags below.\n" +
+			"They read neither a file nor HOLDFAST_ variables. All nodes end together. To see a cluster lose a node, run " +
+			"it in\ncontainers (make up).",
 		Args: arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := d.check(); err != nil {
@@ -69,7 +69,7 @@ func devCommand(environ []string) *cobra.Command {
 	cmd.Flags().Var(arg.Whole(&d.portBase, 7400, 1, 65535-portStep*maxDevNodes), "port-base",
 		fmt.Sprintf("first port; each node takes four, %d apart", portStep))
 	cmd.Flags().BoolVar(&d.localSessions, "local-sessions", false,
-		"allow sessions that one node alone knows (local_sessions=on)")
+		"let clients open sessions that one node alone knows (local_sessions=on)")
 	cmd.Flags().BoolVar(&d.readOnly, "read-only", false,
 		"let a node that hears of no quorum serve reads to clients that allow it (read_only=on)")
 	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn",
@@ -86,11 +86,12 @@ func (d dev) check() error {
 	return nil
 }
 
-// warnOfVariables names what was written for the nodes and that they do not read: node run would, or would refuse it.
+// warnOfVariables prints the variables that are set for a node: node run would read or refuse them, and node dev
+// ignores them.
 func warnOfVariables(to io.Writer, environ []string) {
 	if names := config.Variables(environ); len(names) > 0 {
 		//nolint:errcheck // there is nobody else to tell
-		fmt.Fprintf(to, "node: without effect on node dev, which takes flags alone: %s\n",
+		fmt.Fprintf(to, "node: node dev reads flags only, and ignores these variables: %s\n",
 			strings.Join(names, ", "))
 	}
 }
@@ -117,7 +118,7 @@ func (d dev) serve(ctx context.Context, stdout, stderr io.Writer) error {
 	defer cancel()
 	logger := newLogger(stderr, d.logLevel, "text")
 	defer context.AfterFunc(ctx, func() {
-		if !logger.IsInfo() { // first: what nodes say of each other while all of them stop is of no use
+		if !logger.IsInfo() { // before cancel: warnings about each other are of no use while all nodes stop
 			logger.SetLevel(hclog.Off)
 		}
 		cancel()
@@ -150,7 +151,7 @@ func (d dev) start(ctx context.Context, group *errgroup.Group, logger hclog.Logg
 	return nodes, nil
 }
 
-// waitReady returns when every node serves; nil as well when ctx ends, for what ended it says why.
+// waitReady returns when every node serves. It also returns nil when ctx ends: the cause has an error of its own.
 func waitReady(ctx context.Context, nodes []*node.Node) error {
 	bound := time.NewTimer(devStart)
 	defer bound.Stop()
@@ -166,7 +167,7 @@ func waitReady(ctx context.Context, nodes []*node.Node) error {
 	return nil
 }
 
-// configs are what the nodes are told: the defaults, with ports of their own.
+// configs returns the configurations of the nodes: the defaults, with ports of their own.
 func (d dev) configs() []config.Config {
 	var peers []config.Peer
 	for i := range d.nodes {
@@ -193,8 +194,8 @@ func (d dev) address(i, port int) string {
 	return fmt.Sprintf("127.0.0.1:%d", d.portBase+portStep*i+port)
 }
 
-// claim checks that a directory that is kept was made for the same nodes on the same ports, which are in Raft's log,
-// and marks a new one.
+// claim checks that the directory was made for the same nodes on the same ports, which are in Raft's log. It marks a
+// new directory.
 func (d dev) claim() error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return err
@@ -207,14 +208,14 @@ func (d dev) claim() error {
 	case err != nil:
 		return err
 	case string(found) != mine:
-		return fmt.Errorf("%s was made with %s: give the same, or another --dir", d.dir,
+		return fmt.Errorf("%s was made with %s: use the same flags, or another --dir", d.dir,
 			strings.TrimSpace(string(found)))
 	default:
 		return nil
 	}
 }
 
-// welcome says where the nodes are and what to try.
+// welcome prints the addresses of the nodes, and commands to try.
 func (d dev) welcome(to io.Writer) error {
 	var b strings.Builder
 	serve := fmt.Sprintf("%d nodes serve. Their", d.nodes)
@@ -223,7 +224,7 @@ func (d dev) welcome(to io.Writer) error {
 	}
 	fmt.Fprintf(&b, "%s data is in %s", serve, d.dir)
 	if d.temporary {
-		b.WriteString(", and goes when this ends: --dir keeps it.\n\n")
+		b.WriteString(", and is removed at the end: --dir keeps it.\n\n")
 	} else {
 		b.WriteString(", which is kept.\n\n")
 	}
@@ -243,7 +244,7 @@ func (d dev) welcome(to io.Writer) error {
 	return err
 }
 
-// commandLine is how the command line client is started from where this program was: beside it, or from source.
+// commandLine returns the command that starts the command line client: the binary next to this program, or go run.
 func commandLine() string {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), "holdfast")

@@ -17,10 +17,10 @@ import (
 	"holdfast/node/config"
 )
 
-// maxHealthAnswer bounds what is read of an answer, in bytes.
+// maxHealthAnswer bounds an answer, in bytes.
 const maxHealthAnswer = 4096
 
-// healthCommand is the health check of a container: an image FROM scratch has no other program to ask with.
+// healthCommand is the health check of a container: an image FROM scratch has no other program for it.
 func healthCommand() *cobra.Command {
 	var address string
 	var timeout time.Duration
@@ -56,7 +56,7 @@ func hostPort(address string) bool {
 	return err == nil && port != ""
 }
 
-// health returns what the node at an HTTP address says of itself; a node that does not serve is an error.
+// health returns the answer of the node at an HTTP address. Its error says why, when the node does not serve.
 func health(ctx context.Context, address string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
 	if err != nil {
@@ -65,7 +65,7 @@ func health(ctx context.Context, address string) (string, error) {
 	response, err := http.DefaultClient.Do(request)
 	if _, network := errors.AsType[*net.OpError](err); err != nil && !network && ctx.Err() == nil {
 		return "", fmt.Errorf(
-			"what %s answers is no HTTP/1: it is not the HTTP port of a node, which is 7403 unless its http_listen "+
+			"%s does not answer with HTTP/1: it is not the HTTP port of a node, which is 7403 unless its http_listen "+
 				"says otherwise", address,
 		)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// reason is what a node stalls on.
+// reason says what a node stalls on.
 type reason int
 
 const (
@@ -15,34 +15,35 @@ const (
 	OnDisk reason = iota
 	// OnApply is the state machine's applying of an entry.
 	OnApply
-	// OnDirectory is a data directory that is not what it was: no operation, and it lasts until the directory is back.
+	// OnDirectory is a data directory that was removed, moved or replaced. It is no operation, and lasts until the
+	// directory is back.
 	OnDirectory
-	// Reasons is how many there are.
+	// Reasons is the number of reasons.
 	Reasons
 )
 
 func (r reason) String() string { return [Reasons]string{"disk", "apply", "directory"}[r] }
 
-// looksPerLimit is how often the watchdog looks while one limit passes.
+// looksPerLimit is the number of looks in the time of one limit.
 const looksPerLimit = 8
 
-// operation is something under way that must end soon.
+// operation is an operation under way that must end soon.
 type operation struct {
 	number uint64
 	Reason reason
 	Doing  string
-	// began is when, and late what looks had been late by then.
+	// began is when the operation began. late is the lateness of looks until then.
 	began time.Duration
 	late  lateness
 }
 
-// lateness is what looks have been late by in all.
+// lateness is the time by which looks came late, in total.
 type lateness struct {
-	// paused is of looks that were late by more than the limit: the process did not run. slow is of all other looks.
+	// paused counts looks that were late by more than the limit: the process did not run. slow counts all other looks.
 	paused, slow time.Duration
 }
 
-// plus returns l with one more look that was late by so much.
+// plus returns l with one more look that was late by a time.
 func (l lateness) plus(late, limit time.Duration) lateness {
 	switch {
 	case late > limit:
@@ -54,48 +55,50 @@ func (l lateness) plus(late, limit time.Duration) lateness {
 }
 
 // Watchdog notices that this node stalls: a write or the applying of an entry lasts longer than a limit, or the process
-// itself does not run. Raft never does: a leader whose disk hangs goes on sending heartbeats and leads for ever, and a
-// follower whose disk hangs goes on answering them, so that a leader without a quorum of disks stays one.
+// itself does not run. Raft does not notice: a leader with a hanging disk goes on sending heartbeats and leads for
+// ever. A follower with a hanging disk goes on answering them, so that a leader without a quorum of disks stays leader.
 //
-// What it decides follows from what it is told and from the time it is given. Time in which its own looks came late
-// does not count: a process that was paused in the middle of a write has not waited for the disk. For looks that are
-// each late by less than a pause an operation is credited with one limit at most, so that a disk which hangs is noticed
-// after three limits and a period also where the process itself is always late. Safe for concurrent use.
+// The watchdog decides only from what its callers report and from its clock. Time by which its own looks came late does
+// not count: a process that was paused in the middle of a write has not waited for the disk. For looks that are each
+// late by at most the limit, an operation is credited with one limit in total. So the watchdog notices a hanging disk
+// after three limits and a period, even if the process is always late. Safe for concurrent use.
 type Watchdog struct {
 	Limit, Period time.Duration
 	now           func() time.Time
 	base          time.Time
 
 	mu sync.Mutex
-	// looked is the latest look, and late what looks have been late by; looks come once it looks. guarded by mu
+	// looked is when the latest look was. late is the lateness of all looks. looks says that looks have begun.
+	// guarded by mu
 	looked time.Duration
 	late   lateness
 	looks  bool
-	// under is what is under way, oldest first. guarded by mu
+	// under has the operations under way, oldest first. guarded by mu
 	under []operation
-	// number is of the newest operation. guarded by mu
+	// number is the number of the newest operation. guarded by mu
 	number uint64
-	// lost says what is wrong with the data directory; zero: nothing. guarded by mu
+	// lost says what is wrong with the data directory, zero for nothing. guarded by mu
 	lost operation
-	// stalls is the operation of each reason that has lasted longer than the limit, as of the latest look; zero: none.
+	// stalls has for each reason the operation that had lasted longer than the limit at the latest look, zero for none.
 	// guarded by mu
 	stalls [Reasons]operation
-	// stalled counts the stalls, pauses the late looks. guarded by mu
+	// stalled counts the stalls of each reason. pauses counts the looks that were late by more than the limit.
+	// guarded by mu
 	stalled [Reasons]uint64
 	pauses  uint64
-	// gone is why the node has stepped out for good, nil while it has not. guarded by mu
+	// gone says why the node has stepped out for good, nil while it has not. guarded by mu
 	gone error
 }
 
-// NewWatchdog returns a watchdog that reads the time from now, whose moments must have a monotonic reading.
+// NewWatchdog returns a watchdog that reads the time from now. The times must have a monotonic reading.
 func NewWatchdog(limit time.Duration, now func() time.Time) *Watchdog {
 	return &Watchdog{Limit: limit, Period: limit / looksPerLimit, now: now, base: now()}
 }
 
-// moment is the time since the watchdog was made.
+// moment returns the time since the watchdog was made.
 func (w *Watchdog) moment() time.Duration { return w.now().Sub(w.base) }
 
-// overdue is by how much a look is late at a moment. Called with mu held.
+// overdue returns by how much the next look is late at a moment. Called with mu held.
 func (w *Watchdog) overdue(moment time.Duration) time.Duration {
 	if !w.looks {
 		return 0
@@ -103,18 +106,19 @@ func (w *Watchdog) overdue(moment time.Duration) time.Duration {
 	return max(0, moment-w.looked-w.Period)
 }
 
-// lasted returns how long o has lasted at a moment, when looks have been late by so much. Called with mu held.
+// lasted returns how long o has lasted at a moment, without the time that does not count. late is the lateness of looks
+// until that moment. Called with mu held.
 func (w *Watchdog) lasted(o operation, moment time.Duration, late lateness) time.Duration {
 	return moment - o.began - (late.paused - o.late.paused) - min(late.slow-o.late.slow, w.Limit)
 }
 
-// Begin notes that an operation begins now, and returns its number for end.
+// Begin notes that an operation begins now, and returns its number for End.
 func (w *Watchdog) Begin(r reason, doing string) uint64 {
 	moment := w.moment()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.number++
-	late := w.late.plus(w.overdue(moment), w.Limit) // a look that is late already counts as one, though it has not come
+	late := w.late.plus(w.overdue(moment), w.Limit) // a look that is late now counts, though it has not come yet
 	w.under = append(w.under, operation{w.number, r, doing, moment, late})
 	return w.number
 }
@@ -131,7 +135,7 @@ func (w *Watchdog) End(number uint64) {
 	}
 }
 
-// Directory notes what is wrong with the data directory, nil for nothing.
+// Directory notes the error of a check of the data directory, nil for none.
 func (w *Watchdog) Directory(wrong error) {
 	moment := w.moment()
 	w.mu.Lock()
@@ -153,12 +157,12 @@ func (w *Watchdog) Start() {
 	w.looked, w.looks = moment, true
 }
 
-// Finding is what a look has found to be new.
+// Finding is the news of a look.
 type Finding struct {
-	// Began and ended are the operations that have become, or are no longer, a stall; lasted is how long each took so
-	// far.
+	// Began has the operations that have become a stall, Ended the operations that no longer are one. Lasted is how
+	// long each has lasted.
 	Began, Ended []stall
-	// Paused is by how much the look came late, when that is more than the limit.
+	// Paused is the lateness of the look when it is more than the limit, else 0.
 	Paused time.Duration
 }
 
@@ -167,7 +171,7 @@ type stall struct {
 	Lasted time.Duration
 }
 
-// Look judges what is under way.
+// Look judges the operations under way.
 func (w *Watchdog) Look() Finding {
 	moment := w.moment()
 	w.mu.Lock()
@@ -186,7 +190,7 @@ func (w *Watchdog) Look() Finding {
 			continue
 		}
 		w.stalls[r] = after
-		// A disk on which each write stalls is one stall for each write: nothing says that the next will be better.
+		// When each write stalls, each is a stall of its own: nothing says that the next write will be faster.
 		if before.number != 0 {
 			f.Ended = append(f.Ended, stall{before, w.lasted(before, moment, w.late)})
 		}
@@ -198,8 +202,8 @@ func (w *Watchdog) Look() Finding {
 	return f
 }
 
-// stalling returns the oldest operation of a reason if it has lasted longer than the limit at the latest look. Called
-// with mu held.
+// stalling returns the oldest operation of a reason if it had lasted longer than the limit at the latest look, else the
+// zero operation. Called with mu held.
 func (w *Watchdog) stalling(r reason) operation {
 	if r == OnDirectory {
 		return w.lost
@@ -229,7 +233,7 @@ func (e *stallError) Error() string {
 	return fmt.Sprintf("stalled: %s has lasted %v", e.doing, e.lasted.Round(time.Millisecond))
 }
 
-// Leave notes that the node steps out for good; the first reason stays.
+// Leave notes why the node steps out for good. Only the first call counts.
 func (w *Watchdog) Leave(why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -238,7 +242,7 @@ func (w *Watchdog) Leave(why error) {
 	}
 }
 
-// Check returns a [stallError] while the node stalls, as of the latest look, and why it has stepped out once it has for
+// Check returns a [stallError] if the node stalled at the latest look, and the reason once the node has stepped out for
 // good.
 func (w *Watchdog) Check() error {
 	w.mu.Lock()
@@ -265,16 +269,16 @@ func (w *Watchdog) Waits() time.Duration {
 	return w.lasted(w.under[0], moment, w.late.plus(w.overdue(moment), w.Limit))
 }
 
-// StallStats are figures of a [watchdog].
+// StallStats are the figures of a [Watchdog].
 type StallStats struct {
-	// Stalls says which reasons stall now.
+	// Stalls says for each reason whether the node stalls on it.
 	Stalls [Reasons]bool
-	// Stalled counts stalls since the start, paused the times the process did not run.
+	// Stalled counts stalls since the start. Paused counts the times that the process did not run.
 	Stalled [Reasons]uint64
 	Paused  uint64
 }
 
-// Stats returns the figures of now.
+// Stats returns the present figures.
 func (w *Watchdog) Stats() StallStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
