@@ -34,8 +34,8 @@ func at(seconds float64) time.Duration {
 // plant changes a history.
 type plant func([]history.Event) []history.Event
 
-// good is a run in which nothing is wrong: a session lives on n1, is taken over by another process at n2, falls
-// silent and expires; another one is closed.
+// good is a run in which nothing is wrong. A session lives on n1, another process takes it over at n2, and it falls
+// silent and expires. Another session is closed.
 func good() []history.Event {
 	h := []history.Event{
 		{At: second, Kind: history.NodeStarted, Who: "n1", Node: 1},
@@ -129,7 +129,7 @@ func ended(at time.Duration, who string) history.Event {
 	}
 }
 
-// beats are what a leader hears when all nodes answer all heartbeats, one every half second.
+// beats are the answers that a leader hears when all nodes answer a heartbeat every half second.
 func beats(leader string, term uint64, from, till float64, nodes ...session.Node) []history.Event {
 	var h []history.Event
 	for sent := from; sent < till; sent += 0.5 {
@@ -177,7 +177,7 @@ func drop(k history.Kind) plant {
 	return unless(func(e history.Event) bool { return e.Kind == k })
 }
 
-// of plants f into the events of a kind about one session.
+// of plants f into the events of a kind that concern one session.
 func of(id session.ID, k history.Kind, f func(*history.Event)) plant {
 	return func(h []history.Event) []history.Event {
 		for i := range h {
@@ -193,14 +193,14 @@ func unless(f func(history.Event) bool) plant {
 	return func(h []history.Event) []history.Event { return slices.DeleteFunc(h, f) }
 }
 
-// unheard drops what the leader hears of nodes to whom it sent between two moments.
+// unheard drops the answers of nodes to heartbeats that the leader sent them between two moments.
 func unheard(from, till float64, nodes ...session.Node) plant {
 	return unless(func(e history.Event) bool {
 		return e.Kind == history.Heard && e.Asked >= at(from) && e.Asked < at(till) && slices.Contains(nodes, e.Node)
 	})
 }
 
-// slowed has the answers of nodes to what was sent to them between two moments come later by some seconds.
+// slowed delays the answers of nodes to heartbeats that were sent between two moments by some seconds.
 func slowed(from, till, by float64, nodes ...session.Node) plant {
 	return change(history.Heard, "", func(e *history.Event) {
 		if e.Asked >= at(from) && e.Asked < at(till) && slices.Contains(nodes, e.Node) {
@@ -209,7 +209,7 @@ func slowed(from, till, by float64, nodes ...session.Node) plant {
 	})
 }
 
-// expires has the leader decide at a moment, and the end applied right after.
+// expires makes the leader decide at a moment. The end is applied right after.
 func expires(seconds float64) plant {
 	return all(
 		change(history.Decided, "", func(e *history.Event) { e.At = at(seconds) }),
@@ -220,7 +220,7 @@ func expires(seconds float64) plant {
 	)
 }
 
-// storm is a fault that concerns everybody.
+// storm is a fault that concerns all hosts.
 func storm(from, till float64) plant { return fault("storm", "", from, till) }
 
 func fault(what, who string, from, till float64) plant {
@@ -255,7 +255,7 @@ func TestGoodHistoryHoldsAndIsChecked(t *testing.T) {
 	}
 }
 
-// TestLegalHistoryHolds shows what is allowed, and counted where something special is checked.
+// TestLegalHistoryHolds shows that allowed behaviour is no violation, and that special cases are counted.
 func TestLegalHistoryHolds(t *testing.T) {
 	tests := []struct {
 		name, counts string
@@ -328,7 +328,7 @@ func restarted(who string, node session.Node, seconds float64) plant {
 	return add(history.Event{At: at(seconds), Kind: history.NodeStarted, Who: who, Node: node})
 }
 
-// failOver kills n1, which leads, and has n3 lead from 38 s on, with the decision about the session.
+// failOver kills the leader n1. n3 leads from 38 s on, and makes the decision about the session.
 func failOver(h []history.Event) []history.Event {
 	h = fault("kill n1", "n1", 37, 110)(h)
 	h = unheard(37, 120, 1, 2, 3)(h)
@@ -345,7 +345,7 @@ func failOver(h []history.Event) []history.Event {
 	return h
 }
 
-// TestFaultsExcuse shows what a fault excuses when nothing is known of what leaders heard, and what not.
+// TestFaultsExcuse shows what a fault excuses, and what it does not, when nothing is known of what leaders heard.
 func TestFaultsExcuse(t *testing.T) {
 	tests := []struct {
 		name string
@@ -372,7 +372,7 @@ func TestFaultsExcuse(t *testing.T) {
 	}
 }
 
-// mustFind checks a planted history and wants a violation of an invariant whose text contains words.
+// mustFind checks a planted history. It wants a violation of an invariant whose text contains words.
 func mustFind(t *testing.T, h []history.Event, invariant, words string) {
 	t.Helper()
 	h = sorted(h)

@@ -104,7 +104,7 @@ func (c early) certified(l *life) {
 			return
 		}
 	}
-	c.fail("I1", l.id, end, "expired with attachment %d, about which nobody had decided so in term %d",
+	c.fail("I1", l.id, end, "expired with attachment %d, without a decision about it in term %d",
 		l.end.Attachment,
 		cert.Term)
 }

@@ -7,7 +7,7 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// A cluster is calm when no fault was at work since a while before, and while it has run for that long.
+// A cluster is calm when no fault has been at work for a while, and the cluster has run for that long.
 func TestCalmWeather(t *testing.T) {
 	w := weather{patience: 10 * second}
 	w.beginFault(history.Event{At: 30 * second, Text: "cut"})

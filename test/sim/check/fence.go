@@ -151,7 +151,7 @@ func (c fence) closedBy(l *life) {
 		if !slices.ContainsFunc(l.attempts, func(a history.Event) bool {
 			return a.Asked <= e.At && a.Attachment <= e.Attachment
 		}) {
-			c.fail("I4", l.id, e.At, "closed with attachment %d, and nobody had asked for that", e.Attachment)
+			c.fail("I4", l.id, e.At, "closed with attachment %d, and no client had asked for that", e.Attachment)
 		}
 	}
 }

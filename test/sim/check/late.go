@@ -72,7 +72,7 @@ func (c late) lateInTerm(l *life) {
 		c.checked("I2 " + name)
 		if first.At > by {
 			c.fail("I2", l.id, first.At,
-				"silent since %.4fs (%s since %.4fs), it was found expired only now, should have been by %.4fs",
+				"silent since %.4fs (%s since %.4fs), its expiry was decided only now, and was due by %.4fs",
 				voice.Seconds(), name, from.Seconds(), by.Seconds())
 		}
 		if two := from + l.timeout + 2*time.Second; name == "fail-over" && c.single(from, l.end.At, t.leader) &&
@@ -84,7 +84,8 @@ func (c late) lateInTerm(l *life) {
 	if c.single(last.At, l.end.At, t.leader) {
 		c.checked("I2 commit")
 		if l.end.At > last.At+c.bounds.Commit {
-			c.fail("I2", l.id, l.end.At, "found expired at %.4fs, its end was applied only now", last.At.Seconds())
+			c.fail("I2", l.id, l.end.At, "its expiry was decided at %.4fs, and its end was applied only now",
+				last.At.Seconds())
 		}
 	}
 }

@@ -123,10 +123,10 @@ func (c order) check(l *life) {
 	switch r := porcupine.CheckOperationsTimeout(model, ops, maxTime); {
 	case steps > maxSteps || r == porcupine.Unknown:
 		c.fail("linear", l.id, l.lastAt(),
-			"whether there is an order of its %d operations was not found out in %d steps",
+			"the search for an order of its %d operations did not end within %d steps",
 			len(ops), steps)
 	case r == porcupine.Illegal:
-		c.fail("linear", l.id, l.lastAt(), "no order of what was done explains what clients were told:%s", list(ops))
+		c.fail("linear", l.id, l.lastAt(), "no order of the operations explains the answers:%s", list(ops))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Local sessions of n2: one is resumed there, falls silent and expires; one is closed; one becomes global, is moved,
-// falls silent and expires. And one of n3, whose process ends.
+// falls silent and expires. Another local session is of n3, whose process ends.
 const (
 	expires2 = session.ID(0x0200000000010000) + iota
 	closed2
@@ -182,7 +182,7 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 	}
 }
 
-// elsewhere has a client give up the session that expires on n2.
+// elsewhere makes a client give up the session that expires on n2.
 func elsewhere(who string, seconds float64) history.Event {
 	return history.Event{
 		At: at(seconds), Kind: history.ToldElsewhere, Who: who, ID: expires2, Attachment: 2,
@@ -190,12 +190,12 @@ func elsewhere(who string, seconds float64) history.Event {
 	}
 }
 
-// lapse has the context of the session that expires end for a client that has only local ones.
+// lapse ends the context of the session that expires, of a client that has only local sessions.
 func lapse(seconds float64) plant {
 	return add(history.Event{At: at(seconds), Kind: history.ContextEnded, Who: "h9", ID: expires2})
 }
 
-// TestWrongLocalSessionsAreFound plants what may not be, in a storm where that excuses nothing.
+// TestWrongLocalSessionsAreFound plants violations into a storm, which must not excuse them.
 func TestWrongLocalSessionsAreFound(t *testing.T) {
 	touch := func(id session.ID, attachment uint64, asked float64) history.Event {
 		return history.Event{
@@ -247,7 +247,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			all(weather, of(expires2, history.Promised, func(e *history.Event) { e.Until = at(68.3) })),
 		},
 		{
-			"ended by a leader within a promise of its node's alone (L8)", "I3", "while its node alone decided",
+			"ended by a leader within a promise of its node's alone (L8)", "I3", "from its node alone",
 			all(weather, of(lifted2, history.Touched, func(e *history.Event) {
 				if e.Asked == at(71.2) {
 					e.Until = at(80.6)
@@ -286,7 +286,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			"a close that ends another attachment", "I4", "ended the session with attachment 1",
 			of(closed2, history.Closed, func(e *history.Event) { e.Attachment = 2 }),
 		},
-		{"a close that nobody asked for", "I4", "nobody had asked for that", unless(func(e history.Event) bool {
+		{"a close that nobody asked for", "I4", "no client had asked for that", unless(func(e history.Event) bool {
 			return e.ID == closed2 && e.Kind == history.Closed
 		})},
 		{"told of a move that was none", "I4", "told of a move", drop(history.LocalMoved)},
@@ -318,7 +318,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			"taken by a later process of its node (L1)", "I5", "its local token was good later",
 			all(weather, add(touch(left3, 1, 82.5))),
 		},
-		{"upgraded for nobody (L7)", "I5", "nobody had asked", drop(history.UpgradeAsked)},
+		{"upgraded for nobody (L7)", "I5", "no client had asked", drop(history.UpgradeAsked)},
 		{
 			"upgraded after the process of its node (L7)", "I5", "the first upgrade was sent when",
 			add(history.Event{At: at(70.5), Kind: history.NodeStopped, Who: "n2"}),
@@ -330,8 +330,11 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			At: at(90), Kind: history.AppliedOpen, Who: "n1", Node: 2, ID: lifted2, Attachment: 9, Index: 40, Term: 2,
 			Timeout: timeout,
 		})},
-		{"upgraded with another timeout (L7)", "I6", "another session than it was", of(lifted2, history.AppliedOpen,
-			func(e *history.Event) { e.Timeout = 5 * second })},
+		{
+			"upgraded with another timeout (L7)", "I6", "changed its owner or its timeout",
+			of(lifted2, history.AppliedOpen,
+				func(e *history.Event) { e.Timeout = 5 * second }),
+		},
 		{"an id opened by two processes", "I7", "by two processes", add(opens(83, "n3", left3))},
 		{"an id that the log had", "I7", "the log had its id", add(opens(60, "n1", id))},
 		{"an id of another node", "I7", "opened locally by node 1", add(opens(90, "n1", lifted2+7))},
@@ -347,7 +350,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 	}
 }
 
-// TestUpgradedIDsAreNotOutOfOrder: an id that was claimed early becomes global late.
+// TestUpgradedIDsAreNotOutOfOrder shows that an id may be claimed early and become global late.
 func TestUpgradedIDsAreNotOutOfOrder(t *testing.T) {
 	h := sorted(append(goodLocal(), history.Event{
 		At: at(65), Kind: history.AppliedOpen, Who: "n1", Node: 2, ID: lifted2 + 1<<20, Attachment: 4, Index: 20,

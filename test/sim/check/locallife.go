@@ -116,7 +116,7 @@ func (c locals) lifted(l *local) {
 	}
 	switch {
 	case asked > made.At:
-		c.fail("I5", l.id, made.At, "it became global, and nobody had asked for that: %s", history.Line(made))
+		c.fail("I5", l.id, made.At, "it became global, and no client had asked for that: %s", history.Line(made))
 	case asked > l.stopped:
 		c.fail("I5", l.id, made.At,
 			"it became global, and the first upgrade was sent when the process of its node had ended, at %.4fs: %s",
@@ -128,7 +128,7 @@ func (c locals) lifted(l *local) {
 			history.Line(made))
 	}
 	if made.Node != l.id.Node() || made.Timeout != l.timeout {
-		c.fail("I6", l.id, made.At, "it became another session than it was, with timeout %v: %s", l.timeout,
+		c.fail("I6", l.id, made.At, "the upgrade changed its owner or its timeout, which was %v: %s", l.timeout,
 			history.Line(made))
 	}
 	c.ways(l, asked, made)
@@ -143,8 +143,7 @@ func (c locals) lifted(l *local) {
 		}
 		if end < p.Until {
 			c.fail("I3", l.id, end,
-				"expired %v before the end of a promise that %s had while its node alone decided, or as far as that "+
-					"knew: %s",
+				"expired %v before the end of a promise that %s had from its node alone: %s",
 				p.Until-end, p.Who, history.Line(p))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// wrong is a way to be wrong, the invariant that it violates, and what the violation has to say.
+// wrong is a planted error, the invariant that it violates, and words in the violation's text.
 type wrong struct {
 	name, invariant, words string
 	plant                  plant
@@ -21,7 +21,7 @@ func findAll(t *testing.T, tests []wrong) {
 	}
 }
 
-// TestEarlyIsFound plants expiries that come too early, in a storm, where nothing else excuses them.
+// TestEarlyIsFound plants expiries that come too early, in a storm, so that only the leader's evidence counts.
 func TestEarlyIsFound(t *testing.T) {
 	word := "counted to the owner's last word"
 	findAll(t, []wrong{
@@ -61,7 +61,7 @@ func TestEarlyIsFound(t *testing.T) {
 				},
 				history.Event{At: at(40.3), Kind: history.Heard, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
 			))},
-		{"by a decision about a former attachment (E3)", "I1", "about which nobody had decided", change(history.Decided,
+		{"by a decision about a former attachment (E3)", "I1", "without a decision about it", change(history.Decided,
 			"", func(e *history.Event) {
 				e.Attachment = 1
 			})},
@@ -103,7 +103,7 @@ func TestLateIsFound(t *testing.T) {
 	})
 }
 
-// TestBrokenPromiseIsFound plants expiries in the time of a promise, whatever it came with.
+// TestBrokenPromiseIsFound plants expiries within a promise, with each kind of answer that carries one.
 func TestBrokenPromiseIsFound(t *testing.T) {
 	longer := func(e *history.Event) { e.Until = at(40.261) }
 	findAll(t, []wrong{
@@ -180,7 +180,7 @@ func TestTwoOwnersAreFound(t *testing.T) {
 			"a close that ends another attachment (M2)", "I4", "ended the session with attachment 3",
 			closed(func(e *history.Event) { e.Attachment = 2 }),
 		},
-		{"a close that nobody asked for", "I4", "nobody had asked for that", drop(history.Closed)},
+		{"a close that nobody asked for", "I4", "no client had asked for that", drop(history.Closed)},
 		{"the victim never hears", "I4", "was never told of 2", add(history.Event{
 			At: 90 * second, Kind: history.Alive, Who: "c1", ID: id, Attachment: 1, Until: 91 * second,
 		})},
@@ -209,7 +209,7 @@ func TestTwoOwnersAreFound(t *testing.T) {
 	})
 }
 
-// TestReplicasThatDifferAreFound plants what nodes may not do differently, or twice.
+// TestReplicasThatDifferAreFound plants differences between nodes, and changes made twice.
 func TestReplicasThatDifferAreFound(t *testing.T) {
 	findAll(t, []wrong{
 		{
@@ -262,7 +262,7 @@ func TestReplicasThatDifferAreFound(t *testing.T) {
 	})
 }
 
-// TestAnswersWithoutOrderAreFound plants answers that no order of what was done explains.
+// TestAnswersWithoutOrderAreFound plants answers that no order of the operations explains.
 func TestAnswersWithoutOrderAreFound(t *testing.T) {
 	move := history.Event{
 		At: 60 * second, Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id, Attachment: 9,
@@ -295,8 +295,8 @@ func TestAnswersWithoutOrderAreFound(t *testing.T) {
 	})
 }
 
-// TestSearchIsShort has more orders than any search could try: as many moves and answers as a session sees that is
-// fought over for minutes, all asked for at one moment. Which of them can be is plain all the same.
+// TestSearchIsShort has more orders than any search could try: as many moves and answers as clients that fight over a
+// session for minutes cause, all requested at one moment. The only possible order is plain all the same.
 func TestSearchIsShort(t *testing.T) {
 	h := []history.Event{
 		{At: second, Kind: history.AppliedOpen, Who: "n1", ID: id, Attachment: 1, Index: 1, Term: 1, Timeout: timeout},

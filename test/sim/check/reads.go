@@ -186,14 +186,14 @@ func (p *past) shows(e history.Event, id session.ID, rule string, low uint64) {
 	switch {
 	case fits(low, told):
 	case fits(0, told) && rule == "N3":
-		p.c.misled(e, "N4", "what it shows was so before index %d only, which its client had seen", low)
+		p.c.misled(e, "N4", "its answer was true only before index %d, which its client had seen", low)
 	case fits(0, told):
-		p.c.misled(e, rule, "what it shows was so before index %d only, which was acknowledged before the read began",
+		p.c.misled(e, rule, "its answer was true only before index %d, which was acknowledged before the read began",
 			low)
 	case fits(0, math.MaxUint64):
-		p.c.misled(e, "N4", "what it shows was not so by the index it tells")
+		p.c.misled(e, "N4", "its answer was not yet true at the index that it names")
 	default:
-		p.c.misled(e, "N3", "what it shows was never so")
+		p.c.misled(e, "N3", "its answer was never true")
 	}
 }
 

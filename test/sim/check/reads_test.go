@@ -8,7 +8,7 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// The sessions that are shown, as they are after entries 5, 6 and 8.
+// The shown sessions, as they are after entries 5, 6 and 8.
 func opened() session.Session {
 	return session.Session{ID: id, Timeout: timeout, Owner: 1, Attachment: 1}
 }
@@ -17,7 +17,7 @@ func moved() session.Session {
 	return session.Session{ID: id, Timeout: timeout, Owner: 2, Attachment: 2}
 }
 
-// says returns an answer to a read of id: when it came, 10 ms after it was sent, and what the node said of itself.
+// says returns an answer to a read of id, which was sent 10 ms before, with the node's state.
 func says(who string, seconds float64, state session.NodeState, seen uint64,
 	sessions ...session.Session,
 ) history.Event {
@@ -42,8 +42,8 @@ const (
 	ro = session.ModeReadOnly
 )
 
-// reading is a plant: n3, whose read_only is on, is cut off until 49 s, and read-only from 47 s on at the latest, when
-// it has applied 6 entries. A session is connected to it.
+// reading is a plant: n3, whose read_only is on, is cut off until 49 s, and read-only from 47 s on at the latest, with
+// 6 applied entries. A session is connected to it.
 func reading(h []history.Event) []history.Event {
 	for i := range h {
 		if h[i].Kind == history.NodeStarted && h[i].Who == "n3" {
@@ -97,7 +97,7 @@ func TestGoodReadsHoldAndAreChecked(t *testing.T) {
 	}
 }
 
-// TestLegalReadsHold shows what only looks wrong.
+// TestLegalReadsHold plants answers that only look wrong.
 func TestLegalReadsHold(t *testing.T) {
 	write := history.Event{
 		At: at(47.2), Kind: history.Resumed, Who: "c9", Node: 3, ID: id2, Attachment: 3,
@@ -126,7 +126,7 @@ func TestLegalReadsHold(t *testing.T) {
 	}
 }
 
-// TestModesAreFound plants nodes that say what they may not.
+// TestModesAreFound plants modes that nodes must not have.
 func TestModesAreFound(t *testing.T) {
 	findReads(t, []wrong{
 		{"read-only, and its setting is off", "N1", "its setting is off", add(says("z", 48, is(2, ro, 6), 0, moved()))},
@@ -160,7 +160,7 @@ func TestWritesOfReadOnlyNodesAreFound(t *testing.T) {
 	})
 }
 
-// TestOldStateIsFound plants answers that show what clients have seen the end of.
+// TestOldStateIsFound plants answers that are older than what the client has seen, or that were never true.
 func TestOldStateIsFound(t *testing.T) {
 	findReads(t, []wrong{
 		{
@@ -172,20 +172,20 @@ func TestOldStateIsFound(t *testing.T) {
 			add(says("x", 48.5, is(3, ro, 6), 5, moved())),
 		},
 		{
-			"a state below what the client has seen", "N4", "before index 6 only",
+			"a state below what the client has seen", "N4", "true only before index 6",
 			add(says("z", 48, is(3, ro, 6), 6, opened())),
 		},
 		{
-			"an index from before the read", "N4", "not so by the index it tells",
+			"an index from before the read", "N4", "not yet true at the index",
 			add(says("z", 48, is(3, ro, 5), 0, moved())),
 		},
 		{
-			"an index from before the read, of a list", "N4", "not so by the index it tells",
+			"an index from before the read, of a list", "N4", "not yet true at the index",
 			add(page(says("z", 48, is(3, ro, 5), 0, moved()))),
 		},
-		{"what never was so", "N3", "never so", add(says("z", 48, is(3, ro, 6), 0, with2(moved(), 3)))},
+		{"what never was so", "N3", "never true", add(says("z", 48, is(3, ro, 6), 0, with2(moved(), 3)))},
 		{
-			"a certificate of nobody's", "N3", "never so",
+			"a certificate of nobody's", "N3", "never true",
 			add(with(says("z", 80, is(2, rw, 10), 0), func(e *history.Event) {
 				e.Certificate = &session.Certificate{Term: 1}
 			})),
@@ -205,14 +205,13 @@ func TestOldStateIsFound(t *testing.T) {
 	})
 }
 
-// with2 returns s under another owner.
+// with2 returns s with another owner.
 func with2(s session.Session, owner session.Node) session.Session {
 	s.Owner = owner
 	return s
 }
 
-// TestReadsOfTheLeadersWordAreLinearizable plants answers that leave out what was acknowledged before they were asked
-// for.
+// TestReadsOfTheLeadersWordAreLinearizable plants answers that leave out what was acknowledged before the request.
 func TestReadsOfTheLeadersWordAreLinearizable(t *testing.T) {
 	findReads(t, []wrong{
 		{

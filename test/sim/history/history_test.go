@@ -59,7 +59,7 @@ func TestRecorderTellsTheStoryOfOneSession(t *testing.T) {
 	})
 }
 
-// TestStoryIsShort has a session that lives from 10 s to 20 s among what concerns it and what does not.
+// TestStoryIsShort has a session that lives from 10 s to 20 s, among events that concern it and events that do not.
 func TestStoryIsShort(t *testing.T) {
 	at := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 	events := []Event{
