@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"holdfast/client/internal/core"
 	"holdfast/client/internal/route"
 	"holdfast/session"
 	"holdfast/transport/dial"
@@ -109,7 +108,7 @@ func (c *Client) attempt(ctx context.Context, address string,
 	case code == codes.Unavailable && !answered(err):
 		return route.Unreachable(address, errors.New(status.Convert(err).Message()))
 	case code == codes.DeadlineExceeded, code == codes.Canceled:
-		return route.Unreachable(address, core.ErrSlow)
+		return route.Unreachable(address, route.ErrSlow)
 	default:
 		return domain
 	}

@@ -108,7 +108,7 @@ func (c *herdClient) hold(s session.Session, credential session.Credential, safe
 	e := c.core.Turn(at, core.Resume{Call: new(core.Call), Token: token})
 	conn := dialled(e)
 	for conn.Server != herdAddress(s.Owner) { // only the owner is there
-		e = c.core.Turn(at, core.Down{Conn: conn, Err: core.ErrSlow})
+		e = c.core.Turn(at, core.Down{Conn: conn, Err: route.ErrSlow})
 		conn = dialled(e)
 	}
 	resume := c.core.Turn(at, core.Up{Conn: conn}).Actions[0].Message.GetResume()

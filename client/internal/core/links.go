@@ -108,7 +108,7 @@ func (k *links) failedNext(err error) {
 func (k *links) checkConns() {
 	for _, c := range slices.Clone(k.racing) {
 		if !k.now.Before(c.deadline) {
-			k.failedRacing(c, route.Unreachable(c.Address, ErrSlow))
+			k.failedRacing(c, route.Unreachable(c.Address, route.ErrSlow))
 		}
 	}
 	if c := k.next; c != nil {
@@ -116,7 +116,7 @@ func (k *links) checkConns() {
 		case c.up && len(k.sessions) == 0 && !k.readOnly(k.cur):
 			k.adopt()
 		case !k.now.Before(c.deadline):
-			k.failedNext(route.Unreachable(c.Address, ErrSlow))
+			k.failedNext(route.Unreachable(c.Address, route.ErrSlow))
 		}
 	}
 	if c := k.cur; c == nil {

@@ -13,8 +13,6 @@ var (
 	ErrLapsed = errors.New("promise has run out: the session may expire")
 	// ErrHeld: the client holds the session already.
 	ErrHeld = errors.New("client holds the session already")
-	// ErrSlow: a node has not answered in time.
-	ErrSlow = errors.New("no answer in time")
 	// ErrStalled: a node has not answered requests for [Patience].
 	ErrStalled = errors.New("requests are not answered")
 )

@@ -16,7 +16,7 @@ func TestN4OneRoundOfLaggingNodesIsNoDoubt(t *testing.T) {
 		{session.ErrLagging, session.ErrLagging},
 		{session.ErrLagging, session.ErrNoLeader},
 		{session.ErrLagging},
-		{route.Unreachable(c.Address, ErrSlow)},
+		{route.Unreachable(c.Address, route.ErrSlow)},
 		{session.ErrLagging},
 	} {
 		for _, err := range round {

@@ -16,6 +16,9 @@ import (
 // ErrUnreachable says that no node answered; the SDK shows it under its own name.
 var ErrUnreachable = errors.New("no node of the cluster can be reached")
 
+// ErrSlow says that a node has not answered in time.
+var ErrSlow = errors.New("no answer in time")
+
 // unreachableError is [ErrUnreachable] with what the attempt at one node ran into.
 type unreachableError struct {
 	address string
