@@ -65,7 +65,7 @@ type hall struct {
 	t     *testing.T
 	size  int
 	nodes map[session.Node]*admission
-	// disk are the founders that each node's directory holds; identity that of the directory.
+	// disk are the founders in each node's directory. identity is the identity of each directory.
 	disk     map[session.Node]directories
 	identity map[session.Node]raftnet.Directory
 	next     raftnet.Directory
@@ -208,8 +208,8 @@ func TestAnEmptiedNodeIsNoFounder(t *testing.T) {
 	}
 }
 
-// Nodes whose peers differ do not begin with different configurations: who knows of more nodes does not join those who
-// founded with less.
+// Nodes with different peers do not begin with different configurations: a node with more peers does not join a cluster
+// that was founded with fewer.
 func TestFoundersArePeers(t *testing.T) {
 	h := newHall(t, 3)
 	h.nodes[1] = newAdmission(1, h.identity[1], nil, []session.Node{2}) // its peers are 1 and 2
@@ -232,8 +232,8 @@ func TestFoundersArePeers(t *testing.T) {
 	}
 }
 
-// A node that others do not name among their peers is told that, and not that its directory is another: they know none
-// of it.
+// A node that is not among the peers of the others hears just that. It does not hear that its directory is another one,
+// because the others know no directory of it.
 func TestANodeThatIsNoPeerIsTold(t *testing.T) {
 	h := newHall(t, 3)
 	for _, founder := range []session.Node{1, 2} {

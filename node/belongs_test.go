@@ -82,7 +82,7 @@ func TestN1AdmissionDecides(t *testing.T) {
 	})
 }
 
-// Whether a node was admitted is told without a lock, and is what the founders on its disk say.
+// admitted takes no lock, and agrees with the founders on the node's disk.
 func TestAdmittedWithoutALock(t *testing.T) {
 	if a := newAdmission(1, 7, directories{1: 7}, nil); !a.admitted() {
 		t.Error("a node that has founders is not admitted")

@@ -13,8 +13,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A follower applies an open after the leader has answered it: the shortest wait that can be configured is enough for
-// one that is well, or its opens would be refused although they are done.
+// A follower applies an open after the leader has answered it. The shortest lagging_wait is enough for a healthy
+// follower. With less, it would refuse opens that were done.
 func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Clients.LaggingWait = shortestLaggingWait(t) })

@@ -170,7 +170,7 @@ func (c *testCluster) eventually(what string, within time.Duration, ok func() bo
 	return time.Since(begun)
 }
 
-// leader waits for a node that leads and serves, other than those given.
+// leader waits for a node that leads and serves, other than the given nodes.
 func (c *testCluster) leader(within time.Duration, but ...*testNode) *testNode {
 	c.t.Helper()
 	var leads *testNode

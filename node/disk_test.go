@@ -19,8 +19,8 @@ import (
 
 // Every bubble of this file ends with a panic when a node leaves a goroutine behind.
 
-// TestAStartOnADiskThatFails: the first writes of a new node, and those of one that was there before, fail New, and
-// keep nothing.
+// TestAStartOnADiskThatFails: when the first writes of a new node or of an older node fail, New fails and keeps
+// nothing.
 func TestAStartOnADiskThatFails(t *testing.T) {
 	for _, doing := range []string{"SetUint64", "StoreLogs"} {
 		t.Run(doing, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestHooks: ids and incarnations are dated by Clock, and Heard is told by the node that leads.
+// TestHooks: Clock dates ids and incarnations, and the node that leads calls Heard.
 func TestHooks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 0, nil)

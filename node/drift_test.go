@@ -37,7 +37,7 @@ func (c *testCluster) restart(n *testNode) {
 	c.start(n)
 }
 
-// A cluster of three becomes one of five, and whoever waits or does not know says why.
+// A cluster of three becomes a cluster of five. A node that waits, or lacks a member among its peers, says why.
 func TestAClusterGrows(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, known := sized(t, 3)
@@ -83,8 +83,8 @@ func TestAClusterGrows(t *testing.T) {
 	})
 }
 
-// Two of five are taken from everybody's peers, and not from the members: whoever believes that three are left is told,
-// before one more is lost and after.
+// An operator removes two of five nodes from everybody's peers, and they are still members. Before and after the loss
+// of one more node, the nodes say that they are members.
 func TestMembersThatAreNoPeersAreTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, known := sized(t, 5)

@@ -307,8 +307,8 @@ func TestANewNodeVotesOnceItHasCaughtUp(t *testing.T) {
 	})
 }
 
-// A stray process of a node's number asks from elsewhere while the node is away: it is not the one at the node's
-// address, and takes no place. The node comes back with its directory as if nothing had been.
+// A stray process with a node's number asks from elsewhere while the node is away. It does not run at the node's
+// address, so that the leader does not take it in. The node comes back with its directory as if nothing had happened.
 func TestAStrayProcessTakesNoPlace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)

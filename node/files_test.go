@@ -14,8 +14,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// library is what tests of data directories begin with: those of three nodes that acknowledged sessions and were
-// killed, and copies of them from the start before.
+// library has the directories that tests begin with: the directories of three nodes that acknowledged sessions and were
+// killed, and copies of them from the former start.
 type library struct {
 	dir string
 	ids []session.ID
@@ -85,7 +85,7 @@ func (l *library) path(when string, node int, file string) string {
 	return filepath.Join(l.dir, when, fmt.Sprintf("n%d", node+1), file)
 }
 
-// cluster is one whose nodes are not started, and whose directories are those of the library.
+// cluster returns a cluster on the directories of the library. Its nodes are not started.
 func (l *library) cluster(t *testing.T) *testCluster {
 	t.Helper()
 	c := newTestCluster(t, 0, l.config)

@@ -257,7 +257,8 @@ func TestUpgradesInACluster(t *testing.T) {
 		if got := conn.Touch(nil); len(got.Failures) > 0 {
 			t.Errorf("touch on its connection: %+v", got)
 		}
-		// Its node dies; the session goes on at another one, also for who knows its local token only.
+		// The session's node dies. The session goes on at another node, also for a client that knows its local token
+		// only.
 		_ = c.end(owner)
 		c.start(leads)
 		c.leader(20 * time.Second)

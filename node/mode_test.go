@@ -162,7 +162,8 @@ func (c *testCluster) tells(n *testNode, want session.Mode) {
 	}
 }
 
-// A node that was restarted without a quorum has what its snapshot holds, and shows that to nobody who has seen more.
+// A node that was restarted without a quorum has the state of its snapshot, and shows it to no client that has seen
+// more.
 func TestReadOnlyBehindAfterARestart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
@@ -209,7 +210,7 @@ func TestReadOnlyBehindAfterARestart(t *testing.T) {
 	})
 }
 
-// All nodes of a cluster without a quorum are read-only, in turn, whoever led; those whose setting is off serve nobody.
+// Each node of a cluster without a quorum is read-only, whichever node led. A node whose setting is off serves nobody.
 func TestReadOnlyIsEachNodesOwn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {

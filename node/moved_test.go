@@ -15,8 +15,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// movable returns a cluster whose nodes' Raft ports can be changed: those in ports are, at a node's next start and
-// among its peers.
+// movable returns a cluster whose nodes can change their Raft ports. A port in ports counts from the next start of a
+// node, for the node itself and for its peers.
 func movable(t *testing.T, size int) (c *testCluster, ports map[session.Node]string) {
 	t.Helper()
 	ports = map[session.Node]string{}
@@ -32,7 +32,7 @@ func movable(t *testing.T, size int) (c *testCluster, ports map[session.Node]str
 	}), ports
 }
 
-// Whichever is restarted first, and whoever leads: a node that keeps its directory takes part at its new address.
+// Whichever node restarts first, and whichever leads: a node that keeps its directory takes part at its new address.
 func TestAMemberMoves(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {1, 2, 0}, {1, 0, 2}} {
 		for _, leader := range []bool{true, false} {
@@ -79,8 +79,9 @@ func TestAMemberMoves(t *testing.T) {
 	}
 }
 
-// All move at once, and one that lacks an entry moves before the last one that has it loses its other follower: whoever
-// can win the election dials the others where its own peers say, with no leader to tell it.
+// All nodes move at once. A node that lacks an entry moves before the last node with the entry loses its other
+// follower. The node that can win the election dials the others at the addresses of its own peers, because no leader
+// tells it.
 func TestMovesWithoutALeader(t *testing.T) {
 	t.Run("all at once", func(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {

@@ -27,9 +27,8 @@ func (c *testCluster) replaced(n *testNode) {
 	}
 }
 
-// Nodes are replaced one after the other, each at the moment at which the one before is ready. A node that is ready
-// votes, so that a quorum is left each time: the cluster takes opens while the next node is away, and no session is
-// lost.
+// Nodes are replaced one after the other, each as soon as the former replacement is ready. A node that is ready votes,
+// so that a quorum is left each time: the cluster takes opens while the next node is away, and no session is lost.
 func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {1, 2, 0}, {2, 1, 0}, {0, 1, 2, 3, 4}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {

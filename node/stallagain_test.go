@@ -59,7 +59,7 @@ func TestTwoStalls(t *testing.T) {
 }
 
 // A leader whose stall ends before the others elect leads the same term again, with another tracker: its rounds are
-// news to all who heard the former one's, however many those were (S4).
+// news to all nodes that heard the former tracker's rounds, however many there were (S4).
 func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 	for _, size := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d nodes", size), func(t *testing.T) {

@@ -134,8 +134,8 @@ func TestAStartNotesTheNewestSnapshot(t *testing.T) {
 	})
 }
 
-// A snapshot that is newer than the one that was noted last, and does not say where it was completed, was put there
-// from elsewhere: a process completes none without an origin.
+// A snapshot without an origin that is newer than the snapshot in the stamp was copied from elsewhere: a process
+// completes no snapshot without an origin.
 func TestANewerSnapshotWithoutAnOriginIsRefused(t *testing.T) {
 	l := newLibrary(t, 3)
 	bubble.Test(t, func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestANewerSnapshotWithoutAnOriginIsRefused(t *testing.T) {
 	})
 }
 
-// The log may have an entry where the lost snapshot ended, and it may not be the one that the snapshot had: one of a
-// leader that was deposed, which was never committed.
+// The log may have another entry at the index where the lost snapshot ended: an entry of a deposed leader, which was
+// never committed.
 func TestAnEntryOfAnotherTermIsNotTheSnapshots(t *testing.T) {
 	l := newLibrary(t, 10_000)
 	bubble.Test(t, func(t *testing.T) {

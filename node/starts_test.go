@@ -169,9 +169,9 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 	}
 }
 
-// TestAStartGoesOnWhereOneWasCutShort cuts a start short after each of its steps, of a new directory, of one that was
-// there before, and of one of the older format. The next start goes on from there, and nothing that was acknowledged is
-// lost.
+// TestAStartGoesOnWhereOneWasCutShort cuts a start short after each of its steps: on a new directory, on a directory
+// that was used before, and on a directory of the older format. The next start goes on from there, and loses nothing
+// that was acknowledged.
 func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
 	l := newLibrary(t, 3)
 	steps := []string{"the identity file", "the log's file", "the adoption of snapshots", "the stamp"}
@@ -398,7 +398,7 @@ func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
 	})
 }
 
-// data_dir may be a link, and one that leads nowhere is called that.
+// data_dir may be a link. The error for a link that leads nowhere says so.
 func TestALinkAsDataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	link, to := filepath.Join(dir, "data"), filepath.Join(dir, "disk", "data")

@@ -28,7 +28,7 @@ type stranger struct {
 	dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// stranger returns one that speaks to Raft's ports as a node on a directory. The test closes it.
+// stranger returns a stranger that speaks to Raft's ports as a node on a directory. The test closes it.
 func (c *testCluster) stranger(as session.Node, d raftnet.Directory) stranger {
 	c.t.Helper()
 	host := c.Host("stranger")
@@ -56,8 +56,8 @@ func (s stranger) close() {
 	}
 }
 
-// A number that no node of the cluster has is refused on Raft's port, and both sides say why. That of a node is greeted
-// on any directory: a node whose directory was lost comes back so.
+// Raft's port refuses a number that no node of the cluster has, and both sides say why. It greets the number of a node
+// on any directory, so that a node that lost its directory can come back.
 func TestANumberOfNoNodeIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -92,8 +92,8 @@ func TestANumberOfNoNodeIsRefused(t *testing.T) {
 	})
 }
 
-// The leader's own relay has no stream over the peer port. One that says it is the leader itself would end that
-// relay's, and with an answer of a newer term the leader's term.
+// The leader's own relay has no stream over the peer port. A stream that names the leader itself would end the stream
+// of that relay, and with an answer of a newer term it would end the leader's term.
 func TestNobodyFollowsALeaderAsItself(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -238,8 +238,8 @@ func (c *testCluster) raise(n *testNode, term uint64) {
 	}
 }
 
-// Whoever is so far behind that it takes no request of the others for sound is not shut out: a node with a vote, one on
-// a new directory, and all but one.
+// A node may be so far behind in terms that it believes no request of the others. It is not shut out: not a node with a
+// vote, not a node on a new directory, and not all nodes but one.
 func TestANodeFarBehindLearnsTheTerm(t *testing.T) {
 	const far = 1 << 50
 	for name, tt := range map[string]struct {

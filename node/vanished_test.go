@@ -13,8 +13,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// openMany opens sessions through nodes in turn, and returns those that were acknowledged: number is what the request
-// ids begin with.
+// openMany opens sessions through nodes in turn, and returns the acknowledged ids. number is the beginning of the
+// request ids.
 func (c *testCluster) openMany(number, count int, through ...*testNode) []session.ID {
 	c.t.Helper()
 	var ids []session.ID

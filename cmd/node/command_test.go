@@ -83,7 +83,7 @@ func TestDevRefusesFlags(t *testing.T) {
 	}
 }
 
-// The nodes of dev read no variables: those that were written for nodes are named, and no others.
+// The nodes of dev read no variables: dev names the variables that are set for nodes, and no others.
 func TestDevNamesVariablesWithoutEffect(t *testing.T) {
 	for want, environ := range map[string][]string{
 		"": {
@@ -121,7 +121,7 @@ func TestDevClaimsItsDirectory(t *testing.T) {
 	}
 }
 
-// Every configuration that dev makes is one that a node accepts.
+// A node accepts every configuration that dev makes.
 func TestDevConfigs(t *testing.T) {
 	d := dev{dir: t.TempDir(), nodes: maxDevNodes, portBase: 65535 - portStep*maxDevNodes}
 	configs := d.configs()

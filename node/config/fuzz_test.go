@@ -43,7 +43,7 @@ func FuzzLoad(f *testing.F) {
 		"--data-dir=\x00")
 	path := filepath.Join(f.TempDir(), "node.yaml")
 	f.Fuzz(func(t *testing.T, file []byte, variables, arguments string) {
-		// The file is the one given here: any other path is the machine's.
+		// The file is at path: any other path is the machine's.
 		environ := slices.DeleteFunc(strings.Split(variables, "\n"), func(kv string) bool {
 			return strings.HasPrefix(kv, configVariable+"=")
 		})
