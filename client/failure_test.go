@@ -34,13 +34,11 @@ func TestANodesWordOutranksTheSilenceOfOthers(t *testing.T) {
 					c, cl := newModalTrial(t, 3, func(cfg *Config) { cfg.ReadOnly = false })
 					alive := c.node(place)
 					alive.isIn(session.ModeReadOnly, 14)
-					c.set(func() {
-						alive.script = func(kind string) error {
-							if kind == "members" || kind == "upgrade" || kind == "touch" {
-								return session.ErrStopping
-							}
-							return nil
+					alive.answer(func(kind string) error {
+						if kind == "members" || kind == "upgrade" || kind == "touch" {
+							return session.ErrStopping
 						}
+						return nil
 					})
 					for _, n := range c.others(alive) {
 						kill(n)
@@ -115,7 +113,7 @@ func TestAFormerWordDoesNotHideThatNoNodeAnswers(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					c, cl := newModalTrial(t, 2, nil)
 					c.node(2).down()
-					c.set(func() { c.node(1).script = func(string) error { return word } })
+					c.node(1).refuseAll(word)
 					time.AfterFunc(10*time.Second, c.node(1).down)
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 					defer cancel()
@@ -152,7 +150,7 @@ func TestAWordOutlivesTheLastMomentOfACall(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.MaxBackoff = DefaultMinBackoff })
 				c.node(2).down()
-				c.set(func() { c.node(1).script = func(string) error { return session.ErrNoLeader } })
+				c.node(1).refuseAll(session.ErrNoLeader)
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				wantWord(t, name, call(late{ctx, time.Now().Add(4 * time.Second)}, cl), session.ErrNoLeader)
@@ -172,7 +170,7 @@ func TestALocalSessionWhoseNodeDoesNotServeIsUndecided(t *testing.T) {
 		"down":  {(*fakeNode).down, ErrUnreachable, "n1:7400"},
 		"hangs": {func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) }, ErrUnreachable, "n1:7400"},
 		"refuses": {func(n *fakeNode) {
-			n.c.set(func() { n.script = func(string) error { return session.ErrStopping } })
+			n.refuseAll(session.ErrStopping)
 		}, session.ErrStopping, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +220,7 @@ func TestCallersWhoseRequestWasNotRefusedHearTheWordToo(t *testing.T) {
 			tokens = append(tokens, mustOpen(t, holder, time.Hour).Token())
 		}
 		_ = holder.Close()
-		c.set(func() { c.node(1).script = func(string) error { return session.ErrReadOnly } })
+		c.node(1).refuseAll(session.ErrReadOnly)
 		c.node(2).down()
 		c.node(3).down()
 		cl := newTestClient(t, c, c.endpoints(1, 3))
@@ -245,7 +243,7 @@ func TestCallersWhoseRequestWasNotRefusedHearTheWordToo(t *testing.T) {
 func TestAStalledNodeIsUnreachable(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
-		c.set(func() { c.node(1).script = func(string) error { return errMute } })
+		c.node(1).refuseAll(errMute)
 		ctx, cancel := context.WithTimeout(t.Context(), core.Patience+time.Millisecond)
 		defer cancel()
 		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, ErrUnreachable) ||

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
@@ -78,6 +77,8 @@ type fakeNode struct {
 	// state is told with each answer when it has a mode. A node that is read-only refuses writes, one whose index is
 	// behind what the client has seen refuses with LAGGING.
 	state session.NodeState
+	// stale: it answers reads from a state that is older than what the client has seen, which N4 forbids.
+	stale bool
 	// underWay is how many writes it does although it is read-only: it has asked the leader for them before.
 	underWay int
 	// muteGrants: resumes come without a promise.
@@ -121,6 +122,24 @@ func newFakeCluster(t *testing.T, nodes int) *fakeCluster {
 
 func (c *fakeCluster) node(i int) *fakeNode { return c.nodes[fmt.Sprintf("n%d:7400", i)] }
 
+func (c *fakeCluster) others(n *fakeNode) []*fakeNode {
+	return slices.DeleteFunc(c.all(), func(other *fakeNode) bool { return other == n })
+}
+
+func (c *fakeCluster) all() []*fakeNode {
+	var all []*fakeNode
+	for i := range len(c.nodes) {
+		all = append(all, c.node(i+1))
+	}
+	return all
+}
+
+// owner returns the node that owns s, as far as its client knows.
+func (c *fakeCluster) owner(s *Session) *fakeNode { return c.node(int(s.Owner())) }
+
+// other returns the other node of a cluster of two.
+func (c *fakeCluster) other(s *Session) *fakeNode { return c.others(c.owner(s))[0] }
+
 func (c *fakeCluster) endpoints(from, to int) []string {
 	var e []string
 	for i := from; i <= to; i++ {
@@ -162,77 +181,6 @@ func (c *fakeCluster) set(f func()) {
 	f()
 }
 
-func (n *fakeNode) up() {
-	listener, server := bufconn.Listen(1<<16),
-		grpc.NewServer(grpc.WaitForHandlers(true), grpc.KeepaliveEnforcementPolicy(
-			keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
-	holdfastv1.RegisterSessionServiceServer(server, n)
-	holdfastv1.RegisterClusterServiceServer(server, n)
-	n.c.set(func() { n.listener, n.server, n.streams = listener, server, make(map[*fakeStream]bool) })
-	go func() { _ = server.Serve(listener) }() // ends with Stop
-}
-
-// down cuts all connections and refuses new ones.
-func (n *fakeNode) down() {
-	var server *grpc.Server
-	n.c.set(func() {
-		server, n.server, n.listener = n.server, nil, nil
-		for _, s := range n.c.sessions {
-			if s.served != nil && n.streams[s.served] {
-				s.served = nil
-			}
-		}
-	})
-	if server != nil {
-		server.Stop()
-	}
-}
-
-// dialled returns when the node was dialled.
-func (n *fakeNode) dialled() []time.Duration {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	return slices.Clone(n.dials)
-}
-
-// record returns what was received since the last call.
-func (n *fakeNode) record() []string {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	got := n.got
-	n.got = nil
-	return got
-}
-
-func (n *fakeNode) broadcast(m *holdfastv1.ServerMessage) {
-	var streams []*fakeStream
-	n.c.set(func() {
-		m.State = n.stateProto()
-		for s := range n.streams {
-			streams = append(streams, s)
-		}
-	})
-	for _, s := range streams {
-		s.push(m)
-	}
-}
-
-func (n *fakeNode) jeopardy(try ...string) {
-	n.broadcast(
-		&holdfastv1.ServerMessage{
-			Message: &holdfastv1.ServerMessage_Jeopardy{Jeopardy: &holdfastv1.Jeopardy{Try: try}},
-		},
-	)
-}
-
-func (n *fakeNode) jeopardyEnded() {
-	n.broadcast(
-		&holdfastv1.ServerMessage{
-			Message: &holdfastv1.ServerMessage_JeopardyEnded{JeopardyEnded: &holdfastv1.JeopardyEnded{}},
-		},
-	)
-}
-
 // find returns a living session, or why there is none. The caller holds mu.
 func (c *fakeCluster) find(p *holdfastv1.Token) (*fakeSession, error) {
 	t, err := wire.TokenFrom(p)
@@ -265,27 +213,6 @@ func (n *fakeNode) at(p *holdfastv1.Token) (*fakeSession, error) {
 		return nil, e
 	}
 	return held, err
-}
-
-// cut ends all connections of a node that goes on taking new ones.
-func (n *fakeNode) cut() {
-	var former *grpc.Server
-	n.c.set(func() { former = n.server })
-	n.up()
-	former.Stop()
-}
-
-// restart is the death of a node's process, and of its local sessions with it.
-func (n *fakeNode) restart() {
-	n.down()
-	n.c.set(func() {
-		for id, s := range n.c.sessions {
-			if s.Local && s.Owner == n.number {
-				delete(n.c.sessions, id)
-			}
-		}
-	})
-	n.up()
 }
 
 // end makes a certificate. The caller holds mu.
@@ -321,6 +248,23 @@ func newTrial(t *testing.T, nodes, known int) (*fakeCluster, *Client) {
 	return c, newTestClient(t, c, c.endpoints(1, known))
 }
 
+// newModalTrial is newTrial with nodes that tell their state, of which all are read-write at index 10, and a client
+// that allows read-only ones.
+func newModalTrial(t *testing.T, nodes int, change func(*Config)) (*fakeCluster, *Client) {
+	t.Helper()
+	c := newFakeCluster(t, nodes)
+	c.set(func() {
+		for _, n := range c.nodes {
+			n.state = session.NodeState{Mode: session.ModeReadWrite, Index: 10}
+		}
+	})
+	cfg := Config{Endpoints: c.endpoints(1, nodes), Dial: c.dial, ReadOnly: true}
+	if change != nil {
+		change(&cfg)
+	}
+	return c, newClientWith(t, cfg)
+}
+
 func newTestClient(t *testing.T, c *fakeCluster, endpoints []string) *Client {
 	t.Helper()
 	return newClientWith(t, Config{Endpoints: endpoints, Dial: c.dial})
@@ -328,7 +272,9 @@ func newTestClient(t *testing.T, c *fakeCluster, endpoints []string) *Client {
 
 func newClientWith(t *testing.T, cfg Config) *Client {
 	t.Helper()
-	cfg.Rand = rand.NewPCG(1, 2)
+	if cfg.Rand == nil {
+		cfg.Rand = rand.NewPCG(1, 2)
+	}
 	cl, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -337,11 +283,35 @@ func newClientWith(t *testing.T, cfg Config) *Client {
 	return cl
 }
 
+// newPoolWith returns a pool that ends with the test.
+func newPoolWith(t *testing.T, cfg Config, connections int) *Pool {
+	t.Helper()
+	cfg.Rand = rand.NewPCG(1, 2)
+	p, err := NewPool(cfg, connections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
 func mustOpen(t *testing.T, cl *Client, timeout time.Duration) *Session {
 	t.Helper()
 	s, err := cl.Open(t.Context(), SessionOptions{Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
+	}
+	return s
+}
+
+func mustOpenLocal(t *testing.T, cl *Client, timeout time.Duration) *Session {
+	t.Helper()
+	s, err := cl.Open(t.Context(), SessionOptions{Timeout: timeout, Local: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Local() || !s.Token().Local {
+		t.Fatalf("opened %v with %+v, want a local session", s.ID(), s.Token())
 	}
 	return s
 }

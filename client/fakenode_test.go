@@ -83,6 +83,9 @@ func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 //
 //nolint:revive // flag-parameter: a field of the request
 func (n *fakeNode) unreadable(seen uint64, allowed bool) error {
+	if n.stale {
+		return nil
+	}
 	err := n.behind(seen, false)
 	if mode := n.state.Mode; err == nil && (mode == session.ModeNoLeader || mode == session.ModeReadOnly && !allowed) {
 		return session.ErrNoLeader

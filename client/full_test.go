@@ -26,13 +26,11 @@ func TestO4AnOpenWaitsForRoom(t *testing.T) {
 		const full = time.Minute
 		for i := range 3 {
 			n := c.node(i + 1)
-			c.set(func() {
-				n.script = func(kind string) error {
-					if kind == "open" && time.Since(c.start) < full {
-						return noRoom()
-					}
-					return nil
+			n.answer(func(kind string) error {
+				if kind == "open" && time.Since(c.start) < full {
+					return noRoom()
 				}
+				return nil
 			})
 		}
 		mustOpen(t, cl, 10*time.Second)
@@ -66,7 +64,7 @@ func TestO4AnOpenGivesUpWithItsContext(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		for i := range 2 {
 			n := c.node(i + 1)
-			c.set(func() { n.script = func(string) error { return noRoom() } })
+			n.refuseAll(noRoom())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()

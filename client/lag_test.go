@@ -17,7 +17,7 @@ func TestN4IndexThatNoNodeComesToEndsNoSession(t *testing.T) {
 		c, cl := newModalTrial(t, 4, func(cfg *Config) { cfg.ReadOnly = false })
 		c.node(4).down() // one that does not answer is none that has it
 		a, b := mustOpen(t, cl, 10*time.Second), mustOpen(t, cl, 10*time.Second)
-		first := c.node(int(a.Owner()))
+		first := c.owner(a)
 		c.set(func() { first.state.Index = 1 << 60 })
 		time.Sleep(5 * time.Second)
 		first.down()

@@ -12,18 +12,6 @@ import (
 	"holdfast/test/bubble"
 )
 
-func mustOpenLocal(t *testing.T, cl *Client, timeout time.Duration) *Session {
-	t.Helper()
-	s, err := cl.Open(t.Context(), SessionOptions{Timeout: timeout, Local: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !s.Local() || !s.Token().Local {
-		t.Fatalf("opened %v with %+v, want a local session", s.ID(), s.Token())
-	}
-	return s
-}
-
 // wantEndedAway checks that a local session ended because another node than its own answered.
 func wantEndedAway(t *testing.T, s *Session, home session.Node) {
 	t.Helper()
@@ -53,7 +41,7 @@ func TestTheNodeOfALocalSessionIsLookedForAgain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
-		home := c.node(int(s.Owner()))
+		home := c.owner(s)
 		time.Sleep(time.Second)
 		home.down()
 		time.Sleep(5 * time.Second)
@@ -76,7 +64,7 @@ func TestALocalSessionEndsWithTheProcessOfItsNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
-		c.node(int(s.Owner())).restart()
+		c.owner(s).restart()
 		time.Sleep(2 * DefaultMaxBackoff) // it may have been asked while it was down
 		synctest.Wait()
 		e, ok := errors.AsType[*session.ExpiredError](s.Err())
@@ -90,7 +78,7 @@ func TestALocalSessionWhoseNodeStaysLostEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
-		c.node(int(s.Owner())).down()
+		c.owner(s).down()
 		time.Sleep(promised(12*time.Second) - time.Millisecond)
 		if s.Err() != nil {
 			t.Fatalf("ended with %v while it was promised to live", s.Err())
@@ -106,13 +94,13 @@ func TestGlobalSessionsMoveAndLocalOnesEnd(t *testing.T) {
 	for name, lose := range map[string]func(n *fakeNode){
 		"connection lost": func(n *fakeNode) { n.down() },
 		"jeopardy":        func(n *fakeNode) { n.jeopardy() },
-		"silence":         func(n *fakeNode) { n.c.set(func() { n.script = func(string) error { return errMute } }) },
+		"silence":         func(n *fakeNode) { n.refuseAll(errMute) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 3, 3)
 				global, local := mustOpen(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
-				home := c.node(int(local.Owner()))
+				home := c.owner(local)
 				if global.Local() || global.Owner() != home.number {
 					t.Fatalf("the global session is %+v at node %d", global.Token(), global.Owner())
 				}
@@ -136,20 +124,18 @@ func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		one, two := mustOpenLocal(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
-		home := c.node(int(one.Owner()))
+		home := c.owner(one)
 		resumes, opened := 0, false
-		c.set(func() {
-			c.node(3 - int(home.number)).script = func(kind string) error {
-				switch kind {
-				case "open":
-					opened = true
-				case "resume":
-					if resumes++; resumes > 1 && !opened {
-						return session.ErrLagging
-					}
+		c.node(3 - int(home.number)).answer(func(kind string) error {
+			switch kind {
+			case "open":
+				opened = true
+			case "resume":
+				if resumes++; resumes > 1 && !opened {
+					return session.ErrLagging
 				}
-				return nil
 			}
+			return nil
 		})
 		home.down()
 		synctest.Wait() // so that the open is sent to the other node alone
@@ -170,7 +156,7 @@ func TestBothKindsGoBackToTheirNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		global, local := mustOpen(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
-		home := c.node(int(local.Owner()))
+		home := c.owner(local)
 		time.Sleep(time.Second)
 		home.cut()
 		synctest.Wait()
@@ -184,7 +170,7 @@ func TestJeopardyIsNotAboutLocalSessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpenLocal(t, cl, 12*time.Second)
-		c.node(int(s.Owner())).jeopardy()
+		c.owner(s).jeopardy()
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		if s.Err() != nil || s.State() != StateConnected || s.Context().Err() != nil {
@@ -246,7 +232,7 @@ func TestResumeOfALocalSessionWaitsForItsNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 30*time.Second)
-		token, home := s.Token(), c.node(int(s.Owner()))
+		token, home := s.Token(), c.owner(s)
 		if err := cl.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +273,7 @@ func TestWhatANodeDoesForLocalSessionsKeepsNoOthersThere(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				global := mustOpen(t, cl, 12*time.Second)
-				home := c.node(int(global.Owner()))
+				home := c.owner(global)
 				c.set(func() {
 					home.promise = func(smallest time.Duration) time.Duration {
 						if smallest == 12*time.Second {

@@ -11,19 +11,6 @@ import (
 	"holdfast/test/bubble"
 )
 
-// silentFor has a node promise touches of that timeout nothing while its present connection serves s.
-func (n *fakeNode) silentFor(s *Session, timeout time.Duration) {
-	n.c.set(func() {
-		former := n.c.sessions[s.ID()].served
-		n.promise = func(smallest time.Duration) time.Duration {
-			if smallest == timeout && n.c.sessions[s.ID()].served == former {
-				return -1
-			}
-			return promised(smallest)
-		}
-	})
-}
-
 // A connection that does not renew what its local sessions are promised is none to stay at, although it is that of a
 // read-only node and of their own: they are resumed through another one.
 func TestL1SilentReadOnlyNodeIsLeftForItsLocalSessions(t *testing.T) {
@@ -70,7 +57,7 @@ func TestSilentNodeOfALocalSessionIsKeptMeanwhile(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpenLocal(t, cl, 8*time.Second)
-		home := c.node(int(s.Owner()))
+		home := c.owner(s)
 		home.silentFor(s, 8*time.Second)
 		time.Sleep(20 * time.Second)
 		wantPassages(t, s, StateConnected, "connected: connecting -> connected", "connected: connected -> connected")
@@ -86,7 +73,7 @@ func TestAnOpenThatWaitsGoesWhereTheLocalSessionsAre(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpenLocal(t, cl, 12*time.Second)
-		home := c.node(int(s.Owner()))
+		home := c.owner(s)
 		c.set(func() { home.delay = time.Second })
 		home.cut()
 		synctest.Wait() // it is on its way there
@@ -107,18 +94,16 @@ func TestALocalSessionKeepsNoGlobalOneAtItsNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		g, s := mustOpen(t, cl, 6*time.Second), mustOpenLocal(t, cl, 6*time.Second)
-		home := c.node(int(s.Owner()))
+		home := c.owner(s)
 		asked := false
-		c.set(func() {
-			home.script = func(string) error {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				if got := home.got[len(home.got)-1]; strings.Contains(got, "resume "+g.ID().String()) {
-					asked = true
-					return errMute
-				}
-				return nil
+		home.answer(func(string) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if got := home.got[len(home.got)-1]; strings.Contains(got, "resume "+g.ID().String()) {
+				asked = true
+				return errMute
 			}
+			return nil
 		})
 		home.cut()
 		time.Sleep(6 * time.Second)

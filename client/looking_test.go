@@ -2,7 +2,6 @@ package client
 
 import (
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -23,7 +22,7 @@ func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newModalTrial(t, 2, nil)
 				s := mustOpen(t, cl, 12*time.Second)
-				here := c.node(int(s.Owner()))
+				here := c.owner(s)
 				other := c.others(here)[0]
 				c.set(func() { other.delay, here.delay = 1500*time.Millisecond, time.Hour }) // for connections to come
 				// the next touch is due after 3 s
@@ -61,7 +60,7 @@ func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
 			if slices.ContainsFunc(c.all()[2:], func(n *fakeNode) bool { return len(n.dialled()) > 0 }) {
 				left++
 			}
-			better := c.others(c.node(int(s.Owner())))[0]
+			better := c.others(c.owner(s))[0]
 			better.becomes(session.ModeReadWrite)
 			time.Sleep(5 * time.Second)
 			if s.Owner() != better.number || s.State() != StateConnected {
@@ -79,7 +78,7 @@ func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, time.Minute)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		here, other := c.others(first)[0], c.others(first)[1]
 		here.becomes(session.ModeReadOnly)
 		other.down()
@@ -107,7 +106,7 @@ func TestL1NodeOfLocalSessionsIsLookedForFirstFromAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		g, s := mustOpen(t, cl, time.Minute), mustOpenLocal(t, cl, time.Minute)
-		home := c.node(int(s.Owner()))
+		home := c.owner(s)
 		stayed, other := c.others(home)[0], c.others(home)[1]
 		stayed.becomes(session.ModeReadOnly)
 		other.down()
@@ -134,39 +133,36 @@ func TestPoolCountsAConnectionAtTheReadOnlyNodeItStaysAt(t *testing.T) {
 		for _, n := range c.all() {
 			n.isIn(session.ModeReadWrite, 10)
 		}
-		p, err := NewPool(Config{Endpoints: c.endpoints(1, 3), Dial: c.dial, ReadOnly: true, Rand: rand.NewPCG(1, 2)},
-			1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = p.Close() })
+		p := newPoolWith(t, Config{Endpoints: c.endpoints(1, 3), Dial: c.dial, ReadOnly: true}, 1)
 		s, err := p.Open(t.Context(), SessionOptions{Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		passed := ""
 		for _, n := range c.others(first) {
 			n.isIn(session.ModeReadOnly, 10)
-			c.set(func() {
-				n.script = func(string) error {
-					c.mu.Lock()
-					defer c.mu.Unlock()
-					if passed == "" {
-						passed = n.address
-					}
-					if passed == n.address {
-						return session.ErrStopping
-					}
-					return nil
+			n.answer(func(string) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if passed == "" {
+					passed = n.address
 				}
+				if passed == n.address {
+					return session.ErrStopping
+				}
+				return nil
 			})
 		}
 		first.down()
 		synctest.Wait()
-		here := p.clients[0].place()
-		if got := p.Connections()[0].Server; here == "" || here == passed || got != here {
-			t.Errorf("it is counted at %q, and is at %q after it passed over %q", got, here, passed)
+		var last Event
+		for len(s.Events()) > 0 {
+			last = <-s.Events()
+		}
+		if got := p.Connections()[0].Server; last.Kind != ReadOnly || last.Address == passed || got != last.Address {
+			t.Errorf("the pool counts the connection at %q; it is at %q (%v) after it passed over %q", got, last.Address,
+				last.Kind, passed)
 		}
 		if s.State() != StateConnectedReadOnly || errors.Is(s.Err(), session.ErrReadOnly) {
 			t.Errorf("%v, %v", s.State(), s.Err())

@@ -20,7 +20,7 @@ func TestMovesWhenTheConnectionIsLost(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
-		first := c.node(int(a.Owner()))
+		first := c.owner(a)
 		time.Sleep(time.Second)
 		first.down()
 		synctest.Wait()
@@ -28,7 +28,7 @@ func TestMovesWhenTheConnectionIsLost(t *testing.T) {
 			t.Fatalf("owners %d and %d after node %d went down", a.Owner(), b.Owner(), first.number)
 		}
 		wantSafe(t, c, a, time.Second+promised(12*time.Second))
-		got := c.node(int(a.Owner())).record()
+		got := c.owner(a).record()
 		slices.Sort(got)
 		if len(got) != 2 || !strings.HasPrefix(got[0], "1s resume "+a.ID().String()) ||
 			!strings.HasPrefix(got[1], "1s resume "+b.ID().String()) {
@@ -38,6 +38,11 @@ func TestMovesWhenTheConnectionIsLost(t *testing.T) {
 		if a.Context().Err() != nil {
 			t.Error("the promise stands, and so does the context")
 		}
+		c.set(func() {
+			if c.sessions[a.ID()].Instance == 0 {
+				t.Error("the client resumes its sessions without the instance that New draws for it")
+			}
+		})
 	})
 }
 
@@ -60,16 +65,9 @@ func TestStaysAndTouchesWhileNoOtherNodeServes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
-		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
-		c.set(func() {
-			other.script = func(string) error { return session.ErrNoLeader }
-			here.script = func(kind string) error {
-				if kind == "resume" {
-					return session.ErrNoLeader
-				}
-				return nil
-			}
-		})
+		here, other := c.owner(s), c.other(s)
+		other.refuseAll(session.ErrNoLeader)
+		here.refuse("resume", session.ErrNoLeader)
 		here.record()
 		here.jeopardy(other.address)
 		time.Sleep(4 * time.Second)
@@ -97,11 +95,9 @@ func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		for _, n := range []int{1, 2} {
-			c.set(func() {
-				c.node(n).script = func(string) error { // whoever is first says nothing
-					c.set(func() { c.node(3 - n).script = nil })
-					return errMute
-				}
+			c.node(n).answer(func(string) error { // whoever is first says nothing
+				c.node(3 - n).heal()
+				return errMute
 			})
 		}
 		s := mustOpen(t, cl, 12*time.Second)
@@ -146,15 +142,7 @@ func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
 		t.Run(asked.String(), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
-				tries := 0
-				c.set(func() {
-					c.node(1).script = func(string) error {
-						if tries++; tries == 1 {
-							return &session.LimitError{Name: "requests_to_leader", Limit: "4096", RetryAfter: asked}
-						}
-						return nil
-					}
-				})
+				c.node(1).refuseFirst(1, &session.LimitError{Name: "requests_to_leader", Limit: "4096", RetryAfter: asked})
 				mustOpen(t, cl, 10*time.Second)
 				if got := time.Since(c.start); got < want || got > want+DefaultMinBackoff {
 					t.Errorf("opened after %v, asked to wait %v", got, asked)
@@ -173,7 +161,7 @@ func TestNodesThatRefuseAreNotAskedInATightLoop(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				for i := range 2 {
-					c.set(func() { c.node(i + 1).script = func(string) error { return err } })
+					c.node(i + 1).refuseAll(err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
@@ -199,10 +187,8 @@ func errSentinel(err error) error {
 func TestGoesToTheLeaderItIsTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 1)
-		c.set(func() {
-			c.node(1).script = func(string) error {
-				return &session.NotLeaderError{Leader: 2, Address: c.node(2).address}
-			}
+		c.node(1).answer(func(string) error {
+			return &session.NotLeaderError{Leader: 2, Address: c.node(2).address}
 		})
 		s := mustOpen(t, cl, 10*time.Second)
 		if s.Owner() != 2 {
@@ -233,15 +219,7 @@ func TestResumeAfterAMoveByReason(t *testing.T) {
 				s := mustOpen(t, cl, 30*time.Second)
 				n := c.node(1)
 				n.down()
-				tries := 0
-				c.set(func() {
-					n.script = func(string) error {
-						if tries++; tries <= 3 {
-							return tt.err
-						}
-						return nil
-					}
-				})
+				n.refuseFirst(3, tt.err)
 				n.up()
 				n.record()
 				time.Sleep(5 * time.Second)
@@ -272,8 +250,8 @@ func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
-		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
-		c.set(func() { other.script = func(string) error { return errMuteAfter } })
+		here, other := c.owner(s), c.other(s)
+		other.refuseAll(errMuteAfter)
 		here.jeopardy(other.address)
 		synctest.Wait()
 		// The other node did it and does not say so; here the session is gone.
@@ -349,11 +327,11 @@ func fault(c *fakeCluster, n *fakeNode, step int) {
 	case 3:
 		c.set(func() { n.hang = true })
 	case 4:
-		c.set(func() { n.script = func(string) error { return errMute } })
+		n.refuseAll(errMute)
 	case 5:
-		c.set(func() { n.script = func(string) error { return errMuteAfter } })
+		n.refuseAll(errMuteAfter)
 	case 6:
-		c.set(func() { n.script = func(string) error { return session.ErrNoLeader } })
+		n.refuseAll(session.ErrNoLeader)
 		n.jeopardy()
 	}
 }

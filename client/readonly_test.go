@@ -16,56 +16,6 @@ import (
 	"holdfast/test/bubble"
 )
 
-// becomes has a node tell another mode, as a node does that notices it.
-func (n *fakeNode) becomes(mode session.Mode) {
-	n.c.set(func() { n.state.Mode = mode })
-	if mode == session.ModeReadWrite {
-		n.jeopardyEnded()
-	} else {
-		n.jeopardy()
-	}
-	synctest.Wait()
-}
-
-// newModalTrial is newTrial with nodes that tell their state, of which all are read-write at index 10, and a client
-// that allows read-only ones.
-func newModalTrial(t *testing.T, nodes int, change func(*Config)) (*fakeCluster, *Client) {
-	t.Helper()
-	c := newFakeCluster(t, nodes)
-	c.set(func() {
-		for _, n := range c.nodes {
-			n.state = session.NodeState{Mode: session.ModeReadWrite, Index: 10}
-		}
-	})
-	cfg := Config{Endpoints: c.endpoints(1, nodes), Dial: c.dial, ReadOnly: true}
-	if change != nil {
-		change(&cfg)
-	}
-	return c, newClientWith(t, cfg)
-}
-
-func (c *fakeCluster) others(n *fakeNode) []*fakeNode {
-	return slices.DeleteFunc(c.all(), func(other *fakeNode) bool { return other == n })
-}
-
-func (c *fakeCluster) all() []*fakeNode {
-	var all []*fakeNode
-	for i := range len(c.nodes) {
-		all = append(all, c.node(i+1))
-	}
-	return all
-}
-
-// wantPassages waits until all is quiet, and compares the state and the events since the last call.
-func wantPassages(t *testing.T, s *Session, state State, events ...string) {
-	t.Helper()
-	synctest.Wait()
-	if got := s.State(); got != state {
-		t.Errorf("state %v, want %v", got, state)
-	}
-	wantStrings(t, passages(s), events...)
-}
-
 // A session is connected read-only while its node is, with the reason, and goes on there when the node hears of a
 // leader again.
 func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
@@ -73,7 +23,7 @@ func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, 12*time.Second)
 		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
-		here := c.node(int(s.Owner()))
+		here := c.owner(s)
 		for _, n := range c.others(here) {
 			n.down()
 		}
@@ -120,7 +70,7 @@ func TestN5MovesToAReadWriteNodeWithTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, 40*time.Second)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		a, b := c.others(first)[0], c.others(first)[1]
 		a.becomes(session.ModeReadOnly)
 		b.down()
@@ -153,7 +103,7 @@ func TestN5ReadOnlyNodeThatIsReadWriteAgainIsUsedAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		here := c.others(first)[0]
 		here.becomes(session.ModeReadOnly)
 		first.down()
@@ -175,7 +125,7 @@ func TestPromiseRunsOutWhileConnectedReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 12*time.Second)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		here := c.others(first)[0]
 		here.becomes(session.ModeReadOnly)
 		first.down()
@@ -204,7 +154,7 @@ func TestSessionThatExpiredWhileConnectedReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 12*time.Second)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		c.others(first)[0].becomes(session.ModeReadOnly)
 		first.down()
 		time.Sleep(20 * time.Second)
@@ -223,7 +173,7 @@ func TestReadOnlyNodesArePassedOverWithoutLeave(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.ReadOnly = false })
 		s := mustOpen(t, cl, 40*time.Second)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		here := c.others(first)[0]
 		here.becomes(session.ModeReadOnly)
 		first.down()
@@ -313,7 +263,7 @@ func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		here := c.node(int(s.Owner()))
+		here := c.owner(s)
 		here.jeopardy()
 		time.Sleep(30 * time.Second)
 		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
@@ -337,7 +287,7 @@ func TestSessionsOfManyAtAReadOnlyNode(t *testing.T) {
 			opening.Go(func() { sessions[i] = mustOpen(t, cl, 40*time.Second) })
 		}
 		opening.Wait()
-		first := c.node(int(sessions[0].Owner()))
+		first := c.owner(sessions[0])
 		for _, n := range c.others(first) {
 			n.becomes(session.ModeReadOnly)
 			n.record()
@@ -367,14 +317,7 @@ func TestJeopardyThatIsToldAgainIsOneEvent(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
-		c.set(func() {
-			c.node(1).script = func(kind string) error {
-				if kind == "resume" {
-					return session.ErrNoLeader
-				}
-				return nil
-			}
-		})
+		c.node(1).refuse("resume", session.ErrNoLeader)
 		for range 2 {
 			c.node(
 				1,

@@ -14,7 +14,7 @@ func TestN5NodeWithoutALeaderThatIsTriedIsNoNews(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, time.Minute)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		c.others(first)[0].becomes(session.ModeReadOnly)
 		c.others(first)[1].becomes(session.ModeNoLeader)
 		first.down()
@@ -34,7 +34,7 @@ func TestN5GrantOfANodeThatHasBecomeReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
-		first := c.node(int(s.Owner()))
+		first := c.owner(s)
 		here := c.others(first)[0]
 		here.becomes(session.ModeReadOnly)
 		c.set(func() { here.underWay = 1 })
@@ -58,11 +58,11 @@ func TestNodesThatGrantAndAreReadOnlyAreNotGoneRoundInALoop(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
 		const most = 100
-		for _, n := range c.others(c.node(int(s.Owner()))) {
+		for _, n := range c.others(c.owner(s)) {
 			c.set(func() { n.underWay = most })
 			n.isIn(session.ModeReadOnly, 10)
 		}
-		here := c.node(int(s.Owner()))
+		here := c.owner(s)
 		c.set(func() { here.underWay = most })
 		here.becomes(session.ModeReadOnly)
 		time.Sleep(100 * time.Millisecond)
@@ -107,17 +107,15 @@ func TestReadWriteAgainWhileAnotherNodeIsAsked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
-		here := c.node(int(s.Owner()))
+		here := c.owner(s)
 		other := c.others(here)[0]
 		asked := 0
-		c.set(func() {
-			other.script = func(kind string) error {
-				if kind == "resume" {
-					asked++
-					time.Sleep(time.Second)
-				}
-				return nil
+		other.answer(func(kind string) error {
+			if kind == "resume" {
+				asked++
+				time.Sleep(time.Second)
 			}
+			return nil
 		})
 		here.becomes(session.ModeReadOnly)
 		time.Sleep(500 * time.Millisecond)

@@ -32,11 +32,7 @@ func TestUpdateServersMovesLiveClients(t *testing.T) {
 		var held []*Session
 		var all []*Client
 		for i := range clients {
-			cl, err := New(Config{Endpoints: c.endpoints(1, 3), Dial: c.dial, Rand: rand.NewPCG(uint64(i), 9)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer cl.Close()
+			cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 3), Dial: c.dial, Rand: rand.NewPCG(uint64(i), 9)})
 			all, held = append(all, cl), append(held, mustOpen(t, cl, 12*time.Second))
 		}
 		owners := func() []session.Node {

@@ -136,7 +136,7 @@ func TestRegistrarEnds(t *testing.T) {
 			_ = x.Session().Close(context.Background())
 		}, want: session.ErrClosed},
 		"open is refused": {do: func(c *fakeCluster, x *registrarTrial) {
-			c.set(func() { c.node(1).script = func(string) error { return final } })
+			c.node(1).refuseAll(final)
 			c.expire(x.Session().ID())
 		}, want: session.ErrInvalid},
 	}
@@ -165,20 +165,12 @@ func TestRegistrarEnds(t *testing.T) {
 func TestLimitOfTheClusterPasses(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
-		tries := 0
-		c.set(func() {
-			c.node(1).script = func(kind string) error {
-				if tries++; tries <= 4 {
-					return &session.LimitError{Name: "sessions", Limit: "7"}
-				}
-				return nil
-			}
-		})
+		c.node(1).refuseFirst(4, &session.LimitError{Name: "sessions", Limit: "7"})
 		x := startRegistrar(t, c, cl)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(x.calls) != 1 || tries != 5 {
-			t.Errorf("%d calls after %d tries", len(x.calls), tries)
+		if opens := c.node(1).count("open"); len(x.calls) != 1 || opens != 5 {
+			t.Errorf("the hook was called %d times after %d opens, want 1 and 5", len(x.calls), opens)
 		}
 	})
 }

@@ -16,8 +16,8 @@ func TestTheCallersRepeatOfAnOpenIsResumed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, InFlight: FailInFlight})
-		here := c.node(int(mustOpen(t, cl, 10*time.Second).Owner()))
-		c.set(func() { here.script = func(string) error { return errMuteAfter } })
+		here := c.owner(mustOpen(t, cl, 10*time.Second))
+		here.refuseAll(errMuteAfter)
 		time.AfterFunc(time.Second, here.down)
 		o := SessionOptions{Timeout: 10 * time.Second, RequestID: session.RequestID{1}}
 		if _, err := cl.Open(t.Context(), o); !errors.Is(err, session.ErrOutcomeUnknown) {

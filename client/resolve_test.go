@@ -25,7 +25,7 @@ func TestNamesAreResolvedInEachRound(t *testing.T) {
 		}
 		var asked []string
 		answer := []string{alias(1), alias(2)}
-		cl, err := New(Config{
+		cl := newClientWith(t, Config{
 			ConnectString: "nodes.example.org/a/b", Dial: c.dial,
 			Resolve: func(_ context.Context, host string) ([]string, error) {
 				c.mu.Lock()
@@ -34,10 +34,9 @@ func TestNamesAreResolvedInEachRound(t *testing.T) {
 				return slices.Clone(answer), nil
 			},
 		})
-		if err != nil || cl.Chroot() != "/a/b" {
-			t.Fatal(cl, err)
+		if got := cl.Chroot(); got != "/a/b" {
+			t.Fatalf("Chroot: got %q", got)
 		}
-		defer cl.Close()
 		c.node(1).down()
 		s := mustOpen(t, cl, 12*time.Second)
 		if s.Owner() != 2 {
@@ -61,7 +60,7 @@ func TestSlowNamesAreHedged(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		c.nodes["10.0.0.1:1"] = c.node(1)
-		cl, err := New(Config{
+		cl := newClientWith(t, Config{
 			Endpoints: []string{"slow:1", "none:1", "bad:1", "10.0.0.1:1"}, Dial: c.dial,
 			Resolve: func(ctx context.Context, host string) ([]string, error) {
 				switch host {
@@ -75,10 +74,6 @@ func TestSlowNamesAreHedged(t *testing.T) {
 				}
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cl.Close()
 		mustOpen(t, cl, 12*time.Second)
 		if got := time.Since(c.start); got > DefaultHedgeDelay {
 			t.Errorf("opened after %v", got)
@@ -96,22 +91,18 @@ func TestSlowNamesAreHedged(t *testing.T) {
 func TestFailInFlight(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
-		cl, err := New(Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, InFlight: FailInFlight})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cl.Close()
+		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, InFlight: FailInFlight})
 		n := c.node(1)
 		s, held := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 		done := errMuteAfter
 		cut := func(string) error {
 			time.AfterFunc(time.Second, func() { n.down(); n.up() })
-			c.set(func() { n.script = nil })
+			n.heal()
 			return done
 		}
-		c.set(func() { n.script = cut })
+		n.answer(cut)
 		id := session.RequestID{1}
-		if _, err = cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second, RequestID: id}); !errors.Is(err,
+		if _, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second, RequestID: id}); !errors.Is(err,
 			session.ErrOutcomeUnknown) {
 			t.Fatalf("Open: %v", err)
 		}
@@ -119,7 +110,7 @@ func TestFailInFlight(t *testing.T) {
 		if err != nil || c.opened != 3 {
 			t.Errorf("opened again: %v, %d sessions, want the one that was opened", err, c.opened)
 		}
-		c.set(func() { n.script = cut })
+		n.answer(cut)
 		if err := s.Close(t.Context()); !errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("Close: %v", err)
 		}
@@ -128,23 +119,16 @@ func TestFailInFlight(t *testing.T) {
 		if err := again.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.set(func() { n.script = cut })
+		n.answer(cut)
 		if _, err := cl.Resume(t.Context(), token); !errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("Resume: %v", err)
 		}
-		c.set(func() {
-			n.script = func(kind string) error {
-				if kind == "open" {
-					return session.ErrOutcomeUnknown
-				}
-				return nil
-			}
-		})
+		n.refuse("open", session.ErrOutcomeUnknown)
 		if _, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err,
 			session.ErrOutcomeUnknown) {
 			t.Errorf("Open that a node answers so: %v", err)
 		}
-		c.set(func() { n.script = nil })
+		n.heal()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if held.Err() != nil || held.State() != StateConnected {

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"google.golang.org/grpc/metadata"
 
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -20,45 +17,14 @@ func full(retryAfter time.Duration) error {
 	return &session.LimitError{Name: "max_resumes_per_second", Limit: "100 per second", RetryAfter: retryAfter}
 }
 
-// refuses has a node refuse the first n resumes with what it is told to.
-func (n *fakeNode) refuses(first int, err func(i int) error) {
-	n.c.set(func() {
-		i := 0
-		n.script = func(kind string) error {
-			if kind != "resume" || i >= first {
-				return nil
-			}
-			i++
-			return err(i - 1)
-		}
-	})
-}
-
-// when returns the moments at which a node was asked for something of a kind.
-func (n *fakeNode) when(t *testing.T, kind string) (at []time.Duration) {
-	t.Helper()
-	for _, g := range n.record() {
-		moment, what, _ := strings.Cut(g, " ")
-		if !strings.HasPrefix(what, kind) {
-			continue
-		}
-		d, err := time.ParseDuration(moment)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at = append(at, d)
-	}
-	return at
-}
-
 // A node that is full names a moment within the promise: the client comes back to it then, and asks no other node
 // meanwhile.
 func TestAResumeThatCanWaitComesBackWhenItWasAskedTo(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 16*time.Second)
-		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
-		other.refuses(2, func(int) error { return full(4 * time.Second) })
+		former, other := c.owner(s), c.other(s)
+		other.refuseResumes(2, func(int) error { return full(4 * time.Second) })
 		time.Sleep(time.Second)
 		former.down()
 		synctest.Wait()
@@ -83,11 +49,11 @@ func TestAResumeThatCannotWaitGoesElsewhereAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
-		former := c.node(int(s.Owner()))
+		former := c.owner(s)
 		var refused []*fakeNode
 		for i := range 3 {
 			if n := c.node(i + 1); n != former {
-				n.refuses(1, func(int) error { return full(20 * time.Second) })
+				n.refuseResumes(1, func(int) error { return full(20 * time.Second) })
 				refused = append(refused, n)
 			}
 		}
@@ -114,7 +80,7 @@ func TestEachResumeOfAClientComesBackAtItsOwnMoment(t *testing.T) {
 			mustOpen(t, cl, 40*time.Second)
 		}
 		n := c.node(1)
-		n.refuses(sessions, func(i int) error { return full(time.Duration(i+1) * 100 * time.Millisecond) })
+		n.refuseResumes(sessions, func(i int) error { return full(time.Duration(i+1) * 100 * time.Millisecond) })
 		n.record()
 		n.cut()
 		synctest.Wait()
@@ -138,8 +104,8 @@ func TestAClientThatIsServedStays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
-		former, other := c.node(int(a.Owner())), c.node(3-int(a.Owner()))
-		other.refuses(3, func(i int) error { return []error{full(4 * time.Second), nil, full(20 * time.Second)}[i] })
+		former, other := c.owner(a), c.other(a)
+		other.refuseResumes(3, func(i int) error { return []error{full(4 * time.Second), nil, full(20 * time.Second)}[i] })
 		former.cut()
 		time.Sleep(6 * time.Second)
 		if a.Owner() == b.Owner() && a.State() == StateConnected && b.State() == StateConnected {
@@ -163,15 +129,13 @@ func TestATouchThatIsRefusedComesBackWhenItWasAskedTo(t *testing.T) {
 		s := mustOpen(t, cl, 12*time.Second)
 		n, touches := c.node(1), 0
 		n.record()
-		c.set(func() {
-			n.script = func(kind string) error {
-				if touches++; kind == "touch" && touches == 1 {
-					return &session.LimitError{
-						Name: "max_touches_per_second", Limit: "1 per second", RetryAfter: 500 * time.Millisecond,
-					}
+		n.answer(func(kind string) error {
+			if touches++; kind == "touch" && touches == 1 {
+				return &session.LimitError{
+					Name: "max_touches_per_second", Limit: "1 per second", RetryAfter: 500 * time.Millisecond,
 				}
-				return nil
 			}
+			return nil
 		})
 		time.Sleep(6 * time.Second)
 		at := n.when(t, "touch")
@@ -191,11 +155,7 @@ func TestPrincipalIsSent(t *testing.T) {
 	}
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
-		cl, err := New(Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, Principal: "team a"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cl.Close()
+		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, Principal: "team a"})
 		mustOpen(t, cl, 12*time.Second)
 		if _, err := cl.Status(t.Context(), c.node(1).address); err != nil {
 			t.Fatal(err)
@@ -206,10 +166,4 @@ func TestPrincipalIsSent(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
-}
-
-// heard notes who calls.
-func (n *fakeNode) heard(ctx context.Context) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	n.c.set(func() { n.principals = append(n.principals, md.Get("holdfast-principal")...) })
 }

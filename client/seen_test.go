@@ -1,6 +1,8 @@
 package client
 
-import "testing"
+import (
+	"testing"
+)
 
 // N4: nodes are behind each other, and what a client has seen is what the foremost of them has told.
 func TestN4WhatWasSeenNeverGoesBack(t *testing.T) {

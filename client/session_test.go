@@ -11,43 +11,8 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/wire"
 )
-
-func wantStrings(t *testing.T, got []string, want ...string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Fatalf("got  %q\nwant %q", got, want)
-	}
-}
-
-// wantSafe compares the promise with a time since the start; negative: none.
-func wantSafe(t *testing.T, c *fakeCluster, s *Session, want time.Duration) {
-	t.Helper()
-	synctest.Wait()
-	got := time.Duration(-1)
-	if until := s.SafeUntil(); !until.IsZero() {
-		got = until.Sub(c.start)
-	}
-	if got != want {
-		t.Errorf("after %v SafeUntil: got %v, want %v", time.Since(c.start), got, want)
-	}
-}
-
-// kinds drains the events.
-func kinds(s *Session) []string {
-	var got []string
-	for {
-		select {
-		case e, ok := <-s.Events():
-			if !ok {
-				return got
-			}
-			got = append(got, e.Kind.String())
-		default:
-			return got
-		}
-	}
-}
 
 func TestTouchesEveryQuarterOfTheTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -76,8 +41,8 @@ func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
 				promises = promises[1:]
 				return p
 			}
-			n.script = func(string) error { time.Sleep(500 * time.Millisecond); return nil }
 		})
+		n.slow(500 * time.Millisecond)
 		time.Sleep(3 * time.Second)
 		wantSafe(t, c, s, promised(12*time.Second))
 		time.Sleep(500 * time.Millisecond)
@@ -184,18 +149,13 @@ func TestOpenWithoutAPromiseHasNoContext(t *testing.T) {
 func TestS5SuspensionDropsPromisesAndTouchesAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
-		var ahead time.Duration
-		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
+		w := newWallClock(cl.clock)
 		s := mustOpen(t, cl, 30*time.Second)
 		ctx := s.Context()
 		time.Sleep(2500 * time.Millisecond)
-		cl.clock.mu.Lock()
-		ahead = time.Second // no more than the rates of clocks allow for
-		cl.clock.mu.Unlock()
+		w.advance(time.Second) // as much as clocks may differ in rate
 		wantSafe(t, c, s, promised(30*time.Second))
-		cl.clock.mu.Lock()
-		ahead += time.Second + 1
-		cl.clock.mu.Unlock()
+		w.advance(time.Second + 1)
 		if got := s.SafeUntil(); !got.IsZero() {
 			t.Errorf("SafeUntil after a suspension: got %v, want none", got)
 		}
@@ -213,14 +173,11 @@ func TestS5SuspensionDropsPromisesAndTouchesAtOnce(t *testing.T) {
 func TestS5AnswerFromBeforeASuspensionPromisesNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
-		var ahead time.Duration
-		cl.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
+		w := newWallClock(cl.clock)
 		s := mustOpen(t, cl, 30*time.Second)
-		c.set(func() { c.node(1).script = func(string) error { time.Sleep(200 * time.Millisecond); return nil } })
+		c.node(1).slow(200 * time.Millisecond)
 		time.Sleep(7*time.Second + 600*time.Millisecond) // a touch is out
-		cl.clock.mu.Lock()
-		ahead = time.Minute
-		cl.clock.mu.Unlock()
+		w.advance(time.Minute)
 		time.Sleep(100 * time.Millisecond)
 		wantSafe(t, c, s, -1) // its answer has come
 		time.Sleep(200 * time.Millisecond)
@@ -301,14 +258,30 @@ func TestGoneEndsTheSessionWithItsCertificate(t *testing.T) {
 	})
 }
 
+// A session that somebody else closed is no wish of this client's.
+func TestASessionClosedByAnotherClientExpires(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 10*time.Second)
+		var cert session.Certificate
+		c.set(func() { cert = c.end(s.ID(), session.CauseClosed) })
+		c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: &holdfastv1.Gone{
+			Ids: []uint64{uint64(s.ID())}, Cause: holdfastv1.Cause_CAUSE_CLOSED,
+			Certificate: []*holdfastv1.Certificate{wire.CertificateProto(cert)},
+		}}})
+		<-s.Done()
+		if e, ok := errors.AsType[*session.ExpiredError](s.Err()); !ok || e.Certificate == nil ||
+			e.Certificate.Cause != session.CauseClosed {
+			t.Errorf("Err: got %v", s.Err())
+		}
+	})
+}
+
 func TestMovedEndsTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 10*time.Second)
-		thief, err := New(Config{Endpoints: c.endpoints(2, 2), Dial: c.dial})
-		if err != nil {
-			t.Fatal(err)
-		}
+		thief := newTestClient(t, c, c.endpoints(2, 2))
 		stolen, err := thief.Resume(t.Context(), s.Token())
 		if err != nil {
 			t.Fatal(err)
@@ -329,15 +302,15 @@ func TestEventsDropTheOldest(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Hour)
-		for range 50 {
-			c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{}})
-			c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{}})
+		events := s.Events() // from the beginning: compare TestEventsAreThereForALateReader
+		for range 100 {
+			c.node(1).jeopardyEnded()
 		}
 		synctest.Wait()
 		var last Event
 		n := 0
-		for len(s.Events()) > 0 {
-			last = <-s.Events()
+		for len(events) > 0 {
+			last = <-events
 			n++
 		}
 		if n != eventBuffer || last.Dropped != 101-eventBuffer {

@@ -17,7 +17,7 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 		const timeout = 12 * time.Second
 		c, cl := newTrial(t, 4, 4)
 		s := mustOpen(t, cl, timeout)
-		here := c.node(int(s.Owner()))
+		here := c.owner(s)
 		resumed := func() (nodes int, log []string) {
 			for i := range 4 {
 				if n := c.node(i + 1); n != here {
@@ -28,11 +28,9 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 			}
 			return nodes, log
 		}
-		c.set(func() {
-			for i := range 4 {
-				c.node(i + 1).script = func(string) error { return errMute }
-			}
-		})
+		for _, n := range c.all() {
+			n.refuseAll(errMute)
+		}
 		time.Sleep(timeout/3 - 1)
 		synctest.Wait()
 		if n, log := resumed(); n > 0 {
@@ -56,11 +54,9 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 		if s.SafeUntil().IsZero() {
 			t.Fatal("the promise is over before the second one was tried")
 		}
-		c.set(func() {
-			for _, n := range c.others(c.node(int(s.Owner()))) {
-				n.script = nil
-			}
-		})
+		for _, n := range c.others(here) {
+			n.heal()
+		}
 		time.Sleep(timeout / 4)
 		synctest.Wait()
 		if n, log := resumed(); n != 1 || log[0] != "10s resume "+s.ID().String()+" attempt 3" {
@@ -83,13 +79,9 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 		t.Run(tt.timeout.String(), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 4)
-				cl, err := New(Config{Endpoints: c.endpoints(1, 4), Dial: c.dial, HedgeDelay: tt.configured})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer cl.Close()
+				cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 4), Dial: c.dial, HedgeDelay: tt.configured})
 				s := mustOpen(t, cl, tt.timeout)
-				first := c.node(int(s.Owner()))
+				first := c.owner(s)
 				for i := range 4 {
 					c.set(func() { c.node(i + 1).hang = true })
 				}
@@ -124,10 +116,9 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 func TestRaceIsWonByTheFirstThatConnects(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
-		c.set(func() { // the third is soonest, and is no good
-			c.node(1).delay, c.node(2).delay = 2*time.Second, 2*time.Second
-			c.node(3).script = func(string) error { return session.ErrNoLeader }
-		})
+		// The third node is the first that connects, and serves nothing.
+		c.set(func() { c.node(1).delay, c.node(2).delay = 2*time.Second, 2*time.Second })
+		c.node(3).refuseAll(session.ErrNoLeader)
 		s := mustOpen(t, cl, 12*time.Second)
 		if s.Owner() == 3 {
 			t.Fatal("node 3 serves nothing")

@@ -2,28 +2,15 @@ package client
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
-
-// passage is what an event says of the state.
-func passage(e Event) string { return fmt.Sprintf("%v: %v -> %v", e.Kind, e.From, e.State) }
-
-func passages(s *Session) []string {
-	var got []string
-	for len(s.Events()) > 0 {
-		got = append(got, passage(<-s.Events()))
-	}
-	return got
-}
 
 func TestStatesOfASession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -31,23 +18,12 @@ func TestStatesOfASession(t *testing.T) {
 		s := mustOpen(t, cl, 12*time.Second)
 		want := func(state State, events ...string) {
 			t.Helper()
-			synctest.Wait()
-			if got := s.State(); got != state {
-				t.Errorf("state %v, want %v", got, state)
-			}
-			wantStrings(t, passages(s), events...)
+			wantPassages(t, s, state, events...)
 		}
 		want(StateConnected, "connected: connecting -> connected")
-		here, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
+		here, other := c.owner(s), c.other(s)
 		other.down()
-		c.set(func() {
-			here.script = func(kind string) error {
-				if kind == "resume" {
-					return session.ErrNoLeader
-				}
-				return nil
-			}
-		})
+		here.refuse("resume", session.ErrNoLeader)
 		here.jeopardy()
 		want(StateJeopardy, "jeopardy: connected -> jeopardy")
 		here.jeopardyEnded()
@@ -94,15 +70,13 @@ func TestSessionsOfAnUnfinishedMoveAreDisconnected(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		first, second := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
-		here, other := c.node(int(first.Owner())), c.node(3-int(first.Owner()))
+		here, other := c.owner(first), c.other(first)
 		resumes := 0
-		c.set(func() {
-			other.script = func(string) error {
-				if resumes++; resumes > 1 {
-					return errMute
-				}
-				return nil
+		other.answer(func(string) error {
+			if resumes++; resumes > 1 {
+				return errMute
 			}
+			return nil
 		})
 		here.jeopardy(other.address)
 		synctest.Wait()
@@ -127,7 +101,7 @@ func TestEventsAreThereForALateReader(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Hour)
 		for range 100 {
-			c.node(1).broadcast(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{}})
+			c.node(1).jeopardyEnded()
 		}
 		synctest.Wait()
 		_ = cl.Close()

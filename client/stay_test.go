@@ -15,8 +15,8 @@ func TestWhatIsJoinedDuringAMoveIsJoinedWhereItEnds(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s, token := mustOpen(t, cl, time.Minute),
 			mustOpen(t, newTestClient(t, c, c.endpoints(1, 2)), time.Minute).Token()
-		former, other := c.node(int(s.Owner())), c.node(3-int(s.Owner()))
-		other.refuses(100, func(int) error { return full(time.Second) })
+		former, other := c.owner(s), c.other(s)
+		other.refuseResumes(100, func(int) error { return full(time.Second) })
 		former.jeopardy()
 		time.Sleep(100 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -50,20 +50,17 @@ func TestANodeThatHasRecoveredIsNotLeftWhenTheOneTriedFails(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s, local := mustOpen(t, cl, 20*time.Second), mustOpenLocal(t, cl, 20*time.Second)
-		here := c.node(int(s.Owner()))
-		answering := func(script func(string) error) {
-			c.set(func() {
-				for _, n := range c.others(here) {
-					n.script = script
-				}
-			})
+		here := c.owner(s)
+		for _, n := range c.others(here) {
+			n.refuseAll(errMute)
 		}
-		answering(func(string) error { return errMute })
 		here.jeopardy()
 		time.Sleep(time.Second)
 		here.jeopardyEnded()
 		time.Sleep(time.Second)
-		answering(nil)
+		for _, n := range c.others(here) {
+			n.heal()
+		}
 		time.Sleep(30 * time.Second)
 		if s.Owner() != here.number || local.Err() != nil {
 			t.Errorf("served by node %d, want %d; the local session: %v", s.Owner(), here.number, local.Err())

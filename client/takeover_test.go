@@ -14,12 +14,12 @@ import (
 // elsewhereUnheard has cl, whose sessions n1 serves, ask n2 for them and hear nothing, and stay at n1.
 func elsewhereUnheard(t *testing.T, c *fakeCluster) {
 	t.Helper()
-	c.set(func() { c.node(2).script = func(string) error { return errMute } })
+	c.node(2).refuseAll(errMute)
 	c.node(1).jeopardy(c.node(2).address)
 	time.Sleep(time.Second)
 	c.node(1).jeopardyEnded()
 	time.Sleep(time.Second)
-	c.set(func() { c.node(2).script = nil })
+	c.node(2).heal()
 	if here, there := c.node(1).count("resume"), c.node(2).count("resume"); here != 0 || there != 1 {
 		t.Fatalf("n1 was asked %d times and n2 %d times, want none and once", here, there)
 	}
@@ -56,9 +56,10 @@ func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 func TestM1AnOwnResumeThatTakesEffectLateIsNoThief(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
-		cl := newTestClient(t, c, c.endpoints(1, 1))
+		const own = 7
+		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, Instance: own})
 		s := mustOpen(t, cl, 12*time.Second)
-		c.node(1).broadcast(movedMessage(s.ID(), cl.cfg.Instance))
+		c.node(1).broadcast(movedMessage(s.ID(), own))
 		time.Sleep(time.Minute)
 		if s.State() != StateConnected || s.Context().Err() != nil {
 			t.Errorf("the session is %v, %v", s.State(), s.Err())
@@ -117,14 +118,12 @@ func TestM1ATakeOverIsRepeatedSoOften(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		now := session.Session{Attachment: 100, Instance: 9}
-		c.set(func() {
-			c.node(1).script = func(kind string) error {
-				if kind != "resume" {
-					return nil
-				}
-				now.Attachment++ // somebody else was sooner once more
-				return session.MovedTo(now)
+		c.node(1).answer(func(kind string) error {
+			if kind != "resume" {
+				return nil
 			}
+			now.Attachment++ // somebody else was sooner once more
+			return session.MovedTo(now)
 		})
 		begun := time.Now()
 		_, err := newTestClient(t, c, c.endpoints(1, 1)).Resume(t.Context(), session.Token{ID: 5, Attachment: 1})
@@ -142,15 +141,15 @@ func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 2)), 12*time.Second)
-		owner := c.node(int(s.Owner()))
-		other := c.node(3 - int(s.Owner()))
-		c.set(func() { other.script = func(string) error { return session.ErrNoLeader } })
+		owner := c.owner(s)
+		other := c.other(s)
+		other.refuseAll(session.ErrNoLeader)
 		owner.down()
 		taken, err := newTestClient(t, c, c.endpoints(3, 3)).Resume(t.Context(), s.Token())
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.set(func() { other.script = nil })
+		other.heal()
 		time.Sleep(time.Minute)
 		if !errors.Is(s.Err(), session.ErrMoved) || taken.Err() != nil || taken.State() != StateConnected {
 			t.Errorf("the one that was away: %v; the one that has it: %v, %v", s.Err(), taken.State(), taken.Err())

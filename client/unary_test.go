@@ -8,164 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/status"
-
-	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/wire"
 )
-
-func (n *fakeNode) scripted(kind string) error {
-	var script func(string) error
-	n.c.set(func() {
-		n.got = append(n.got, kind)
-		script = n.script
-	})
-	if script == nil {
-		return nil
-	}
-	return wire.Status(script(kind))
-}
-
-func (n *fakeNode) GetSession(_ context.Context,
-	m *holdfastv1.GetSessionRequest,
-) (*holdfastv1.GetSessionResponse, error) {
-	if err := n.scripted("get"); err != nil {
-		return nil, err
-	}
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	if err := n.unreadable(m.GetSeenIndex(), m.GetAllowReadOnly()); err != nil {
-		return nil, n.refusal(err)
-	}
-	id := session.ID(m.GetSessionId())
-	if s := n.c.sessions[id]; s != nil && s.Local && s.Owner != n.number {
-		return nil, wire.Status(&session.ExpiredError{ID: id, LocalTo: s.Owner})
-	} else if s != nil {
-		return &holdfastv1.GetSessionResponse{
-			Result:    &holdfastv1.GetSessionResponse_Session{Session: wire.SessionProto(s.Session)},
-			Remaining: wire.PromiseProto(time.Second),
-			State:     n.stateProto(),
-		}, nil
-	}
-	if cert, ok := n.c.ended[id]; ok {
-		return &holdfastv1.GetSessionResponse{
-			Result: &holdfastv1.GetSessionResponse_Certificate{Certificate: wire.CertificateProto(cert)},
-			State:  n.stateProto(),
-		}, nil
-	}
-	return nil, n.refusal(&session.ExpiredError{ID: id})
-}
-
-// refusal is the status of err with what the node says of itself. The caller holds mu.
-func (n *fakeNode) refusal(err error) error {
-	d := wire.Detail(err)
-	d.State = n.stateProto()
-	with, detailErr := status.New(wire.Code(err), wire.Text(err)).WithDetails(d)
-	if detailErr != nil {
-		n.c.t.Error(detailErr)
-	}
-	return with.Err()
-}
-
-func (n *fakeNode) ListSessions(_ context.Context,
-	m *holdfastv1.ListSessionsRequest,
-) (*holdfastv1.ListSessionsResponse, error) {
-	if err := n.scripted("list " + m.GetPageToken()); err != nil {
-		return nil, err
-	}
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	if err := n.unreadable(m.GetSeenIndex(), m.GetAllowReadOnly()); err != nil {
-		return nil, n.refusal(err)
-	}
-	answer := &holdfastv1.ListSessionsResponse{NextPageToken: m.GetPageToken() + "+", State: n.stateProto()}
-	for _, s := range n.c.sessions {
-		if owner := m.GetFilter().GetOwner(); (owner == 0 || owner == uint32(s.Owner)) &&
-			(m.GetFilter().GetScope() != holdfastv1.Scope_SCOPE_LOCAL || s.Local) {
-			answer.Sessions = append(answer.Sessions, &holdfastv1.ListedSession{Session: wire.SessionProto(s.Session)})
-		}
-	}
-	return answer, nil
-}
-
-func (n *fakeNode) CloseSession(_ context.Context,
-	m *holdfastv1.CloseSessionRequest,
-) (*holdfastv1.CloseSessionResponse, error) {
-	scripted := n.scripted("close")
-	if scripted != nil && !errors.Is(wire.Domain(scripted), session.ErrOutcomeUnknown) {
-		return nil, scripted
-	}
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	if err := n.close(m.GetToken()); err != nil {
-		return nil, wire.Status(err)
-	}
-	return &holdfastv1.CloseSessionResponse{}, scripted
-}
-
-func (n *fakeNode) UpgradeSession(_ context.Context,
-	m *holdfastv1.UpgradeSessionRequest,
-) (*holdfastv1.UpgradeSessionResponse, error) {
-	if err := n.scripted("upgrade"); err != nil {
-		return nil, err
-	}
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	s, err := n.upgrade(m.GetToken())
-	if err != nil {
-		return nil, wire.Status(err)
-	}
-	return &holdfastv1.UpgradeSessionResponse{
-		Session: wire.SessionProto(s.Session), Token: fakeToken(s), SafeFor: wire.PromiseProto(promised(s.Timeout)),
-	}, nil
-}
-
-func (n *fakeNode) TouchSessions(_ context.Context,
-	m *holdfastv1.TouchSessionsRequest,
-) (*holdfastv1.TouchSessionsResponse, error) {
-	if err := n.scripted("touch"); err != nil {
-		return nil, err
-	}
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	answer := &holdfastv1.TouchSessionsResponse{}
-	for _, p := range m.GetTokens() {
-		s, err := n.c.find(p)
-		if err == nil && (s.Owner != n.number || s.Local != p.GetLocal()) {
-			err = session.ErrMoved
-		}
-		r := &holdfastv1.TouchResult{SessionId: p.GetSessionId(), Error: wire.Detail(err)}
-		if err == nil {
-			r.SafeFor = wire.PromiseProto(promised(s.Timeout))
-		}
-		answer.Results = append(answer.Results, r)
-	}
-	return answer, nil
-}
-
-func (n *fakeNode) GetStatus(ctx context.Context,
-	_ *holdfastv1.GetStatusRequest,
-) (*holdfastv1.GetStatusResponse, error) {
-	n.heard(ctx)
-	return &holdfastv1.GetStatusResponse{
-		Id: uint32(n.number), Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 5, Leader: 2,
-		AppliedIndex: 66,
-	}, n.scripted("status")
-}
-
-func (n *fakeNode) ListMembers(context.Context,
-	*holdfastv1.ListMembersRequest,
-) (*holdfastv1.ListMembersResponse, error) {
-	answer := &holdfastv1.ListMembersResponse{}
-	for i := range len(n.c.nodes) {
-		m := n.c.node(i + 1)
-		answer.Members = append(answer.Members,
-			&holdfastv1.Member{Id: uint32(m.number), Voter: true, Leader: i == 1, ClientAddress: m.address})
-	}
-	return answer, n.scripted("members")
-}
 
 func TestGet(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -191,7 +36,7 @@ func TestUnaryCallsGoOnToAnotherNode(t *testing.T) {
 		"down":  func(n *fakeNode) { n.down() },
 		"hangs": func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) },
 		"no leader": func(n *fakeNode) {
-			n.c.set(func() { n.script = func(string) error { return session.ErrNoLeader } })
+			n.refuseAll(session.ErrNoLeader)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -292,14 +137,9 @@ func TestCloseTokenThatIsRepeatedSucceeds(t *testing.T) {
 		if err := cl.CloseToken(t.Context(), stale); !errors.Is(err, session.ErrMoved) {
 			t.Errorf("with another attachment: got %v", err)
 		}
-		c.set(func() { // done, and then the leader is lost
-			for _, n := range c.nodes {
-				n.script = func(string) error {
-					c.set(func() { n.script = nil })
-					return session.ErrOutcomeUnknown
-				}
-			}
-		})
+		for _, n := range c.all() { // the node closes the session, and then loses the leader
+			n.refuseFirst(1, session.ErrOutcomeUnknown)
+		}
 		if err := cl.CloseToken(t.Context(), tok); err != nil {
 			t.Errorf("CloseToken: %v", err)
 		}
@@ -336,13 +176,10 @@ func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					c, holder := newTrial(t, 2, 2)
 					token := mustOpen(t, holder, time.Hour).Token()
-					c.set(func() {
-						refuse := func(string) error { return tt.after }
-						c.node(3 - leads).script = refuse
-						c.node(leads).script = func(string) error {
-							c.set(func() { c.node(leads).script = refuse })
-							return tt.first(c.node(leads), token.ID)
-						}
+					c.node(3 - leads).refuseAll(tt.after)
+					c.node(leads).answer(func(string) error {
+						c.node(leads).refuseAll(tt.after)
+						return tt.first(c.node(leads), token.ID)
 					})
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					defer cancel()
@@ -363,16 +200,11 @@ func TestS5UnaryTouchOverASuspension(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		token := mustOpen(t, cl, 10*time.Second).Token()
 		other := newTestClient(t, c, c.endpoints(1, 1))
-		var ahead time.Duration
-		other.clock.wall = func(now time.Time) time.Time { return now.Round(0).Add(ahead) }
+		w := newWallClock(other.clock)
 		for _, suspended := range []time.Duration{0, time.Hour} {
-			c.set(func() {
-				c.node(1).script = func(string) error {
-					other.clock.mu.Lock()
-					defer other.clock.mu.Unlock()
-					ahead += suspended
-					return nil
-				}
+			c.node(1).answer(func(string) error {
+				w.advance(suspended)
+				return nil
 			})
 			got, err := other.Touch(t.Context(), []session.Token{token})
 			if err != nil || len(got) != 1 || got[0].Err != nil || got[0].SafeUntil.IsZero() != (suspended > 0) {

@@ -17,7 +17,7 @@ func TestUpgrade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
-		was, home := s.Token(), c.node(int(s.Owner()))
+		was, home := s.Token(), c.owner(s)
 		time.Sleep(time.Second)
 		if err := s.Upgrade(t.Context()); err != nil {
 			t.Fatal(err)
@@ -72,16 +72,14 @@ func TestUpgradeIsRepeatedUntilItIsKnown(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 3, 3)
 				s := mustOpenLocal(t, cl, 12*time.Second)
-				home := c.node(int(s.Owner()))
+				home := c.owner(s)
 				refusals := 2
-				c.set(func() {
-					home.script = func(kind string) error {
-						if kind != "upgrade" || refusals == 0 {
-							return nil
-						}
-						refusals--
-						return first
+				home.answer(func(kind string) error {
+					if kind != "upgrade" || refusals == 0 {
+						return nil
 					}
+					refusals--
+					return first
 				})
 				if err := s.Upgrade(t.Context()); err != nil || s.Local() || s.Owner() != home.number {
 					t.Errorf("got %v, local %v, at node %d", err, s.Local(), s.Owner())
@@ -101,15 +99,8 @@ func TestALostAnswerToAnUpgrade(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 3, 3)
 				s := mustOpenLocal(t, cl, 12*time.Second)
-				home := c.node(int(s.Owner()))
-				c.set(func() {
-					home.script = func(kind string) error {
-						if kind == "upgrade" {
-							return errMuteAfter
-						}
-						return nil
-					}
-				})
+				home := c.owner(s)
+				home.refuse("upgrade", errMuteAfter)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				err := s.Upgrade(ctx)
@@ -117,7 +108,7 @@ func TestALostAnswerToAnUpgrade(t *testing.T) {
 					s.Err() != nil || !s.Local() {
 					t.Fatalf("got %v, session %v, local %v", err, s.Err(), s.Local())
 				}
-				c.set(func() { home.script = nil })
+				home.heal()
 				lose(home)
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -136,16 +127,14 @@ func TestUpgradeGoesOnAfterAReconnection(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
-		home := c.node(int(s.Owner()))
-		c.set(func() {
-			home.script = func(kind string) error {
-				if kind != "upgrade" {
-					return nil
-				}
-				c.set(func() { home.script = nil })
-				go func() { home.down(); home.up() }()
-				return errMute
+		home := c.owner(s)
+		home.answer(func(kind string) error {
+			if kind != "upgrade" {
+				return nil
 			}
+			home.heal()
+			go func() { home.down(); home.up() }()
+			return errMute
 		})
 		if err := s.Upgrade(t.Context()); err != nil || s.Local() || s.Owner() != home.number {
 			t.Errorf("got %v, local %v", err, s.Local())
@@ -220,14 +209,12 @@ func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 			t.Errorf("took %v, want no waits: each answer is final", time.Since(c.start))
 		}
 		lagging := 2
-		c.set(func() {
-			c.node(3).script = func(string) error { // has not applied the token's attachment yet (T2)
-				if lagging == 0 {
-					return nil
-				}
-				lagging--
-				return session.ErrLagging
+		c.node(3).answer(func(string) error { // has not applied the token's attachment yet (T2)
+			if lagging == 0 {
+				return nil
 			}
+			lagging--
+			return session.ErrLagging
 		})
 		if u, err := tool.UpgradeToken(t.Context(), newer.Token()); err != nil || u.Token != newer.Token() ||
 			lagging != 0 {
@@ -242,15 +229,8 @@ func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
-		home := c.node(int(s.Owner()))
-		c.set(func() {
-			home.script = func(kind string) error {
-				if kind == "upgrade" {
-					return errMute
-				}
-				return nil
-			}
-		})
+		home := c.owner(s)
+		home.refuse("upgrade", errMute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := s.Upgrade(ctx); !errors.Is(err, session.ErrOutcomeUnknown) {
@@ -283,24 +263,15 @@ func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 			_, err := cl.UpgradeToken(ctx, token)
 			return err
 		}
-		c.set(func() {
-			c.node(1).script = func(kind string) error {
-				if kind == "upgrade" {
-					return session.ErrLagging
-				}
-				return nil
-			}
-		})
+		c.node(1).refuse("upgrade", session.ErrLagging)
 		if err := upgrade(refused); !errors.Is(err, session.ErrLagging) || errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("refused: %v, want the refusal alone", err)
 		}
-		c.set(func() {
-			c.node(1).script = func(kind string) error {
-				if kind == "upgrade" {
-					time.Sleep(3 * time.Second)
-				}
-				return nil
+		c.node(1).answer(func(kind string) error {
+			if kind == "upgrade" {
+				time.Sleep(3 * time.Second)
 			}
+			return nil
 		})
 		if err := upgrade(unanswered); !errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("not answered: %v, want %v", err, session.ErrOutcomeUnknown)
@@ -308,18 +279,12 @@ func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 		if err := upgrade(global); !errors.Is(err, ErrUnreachable) || errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("global already, and not answered: %v, want %v", err, ErrUnreachable)
 		}
-		c.set(func() {
-			said := false
-			c.node(1).script = func(kind string) error {
-				if kind != "upgrade" {
-					return nil
-				}
-				if said {
-					return session.ErrStopping
-				}
-				said = true
-				return session.ErrOutcomeUnknown
+		c.node(1).answer(func(kind string) error {
+			if kind != "upgrade" {
+				return nil
 			}
+			c.node(1).refuse("upgrade", session.ErrStopping)
+			return session.ErrOutcomeUnknown
 		})
 		if err := upgrade(refused); !errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("unknown to a node that stops: %v, want %v", err, session.ErrOutcomeUnknown)
