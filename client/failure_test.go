@@ -23,7 +23,7 @@ func wantWord(t *testing.T, call string, err, word error) {
 
 // The one node that lives refuses: that is what the caller hears, wherever it stands in the list, and however the
 // others are dead.
-func TestANodesWordOutranksTheSilenceOfOthers(t *testing.T) {
+func TestARefusalIsReportedWhenOtherNodesAreSilent(t *testing.T) {
 	for name, kill := range map[string]func(n *fakeNode){
 		"down":  (*fakeNode).down,
 		"hangs": func(n *fakeNode) { n.down(); n.c.set(func() { n.hang = true }) },
@@ -82,7 +82,7 @@ func refusedCalls(t *testing.T, cl *Client, place int) {
 }
 
 // A word does not outlive its node: once all are silent, the cluster cannot be reached.
-func TestAFormerWordDoesNotHideThatNoNodeAnswers(t *testing.T) {
+func TestSilentNodesAreUnreachableAfterARefusal(t *testing.T) {
 	open := func(ctx context.Context, cl *Client) error {
 		_, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
 		return err
@@ -137,7 +137,7 @@ type late struct {
 func (l late) Deadline() (time.Time, bool) { return l.deadline, true }
 
 // Attempts that a deadline cut short say nothing of their nodes, also before the context has noticed that it ended.
-func TestAWordOutlivesTheLastMomentOfACall(t *testing.T) {
+func TestADeadlineDoesNotHideARefusal(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, cl *Client) error{
 		"Members": func(ctx context.Context, cl *Client) error { _, err := cl.Members(ctx); return err },
 		"Get":     func(ctx context.Context, cl *Client) error { _, err := cl.Get(ctx, 77); return err },
@@ -161,7 +161,7 @@ func TestAWordOutlivesTheLastMomentOfACall(t *testing.T) {
 
 // The node that alone knows a local session does not serve it, and the others say whose it is: that does not end the
 // session. The error names both.
-func TestALocalSessionWhoseNodeDoesNotServeIsUndecided(t *testing.T) {
+func TestCallsForALocalSessionWhoseNodeDoesNotServe(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sick func(home *fakeNode)
 		want error
@@ -212,7 +212,7 @@ func TestALocalSessionWhoseNodeDoesNotServeIsUndecided(t *testing.T) {
 
 // Of many resumes at a node that is read-only the first refusal has the client go on: the callers of the others hear
 // that node's word too.
-func TestCallersWhoseRequestWasNotRefusedHearTheWordToo(t *testing.T) {
+func TestARefusalIsReportedToAllWaitingCallers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, holder := newTrial(t, 3, 3)
 		var tokens []session.Token

@@ -12,7 +12,7 @@ import (
 )
 
 // An index that no node comes to costs reads, with an error that names it, and no session.
-func TestN4IndexThatNoNodeComesToEndsNoSession(t *testing.T) {
+func TestN4AnIndexThatNoNodeReachesEndsNoSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 4, func(cfg *Config) { cfg.ReadOnly = false })
 		c.node(4).down() // one that does not answer is none that has it
@@ -37,7 +37,7 @@ func TestN4IndexThatNoNodeComesToEndsNoSession(t *testing.T) {
 }
 
 // Any address may be asked for its status; what one says that is no server of the client is nothing it has seen.
-func TestN4StatusOfAnotherAddressIsNotSeen(t *testing.T) {
+func TestN4StatusOfAnUnconfiguredAddressIsIgnored(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		cl := newTestClient(t, c, c.endpoints(1, 1))

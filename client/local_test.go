@@ -37,7 +37,7 @@ func TestLocalSessionsAreRefusedWhenTheSettingIsOff(t *testing.T) {
 	})
 }
 
-func TestTheNodeOfALocalSessionIsLookedForAgain(t *testing.T) {
+func TestALocalSessionWaitsForItsNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
@@ -152,7 +152,7 @@ func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
 	})
 }
 
-func TestBothKindsGoBackToTheirNode(t *testing.T) {
+func TestLocalAndGlobalSessionsReturnToTheirNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		global, local := mustOpen(t, cl, 12*time.Second), mustOpenLocal(t, cl, 12*time.Second)
@@ -166,7 +166,7 @@ func TestBothKindsGoBackToTheirNode(t *testing.T) {
 	})
 }
 
-func TestJeopardyIsNotAboutLocalSessions(t *testing.T) {
+func TestJeopardyLeavesLocalSessionsConnected(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpenLocal(t, cl, 12*time.Second)
@@ -180,8 +180,9 @@ func TestJeopardyIsNotAboutLocalSessions(t *testing.T) {
 	})
 }
 
-// TestLocalSessionsAreTouchedApart: what a node cannot promise for global sessions takes nothing from local ones.
-func TestLocalSessionsAreTouchedApart(t *testing.T) {
+// A touch names either local or global sessions, so a node that can promise nothing for global ones still renews the
+// local ones.
+func TestLocalAndGlobalSessionsAreTouchedSeparately(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		mustOpen(t, cl, 12*time.Second)
@@ -265,9 +266,9 @@ func TestRebalancingLeavesLocalSessionsWhereTheyAre(t *testing.T) {
 	})
 }
 
-// TestWhatANodeDoesForLocalSessionsKeepsNoOthersThere: a node that promises global ones nothing is left, though it
+// TestServingLocalSessionsDoesNotKeepGlobalOnes: a node that promises global ones nothing is left, though it
 // opens and touches local ones while the next is being connected to.
-func TestWhatANodeDoesForLocalSessionsKeepsNoOthersThere(t *testing.T) {
+func TestServingLocalSessionsDoesNotKeepGlobalOnes(t *testing.T) {
 	for _, also := range []string{"touches", "opens"} {
 		t.Run(also, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {

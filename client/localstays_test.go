@@ -13,7 +13,7 @@ import (
 
 // A connection that does not renew what its local sessions are promised is none to stay at, although it is that of a
 // read-only node and of their own: they are resumed through another one.
-func TestL1SilentReadOnlyNodeIsLeftForItsLocalSessions(t *testing.T) {
+func TestL1LocalSessionsLeaveASilentReadOnlyConnection(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		here := c.node(1)
@@ -34,7 +34,7 @@ func TestL1SilentReadOnlyNodeIsLeftForItsLocalSessions(t *testing.T) {
 }
 
 // A read-only node renews no promise of global sessions, and is not left for that.
-func TestReadOnlyNodeIsKeptForItsSilentGlobalSessions(t *testing.T) {
+func TestReadOnlyNodeIsKeptWithoutPromises(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		here := c.node(1)
@@ -53,7 +53,7 @@ func TestReadOnlyNodeIsKeptForItsSilentGlobalSessions(t *testing.T) {
 
 // A silent node that has said nothing of a leader keeps its connection until another one serves, also for a local
 // session.
-func TestSilentNodeOfALocalSessionIsKeptMeanwhile(t *testing.T) {
+func TestSilentNodeOfALocalSessionIsKeptUntilAnotherServes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpenLocal(t, cl, 8*time.Second)
@@ -69,7 +69,7 @@ func TestSilentNodeOfALocalSessionIsKeptMeanwhile(t *testing.T) {
 
 // The node of the local sessions is come back to although an open waits for a leader, which it decides nothing about:
 // without them the open would not be sent either.
-func TestAnOpenThatWaitsGoesWhereTheLocalSessionsAre(t *testing.T) {
+func TestAWaitingOpenGoesToTheNodeOfLocalSessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpenLocal(t, cl, 12*time.Second)
@@ -90,7 +90,7 @@ func TestAnOpenThatWaitsGoesWhereTheLocalSessionsAre(t *testing.T) {
 
 // What the node that is tried does for a local session says nothing of a leader: global ones are resumed elsewhere when
 // it is silent about them.
-func TestALocalSessionKeepsNoGlobalOneAtItsNode(t *testing.T) {
+func TestALocalGrantDoesNotKeepASilentNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		g, s := mustOpen(t, cl, 6*time.Second), mustOpenLocal(t, cl, 6*time.Second)

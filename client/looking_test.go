@@ -102,7 +102,7 @@ func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
 
 // A client that waits at a read-only node goes to the node of its local sessions first when that is back, whoever else
 // is.
-func TestL1NodeOfLocalSessionsIsLookedForFirstFromAReadOnlyNode(t *testing.T) {
+func TestL1NodeOfLocalSessionsIsTriedFirst(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		g, s := mustOpen(t, cl, time.Minute), mustOpenLocal(t, cl, time.Minute)
@@ -127,7 +127,7 @@ func TestL1NodeOfLocalSessionsIsLookedForFirstFromAReadOnlyNode(t *testing.T) {
 
 // A pool counts a connection where it is as soon as it stays at a read-only node, not at the server that it tried
 // before.
-func TestPoolCountsAConnectionAtTheReadOnlyNodeItStaysAt(t *testing.T) {
+func TestPoolCountsAConnectionAtItsReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		for _, n := range c.all() {

@@ -184,7 +184,7 @@ func errSentinel(err error) error {
 	return err
 }
 
-func TestGoesToTheLeaderItIsTold(t *testing.T) {
+func TestOpenFollowsTheLeaderHint(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 1)
 		c.node(1).answer(func(string) error {

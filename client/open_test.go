@@ -76,7 +76,7 @@ func TestOpenRefusedForGood(t *testing.T) {
 
 // A crowd that reconnects takes all places of requests under way, for a moment: whoever finds none asks the same node
 // again.
-func TestOpenWaitsForAPlaceAmongRequests(t *testing.T) {
+func TestOpenWaitsForARequestSlot(t *testing.T) {
 	for _, name := range []string{"requests_per_stream", "requests_to_leader"} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 	})
 }
 
-func TestClientCloseAnswersAllWhoWait(t *testing.T) {
+func TestClientCloseEndsWaitingCalls(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
@@ -330,7 +330,7 @@ func TestClientCloseAnswersAllWhoWait(t *testing.T) {
 	})
 }
 
-func TestConfigNamesAllThatIsWrong(t *testing.T) {
+func TestConfigErrorsNameEachField(t *testing.T) {
 	_, err := New(
 		Config{
 			Endpoints: []string{"localhost", "a:1"}, MinBackoff: -1, MaxBackoff: 1, ConnectTimeout: -2,

@@ -70,7 +70,7 @@ func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 
 // What waits at a read-only node that has lost that as well is asked for there again: it may hear of a leader before
 // any node can be connected to.
-func TestWhatWaitsGoesOnThroughANodeWithoutALeader(t *testing.T) {
+func TestParkedRequestsAreRetriedAtANodeWithoutALeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
@@ -142,7 +142,7 @@ func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 
 // A local session whose home is away waits at a read-only node until a search finds its home again, also one that was
 // asked for there when the search ended.
-func TestALocalSessionThatIsJoinedAtAReadOnlyNodeIsFoundAtItsHome(t *testing.T) {
+func TestALocalResumeParkedAtAReadOnlyNodeFindsItsHome(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, first := newModalTrial(t, 2, nil)
 		s := mustOpenLocal(t, first, 10*time.Minute)

@@ -91,7 +91,7 @@ func TestTenThousandSessionsOverThreeConnections(t *testing.T) {
 	})
 }
 
-func TestPoolSpreadsWhatALostNodeHad(t *testing.T) {
+func TestPoolSpreadsTheSessionsOfALostNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		p := newTestPool(t, c, 6)

@@ -92,7 +92,7 @@ func TestOpenThatWaitsLeavesLocalSessionsAlone(t *testing.T) {
 }
 
 // A read-only node without ids is no place for a local open: another one is asked (L2).
-func TestL2LocalOpenThatAReadOnlyNodeCannotDoGoesOn(t *testing.T) {
+func TestL2LocalOpenTriesAnotherReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		first := ""
@@ -204,7 +204,7 @@ func TestReadOnlyNodesAreProbed(t *testing.T) {
 }
 
 // A node that puts the probe off takes writes: the others ask for their moments too.
-func TestProbeThatIsPutOffHasTheOthersAsk(t *testing.T) {
+func TestADelayedProbeReleasesTheOtherResumes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		a, b := mustOpen(t, cl, 40*time.Second), mustOpen(t, cl, 40*time.Second)
@@ -292,7 +292,7 @@ func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 }
 
 // A read-only node that is read-only no more, and hears of no leader either, has its sessions told.
-func TestN5ReadOnlyNodeThatServesNoReadsAnyMore(t *testing.T) {
+func TestN5ReadOnlyNodeThatStopsServingReads(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, time.Minute)

@@ -98,7 +98,7 @@ func TestARenewedPromiseKeepsItsContext(t *testing.T) {
 
 // Who looked at the clock before a suspension was noticed, and comes to the session after its promise was renewed,
 // finds a good promise.
-func TestS5ALookFromBeforeASuspensionEndsNoLaterPromise(t *testing.T) {
+func TestS5AnEarlierClockReadingKeepsALaterPromise(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newPromise(t.Context(), func() {})
 		now := time.Now()

@@ -13,7 +13,7 @@ import (
 // When every node that lives is full for longer than the promise, the client asks again while there is something to
 // lose: each after half of what is left of the promise, and not before. Those that it could not reach are tried
 // meanwhile.
-func TestAResumeThatAllRefuseComesBackInTime(t *testing.T) {
+func TestAResumeThatAllNodesDelayIsRetriedInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
@@ -62,7 +62,7 @@ func TestAResumeThatIsPutOffFindsTheNodeThatRecovers(t *testing.T) {
 }
 
 // With one name for all nodes it is the node that is not asked before its moment, not the name.
-func TestANodeThatPutsOffIsKnownByItsAddress(t *testing.T) {
+func TestRetryTimesBelongToAddresses(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		cl := newClientWith(t, Config{
@@ -93,7 +93,7 @@ func TestANodeThatPutsOffIsKnownByItsAddress(t *testing.T) {
 
 // A node that puts a client off again and again, with however short waits, does not keep it from the one that would
 // serve.
-func TestANodeThatOnlyPutsOffIsLeft(t *testing.T) {
+func TestANodeThatKeepsDelayingIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
@@ -122,7 +122,7 @@ func TestANodeThatOnlyPutsOffIsLeft(t *testing.T) {
 }
 
 // A node that hears of no leader and puts off for longer than it is given is left at once.
-func TestANodeInJeopardyThatPutsOffIsLeft(t *testing.T) {
+func TestANodeInJeopardyThatDelaysIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
@@ -172,7 +172,7 @@ func TestAResumeLeavesTimeForAnotherNode(t *testing.T) {
 }
 
 // What a node has not answered yet may be granted: it is not left for the one session that it puts off.
-func TestANodeIsHeardOutBeforeItIsLeft(t *testing.T) {
+func TestANodeIsLeftOnlyAfterAllItsAnswers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)

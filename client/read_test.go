@@ -17,7 +17,7 @@ import (
 )
 
 // A read-only node answers only for want of one that hears of a leader, and the answer says so.
-func TestN3ReadOnlyNodesAnswerForWantOfABetterOne(t *testing.T) {
+func TestN3ReadOnlyNodesAnswerWhenNoOtherDoes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -85,7 +85,7 @@ func TestReadOnlyNodeAnswersWithinTheTimeOfTheCall(t *testing.T) {
 }
 
 // A read begins at the node that the sessions' connection is to.
-func TestReadsBeginWhereTheConnectionIs(t *testing.T) {
+func TestReadsStartAtTheConnectedNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 5, nil)
 		s := mustOpen(t, cl, 10*time.Minute)
@@ -143,7 +143,7 @@ func TestN3AReadWriteNodeIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestReadsWithoutLeaveAreRefusedByReadOnlyNodes(t *testing.T) {
+func TestReadOnlyNodesRefuseReadsThatDoNotAllowThem(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.ReadOnly = false })
 		for _, n := range c.all() {
@@ -196,7 +196,7 @@ func TestN4SeenIndexTravels(t *testing.T) {
 }
 
 // Every answer counts, refusals too.
-func TestN4RefusalsAreSeen(t *testing.T) {
+func TestN4RefusalsTellTheIndex(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		c.node(1).isIn(session.ModeReadWrite, 33)
@@ -225,7 +225,7 @@ func TestN4OlderAnswersAreRefused(t *testing.T) {
 
 // A node never shows an old state of its own local sessions, however far its log has come. What it shows of a global
 // session is refused when it is older than what the client has seen.
-func TestN4LocalSessionsAreTheirNodesToShow(t *testing.T) {
+func TestN4LocalSessionsAreNeverStaleAtTheirNode(t *testing.T) {
 	for _, local := range []bool{true, false} {
 		for _, ended := range []bool{false, true} {
 			t.Run(fmt.Sprintf("local %v, ended %v", local, ended), func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestN4LocalSessionsAreTheirNodesToShow(t *testing.T) {
 
 // The connections of a pool share the index that was seen: a session that one connection resumes is not served by a
 // node that is behind what another connection has seen.
-func TestN4ConnectionsOfAPoolHaveSeenTheSame(t *testing.T) {
+func TestN4ConnectionsOfAPoolShareTheSeenIndex(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, single := newModalTrial(t, 2, nil)
 		token := mustOpen(t, single, time.Minute).Token()

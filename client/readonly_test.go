@@ -169,7 +169,7 @@ func TestSessionThatExpiredWhileConnectedReadOnly(t *testing.T) {
 }
 
 // A client that does not allow read-only nodes passes them over, as it does nodes without a leader.
-func TestReadOnlyNodesArePassedOverWithoutLeave(t *testing.T) {
+func TestReadOnlyNodesArePassedOverUnlessAllowed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.ReadOnly = false })
 		s := mustOpen(t, cl, 40*time.Second)
@@ -277,7 +277,7 @@ func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
 }
 
 // Whatever the nodes are, every session is served again when one of them is read-write, and no promise is made up.
-func TestSessionsOfManyAtAReadOnlyNode(t *testing.T) {
+func TestManySessionsAtAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		const many = 2*window.MaxRequests + 10
@@ -313,7 +313,7 @@ func TestSessionsOfManyAtAReadOnlyNode(t *testing.T) {
 	})
 }
 
-func TestJeopardyThatIsToldAgainIsOneEvent(t *testing.T) {
+func TestRepeatedJeopardyIsOneEvent(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)

@@ -10,7 +10,7 @@ import (
 )
 
 // A node that is tried and hears of no leader takes nothing from the read-only one that is stayed at meanwhile.
-func TestN5NodeWithoutALeaderThatIsTriedIsNoNews(t *testing.T) {
+func TestN5TryingANodeWithoutALeaderKeepsTheReadOnlyState(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
 		s := mustOpen(t, cl, time.Minute)
@@ -53,7 +53,7 @@ func TestN5GrantOfANodeThatHasBecomeReadOnly(t *testing.T) {
 }
 
 // Nodes that grant and are read-only, one after the other, are gone round with pauses.
-func TestNodesThatGrantAndAreReadOnlyAreNotGoneRoundInALoop(t *testing.T) {
+func TestReadOnlyNodesThatGrantAreTriedWithABackOff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		s := mustOpen(t, cl, 40*time.Second)
@@ -87,7 +87,7 @@ func TestOpenGoesOnAtOnceFromAReadOnlyNode(t *testing.T) {
 }
 
 // Jeopardy is over, and comes again, while messages of both wait to be sent: each tells what the node is by then.
-func TestJeopardyEndedThatIsToldLate(t *testing.T) {
+func TestLateJeopardyMessagesTellTheCurrentMode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		s := mustOpen(t, cl, time.Minute)

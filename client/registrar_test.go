@@ -101,7 +101,7 @@ func TestHookThatFailsIsCalledAgain(t *testing.T) {
 }
 
 // The session expires before it is registered: the hook gets the next one.
-func TestSessionThatExpiresUnregistered(t *testing.T) {
+func TestSessionThatExpiresBeforeItsRegistration(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		failure := errors.New("not yet")
@@ -162,7 +162,7 @@ func TestRegistrarEnds(t *testing.T) {
 	}
 }
 
-func TestLimitOfTheClusterPasses(t *testing.T) {
+func TestRegistrarWaitsForALimitToPass(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		c.node(1).refuseFirst(4, &session.LimitError{Name: "sessions", Limit: "7"})

@@ -12,7 +12,7 @@ import (
 
 // O2: what an open finds that repeats another one of the caller's is attached to the node that took the first. The
 // client has to resume it.
-func TestTheCallersRepeatOfAnOpenIsResumed(t *testing.T) {
+func TestO2AnOpenRepeatedByTheCallerIsResumed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, InFlight: FailInFlight})
@@ -38,7 +38,7 @@ func TestTheCallersRepeatOfAnOpenIsResumed(t *testing.T) {
 }
 
 // A client holds a session once: nobody would end a second one that is held under the same id.
-func TestOpenOfASessionThatIsHeld(t *testing.T) {
+func TestOpenOfAHeldSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		o := SessionOptions{Timeout: 10 * time.Second, RequestID: session.RequestID{1}}
@@ -58,7 +58,7 @@ func TestOpenOfASessionThatIsHeld(t *testing.T) {
 
 // An open that is refused for now at a node that is tried beside a read-only one waits there, on its connection, where
 // it has its place.
-func TestAnOpenThatIsPutOffBesideAReadOnlyNodeKeepsItsPlace(t *testing.T) {
+func TestADelayedOpenKeepsItsConnection(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
 		c.node(1).becomes(session.ModeReadOnly)

@@ -19,7 +19,7 @@ func full(retryAfter time.Duration) error {
 
 // A node that is full names a moment within the promise: the client comes back to it then, and asks no other node
 // meanwhile.
-func TestAResumeThatCanWaitComesBackWhenItWasAskedTo(t *testing.T) {
+func TestAResumeIsRetriedAtTheRequestedTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 16*time.Second)
@@ -45,7 +45,7 @@ func TestAResumeThatCanWaitComesBackWhenItWasAskedTo(t *testing.T) {
 }
 
 // A moment that is after the end of the promise is too late: another node is tried at once.
-func TestAResumeThatCannotWaitGoesElsewhereAtOnce(t *testing.T) {
+func TestAResumeThatCannotWaitTriesAnotherNodeAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpen(t, cl, 12*time.Second)
@@ -72,7 +72,7 @@ func TestAResumeThatCannotWaitGoesElsewhereAtOnce(t *testing.T) {
 }
 
 // Each of a client's sessions comes back at its own moment, not all at the last one.
-func TestEachResumeOfAClientComesBackAtItsOwnMoment(t *testing.T) {
+func TestEachResumeIsRetriedAtItsOwnTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const sessions = 40
 		c, cl := newTrial(t, 1, 1)
@@ -123,7 +123,7 @@ func TestAClientThatIsServedStays(t *testing.T) {
 }
 
 // A touch that a full node refuses is sent again when the node says.
-func TestATouchThatIsRefusedComesBackWhenItWasAskedTo(t *testing.T) {
+func TestATouchIsRetriedAtTheRequestedTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)

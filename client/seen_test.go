@@ -5,7 +5,7 @@ import (
 )
 
 // N4: nodes are behind each other, and what a client has seen is what the foremost of them has told.
-func TestN4WhatWasSeenNeverGoesBack(t *testing.T) {
+func TestN4SeenIndexNeverGoesBack(t *testing.T) {
 	var s seen
 	s.note(7)
 	s.note(5)

@@ -113,7 +113,7 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 }
 
 // The first connection that is up is used, those that race it are closed, and are tried again when it does not serve.
-func TestRaceIsWonByTheFirstThatConnects(t *testing.T) {
+func TestTheFirstConnectionWinsTheRace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		// The third node is the first that connects, and serves nothing.

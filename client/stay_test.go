@@ -10,7 +10,7 @@ import (
 
 // A session that a client takes hold of during a move, and that the node that is tried puts off, is asked for at the
 // former node when that recovers and the move ends there.
-func TestWhatIsJoinedDuringAMoveIsJoinedWhereItEnds(t *testing.T) {
+func TestAResumeDuringAMoveIsServedWhereTheMoveEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s, token := mustOpen(t, cl, time.Minute),
@@ -46,7 +46,7 @@ func TestWhatIsJoinedDuringAMoveIsJoinedWhereItEnds(t *testing.T) {
 
 // A node that recovers while another one is tried is not left because that one serves nobody: its local sessions would
 // end for nothing.
-func TestANodeThatHasRecoveredIsNotLeftWhenTheOneTriedFails(t *testing.T) {
+func TestARecoveredNodeIsKeptWhenTheNextNodeFails(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s, local := mustOpen(t, cl, 20*time.Second), mustOpenLocal(t, cl, 20*time.Second)

@@ -53,7 +53,7 @@ func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 }
 
 // M1: the client's own resume that takes effect late is known by its instance, and the session goes on.
-func TestM1AnOwnResumeThatTakesEffectLateIsNoThief(t *testing.T) {
+func TestM1OwnLateMoveKeepsTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		const own = 7
@@ -69,7 +69,7 @@ func TestM1AnOwnResumeThatTakesEffectLateIsNoThief(t *testing.T) {
 
 // An old token takes a session over from whoever holds it: the refusal names the present attachment, and the client
 // names that.
-func TestM1ATakeOverNamesWhatItIsTold(t *testing.T) {
+func TestM1ATakeOverNamesTheAttachmentItIsTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
@@ -95,7 +95,7 @@ func TestM1ATakeOverNamesWhatItIsTold(t *testing.T) {
 
 // A token of the time when the session was local names nothing once another process has resumed it and it has become
 // global: the refusal tells the attachment of the log.
-func TestM1ATakeOverOfWhatHasBecomeGlobal(t *testing.T) {
+func TestM1ATakeOverOfAnUpgradedSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		s := mustOpenLocal(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
@@ -114,7 +114,7 @@ func TestM1ATakeOverOfWhatHasBecomeGlobal(t *testing.T) {
 }
 
 // Two that take a session from each other again and again come to an end.
-func TestM1ATakeOverIsRepeatedSoOften(t *testing.T) {
+func TestM1TakeOversAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
 		now := session.Session{Attachment: 100, Instance: 9}
@@ -202,7 +202,7 @@ func TestM1MovedToNobodyAgain(t *testing.T) {
 
 // A node of a former release does not say to whom a session has moved, and its log lets anybody take it. It is
 // believed, unless a resume of the client itself may have been it.
-func TestM1MovedByANodeThatDoesNotTell(t *testing.T) {
+func TestM1MovedByANodeOfAFormerRelease(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		heard   bool // a resume

@@ -63,8 +63,8 @@ func TestARefusedUpgradeLeavesTheSessionAlone(t *testing.T) {
 	})
 }
 
-// TestUpgradeIsRepeatedUntilItIsKnown: whatever comes between, and on the same node all the time.
-func TestUpgradeIsRepeatedUntilItIsKnown(t *testing.T) {
+// TestUpgradeIsRepeatedUntilItsOutcomeIsKnown: whatever comes between, and on the same node all the time.
+func TestUpgradeIsRepeatedUntilItsOutcomeIsKnown(t *testing.T) {
 	for name, first := range map[string]error{
 		"no leader": session.ErrNoLeader, "outcome unknown": session.ErrOutcomeUnknown, "stopping": session.ErrStopping,
 	} {
@@ -223,9 +223,9 @@ func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 	})
 }
 
-// TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere: as it may be global, other nodes are asked too; and when
+// TestAfterAnUnknownUpgradeAllNodesAreAsked: as it may be global, other nodes are asked too; and when
 // they say that it is not, it is looked for at its own again.
-func TestAfterAnUnknownUpgradeALocalSessionIsLookedForEverywhere(t *testing.T) {
+func TestAfterAnUnknownUpgradeAllNodesAreAsked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)

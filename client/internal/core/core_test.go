@@ -34,7 +34,7 @@ func TestTouchSentBeforeTheAttachmentPromisesNothing(t *testing.T) {
 }
 
 // The answer to a resume of a session that is not held any more leaves the node serving it: touches must leave it out.
-func TestResumeOfASessionNotHeldMakesTouchesNameTheirs(t *testing.T) {
+func TestResumeOfAReleasedSessionMakesTouchesNameIDs(t *testing.T) {
 	l, c, h := staged(t)
 	delete(l.sessions, h.id)
 	l.resumed(c, &window.Request{}, &resumeBody{h: h}, &holdfastv1.Resumed{})
@@ -89,7 +89,7 @@ func TestWindowBoundsWhatIsOut(t *testing.T) {
 
 // The timer of a session may be faster than a turn with what renews its promise. The events say then that the promise
 // lapsed, and that there is a new one.
-func TestALapseThatTheTimerSawFirstIsTold(t *testing.T) {
+func TestALapseSeenByTheTimerFirstIsReported(t *testing.T) {
 	l, _, h := staged(t)
 	begun := time.Now()
 	h.closing, h.timeout, l.now = nil, 10*time.Second, begun
@@ -110,7 +110,7 @@ func TestALapseThatTheTimerSawFirstIsTold(t *testing.T) {
 
 // A session that is joined while the client tries to go where it belongs better is asked for where it stays, when
 // nothing comes of that.
-func TestWhatIsJoinedDuringARebalancingThatFailsIsAskedFor(t *testing.T) {
+func TestAResumeDuringAFailedRebalanceIsSent(t *testing.T) {
 	l, c, h := staged(t)
 	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
 	c.failing, c.up = errRebalanced, true
@@ -142,7 +142,7 @@ func TestM1ATakeOverThatIsGivenUpClosesNothing(t *testing.T) {
 
 // A list that comes while a client moves because of the former one finds it where it goes, not where it still is (spec
 // 10.5): else two updates in a row would move it twice.
-func TestUpdateDuringAMoveCountsFromWhereTheClientGoes(t *testing.T) {
+func TestUpdateDuringAMoveCountsFromTheDestination(t *testing.T) {
 	to := func(n int) *Conn {
 		return newTestConn(fmt.Sprintf("n%d:7400", n))
 	}
@@ -179,7 +179,7 @@ func TestUpdateDuringAMoveCountsFromWhereTheClientGoes(t *testing.T) {
 
 // A touch that is put off comes no later than it would be sent anyhow: a session with a short timeout may have come
 // meanwhile.
-func TestATouchThatIsPutOffIsNotLate(t *testing.T) {
+func TestADelayedTouchIsNotLate(t *testing.T) {
 	l := newTestCore()
 	l.now = time.Now()
 	for hint, want := range map[time.Duration]time.Duration{

@@ -80,7 +80,7 @@ func discarded(c *Conn) (ids []session.ID) {
 // An open may be sent through two connections. When the caller has its session by the answer of the first and a resume,
 // the answer of the second names the very attachment that the caller holds: it must not be closed as one that nobody
 // wants.
-func TestALateAnswerToAnOpenClosesNothingThatIsHeld(t *testing.T) {
+func TestALateOpenAnswerKeepsTheHeldSession(t *testing.T) {
 	l, call, first := opening(t, false)
 	cur := l.cur
 	next, repeat := alsoAt(t, l, "n2:7400")
@@ -128,7 +128,7 @@ func TestTheSecondOfTwoLocalSessionsIsClosed(t *testing.T) {
 }
 
 // What an open that was given up brought is left to the caller's repeat of it, when there is one under way.
-func TestAnOpenThatIsGivenUpClosesNothingThatItsRepeatFinds(t *testing.T) {
+func TestAnAbandonedOpenLeavesTheSessionToItsRepeat(t *testing.T) {
 	for name, repeated := range map[string]bool{"repeated": true, "given up for good": false} {
 		t.Run(name, func(t *testing.T) {
 			l, one, first := opening(t, false)

@@ -9,7 +9,7 @@ import (
 )
 
 // One node that is behind is passed over, and so are all for a round: they may be about to catch up.
-func TestN4OneRoundOfLaggingNodesIsNoDoubt(t *testing.T) {
+func TestN4OneLaggingRoundKeepsTheSeenIndex(t *testing.T) {
 	l, c, h := staged(t)
 	l.look(Moment{Seen: 7})
 	for _, round := range [][]error{
@@ -39,7 +39,7 @@ func TestN4OneRoundOfLaggingNodesIsNoDoubt(t *testing.T) {
 }
 
 // The index goes along with each resume.
-func TestN4ResumesSayWhatWasSeen(t *testing.T) {
+func TestN4ResumesCarryTheSeenIndex(t *testing.T) {
 	l, c, h := staged(t)
 	l.look(Moment{Seen: 7})
 	l.look(Moment{Seen: 5})

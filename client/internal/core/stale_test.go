@@ -58,7 +58,7 @@ func TestM1OwnResumeThatTookEffectLate(t *testing.T) {
 
 // After a fail-over every node is in jeopardy until it hears of the new leader's first good round, and serves all the
 // same. A client that went on at their word would have each of them move all of its sessions.
-func TestNodeInJeopardyIsGivenAMoment(t *testing.T) {
+func TestANodeInJeopardyGetsOneSecond(t *testing.T) {
 	l, former, h := staged(t)
 	h.timeout, h.closing = 12*time.Second, nil
 	l.now = time.Now()

@@ -10,7 +10,7 @@ import (
 )
 
 // L6: that a node does not know a local session says nothing of the global one that it has become.
-func TestALocalSessionThatIsNotKnownIsNotTheGlobalOne(t *testing.T) {
+func TestL6AnUnknownLocalSessionDoesNotEndTheGlobalOne(t *testing.T) {
 	for name, served := range map[string]bool{"served where it was": true, "served nowhere": false} {
 		t.Run(name, func(t *testing.T) {
 			l, c, h := staged(t)

@@ -20,7 +20,7 @@ func passing(after time.Duration) error {
 }
 
 // A limit that does not pass is none to wait for.
-func TestOnlyALimitThatPassesIsWaitedFor(t *testing.T) {
+func TestOnlyPassingLimitsAreRetried(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want verdict
@@ -70,7 +70,7 @@ func TestTogetherIsUnreachableOnlyWhenNobodyAnswered(t *testing.T) {
 	}
 }
 
-func TestMoverForgetsTheOldestLearntAddress(t *testing.T) {
+func TestRouterForgetsTheOldestLearntAddress(t *testing.T) {
 	m := Router{Servers: []string{"a:1"}}
 	m.Learn([]string{"a:1", "b", "b:"})
 	if len(m.Learnt) != 0 {
