@@ -85,8 +85,7 @@ func TestParseConnectString(t *testing.T) {
 	}
 }
 
-// Servers are checked alike where they enter, in a list and in a connect string, but that a list has no default port,
-// spaces or chroot.
+// Lists of servers and connect strings have the same checks, but a list has no default port, spaces or chroot.
 func TestEndpointsAreCheckedAsInAConnectString(t *testing.T) {
 	cl, err := New(Config{Endpoints: []string{"a:1"}})
 	if err != nil {

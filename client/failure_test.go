@@ -21,8 +21,8 @@ func wantWord(t *testing.T, call string, err, word error) {
 	}
 }
 
-// The one node that lives refuses: that is what the caller hears, wherever it stands in the list, and however the
-// others are dead.
+// A call reports the refusal of the one node that lives, wherever that node stands in the list and however the other
+// nodes are dead.
 func TestARefusalIsReportedWhenOtherNodesAreSilent(t *testing.T) {
 	for name, kill := range map[string]func(n *fakeNode){
 		"down":  (*fakeNode).down,
@@ -81,7 +81,7 @@ func refusedCalls(t *testing.T, cl *Client, place int) {
 	wantWord(t, "Open", err, session.ErrReadOnly)
 }
 
-// A word does not outlive its node: once all are silent, the cluster cannot be reached.
+// A call does not report a refusal after its node has gone: once all nodes are silent, the error is ErrUnreachable.
 func TestSilentNodesAreUnreachableAfterARefusal(t *testing.T) {
 	open := func(ctx context.Context, cl *Client) error {
 		_, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
@@ -136,7 +136,8 @@ type late struct {
 
 func (l late) Deadline() (time.Time, bool) { return l.deadline, true }
 
-// Attempts that a deadline cut short say nothing of their nodes, also before the context has noticed that it ended.
+// An attempt that the deadline cut short says nothing of its node, also when the context has not noticed yet that it
+// ended. The refusal of the attempt before is reported.
 func TestADeadlineDoesNotHideARefusal(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, cl *Client) error{
 		"Members": func(ctx context.Context, cl *Client) error { _, err := cl.Members(ctx); return err },
@@ -159,8 +160,8 @@ func TestADeadlineDoesNotHideARefusal(t *testing.T) {
 	}
 }
 
-// The node that alone knows a local session does not serve it, and the others say whose it is: that does not end the
-// session. The error names both.
+// Only its own node knows a local session. When that node does not serve, the other nodes name it, and the session has
+// not ended. The error says what both did.
 func TestCallsForALocalSessionWhoseNodeDoesNotServe(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sick func(home *fakeNode)
@@ -210,8 +211,8 @@ func TestCallsForALocalSessionWhoseNodeDoesNotServe(t *testing.T) {
 	}
 }
 
-// Of many resumes at a node that is read-only the first refusal has the client go on: the callers of the others hear
-// that node's word too.
+// A client with many resumes leaves a read-only node at the first refusal. The callers of the other resumes get that
+// refusal too.
 func TestARefusalIsReportedToAllWaitingCallers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, holder := newTrial(t, 3, 3)
@@ -239,7 +240,7 @@ func TestARefusalIsReportedToAllWaitingCallers(t *testing.T) {
 	})
 }
 
-// A node that takes requests and answers none has not answered.
+// A node that takes requests and answers none counts as unreachable.
 func TestAStalledNodeIsUnreachable(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

@@ -18,8 +18,8 @@ func noRoom() error {
 	}
 }
 
-// A cluster without room is the same through each node: an open waits where it is for as long as it was asked to, again
-// and again, and is done when there is room.
+// A full cluster is full through each node. An open waits at one node, asks again whenever the retry time has passed,
+// and succeeds once there is room.
 func TestO4AnOpenWaitsForRoom(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -58,7 +58,7 @@ func TestO4AnOpenWaitsForRoom(t *testing.T) {
 	})
 }
 
-// The caller's context bounds the wait, and the error says what stood in the way.
+// The caller's context bounds the wait for room. The error names the limit.
 func TestO4AnOpenGivesUpWithItsContext(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)

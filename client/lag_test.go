@@ -11,7 +11,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// An index that no node comes to costs reads, with an error that names it, and no session.
+// An index that no node reaches has reads refused, with an error that names the index. It ends no session.
 func TestN4AnIndexThatNoNodeReachesEndsNoSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 4, func(cfg *Config) { cfg.ReadOnly = false })
@@ -36,7 +36,8 @@ func TestN4AnIndexThatNoNodeReachesEndsNoSession(t *testing.T) {
 	})
 }
 
-// Any address may be asked for its status; what one says that is no server of the client is nothing it has seen.
+// Status may be asked of any address. An index told by an address that is no server of the client does not count as
+// seen.
 func TestN4StatusOfAnUnconfiguredAddressIsIgnored(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)

@@ -118,8 +118,8 @@ func TestGlobalSessionsMoveAndLocalOnesEnd(t *testing.T) {
 	}
 }
 
-// TestLocalSessionsEndOnceAnotherNodeServes has an open answered by another node before that is asked for all sessions
-// of the lost one.
+// Another node answers an open before the client asks it for all sessions of the lost node. The local sessions of the
+// lost node end then, also when it comes back.
 func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -266,8 +266,8 @@ func TestRebalancingLeavesLocalSessionsWhereTheyAre(t *testing.T) {
 	})
 }
 
-// TestServingLocalSessionsDoesNotKeepGlobalOnes: a node that promises global ones nothing is left, though it
-// opens and touches local ones while the next is being connected to.
+// A node that promises its global sessions nothing is left, although it opens and touches local ones while the client
+// connects to the next node.
 func TestServingLocalSessionsDoesNotKeepGlobalOnes(t *testing.T) {
 	for _, also := range []string{"touches", "opens"} {
 		t.Run(also, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A connection that does not renew what its local sessions are promised is none to stay at, although it is that of a
-// read-only node and of their own: they are resumed through another one.
+// A connection that does not renew the promises of its local sessions is closed, although its node is read-only and
+// their own. They are resumed through a new connection.
 func TestL1LocalSessionsLeaveASilentReadOnlyConnection(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -33,7 +33,7 @@ func TestL1LocalSessionsLeaveASilentReadOnlyConnection(t *testing.T) {
 	})
 }
 
-// A read-only node renews no promise of global sessions, and is not left for that.
+// A read-only node renews no promise of a global session. The client stays there all the same.
 func TestReadOnlyNodeIsKeptWithoutPromises(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -51,7 +51,7 @@ func TestReadOnlyNodeIsKeptWithoutPromises(t *testing.T) {
 	})
 }
 
-// A silent node that has said nothing of a leader keeps its connection until another one serves, also for a local
+// A silent node that has said nothing of its leader keeps its connection until another node serves, also for a local
 // session.
 func TestSilentNodeOfALocalSessionIsKeptUntilAnotherServes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestSilentNodeOfALocalSessionIsKeptUntilAnotherServes(t *testing.T) {
 	})
 }
 
-// The node of the local sessions is come back to although an open waits for a leader, which it decides nothing about:
-// without them the open would not be sent either.
+// A client returns to the node of its local sessions although an open waits for a leader there. Without local sessions
+// the client would not send that open either.
 func TestAWaitingOpenGoesToTheNodeOfLocalSessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -88,8 +88,8 @@ func TestAWaitingOpenGoesToTheNodeOfLocalSessions(t *testing.T) {
 	})
 }
 
-// What the node that is tried does for a local session says nothing of a leader: global ones are resumed elsewhere when
-// it is silent about them.
+// The grant of a local session shows no leader. When the node is silent about a global session, that one is resumed at
+// another node.
 func TestALocalGrantDoesNotKeepASilentNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A node that goes on renewing promises, of what was confirmed before (S3), is looked away from all the same when it is
-// in jeopardy or read-only, be that told by nothing but an answer.
+// A node in jeopardy, or read-only, may go on renewing promises from what was confirmed before (S3). The client looks
+// for another node all the same, also when only an answer told the mode.
 func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 	for name, lose := range map[string]func(n *fakeNode){
 		"read-only": func(n *fakeNode) { n.isIn(session.ModeReadOnly, 10) },
@@ -38,8 +38,7 @@ func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 	}
 }
 
-// A client that is sent from a read-only node to added servers, and finds nothing better there, has no place where it
-// is well: it goes on looking.
+// A client moves from a read-only node to added servers and finds only read-only ones. It goes on looking for a leader.
 func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		left := 0
@@ -73,7 +72,7 @@ func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
 	})
 }
 
-// A server that was removed is left although it is read-write again before another one is found.
+// A client leaves a server that was removed, although the server is read-write again before another one is found.
 func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -100,8 +99,8 @@ func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
 	})
 }
 
-// A client that waits at a read-only node goes to the node of its local sessions first when that is back, whoever else
-// is.
+// A client that waits at a read-only node tries the node of its local sessions first when that is back, whichever other
+// nodes are back too.
 func TestL1NodeOfLocalSessionsIsTriedFirst(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -125,8 +124,8 @@ func TestL1NodeOfLocalSessionsIsTriedFirst(t *testing.T) {
 	})
 }
 
-// A pool counts a connection where it is as soon as it stays at a read-only node, not at the server that it tried
-// before.
+// A pool counts a connection at the read-only node where it stays, as soon as it stays there, and not at the server
+// that it tried before.
 func TestPoolCountsAConnectionAtItsReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)

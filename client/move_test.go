@@ -134,7 +134,7 @@ func TestBackOffBetweenRounds(t *testing.T) {
 	})
 }
 
-// A server that asks for patience gets at least what it asks for, and at most session.MaxRetryAfter.
+// A client waits at least as long as a server asks, and at most session.MaxRetryAfter.
 func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{
 		7 * time.Second: 7 * time.Second, time.Hour: session.MaxRetryAfter, -time.Hour: 0,
@@ -244,8 +244,8 @@ func TestResumeAfterAMoveByReason(t *testing.T) {
 	}
 }
 
-// A resume whose outcome was never heard may take effect late, and take the session from the connection that serves it.
-// The Moved that tells so does not end the session: the client resumes again (M1).
+// A resume whose answer was lost may take effect late, and take the session from the connection that serves it. The
+// Moved that follows does not end the session: the client resumes it again (M1).
 func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -272,7 +272,8 @@ func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 	})
 }
 
-// Whatever nodes do, a session says no more than the cluster promised, and it is served again when they behave.
+// Whatever faults the nodes have, a session is never safe for longer than the cluster promised. It is served again once
+// the nodes are healthy.
 func TestPromisesAreSoundUnderFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 30).Draw(rt, "steps")

@@ -39,7 +39,8 @@ func TestO2RepeatedOpenIsOneSessionAndIsResumed(t *testing.T) {
 	})
 }
 
-// The repeat through the stream of the first open is resumed too: where the first one was attached is not known.
+// The repeat of an open is followed by a resume, also on the same stream: the client does not know where the first open
+// was attached.
 func TestO2OpenWithAnUnknownOutcomeIsRepeatedAndResumed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -74,7 +75,7 @@ func TestOpenRefusedForGood(t *testing.T) {
 	}
 }
 
-// A crowd that reconnects takes all places of requests under way, for a moment: whoever finds none asks the same node
+// A crowd that reconnects takes all slots for requests for a moment. An open that finds no free slot asks the same node
 // again.
 func TestOpenWaitsForARequestSlot(t *testing.T) {
 	for _, name := range []string{"requests_per_stream", "requests_to_leader"} {
@@ -240,8 +241,8 @@ func TestCloseByReason(t *testing.T) {
 	}
 }
 
-// A close that was refused for good leaves a session that the node serves and the client does not hold: it must not be
-// kept alive.
+// A node goes on serving a session whose close it refused for good, although the client has released the session.
+// Touches leave the session out.
 func TestSessionWhoseCloseWasRefusedIsNotKeptAlive(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

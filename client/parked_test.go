@@ -21,8 +21,8 @@ func openFor(t *testing.T, cl *Client, d time.Duration, o SessionOptions) (*Sess
 	return cl.Open(ctx, o)
 }
 
-// A local open that a read-only node cannot do is asked for once through each connection, and its error says what the
-// node lacked (L2).
+// A local open that a read-only node cannot do is sent once on each connection. Its error says what the node lacked
+// (L2).
 func TestL2LocalOpenOfAReadOnlyNodeWithoutIDsIsParked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -40,7 +40,7 @@ func TestL2LocalOpenOfAReadOnlyNodeWithoutIDsIsParked(t *testing.T) {
 	})
 }
 
-// What a parked open was refused with is told although nothing else can be reached.
+// The error of a parked open names the refusal, although no other node can be reached.
 func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 	for name, o := range map[string]SessionOptions{
 		"global": {Timeout: 10 * time.Second}, "local": {Timeout: 10 * time.Second, Local: true},
@@ -68,8 +68,8 @@ func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 	}
 }
 
-// What waits at a read-only node that has lost that as well is asked for there again: it may hear of a leader before
-// any node can be connected to.
+// A read-only node becomes a node without a leader. Requests that were parked there are sent there again: the node may
+// hear of a leader before the client can connect to any other.
 func TestParkedRequestsAreRetriedAtANodeWithoutALeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -106,7 +106,7 @@ func TestParkedRequestsAreRetriedAtANodeWithoutALeader(t *testing.T) {
 	})
 }
 
-// Resumes that wait for their turn are not sent to a node that has refused one for being read-only.
+// After a node has refused one resume because it is read-only, the queued resumes are not sent there.
 func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 	const many = window.MaxRequests + 200
 	for name, granted := range map[string]int{"tried": 0, "in use": 3} {
@@ -140,8 +140,8 @@ func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 	}
 }
 
-// A local session whose home is away waits at a read-only node until a search finds its home again, also one that was
-// asked for there when the search ended.
+// A local session whose home is down waits at a read-only node. It is resumed once a search finds its home, also when
+// it was asked for at the read-only node as the search ended.
 func TestALocalResumeParkedAtAReadOnlyNodeFindsItsHome(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, first := newModalTrial(t, 2, nil)

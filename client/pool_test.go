@@ -56,8 +56,8 @@ func spreadOf(p *Pool) (connections, sessions map[string]int) {
 	return connections, sessions
 }
 
-// Ten thousand sessions over three connections: one on each node, a third of the sessions on each connection, and one
-// message on each connection in each touch interval.
+// A pool holds ten thousand sessions over three connections: one connection to each node, a third of the sessions on
+// each, and one message on each in each touch interval.
 func TestTenThousandSessionsOverThreeConnections(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const sessions, timeout = 10_000, 40 * time.Second
@@ -117,7 +117,7 @@ func TestPoolSpreadsTheSessionsOfALostNode(t *testing.T) {
 	})
 }
 
-// Opens go where a connection is and fewest sessions are, also when some are closed.
+// A pool opens through the connected client with the fewest sessions, also after some were closed.
 func TestPoolOpensThroughTheEmptiest(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A local session is its node's own, read-only or not (L1): the rounds that look for a leader for the others leave it
-// alone.
+// A local session belongs to its node, read-only or not (L1). Rounds that look for a leader for global sessions leave
+// it alone.
 func TestL1LocalSessionIsLeftAloneAtItsReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -37,7 +37,7 @@ func TestL1LocalSessionIsLeftAloneAtItsReadOnlyNode(t *testing.T) {
 	})
 }
 
-// A local session is resumed where the connection is when that is its node, and waits for another one when it is not.
+// A client whose connection is to the node of a local session resumes it there at once, although the node is read-only.
 func TestL1LocalSessionIsResumedAtAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -58,7 +58,7 @@ func TestL1LocalSessionIsResumedAtAReadOnlyNode(t *testing.T) {
 	})
 }
 
-// An open that waits for a leader moves no local session, and has the nodes asked with a back-off.
+// An open that waits for a leader moves no local session, and asks the nodes with a back-off.
 func TestOpenThatWaitsLeavesLocalSessionsAlone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -91,7 +91,7 @@ func TestOpenThatWaitsLeavesLocalSessionsAlone(t *testing.T) {
 	})
 }
 
-// A read-only node without ids is no place for a local open: another one is asked (L2).
+// A read-only node without ids refuses a local open. The client asks another node (L2).
 func TestL2LocalOpenTriesAnotherReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -126,7 +126,7 @@ func TestL2LocalOpenTriesAnotherReadOnlyNode(t *testing.T) {
 	})
 }
 
-// A server that was removed from the list is not come back to by a client that has nothing there.
+// A client that holds no session does not return to a server that was removed from its list.
 func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var place atomic.Value // the address of the node that the client is connected to
@@ -166,8 +166,8 @@ func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
 	})
 }
 
-// Nodes that take no writes are asked with one request, however many sessions wait, also by clients that do not stay at
-// them.
+// A node that takes no writes gets one resume per connection, however many sessions wait. This holds with and without
+// Config.ReadOnly.
 func TestReadOnlyNodesAreProbed(t *testing.T) {
 	for _, stay := range []bool{true, false} {
 		bubble.Test(t, func(t *testing.T) {
@@ -203,7 +203,8 @@ func TestReadOnlyNodesAreProbed(t *testing.T) {
 	}
 }
 
-// A node that puts the probe off takes writes: the others ask for their moments too.
+// A node that refuses the first resume with a retry time takes writes. The other sessions ask for their retry times
+// too.
 func TestADelayedProbeReleasesTheOtherResumes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -233,8 +234,8 @@ func TestADelayedProbeReleasesTheOtherResumes(t *testing.T) {
 	})
 }
 
-// A read-only node that lags behind what the client has seen is not stayed at, although it says first that it is
-// read-only.
+// A client does not stay at a read-only node that lags behind the index that the client has seen, although the node
+// first says that it is read-only.
 func TestN5ReadOnlyNodeThatLagsIsNotStayedAt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -251,8 +252,8 @@ func TestN5ReadOnlyNodeThatLagsIsNotStayedAt(t *testing.T) {
 	})
 }
 
-// Connected read-only is a connection to a read-only node: one that becomes worse than that right after it has served
-// tells so.
+// A node serves one session and then loses its leader. A session that waits there is connecting, not connected
+// read-only: the connection is not to a read-only node any more.
 func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -291,7 +292,7 @@ func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 	})
 }
 
-// A read-only node that is read-only no more, and hears of no leader either, has its sessions told.
+// When a read-only node stops serving reads, and hears of no leader either, its sessions are in jeopardy.
 func TestN5ReadOnlyNodeThatStopsServingReads(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -306,7 +307,8 @@ func TestN5ReadOnlyNodeThatStopsServingReads(t *testing.T) {
 	})
 }
 
-// A pool knows where a connection is that stays at a read-only node, and gives it no session while others take writes.
+// A pool reports the server of a connection that stays at a read-only node, and reports the connection as not
+// connected, so that opens prefer connections that take writes.
 func TestPoolKnowsConnectionsToReadOnlyNodes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)

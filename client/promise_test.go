@@ -36,7 +36,7 @@ func (g *barrier) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// I3: what the application gives to the client may hold up the client's loop, and never a context.
+// I3: a logger or a callback of the application may block the client's loop, and never delays the end of a context.
 func TestAContextEndsOnTimeWhateverBlocksTheLoop(t *testing.T) {
 	blocks := map[string]func(*Config, *barrier){
 		"logger": func(cfg *Config, g *barrier) {
@@ -82,7 +82,7 @@ func TestAContextEndsOnTimeWhateverBlocksTheLoop(t *testing.T) {
 	}
 }
 
-// A promise that is renewed in time ends nothing at the moment of the former one.
+// A promise that is renewed in time keeps its context beyond the end of the promise before.
 func TestARenewedPromiseKeepsItsContext(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
@@ -96,8 +96,8 @@ func TestARenewedPromiseKeepsItsContext(t *testing.T) {
 	})
 }
 
-// Who looked at the clock before a suspension was noticed, and comes to the session after its promise was renewed,
-// finds a good promise.
+// A caller may read the clock before a suspension is noticed, and reach the session after its promise was renewed. The
+// promise holds for that caller.
 func TestS5AnEarlierClockReadingKeepsALaterPromise(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newPromise(t.Context(), func() {})
@@ -126,8 +126,8 @@ func TestADroppedPromiseHasNoTimer(t *testing.T) {
 	})
 }
 
-// S5: suspensions that are too short to be noticed one by one add up: what a promise may be too long by is one second
-// in all.
+// S5: suspensions that are too short to be noticed singly add up. All together make a promise too long by at most one
+// second.
 func TestS5ShortSuspensionsAddUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

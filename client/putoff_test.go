@@ -10,9 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// When every node that lives is full for longer than the promise, the client asks again while there is something to
-// lose: each after half of what is left of the promise, and not before. Those that it could not reach are tried
-// meanwhile.
+// Every living node asks for a wait that is longer than the promise. The client asks each node again after half of the
+// rest of its promise, and not before. Meanwhile it tries the nodes that it could not reach.
 func TestAResumeThatAllNodesDelayIsRetriedInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -39,8 +38,8 @@ func TestAResumeThatAllNodesDelayIsRetriedInTime(t *testing.T) {
 	})
 }
 
-// A node that wants to be asked much later keeps the client from no other one: the former node is asked as soon as it
-// is back.
+// A node that asks for a long wait does not keep the client from other nodes: the client resumes at its former node as
+// soon as that is back.
 func TestAResumeThatIsPutOffFindsTheNodeThatRecovers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -61,7 +60,7 @@ func TestAResumeThatIsPutOffFindsTheNodeThatRecovers(t *testing.T) {
 	})
 }
 
-// With one name for all nodes it is the node that is not asked before its moment, not the name.
+// When one name stands for all nodes, a retry time belongs to the address that asked for it, not to the name.
 func TestRetryTimesBelongToAddresses(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
@@ -91,8 +90,7 @@ func TestRetryTimesBelongToAddresses(t *testing.T) {
 	})
 }
 
-// A node that puts a client off again and again, with however short waits, does not keep it from the one that would
-// serve.
+// A node that asks for one short wait after the other does not keep a client from a node that would serve it.
 func TestANodeThatKeepsDelayingIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -121,7 +119,7 @@ func TestANodeThatKeepsDelayingIsLeft(t *testing.T) {
 	})
 }
 
-// A node that hears of no leader and puts off for longer than it is given is left at once.
+// A client leaves a node at once that hears of no leader and asks for a wait longer than the client allows it.
 func TestANodeInJeopardyThatDelaysIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -137,7 +135,7 @@ func TestANodeInJeopardyThatDelaysIsLeft(t *testing.T) {
 	})
 }
 
-// A client whose node recovers while another one puts it off stays: an election is no herd of resumes.
+// A client whose node recovers while another node has it wait stays. So an election causes no herd of resumes.
 func TestAClientWhoseNodeRecoversStays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -156,7 +154,7 @@ func TestAClientWhoseNodeRecoversStays(t *testing.T) {
 	})
 }
 
-// A moment that leaves no time for another node is too late.
+// A retry time that leaves no time for another node is too late: the client tries another node at once.
 func TestAResumeLeavesTimeForAnotherNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -171,7 +169,8 @@ func TestAResumeLeavesTimeForAnotherNode(t *testing.T) {
 	})
 }
 
-// What a node has not answered yet may be granted: it is not left for the one session that it puts off.
+// A node that has not answered a resume yet may grant it. The client does not leave the node because of another session
+// that has to wait.
 func TestANodeIsLeftOnlyAfterAllItsAnswers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)

@@ -16,7 +16,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A read-only node answers only for want of one that hears of a leader, and the answer says so.
+// A read-only node answers a read only when no node that hears of a leader does, and the answer says so.
 func TestN3ReadOnlyNodesAnswerWhenNoOtherDoes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -60,8 +60,8 @@ func TestN3ReadOnlyNodesAnswerWhenNoOtherDoes(t *testing.T) {
 	})
 }
 
-// The read-only node is asked while there is time for it, wherever it stands in the list and however long the others
-// take to say nothing; and it is asked at once if the sessions' connection is to it.
+// A read reaches the read-only node within the time of the call, wherever the node stands in the list and however long
+// the other nodes stay silent.
 func TestReadOnlyNodeAnswersWithinTheTimeOfTheCall(t *testing.T) {
 	for last := range 5 {
 		bubble.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestReadOnlyNodeAnswersWithinTheTimeOfTheCall(t *testing.T) {
 	}
 }
 
-// A read begins at the node that the sessions' connection is to.
+// A read starts at the node that has the connection of the sessions.
 func TestReadsStartAtTheConnectedNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 5, nil)
@@ -100,7 +100,7 @@ func TestReadsStartAtTheConnectedNode(t *testing.T) {
 	})
 }
 
-// The answer of the read-only node that has come furthest counts.
+// Of several read-only nodes, the answer with the highest index counts.
 func TestNewestReadOnlyAnswerCounts(t *testing.T) {
 	for furthest := range 3 {
 		bubble.Test(t, func(t *testing.T) {
@@ -119,8 +119,8 @@ func TestNewestReadOnlyAnswerCounts(t *testing.T) {
 	}
 }
 
-// A read-only node that answers at once does not take the place of a better one that answers half a second later,
-// wherever that stands.
+// A read-only node answers at once. A read-write node that answers half a second later is still preferred, wherever it
+// stands in the list.
 func TestN3AReadWriteNodeIsWaitedFor(t *testing.T) {
 	for better := range 3 {
 		bubble.Test(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestReadOnlyNodesRefuseReadsThatDoNotAllowThem(t *testing.T) {
 	})
 }
 
-// What a client has seen travels with resumes and reads: a node that is behind is passed over.
+// Resumes and reads carry the index that the client has seen. A node behind that index is passed over.
 func TestN4SeenIndexTravels(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -195,7 +195,7 @@ func TestN4SeenIndexTravels(t *testing.T) {
 	})
 }
 
-// Every answer counts, refusals too.
+// Refusals tell the index too.
 func TestN4RefusalsTellTheIndex(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -206,7 +206,7 @@ func TestN4RefusalsTellTheIndex(t *testing.T) {
 	})
 }
 
-// A node that does not heed what was seen is not believed.
+// The client refuses an older state from a node that ignores the seen index.
 func TestN4OlderAnswersAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		state session.NodeState
@@ -286,7 +286,7 @@ func TestN4ConnectionsOfAPoolShareTheSeenIndex(t *testing.T) {
 	})
 }
 
-// Whatever the nodes are and however far, no read shows an older state than one before it.
+// Whatever the modes and indexes of the nodes, no read shows an older state than a read before it.
 func TestN4ReadsNeverGoBack(t *testing.T) {
 	type step struct {
 		node   int

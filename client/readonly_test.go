@@ -16,8 +16,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A session is connected read-only while its node is, with the reason, and goes on there when the node hears of a
-// leader again.
+// A session is connected read-only while its node is read-only, and its event says why. It continues there when the
+// node hears of a leader again.
 func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -64,8 +64,8 @@ func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 	})
 }
 
-// The client stays at a read-only node for want of a better one, goes on looking in the background, and moves to the
-// first read-write node with its session.
+// A client that finds no better node stays at a read-only one, goes on looking in the background, and moves with its
+// session to the first read-write node.
 func TestN5MovesToAReadWriteNodeWithTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -98,7 +98,7 @@ func TestN5MovesToAReadWriteNodeWithTheSession(t *testing.T) {
 	})
 }
 
-// A read-only node that hears of a leader again is used at once, without a new connection.
+// A client uses a read-only node at once, without a new connection, when it hears of a leader again.
 func TestN5ReadOnlyNodeThatIsReadWriteAgainIsUsedAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -120,7 +120,8 @@ func TestN5ReadOnlyNodeThatIsReadWriteAgainIsUsedAtOnce(t *testing.T) {
 	})
 }
 
-// What cannot be reached any more leaves the session connecting; its promise is apart from all of that.
+// A promise outlives the connection and runs out on its own, also while the session is connected read-only. When no
+// node can be reached, the session is connecting.
 func TestPromiseRunsOutWhileConnectedReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -149,7 +150,7 @@ func TestPromiseRunsOutWhileConnectedReadOnly(t *testing.T) {
 	})
 }
 
-// The cluster may have ended the session while this client's side was cut off: the first read-write node says so.
+// The cluster may end a session while its client sees only read-only nodes. The first read-write node tells the client.
 func TestSessionThatExpiredWhileConnectedReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -168,7 +169,7 @@ func TestSessionThatExpiredWhileConnectedReadOnly(t *testing.T) {
 	})
 }
 
-// A client that does not allow read-only nodes passes them over, as it does nodes without a leader.
+// A client that does not allow read-only nodes passes them over like nodes without a leader.
 func TestReadOnlyNodesArePassedOverUnlessAllowed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.ReadOnly = false })
@@ -186,7 +187,8 @@ func TestReadOnlyNodesArePassedOverUnlessAllowed(t *testing.T) {
 	})
 }
 
-// No id before a read-write node has given one; the error says why there is none, and the first such node is found.
+// An open waits for a read-write node. Its error says that the nodes are read-only, and it succeeds at the first
+// read-write node.
 func TestN2OpenWaitsForAReadWriteNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -235,7 +237,7 @@ func TestN2OpenWaitsForAReadWriteNode(t *testing.T) {
 	})
 }
 
-// An open that waits at a read-only node goes on there when it hears of a leader.
+// An open that waits at a read-only node continues there when the node hears of a leader.
 func TestOpenGoesOnWhereTheNodeIsReadWriteAgain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -251,8 +253,8 @@ func TestOpenGoesOnWhereTheNodeIsReadWriteAgain(t *testing.T) {
 	})
 }
 
-// Local sessions are their node's own: they are opened, kept and resumed there whatever it is, and no other node is
-// looked for (L1).
+// Local sessions are opened, kept and resumed at their own node in any mode, and the client looks for no other node
+// (L1).
 func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -276,7 +278,8 @@ func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
 	})
 }
 
-// Whatever the nodes are, every session is served again when one of them is read-write, and no promise is made up.
+// More sessions than fit into one window wait at a read-only node. All are served again once a node is read-write, and
+// the read-only nodes get few requests meanwhile.
 func TestManySessionsAtAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)

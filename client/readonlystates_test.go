@@ -9,7 +9,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A node that is tried and hears of no leader takes nothing from the read-only one that is stayed at meanwhile.
+// A client stays at a read-only node and tries a node without a leader. Its session remains connected read-only.
 func TestN5TryingANodeWithoutALeaderKeepsTheReadOnlyState(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -28,8 +28,8 @@ func TestN5TryingANodeWithoutALeaderKeepsTheReadOnlyState(t *testing.T) {
 	})
 }
 
-// What was under way when a node became read-only is done there, and the client neither takes that for more than it is
-// nor stays for it.
+// A node that becomes read-only finishes the writes that it had begun. The client takes such a grant, knows that the
+// node is read-only, and goes on looking for another.
 func TestN5GrantOfANodeThatHasBecomeReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -52,7 +52,7 @@ func TestN5GrantOfANodeThatHasBecomeReadOnly(t *testing.T) {
 	})
 }
 
-// Nodes that grant and are read-only, one after the other, are gone round with pauses.
+// Two read-only nodes grant each resume. The client pauses between them.
 func TestReadOnlyNodesThatGrantAreTriedWithABackOff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -72,7 +72,7 @@ func TestReadOnlyNodesThatGrantAreTriedWithABackOff(t *testing.T) {
 	})
 }
 
-// An open asks the next node at once when the first turns out to be read-only.
+// When the first node turns out to be read-only, an open asks the next one at once.
 func TestOpenGoesOnAtOnceFromAReadOnlyNode(t *testing.T) {
 	for _, i := range []int{1, 2} { // one of them is asked first
 		bubble.Test(t, func(t *testing.T) {
@@ -86,7 +86,8 @@ func TestOpenGoesOnAtOnceFromAReadOnlyNode(t *testing.T) {
 	}
 }
 
-// Jeopardy is over, and comes again, while messages of both wait to be sent: each tells what the node is by then.
+// Jeopardy ends and begins again while the messages of both wait to be sent. Each message tells the mode at the time of
+// its sending.
 func TestLateJeopardyMessagesTellTheCurrentMode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -101,8 +102,8 @@ func TestLateJeopardyMessagesTellTheCurrentMode(t *testing.T) {
 	})
 }
 
-// A node that is read-write again while another one is asked for its sessions leaves the decision to that: a move that
-// may have taken effect is not given up.
+// A read-only node is read-write again while another node is asked for its sessions. The move is not given up, because
+// it may have taken effect: the answer of the other node decides.
 func TestReadWriteAgainWhileAnotherNodeIsAsked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)

@@ -24,7 +24,7 @@ func binomial(t *testing.T, what string, got, n int, p float64) {
 	t.Logf("%s: %d, expected %.0f, standard deviation %.1f", what, got, mean, sigma)
 }
 
-// Whole clients move as planned, each served all the time.
+// Clients move as UpdateServers plans, and are served all the time.
 func TestUpdateServersMovesLiveClients(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const clients = 60
@@ -79,7 +79,7 @@ func TestUpdateServersMovesLiveClients(t *testing.T) {
 	})
 }
 
-// Servers that were added and do not serve make nobody worse off; removed ones are left when there is another one.
+// Added servers that do not serve harm no client. A client leaves a removed server once another one serves.
 func TestUpdateServersWithoutSuccess(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 4, 1)

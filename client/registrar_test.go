@@ -100,7 +100,7 @@ func TestHookThatFailsIsCalledAgain(t *testing.T) {
 	})
 }
 
-// The session expires before it is registered: the hook gets the next one.
+// A session may expire before it is registered. The hook is called with the next session.
 func TestSessionThatExpiresBeforeItsRegistration(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -175,7 +175,7 @@ func TestRegistrarWaitsForALimitToPass(t *testing.T) {
 	})
 }
 
-// Without a registrar an expired session stays what it is: nothing is opened in its place.
+// Without a registrar no session is opened in the place of an expired one.
 func TestNothingIsEstablishedSilently(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)

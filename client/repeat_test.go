@@ -10,8 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// O2: what an open finds that repeats another one of the caller's is attached to the node that took the first. The
-// client has to resume it.
+// O2: when the caller repeats an open under its request id, the session is attached to the node that took the first
+// open. The client has to resume it.
 func TestO2AnOpenRepeatedByTheCallerIsResumed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
@@ -37,7 +37,7 @@ func TestO2AnOpenRepeatedByTheCallerIsResumed(t *testing.T) {
 	})
 }
 
-// A client holds a session once: nobody would end a second one that is held under the same id.
+// A client holds a session once: nobody would end a second Session of the same id.
 func TestOpenOfAHeldSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
@@ -56,8 +56,8 @@ func TestOpenOfAHeldSession(t *testing.T) {
 	})
 }
 
-// An open that is refused for now at a node that is tried beside a read-only one waits there, on its connection, where
-// it has its place.
+// A client stays at a read-only node and tries a busy one, which has an open wait. The open waits on its connection to
+// the busy node: a new connection would get a new retry time.
 func TestADelayedOpenKeepsItsConnection(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)

@@ -15,7 +15,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A name stands for all its addresses, asked for again in each round.
+// A name stands for all its addresses, and is resolved in each round.
 func TestNamesAreResolvedInEachRound(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
@@ -55,7 +55,7 @@ func TestNamesAreResolvedInEachRound(t *testing.T) {
 	})
 }
 
-// A name that is not answered holds up nobody: the next server is tried after the hedge delay.
+// A name that is not resolved delays no other server: the next one is tried after the hedge delay.
 func TestSlowNamesAreHedged(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
@@ -87,7 +87,8 @@ func TestSlowNamesAreHedged(t *testing.T) {
 	})
 }
 
-// Without wishes requests in flight are repeated, which the tests of O2, M1 and Close show; who wants to know is told.
+// FailInFlight has a call fail with ErrOutcomeUnknown when its connection is lost. The tests of O2, M1 and Close show
+// the default, which repeats the call.
 func TestFailInFlight(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
@@ -137,7 +138,7 @@ func TestFailInFlight(t *testing.T) {
 	})
 }
 
-// A list without names is gone through at once, however many names of the former one are being asked for.
+// A new list of addresses is used at once, however many names of the former list are being resolved.
 func TestServersAreUpdatedWhileNamesAreAskedFor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)

@@ -17,7 +17,7 @@ func full(retryAfter time.Duration) error {
 	return &session.LimitError{Name: "max_resumes_per_second", Limit: "100 per second", RetryAfter: retryAfter}
 }
 
-// A node that is full names a moment within the promise: the client comes back to it then, and asks no other node
+// A full node names a retry time within the promise. The client asks that node again then, and asks no other node
 // meanwhile.
 func TestAResumeIsRetriedAtTheRequestedTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAResumeIsRetriedAtTheRequestedTime(t *testing.T) {
 	})
 }
 
-// A moment that is after the end of the promise is too late: another node is tried at once.
+// A retry time after the end of the promise is too late: the client tries another node at once.
 func TestAResumeThatCannotWaitTriesAnotherNodeAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -71,7 +71,7 @@ func TestAResumeThatCannotWaitTriesAnotherNodeAtOnce(t *testing.T) {
 	})
 }
 
-// Each of a client's sessions comes back at its own moment, not all at the last one.
+// Each session of a client is resumed at its own retry time, not at the latest one of all.
 func TestEachResumeIsRetriedAtItsOwnTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const sessions = 40
@@ -99,7 +99,7 @@ func TestEachResumeIsRetriedAtItsOwnTime(t *testing.T) {
 	})
 }
 
-// A client that the node serves stays with it, however long some of its sessions are to wait.
+// A client stays with a node that serves it, however long some of its sessions have to wait there.
 func TestAClientThatIsServedStays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -122,7 +122,7 @@ func TestAClientThatIsServedStays(t *testing.T) {
 	})
 }
 
-// A touch that a full node refuses is sent again when the node says.
+// A touch that a full node refuses is sent again at the retry time.
 func TestATouchIsRetriedAtTheRequestedTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -148,7 +148,7 @@ func TestATouchIsRetriedAtTheRequestedTime(t *testing.T) {
 	})
 }
 
-// The principal is sent on the stream and with unary calls.
+// The principal is sent with the stream and with unary calls.
 func TestPrincipalIsSent(t *testing.T) {
 	if _, err := New(Config{Endpoints: []string{"a:1"}, Principal: " "}); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("New: got %v, want a field error", err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// N4: nodes are behind each other, and what a client has seen is what the foremost of them has told.
+// N4: some nodes are behind others. The seen index is the highest that any of them told.
 func TestN4SeenIndexNeverGoesBack(t *testing.T) {
 	var s seen
 	s.note(7)

@@ -258,7 +258,7 @@ func TestGoneEndsTheSessionWithItsCertificate(t *testing.T) {
 	})
 }
 
-// A session that somebody else closed is no wish of this client's.
+// A session that another client closed ends with an ExpiredError here: this client did not ask for the close.
 func TestASessionClosedByAnotherClientExpires(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

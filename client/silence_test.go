@@ -10,8 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A node that falls silent right after an answer is left a third of the timeout after the sending of what it answered,
-// to the nanosecond; and then two others that do not answer either can be tried before the session can expire.
+// A node falls silent right after an answer. The client leaves it a third of the timeout after it sent the answered
+// touch, to the nanosecond. Two other silent nodes can then be tried before the session can expire.
 func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const timeout = 12 * time.Second
@@ -69,7 +69,7 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 	})
 }
 
-// A node that does not even answer a connection costs the hedge delay, not its share of the timeout (K-20).
+// A node that does not answer a connection attempt costs the hedge delay, not its share of the timeout (K-20).
 func TestConnectAttemptsAreHedged(t *testing.T) {
 	for _, tt := range []struct{ configured, timeout, delay, bound time.Duration }{
 		{0, 12 * time.Second, DefaultHedgeDelay, 2 * time.Second},
@@ -112,7 +112,8 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 	}
 }
 
-// The first connection that is up is used, those that race it are closed, and are tried again when it does not serve.
+// The client uses the first connection that is up and closes the others. It tries those again when the first one does
+// not serve.
 func TestTheFirstConnectionWinsTheRace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)

@@ -65,7 +65,8 @@ func TestStatesAtTheEnd(t *testing.T) {
 	}
 }
 
-// When the connection that a client has just moved to is lost, so is what was not resumed there yet.
+// When a client loses the connection that it has just moved to, the sessions not resumed there yet are disconnected
+// too.
 func TestSessionsOfAnUnfinishedMoveAreDisconnected(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -95,7 +96,7 @@ func TestSessionsOfAnUnfinishedMoveAreDisconnected(t *testing.T) {
 	})
 }
 
-// Whoever asks for events late gets those from the beginning, and the last one of all.
+// A reader who asks for events late gets the newest ones, the last event among them.
 func TestEventsAreThereForALateReader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

@@ -8,8 +8,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A session that a client takes hold of during a move, and that the node that is tried puts off, is asked for at the
-// former node when that recovers and the move ends there.
+// A client resumes another session during a move, and the next node has it wait. When the former node recovers and the
+// move ends there, the session is resumed there.
 func TestAResumeDuringAMoveIsServedWhereTheMoveEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -44,8 +44,8 @@ func TestAResumeDuringAMoveIsServedWhereTheMoveEnds(t *testing.T) {
 	})
 }
 
-// A node that recovers while another one is tried is not left because that one serves nobody: its local sessions would
-// end for nothing.
+// A node recovers while another one is tried. The client does not leave it when the other one fails: otherwise its
+// local sessions would end for nothing.
 func TestARecoveredNodeIsKeptWhenTheNextNodeFails(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)

@@ -25,7 +25,7 @@ func elsewhereUnheard(t *testing.T, c *fakeCluster) {
 	}
 }
 
-// M1: a resume whose outcome was never heard does not make a later take-over this client's own, however late that
+// M1: a client whose resume was never answered does not take a later take-over for its own, however late the take-over
 // comes.
 func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, time.Hour} {
@@ -52,7 +52,7 @@ func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 	}
 }
 
-// M1: the client's own resume that takes effect late is known by its instance, and the session goes on.
+// M1: the client knows its own late resume by its instance, and the session continues.
 func TestM1OwnLateMoveKeepsTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
@@ -67,8 +67,8 @@ func TestM1OwnLateMoveKeepsTheSession(t *testing.T) {
 	})
 }
 
-// An old token takes a session over from whoever holds it: the refusal names the present attachment, and the client
-// names that.
+// An old token takes a session over from any holder: the refusal names the present attachment, and the client repeats
+// the resume with it.
 func TestM1ATakeOverNamesTheAttachmentItIsTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
@@ -93,8 +93,8 @@ func TestM1ATakeOverNamesTheAttachmentItIsTold(t *testing.T) {
 	})
 }
 
-// A token of the time when the session was local names nothing once another process has resumed it and it has become
-// global: the refusal tells the attachment of the log.
+// The token of a local session is of no use once another process has resumed the session and upgraded it. The refusal
+// tells the attachment in the log.
 func TestM1ATakeOverOfAnUpgradedSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
@@ -113,7 +113,7 @@ func TestM1ATakeOverOfAnUpgradedSession(t *testing.T) {
 	})
 }
 
-// Two that take a session from each other again and again come to an end.
+// A client that other processes beat to a session again and again gives up.
 func TestM1TakeOversAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
@@ -136,7 +136,8 @@ func TestM1TakeOversAreBounded(t *testing.T) {
 	})
 }
 
-// A client that lost its connection and was taken over from meanwhile takes nothing back by itself.
+// A client loses its connection, and another process takes its session over. The client does not take it back by
+// itself.
 func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
@@ -157,8 +158,8 @@ func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
 	})
 }
 
-// A node that says that a session has moved, and that nobody has resumed it, is asked for it once: the log knows. One
-// that goes on saying so is believed.
+// A node says that a session has moved, and that nobody has resumed it. The client asks for the session once, because
+// the log knows, and believes the node the second time.
 func TestM1MovedToNobody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -177,7 +178,8 @@ func TestM1MovedToNobody(t *testing.T) {
 	})
 }
 
-// A node that has taken a touch since is asked again: what it said before was true then.
+// A node says that a session has moved to nobody, and takes touches of it afterwards. The client asks for the session
+// again the next time.
 func TestM1MovedToNobodyAgain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -200,8 +202,8 @@ func TestM1MovedToNobodyAgain(t *testing.T) {
 	})
 }
 
-// A node of a former release does not say to whom a session has moved, and its log lets anybody take it. It is
-// believed, unless a resume of the client itself may have been it.
+// A node of a former release does not say who has resumed a session, and its log lets any client take the session. The
+// client believes the Moved, unless a resume of its own may have caused it.
 func TestM1MovedByANodeOfAFormerRelease(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

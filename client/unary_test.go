@@ -150,7 +150,7 @@ func TestCloseTokenThatIsRepeatedSucceeds(t *testing.T) {
 	})
 }
 
-// A close may have been done although its answer was lost: that other nodes refuse the repeat says nothing of it.
+// A close whose answer was lost may have been done. The refusals of other nodes do not change that.
 func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 	lost := func(n *fakeNode, id session.ID) error {
 		n.c.set(func() { n.c.end(id, session.CauseClosed) })
@@ -194,7 +194,7 @@ func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-// A touch whose answer comes after a suspension promises nothing: the monotonic clock stood (S5).
+// A touch whose answer comes after a suspension promises nothing, because the monotonic clock stood still (S5).
 func TestS5UnaryTouchOverASuspension(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

@@ -63,7 +63,7 @@ func TestARefusedUpgradeLeavesTheSessionAlone(t *testing.T) {
 	})
 }
 
-// TestUpgradeIsRepeatedUntilItsOutcomeIsKnown: whatever comes between, and on the same node all the time.
+// An upgrade is repeated at the same node until its outcome is known.
 func TestUpgradeIsRepeatedUntilItsOutcomeIsKnown(t *testing.T) {
 	for name, first := range map[string]error{
 		"no leader": session.ErrNoLeader, "outcome unknown": session.ErrOutcomeUnknown, "stopping": session.ErrStopping,
@@ -177,7 +177,8 @@ func TestCallsByALocalTokenFindItsNode(t *testing.T) {
 	})
 }
 
-// L7: a global session is answered as it is, whichever nodes a tool knows and in whichever order it asks them.
+// L7: the upgrade of a global session returns its grant, whichever nodes a tool knows and in whichever order it asks
+// them.
 func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
@@ -223,8 +224,8 @@ func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 	})
 }
 
-// TestAfterAnUnknownUpgradeAllNodesAreAsked: as it may be global, other nodes are asked too; and when
-// they say that it is not, it is looked for at its own again.
+// After an upgrade of unknown outcome the session may be global, so the client asks other nodes too. When they do not
+// know it, the client looks for it at its own node again.
 func TestAfterAnUnknownUpgradeAllNodesAreAsked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -251,7 +252,7 @@ func TestAfterAnUnknownUpgradeAllNodesAreAsked(t *testing.T) {
 	})
 }
 
-// A request that was sent and not answered may have taken effect.
+// An upgrade that was sent and not answered may have taken effect.
 func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

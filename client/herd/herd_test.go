@@ -155,8 +155,8 @@ func (o herdOutcome) String() string {
 	return b.String()
 }
 
-// Herd: 50,000 clients, each with a session of its own, lose their connections at the same moment, and a third of them
-// their node. They come back at the rate that the nodes allow, each before its session may expire.
+// 50,000 clients with a session each lose their connections at the same moment, and a third of them lose their node.
+// They return at the rate that the nodes allow, each before its session may expire.
 func TestHerd(t *testing.T) {
 	trial := herdTrial{clients: 50_000, resumes: 5000}
 	if bubble.Race {
@@ -193,8 +193,8 @@ func (trial herdTrial) small() herdTrial {
 	return trial
 }
 
-// What herds meet: the connections break again while clients wait; others were refused before, and are gone. Nobody
-// lines up behind who has gone.
+// A herd meets other load: its connections break again while it waits, and requests of clients that have gone stand
+// before its own. No client waits behind a client that has gone.
 func TestHerdBehindGhosts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		trial herdTrial
@@ -227,7 +227,7 @@ func TestHerdBehindGhosts(t *testing.T) {
 	}
 }
 
-// The control: with budgets that would need longer than the timeout, the same judge finds sessions expired.
+// The control: with budgets that need longer than the timeout, the same verdict finds sessions expired.
 func TestHerdThatIsTooLarge(t *testing.T) {
 	o := herdTrial{clients: 3000, resumes: 100}.run(t)
 	err := o.verdict()

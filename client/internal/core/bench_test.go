@@ -28,8 +28,7 @@ func add(l *Core, c *Conn, id session.ID) {
 	})
 }
 
-// BenchmarkSession is what one more session of a client costs the core: bytes that stay, and the work of a touch of
-// all.
+// BenchmarkSession measures what one more session costs the core: the bytes that it holds, and its share of a touch.
 func BenchmarkSession(b *testing.B) {
 	const sessions = 10_000
 	b.Run("memory", func(b *testing.B) {

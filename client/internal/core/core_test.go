@@ -16,7 +16,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A touch may have been served before a session was attached on its stream: its answer says nothing of that session.
+// A node may have served a touch before it attached a session to the stream. The answer promises that session nothing.
 func TestTouchSentBeforeTheAttachmentPromisesNothing(t *testing.T) {
 	l, c, h := staged(t)
 	h.closing, h.timeout = nil, 10*time.Second
@@ -33,7 +33,8 @@ func TestTouchSentBeforeTheAttachmentPromisesNothing(t *testing.T) {
 	}
 }
 
-// The answer to a resume of a session that is not held any more leaves the node serving it: touches must leave it out.
+// A resume is granted after the client has released the session. The node serves it, so touches have to name the
+// sessions that the client holds.
 func TestResumeOfAReleasedSessionMakesTouchesNameIDs(t *testing.T) {
 	l, c, h := staged(t)
 	delete(l.sessions, h.id)
@@ -43,7 +44,7 @@ func TestResumeOfAReleasedSessionMakesTouchesNameIDs(t *testing.T) {
 	}
 }
 
-// A node that is tried and refuses leaves the session free to be resumed where it was.
+// When the next node refuses a session, the session can be resumed where it was.
 func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
 	l, c, h := staged(t)
 	l.next = upConn("n2:7400")
@@ -55,8 +56,7 @@ func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
 	}
 }
 
-// A client that needs nothing, and is owed an answer by a node that has fallen silent, waits for something to happen:
-// it does not look again and again.
+// A client that holds nothing, at a silent node that owes it an answer, sleeps until something happens.
 func TestAnIdleClientThatIsOwedAnAnswerSleeps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l, c, _ := staged(t)
@@ -87,8 +87,8 @@ func TestWindowBoundsWhatIsOut(t *testing.T) {
 	}
 }
 
-// The timer of a session may be faster than a turn with what renews its promise. The events say then that the promise
-// lapsed, and that there is a new one.
+// The timer of a session may find the end of a promise before a turn renews it. The events then report both the lapse
+// and the new promise.
 func TestALapseSeenByTheTimerFirstIsReported(t *testing.T) {
 	l, _, h := staged(t)
 	begun := time.Now()
@@ -108,8 +108,8 @@ func TestALapseSeenByTheTimerFirstIsReported(t *testing.T) {
 	}
 }
 
-// A session that is joined while the client tries to go where it belongs better is asked for where it stays, when
-// nothing comes of that.
+// A session that is resumed while the client tries another server is asked for at the present one when the rebalance
+// fails.
 func TestAResumeDuringAFailedRebalanceIsSent(t *testing.T) {
 	l, c, h := staged(t)
 	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()
@@ -127,7 +127,7 @@ func TestAResumeDuringAFailedRebalanceIsSent(t *testing.T) {
 	}
 }
 
-// Who gives up a take-over closes nothing: the attachment in its token is that of the process that has the session.
+// A take-over that is given up closes nothing: its token may name the attachment of the process that has the session.
 func TestM1ATakeOverThatIsGivenUpClosesNothing(t *testing.T) {
 	for contested, want := range []int{1, 0} {
 		l, c, h := staged(t)
@@ -140,8 +140,8 @@ func TestM1ATakeOverThatIsGivenUpClosesNothing(t *testing.T) {
 	}
 }
 
-// A list that comes while a client moves because of the former one finds it where it goes, not where it still is (spec
-// 10.5): else two updates in a row would move it twice.
+// A list that arrives while a client moves because of the former list counts from the destination of the move (spec
+// 10.5). Otherwise two updates in a row would move the client twice.
 func TestUpdateDuringAMoveCountsFromTheDestination(t *testing.T) {
 	to := func(n int) *Conn {
 		return newTestConn(fmt.Sprintf("n%d:7400", n))
@@ -177,8 +177,8 @@ func TestUpdateDuringAMoveCountsFromTheDestination(t *testing.T) {
 	}
 }
 
-// A touch that is put off comes no later than it would be sent anyhow: a session with a short timeout may have come
-// meanwhile.
+// A delayed touch is sent no later than the touch that is due anyway: a session with a short timeout may have been
+// attached meanwhile.
 func TestADelayedTouchIsNotLate(t *testing.T) {
 	l := newTestCore()
 	l.now = time.Now()

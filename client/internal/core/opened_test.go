@@ -77,9 +77,8 @@ func discarded(c *Conn) (ids []session.ID) {
 	return ids
 }
 
-// An open may be sent through two connections. When the caller has its session by the answer of the first and a resume,
-// the answer of the second names the very attachment that the caller holds: it must not be closed as one that nobody
-// wants.
+// An open may go through two connections. The first answer and a resume give the caller its session. The second answer
+// then names the attachment that the caller holds, and must not close it.
 func TestALateOpenAnswerKeepsTheHeldSession(t *testing.T) {
 	l, call, first := opening(t, false)
 	cur := l.cur
@@ -96,7 +95,7 @@ func TestALateOpenAnswerKeepsTheHeldSession(t *testing.T) {
 	}
 }
 
-// A refusal by one node of what another one has done leaves the call to its session.
+// One node opens a session and another one refuses the same open. The call gets the session.
 func TestALateRefusalOfAnOpenThatIsDone(t *testing.T) {
 	for _, err := range []error{&session.LimitError{Name: "max_sessions_per_connection"}, session.ErrOutcomeUnknown} {
 		l, call, first := opening(t, false)
@@ -113,7 +112,7 @@ func TestALateRefusalOfAnOpenThatIsDone(t *testing.T) {
 	}
 }
 
-// L1: a local open that goes through two nodes opens two sessions. The one that nobody waits for is closed.
+// L1: a local open through two nodes opens two sessions. The client closes the one that no caller waits for.
 func TestTheSecondOfTwoLocalSessionsIsClosed(t *testing.T) {
 	l, _, first := opening(t, true)
 	cur := l.cur
@@ -127,7 +126,8 @@ func TestTheSecondOfTwoLocalSessionsIsClosed(t *testing.T) {
 	}
 }
 
-// What an open that was given up brought is left to the caller's repeat of it, when there is one under way.
+// The session of an open that was given up is closed, unless the caller has repeated the open: the repeat gets the
+// session.
 func TestAnAbandonedOpenLeavesTheSessionToItsRepeat(t *testing.T) {
 	for name, repeated := range map[string]bool{"repeated": true, "given up for good": false} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// One node that is behind is passed over, and so are all for a round: they may be about to catch up.
+// Nodes that lag for one round may be about to catch up: resumes go on carrying the seen index. After two such rounds
+// they leave it out.
 func TestN4OneLaggingRoundKeepsTheSeenIndex(t *testing.T) {
 	l, c, h := staged(t)
 	l.look(Moment{Seen: 7})
@@ -38,7 +39,7 @@ func TestN4OneLaggingRoundKeepsTheSeenIndex(t *testing.T) {
 	}
 }
 
-// The index goes along with each resume.
+// Each resume carries the seen index.
 func TestN4ResumesCarryTheSeenIndex(t *testing.T) {
 	l, c, h := staged(t)
 	l.look(Moment{Seen: 7})

@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The arithmetic of silence.go: the touch that renews a promise has its time to be answered, the node is left before
-// the end, a third of the timeout after the former touch at the latest, and early enough for two others if 3/4 of it
-// are promised.
+// The arithmetic of silence.go: there is time to answer the touch that renews a promise; the node is left before the
+// end of the promise, at most a third of the timeout after the former touch; and if 3/4 of the timeout are promised,
+// two other nodes can be tried after that.
 func TestSilenceArithmetic(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		timeout := time.Duration(rapid.IntRange(100, 60_000).Draw(rt, "timeout")) * time.Millisecond

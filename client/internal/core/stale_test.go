@@ -10,8 +10,8 @@ import (
 	"holdfast/session"
 )
 
-// A close names an attachment. That a former one is over says nothing of the present one: it neither ends the session
-// nor has it resumed again, which would put the close that follows in the same place.
+// A close names an attachment. The refusal of a former attachment says nothing of the present one: it neither ends the
+// session nor resumes it, since the next close would be refused the same way.
 func TestRefusedCloseOfAFormerAttachmentIsIgnored(t *testing.T) {
 	l, c, h := staged(t)
 	l.closeRefused(c, &window.Request{Seq: 5, Body: &closeBody{h}}, h, session.ErrMoved)
@@ -26,8 +26,8 @@ func TestRefusedCloseOfAFormerAttachmentIsIgnored(t *testing.T) {
 	}
 }
 
-// A node that lags answers a resume that may have taken effect, and the Moved that follows says by whose resume it
-// was (M1).
+// A lagging node refuses a resume that may have taken effect. The Moved that follows names the instance that resumed
+// the session (M1).
 func TestM1OwnResumeThatTookEffectLate(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -56,8 +56,8 @@ func TestM1OwnResumeThatTookEffectLate(t *testing.T) {
 	}
 }
 
-// After a fail-over every node is in jeopardy until it hears of the new leader's first good round, and serves all the
-// same. A client that went on at their word would have each of them move all of its sessions.
+// After a fail-over every node is in jeopardy until the new leader's first good round, and serves nevertheless. A
+// client that left such a node at once would move all its sessions from node to node.
 func TestANodeInJeopardyGetsOneSecond(t *testing.T) {
 	l, former, h := staged(t)
 	h.timeout, h.closing = 12*time.Second, nil

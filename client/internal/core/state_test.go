@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Each state at each trigger, written out: the table is made from rules, this is not.
+// The next state for each state and trigger, written out. The table itself is made from rules.
 func TestTransitionsExhaustively(t *testing.T) {
 	const want = `
                      connecting   connected    jeopardy     read-only    expired      closed       auth failed

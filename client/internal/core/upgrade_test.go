@@ -9,7 +9,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// L6: that a node does not know a local session says nothing of the global one that it has become.
+// L6: a node that does not know a local session says nothing of the global session that it has become.
 func TestL6AnUnknownLocalSessionDoesNotEndTheGlobalOne(t *testing.T) {
 	for name, served := range map[string]bool{"served where it was": true, "served nowhere": false} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestL6AnUnknownLocalSessionDoesNotEndTheGlobalOne(t *testing.T) {
 	}
 }
 
-// A grant of the local session that comes after the news that it is global does not make it local again.
+// A grant of the local session that arrives after the session has become global does not make it local again.
 func TestALateGrantOfTheLocalSession(t *testing.T) {
 	l, _, h := staged(t)
 	h.closing, h.timeout, l.now = nil, 10*time.Second, time.Now()

@@ -19,7 +19,7 @@ func passing(after time.Duration) error {
 	return &session.LimitError{Name: "max_opens_per_second", RetryAfter: after}
 }
 
-// A limit that does not pass is none to wait for.
+// A client retries only a limit that passes.
 func TestOnlyPassingLimitsAreRetried(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
@@ -37,7 +37,7 @@ func TestOnlyPassingLimitsAreRetried(t *testing.T) {
 	}
 }
 
-// What is joined names every node that was asked, and is an unreachable cluster only when all were silent.
+// Joined errors name every node that was asked. They are ErrUnreachable only when every node was silent.
 func TestTogetherIsUnreachableOnlyWhenNobodyAnswered(t *testing.T) {
 	dead, other := Unreachable("n1:7400", errNoAnswer), Unreachable("n2:7400", errNoAnswer)
 	for _, tt := range []struct {
@@ -103,7 +103,7 @@ func TestRoundsComeToTheReadOnlyNodeLast(t *testing.T) {
 	}
 }
 
-// Full jitter: waits are spread over all of 0 to the cap, which doubles.
+// Full jitter: waits are spread evenly between 0 and a cap, which doubles.
 func TestFullJitter(t *testing.T) {
 	d := NewJitter(rand.NewPCG(1, 2), 50*time.Millisecond, 2*time.Second)
 	for n, limit := 1, d.lowest; n < 60; n, limit = n+1, min(2*limit, d.highest) {

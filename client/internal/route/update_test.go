@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The examples of the spec's section 10.5.
+// The examples of section 10.5 of the specification.
 func TestPlanUpdate(t *testing.T) {
 	tests := []struct {
 		former, present []string

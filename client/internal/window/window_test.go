@@ -13,7 +13,7 @@ type ask struct{ unwanted bool }
 // Wanted implements Body.
 func (a *ask) Wanted() bool { return !a.unwanted }
 
-// Requests that were refused for now come back in the order in which they are due.
+// Requests that were refused for now are queued again in the order of their retry times.
 func TestRequestsComeBackWhenTheyAreDue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	begun := time.Now()
@@ -44,7 +44,7 @@ func TestRequestsComeBackWhenTheyAreDue(t *testing.T) {
 	}
 }
 
-// One back-off serves all requests that are refused meanwhile without a moment of their own.
+// One back-off serves all requests that are refused during it without a retry time.
 func TestOneBackoffServesAll(t *testing.T) {
 	w, now, draws := New(), time.Now(), 0
 	wait := func() time.Duration { draws++; return time.Second }
@@ -67,7 +67,7 @@ func TestOneBackoffServesAll(t *testing.T) {
 	}
 }
 
-// What nobody wants any more is not sent, and answers are taken once.
+// A request that nobody wants is not sent, and an answer is taken once.
 func TestNextAndTake(t *testing.T) {
 	w, now := New(), time.Now()
 	w.Push(&ask{unwanted: true})
