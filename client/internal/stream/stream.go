@@ -17,8 +17,9 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Listener hears what becomes of a stream: that it is up, its messages, and its end, which comes once and last. The
-// stream waits for each call to return, and makes none after it was closed. Calls come from one goroutine.
+// Listener hears what becomes of a stream: that it is up, its messages, and its end, which comes once and last. Calls
+// come from one goroutine, which waits for each to return. Their context ends when the stream is closed: a call made
+// then has nothing to say any more, and must return.
 type Listener interface {
 	Up(ctx context.Context)
 	Received(ctx context.Context, m *holdfastv1.ServerMessage)
@@ -45,7 +46,7 @@ func Start(ctx context.Context, running *sync.WaitGroup, address string, o dial.
 // Send queues a message. There is room for all that may wait for an answer, so Send does not wait for a slow node.
 func (s *Stream) Send(m *holdfastv1.ClientMessage) { s.out <- m }
 
-// Close ends the stream. Its listener hears nothing any more once the context it was given has ended.
+// Close ends the stream, and the context that its listener is given. It does not wait for the stream's goroutines.
 func (s *Stream) Close() { s.cancel() }
 
 // serve runs the stream until it ends. The error is never nil.
