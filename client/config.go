@@ -77,7 +77,7 @@ type Config struct {
 	// node can do something else: its address, and what it said of itself last, zero before it has; all is zero without
 	// a connection. It is called by the client's own goroutine, and in a [Pool] by each connection's: it must return
 	// soon, and not call the client. While it does not return no session is touched; contexts end when their promises
-	// do all the same.
+	// do all the same. The end of the client does not call it.
 	OnNode func(address string, state session.NodeState)
 	// InFlight says what becomes of requests on a connection that is lost.
 	InFlight InFlight

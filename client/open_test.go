@@ -365,3 +365,26 @@ func TestConfigErrorsNameEachField(t *testing.T) {
 		}
 	}
 }
+
+// An application that closes its client may hold what its OnNode waits for.
+func TestOnNodeIsNotCalledByTheEndOfTheClient(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var heard []string
+		c := newFakeCluster(t, 1)
+		cl := newClientWith(t, Config{
+			Endpoints: c.endpoints(1, 1), Dial: c.dial,
+			OnNode: func(address string, _ session.NodeState) {
+				mu.Lock()
+				defer mu.Unlock()
+				heard = append(heard, address)
+			},
+		})
+		mustOpen(t, cl, 10*time.Second)
+		synctest.Wait()
+		if err := cl.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantStrings(t, heard, c.node(1).address)
+	})
+}

@@ -145,7 +145,7 @@ type Moment struct {
 	Seen uint64
 }
 
-// Shut ends everything: nothing happens after it.
+// Shut ends everything: nothing happens after it. Nobody is told that there is no connection any more.
 type Shut struct{}
 
 func (Shut) happen(c *Core) {
@@ -162,4 +162,5 @@ func (Shut) happen(c *Core) {
 	}
 	clear(c.opens)
 	c.racing, c.cur, c.next = nil, nil, nil
+	c.told = Position{}
 }
