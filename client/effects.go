@@ -12,14 +12,21 @@ import (
 func (l *loop) turn(ctx context.Context, in core.Input) (wakeAt time.Time) {
 	now, suspensions := l.clock.look()
 	e := l.core.Turn(core.Moment{Now: now, Suspensions: suspensions, Seen: l.shared.seen.demand()}, in)
-	missed := l.sessions(e, suspensions)
-	l.connections(ctx, e)
-	l.tellClient(e)
 	wakeAt = e.WakeAt
-	if len(missed) > 0 {
+	if missed := l.bring(ctx, e, suspensions); len(missed) > 0 {
 		wakeAt = l.turn(ctx, core.Missed{Sessions: missed})
 	}
 	return wakeAt
+}
+
+// bring brings about what a turn wants done, which was taken when so many suspensions had been noticed. It returns what
+// sessions returns.
+func (l *loop) bring(ctx context.Context, e *core.Effects, suspensions uint64) (missed []*core.Session) {
+	l.shared.seen.note(e.Seen)
+	missed = l.sessions(e, suspensions)
+	l.connections(ctx, e)
+	l.tellClient(e)
+	return missed
 }
 
 // sessions has the application's sessions follow. It returns those whose timer was faster than the promise that was to
@@ -72,7 +79,6 @@ func (l *loop) connections(ctx context.Context, e *core.Effects) {
 // tellClient tells the pool, those who wait, the log, and the application: in this order, because a logger and OnNode
 // may take their time.
 func (l *loop) tellClient(e *core.Effects) {
-	l.shared.seen.note(e.Seen)
 	l.shared.occupancy.note(e.Load)
 	if e.Adopted != "" && l.shared.settled != nil {
 		l.shared.settled(e.Adopted)

@@ -11,6 +11,8 @@ import (
 // Effects are what a turn brings about. The caller does what the fields say in their order, and the elements of each in
 // theirs, before the next turn, which reuses them.
 type Effects struct {
+	// Seen is the highest index that a node has told (N4). A read that follows from anything below demands it.
+	Seen uint64
 	// Lapsed are sessions that have no promise any more.
 	Lapsed []*Session
 	// Granted are sessions that a node serves from now on, or that have become global.
@@ -37,8 +39,6 @@ type Effects struct {
 	Moved    bool
 	Position Position
 
-	// Seen is the highest index that a node has told (N4).
-	Seen uint64
 	// WakeAt is when the next turn is due if nothing happens before; zero for never.
 	WakeAt time.Time
 }

@@ -1,0 +1,53 @@
+package client
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/client/internal/core"
+	"holdfast/session"
+)
+
+// N4: who hears of something that a node has told, an end for one, and reads because of that, reads nothing older.
+func TestN4WhatWasToldIsSeenBeforeAnyoneHearsOfIt(t *testing.T) {
+	l := newLoop(Config{}, newClock(), shared{occupancy: new(occupancy), seen: new(seen)}, core.Config{})
+	s := newSession(t.Context(), l)
+	var turn sync.WaitGroup
+	s.mu.Lock() // nobody hears of anything meanwhile
+	turn.Go(func() {
+		e := &core.Effects{Seen: 7, Ended: []core.Ended{{Session: &core.Session{Handle: s}, Err: session.ErrMoved}}}
+		l.bring(t.Context(), e, 0)
+	})
+	deadline := time.Now().Add(5 * time.Second)
+	for l.shared.seen.demand() != 7 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	if got := l.shared.seen.demand(); got != 7 {
+		t.Errorf("a read demands index %d when a session hears of what was told at 7", got)
+	}
+	s.mu.Unlock()
+	turn.Wait()
+}
+
+// The core is told of a promise that came after the timer of the former one, unless it knows, or nobody waits for one.
+func TestAPromiseThatCameTooLateForTheTimerIsMissed(t *testing.T) {
+	l := newLoop(Config{}, newClock(), shared{occupancy: new(occupancy), seen: new(seen)}, core.Config{})
+	for name, promised := range map[string]struct{ regained, closing, missed bool }{
+		"the core has not seen the lapse": {missed: true},
+		"the core has seen the lapse":     {regained: true},
+		"the application has closed it":   {closing: true},
+	} {
+		s := newSession(t.Context(), l) // its context has ended
+		s.closing = promised.closing
+		h := &core.Session{Handle: s}
+		e := &core.Effects{Promised: []core.Promised{
+			{Session: h, Until: time.Now().Add(time.Minute), Regained: promised.regained},
+			{Session: h, Until: time.Now().Add(time.Hour)},
+		}}
+		missed := l.bring(t.Context(), e, 0)
+		if got := len(missed) == 1 && missed[0] == h; got != promised.missed || len(missed) > 1 {
+			t.Errorf("%s: missed %v, want %v", name, missed, promised.missed)
+		}
+	}
+}
