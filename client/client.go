@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"holdfast/client/internal/core"
 	"holdfast/client/internal/route"
+	"holdfast/client/internal/unary"
 	"holdfast/session"
 )
 
@@ -25,15 +24,11 @@ type Client struct {
 	occupancy occupancy
 	seen      *seen // a pool's, or its own
 
-	mu      sync.Mutex
-	loop    *loop                       // guarded by mu; nil before the first use
-	closed  bool                        // guarded by mu
-	servers []string                    // guarded by mu; configured, or by UpdateServers
-	conns   map[string]*grpc.ClientConn // guarded by mu; of the unary helpers, by address
-	good    string                      // guarded by mu; the address that answered a helper last
-	// readOnly is the read-only node that reads go to straight away, and readOnlyAt when it was found.
-	readOnly   string    // guarded by mu
-	readOnlyAt time.Time // guarded by mu
+	nodes *unary.Nodes // for reads and calls apart from the sessions; owns the list of servers
+
+	mu     sync.Mutex
+	loop   *loop // guarded by mu; nil before the first use
+	closed bool  // guarded by mu
 }
 
 // New checks cfg and returns a client. It connects to nothing and starts nothing: the first [Client.Open] or
@@ -43,10 +38,17 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
-	return &Client{
-		cfg: cfg, servers: cfg.Endpoints, clock: newClock(), seen: new(seen), conns: make(map[string]*grpc.ClientConn),
-		jitter: route.NewJitter(cfg.Rand, cfg.MinBackoff, cfg.MaxBackoff),
-	}, nil
+	c := &Client{
+		cfg: cfg, clock: newClock(), seen: new(seen), jitter: route.NewJitter(cfg.Rand, cfg.MinBackoff, cfg.MaxBackoff),
+	}
+	c.nodes = unary.New(unary.Config{
+		Dial: cfg.Dial, Principal: cfg.Principal, Attempt: cfg.ConnectTimeout, Hedge: cfg.HedgeDelay,
+		ReadOnly: cfg.ReadOnly, Jitter: c.jitter,
+		Demand:    func() uint64 { return c.seen.demand() }, // a pool gives its connections another seen
+		Heard:     func(index uint64) { c.seen.note(index) },
+		Connected: c.occupancy.at,
+	}, cfg.Endpoints)
+	return c, nil
 }
 
 // SessionOptions says what session to open.
@@ -130,14 +132,11 @@ func (c *Client) Resume(ctx context.Context, t session.Token) (*Session, error) 
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
-	l, conns := c.loop, c.conns
-	c.conns = nil
+	l := c.loop
 	c.mu.Unlock()
+	c.nodes.Close()
 	if l != nil {
 		l.stop()
-	}
-	for _, cc := range conns {
-		_ = cc.Close() // the only error is that it was closed already
 	}
 	return nil
 }
@@ -164,7 +163,7 @@ func (c *Client) begin(ctx context.Context) (*loop, error) {
 	}
 	if c.loop == nil {
 		c.loop = newLoop(c.cfg, c.clock, shared{&c.occupancy, c.seen, c.settled}, core.Config{
-			Instance: c.cfg.Instance, Servers: c.servers, ConnectTimeout: c.cfg.ConnectTimeout,
+			Instance: c.cfg.Instance, Servers: c.nodes.Servers(), ConnectTimeout: c.cfg.ConnectTimeout,
 			HedgeDelay: c.cfg.HedgeDelay, ReadOnly: c.cfg.ReadOnly, FailInFlight: c.cfg.InFlight == FailInFlight,
 			ResolveNames: c.cfg.Resolve != nil, Jitter: c.jitter, Spread: c.spread,
 		})
@@ -185,9 +184,9 @@ func (c *Client) UpdateServers(servers []string) error {
 		return fmt.Errorf("update servers: %w", err)
 	}
 	servers = slices.Clone(servers)
+	c.nodes.SetServers(servers) // first: a loop that begins after the look below begins with these
 	c.mu.Lock()
 	over, l := c.closed, c.loop
-	c.servers = servers
 	c.mu.Unlock()
 	if over || l != nil && !l.do(core.Servers{List: servers}) {
 		return fmt.Errorf("update servers: %w", session.ErrClosed)

@@ -17,7 +17,7 @@ func (c *Client) AllocateIDs(ctx context.Context, count uint32) (first session.I
 	if err = session.CheckClaim(count); err != nil {
 		return 0, fmt.Errorf("allocate ids: %w", err)
 	}
-	err = c.unary(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+	err = c.nodes.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
 		answer, callErr := holdfastv1.NewIdServiceClient(cc).AllocateIds(ctx,
 			&holdfastv1.AllocateIdsRequest{Count: count})
 		first = session.ID(answer.GetFirst())

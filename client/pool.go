@@ -50,6 +50,14 @@ func (o *occupancy) note(load core.Load) {
 	}
 }
 
+// at returns the server of the connection, empty for none.
+func (o *occupancy) at() string {
+	if server := o.server.Load(); server != nil {
+		return *server
+	}
+	return ""
+}
+
 // NewPool returns a pool of so many connections, 1 to [MaxConnections]. Like [New] it connects to nothing. cfg.Instance
 // must be 0: each connection draws its own.
 func NewPool(cfg Config, connections int) (*Pool, error) {

@@ -4,235 +4,155 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
-	"holdfast/client/internal/route"
+	"holdfast/client/internal/unary"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
 )
 
-const (
-	// betterWithin bounds what the other nodes are given to answer a read once a read-only node has: about two rounds
-	// of a cluster as it is configured by default, so that one which hears of a leader does.
-	betterWithin = time.Second
-	// trustFor is how long reads go to a node that was read-only straight away, before the others are asked too.
-	trustFor = 2 * time.Second
-)
-
-// readCall makes a read at one node, and returns what it shows and the state told with the answer.
-type readCall[T any] func(context.Context, *grpc.ClientConn, session.ReadOptions) (T, *holdfastv1.NodeState, error)
-
-// reading is a read that goes on until a node decides it.
-type reading[T any] struct {
-	c    *Client
-	call readCall[T]
-	last readAnswer[T]
-	// kept is the best answer of a read-only node in this round.
-	kept *readAnswer[T]
-	// trouble is what stands in the way.
-	trouble route.Failure
-	// behind is the refusal of a node that was LAGGING.
-	behind error
+// Found is what is known of a session: the session while it lives, its certificate after the end.
+type Found struct {
+	Session session.Session
+	// Certificate is nil while the session lives.
+	Certificate *session.Certificate
+	// Remaining is the time until expiry if the session stays silent; negative when unknown, as to a read-only node.
+	Remaining time.Duration
+	// State is that of the node that answered, zero when it told none. All that the answer shows was so at State.Index;
+	// from a node that is [session.ModeReadOnly] it may be long ago.
+	State session.NodeState
 }
 
-// readAnswer is what a node has answered, a refusal too.
-type readAnswer[T any] struct {
-	shown   T
-	state   session.NodeState
-	err     error
-	address string
+// local reports whether it is about a local session, of which its node alone decides: what that shows is not old,
+// whatever it has applied (N4).
+func (f Found) local() bool {
+	return f.Session.Local || f.Certificate != nil && f.Certificate.Index == 0
 }
 
-// read makes a read at the nodes, and returns what the node that answered was.
-func read[T any](ctx context.Context, c *Client, call readCall[T]) (T, session.NodeState, error) {
-	r := &reading[T]{c: c, call: call}
-	var err error
-	if c.cfg.ReadOnly {
-		err = r.anywhere(ctx)
-	} else {
-		err = c.unary(ctx, r.ask)
-	}
-	if another(err) {
-		_, err = c.searchHome(ctx, err, r.ask)
-	}
-	if r.behind != nil && err != nil && !route.Silent(err) && route.Judge(err) != route.Final &&
-		!errors.Is(err, session.ErrLagging) {
-		err = errors.Join(err, r.behind) // whatever the last node said
-	}
-	if errors.Is(err, session.ErrLagging) {
-		err = fmt.Errorf("index %d was seen before: %w", c.seen.demand(), err)
-	}
-	if state := r.last.state; err != nil && !route.Silent(err) && state.Mode == session.ModeReadOnly &&
-		!errors.Is(err, session.ErrReadOnly) {
-		err = fmt.Errorf("%w: node %d knows the log up to index %d: %w", session.ErrReadOnly, state.Node, state.Index,
-			err)
-	}
-	return r.last.shown, r.last.state, err
-}
-
-// ask asks one node, for nothing older than the client has seen (N4).
-func (r *reading[T]) ask(ctx context.Context, cc *grpc.ClientConn) error {
-	a := r.once(ctx, cc)
-	if a.err == nil || answered(a.err) { // else what a node said before is the last that was heard
-		r.last = a
-	}
-	r.noteBehind(wire.Domain(a.err))
-	return a.err
-}
-
-func (r *reading[T]) noteBehind(err error) {
-	if errors.Is(err, session.ErrLagging) {
-		r.behind = err
-	}
-}
-
-func (r *reading[T]) once(ctx context.Context, cc *grpc.ClientConn) readAnswer[T] {
-	o := session.ReadOptions{AllowReadOnly: r.c.cfg.ReadOnly, Seen: r.c.seen.demand()}
-	shown, p, err := r.call(ctx, cc, o)
+// Get shows a session or the certificate of its end. The read is linearizable, unless [Config].ReadOnly allows another,
+// and never shows an older state than this client has seen, see [Client.SeenIndex]. A local session is known to its
+// node alone: when the node that answers says that the id is another's, the others are asked too, each once.
+// [session.ErrExpired] when neither is known; with [session.ErrReadOnly] when it is a read-only node that knows
+// neither: the session may have been opened since. While its node is silent, or refuses, the answer is undecided: an
+// error that is not [session.ErrExpired] but [ErrUnreachable], or wraps the refusal, and says nothing of whether the
+// session lives.
+func (c *Client) Get(ctx context.Context, id session.ID) (Found, error) {
+	f, state, err := unary.Read(ctx, c.nodes,
+		func(ctx context.Context, cc *grpc.ClientConn, o session.ReadOptions) (unary.Answer[Found], error) {
+			answer, err := holdfastv1.NewSessionServiceClient(cc).GetSession(ctx, &holdfastv1.GetSessionRequest{
+				SessionId: uint64(id), AllowReadOnly: o.AllowReadOnly, SeenIndex: o.Seen,
+			})
+			if err != nil {
+				return unary.Answer[Found]{}, err
+			}
+			return found(answer)
+		})
 	if err != nil {
-		return readAnswer[T]{state: wire.StateOf(err), err: err}
+		return Found{}, fmt.Errorf("show session %s: %w", id, err)
 	}
-	a := readAnswer[T]{shown: shown, state: wire.StateFrom(p)}
-	if one, ok := any(shown).(Found); !ok || !one.local() {
-		a.err = notOlder(a.state, o.Seen)
-	}
-	return a
+	f.State = state
+	return f, nil
 }
 
-// anywhere is unary for a read that a read-only node may answer (N3).
-func (r *reading[T]) anywhere(ctx context.Context) error {
-	for n := 1; ; n++ {
-		if first := r.c.trusted(); first != "" {
-			// the others have their time too
-			trying, cancel := context.WithTimeout(ctx, part(ctx, r.c.cfg.ConnectTimeout, 2))
-			err := r.c.attempt(trying, first, r.ask)
-			cancel()
-			if route.Judge(err) == route.Final {
-				return err
+// found reads the answer of a node to [Client.Get].
+func found(answer *holdfastv1.GetSessionResponse) (unary.Answer[Found], error) {
+	f := Found{Remaining: wire.PromiseFrom(answer.GetRemaining())}
+	var err error
+	if p := answer.GetCertificate(); p != nil {
+		var cert session.Certificate
+		cert, err = wire.CertificateFrom(p)
+		f.Certificate = &cert
+	} else {
+		f.Session, err = wire.SessionFrom(answer.GetSession())
+	}
+	return unary.Answer[Found]{Shown: f, State: answer.GetState(), Local: f.local()}, err
+}
+
+// ListOptions says which sessions to list: those that match all that is set.
+type ListOptions struct {
+	// Owner 0 is any.
+	Owner session.Node
+	// Labels the session has; an empty value matches any value of the key.
+	Labels map[string]string
+	// MinAge and MaxAge bound how long ago the session was opened; 0 is no bound.
+	MinAge, MaxAge time.Duration
+	// MinRemaining and MaxRemaining bound the time until expiry; 0 is no bound.
+	MinRemaining, MaxRemaining time.Duration
+	// Scope is a kind of session; 0 is any. Local ones are those of the node that answers.
+	Scope session.Scope
+	// PageSize is 1 to [session.MaxPage]; 0 leaves it to the node.
+	PageSize int
+	// PageToken is from the former page.
+	PageToken string
+}
+
+// Page is a page of sessions in the order of ids.
+type Page struct {
+	// Sessions may be empty although the page is not the last. Times that remain are negative when unknown.
+	Sessions []session.Listed
+	// Next is the token of the next page, empty after the last.
+	Next string
+	// State is as in [Found].
+	State session.NodeState
+}
+
+// List returns one page of sessions. Each page is a read of its own, as [Client.Get] is one. A read-only node does not
+// know what remains: filters by that are refused there, with a [session.FieldError].
+func (c *Client) List(ctx context.Context, o ListOptions) (Page, error) {
+	if o.PageSize < 0 || o.PageSize > session.MaxPage {
+		return Page{}, fmt.Errorf("list sessions: %w",
+			&session.FieldError{Field: "page_size", Limit: fmt.Sprintf("0 to %d", session.MaxPage)})
+	}
+	if o.Scope > session.ScopeLocal {
+		return Page{}, fmt.Errorf("list sessions: %w", &session.FieldError{Field: "scope", Limit: "global, local or 0"})
+	}
+	page, state, err := unary.Read(ctx, c.nodes,
+		func(ctx context.Context, cc *grpc.ClientConn, read session.ReadOptions) (unary.Answer[Page], error) {
+			answer, err := holdfastv1.NewSessionServiceClient(cc).ListSessions(ctx, &holdfastv1.ListSessionsRequest{
+				PageSize: uint32(o.PageSize), PageToken: o.PageToken, AllowReadOnly: read.AllowReadOnly,
+				SeenIndex: read.Seen,
+				Filter: &holdfastv1.SessionFilter{
+					Owner: uint32(o.Owner), Labels: o.Labels, MinAge: bound(o.MinAge), MaxAge: bound(o.MaxAge),
+					MinRemaining: bound(o.MinRemaining), MaxRemaining: bound(o.MaxRemaining),
+					Scope: scopeProto(o.Scope),
+				},
+			})
+			page := Page{
+				Sessions: make([]session.Listed, 0, len(answer.GetSessions())), Next: answer.GetNextPageToken(),
 			}
-			r.c.trust("")
-		}
-		if decided, err := r.round(ctx); decided {
-			return err
-		}
-		if !over(ctx) {
-			r.trouble.Ended()
-		}
-		if slept := sleep(ctx, r.c.jitter.Wait(n, r.trouble.Last())); slept != nil {
-			return errors.Join(slept, r.trouble.Last())
-		}
-	}
-}
-
-// part returns a part of the time that ctx leaves, at most limit.
-func part(ctx context.Context, limit time.Duration, of int) time.Duration {
-	if deadline, has := ctx.Deadline(); has {
-		limit = min(limit, time.Until(deadline)/time.Duration(of))
-	}
-	return limit
-}
-
-// round asks all nodes until one decides the read: each when the one before has answered, or has not within the hedge
-// delay, which is shorter when there is little time. What a read-only node says decides for want of a better answer: it
-// is kept until the others had their chance. Undecided, what stood in the way is noted.
-func (r *reading[T]) round(ctx context.Context) (decided bool, err error) {
-	servers := r.c.readFrom()
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
-	better := time.AfterFunc(time.Hour, cancel) // set when there is an answer to fall back on
-	better.Stop()
-	defer better.Stop()
-	answers := make(chan readAnswer[T], len(servers))
-	due := time.NewTimer(0)
-	defer due.Stop()
-	pace := part(ctx, r.c.cfg.HedgeDelay, len(servers)+1)
-	r.kept = nil
-	for asked, heard := 0, 0; heard < len(servers); {
-		select {
-		case <-due.C:
-			address := servers[asked]
-			go func() { answers <- r.at(asking, address) }()
-			asked++
-			due.Reset(pace)
-		case a := <-answers:
-			heard++
-			due.Reset(0)
-			first := r.kept == nil
-			if r.decides(ctx, a) {
-				return true, a.err
+			for _, p := range answer.GetSessions() {
+				s, convertErr := wire.SessionFrom(p.GetSession())
+				err = errors.Join(err, convertErr)
+				page.Sessions = append(page.Sessions,
+					session.Listed{Session: s, Remaining: wire.PromiseFrom(p.GetRemaining())})
 			}
-			if first && r.kept != nil {
-				better.Reset(part(ctx, betterWithin, 2))
-			}
-		}
-		if asked == len(servers) {
-			due.Stop()
-		}
+			return unary.Answer[Page]{Shown: page, State: answer.GetState()}, err
+		})
+	if err != nil {
+		return Page{}, fmt.Errorf("list sessions: %w", err)
 	}
-	if r.kept == nil {
-		return false, nil
-	}
-	r.c.trust(r.kept.address)
-	r.last = *r.kept
-	return true, r.last.err
+	page.State = state
+	return page, nil
 }
 
-// decides takes an answer, and reports whether no other is waited for.
-func (r *reading[T]) decides(ctx context.Context, a readAnswer[T]) bool {
-	r.noteBehind(a.err)
-	switch {
-	case route.Judge(a.err) != route.Final:
-		if !over(ctx) || r.trouble.Last() == nil { // an attempt that ctx cut short says nothing of the node
-			r.trouble.Met(a.err)
-		}
-	case a.state.Mode != session.ModeReadOnly:
-		r.last = a
-		return true
-	case r.kept == nil || r.kept.state.Index < a.state.Index:
-		r.kept = &a
+func scopeProto(s session.Scope) holdfastv1.Scope {
+	switch s {
+	case session.ScopeGlobal:
+		return holdfastv1.Scope_SCOPE_GLOBAL
+	case session.ScopeLocal:
+		return holdfastv1.Scope_SCOPE_LOCAL
+	default:
+		return holdfastv1.Scope_SCOPE_UNSPECIFIED
 	}
-	return false
 }
 
-// at asks the node at address.
-func (r *reading[T]) at(ctx context.Context, address string) readAnswer[T] {
-	var a readAnswer[T]
-	err := r.c.attempt(ctx, address, func(ctx context.Context, cc *grpc.ClientConn) error {
-		a = r.once(ctx, cc)
-		return a.err
-	})
-	a.address, a.err = address, err
-	return a
-}
-
-// readFrom returns the servers, that of the session connection first: it is up.
-func (c *Client) readFrom() []string {
-	servers := c.endpoints()
-	if at := c.occupancy.server.Load(); at != nil {
-		if i := slices.Index(servers, *at); i > 0 {
-			servers[0], servers[i] = servers[i], servers[0]
-		}
+func bound(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
 	}
-	return servers
-}
-
-// trusted returns the read-only node that answered a short while ago, empty for none.
-func (c *Client) trusted() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.readOnly == "" || time.Since(c.readOnlyAt) >= trustFor {
-		return ""
-	}
-	return c.readOnly
-}
-
-// trust has reads go to a node for a while, or nowhere in particular.
-func (c *Client) trust(address string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.readOnly, c.readOnlyAt = address, time.Now()
+	return durationpb.New(d)
 }

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"holdfast/client/internal/route"
+	"holdfast/client/internal/unary"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -39,7 +39,7 @@ func TestN3ReadOnlyNodesAnswerWhenNoOtherDoes(t *testing.T) {
 			len(page.Sessions) != 1 || page.State != want {
 			t.Errorf("List: got %+v, %v", page, err)
 		}
-		if took := time.Since(begin); took > DefaultConnectTimeout+betterWithin {
+		if took := time.Since(begin); took > DefaultConnectTimeout+unary.BetterWithin {
 			t.Errorf("took %v", took)
 		}
 		begin = time.Now()
@@ -78,7 +78,7 @@ func TestReadOnlyNodeAnswersWithinTheTimeOfTheCall(t *testing.T) {
 					t.Errorf("List of node %d: got %+v, %v after %v", last+1, page, err, time.Since(begin))
 				}
 				cancel()
-				time.Sleep(trustFor)
+				time.Sleep(unary.TrustFor)
 			}
 		})
 	}
@@ -130,14 +130,14 @@ func TestN3AReadWriteNodeIsWaitedFor(t *testing.T) {
 					n.isIn(session.ModeReadOnly, 10)
 				}
 			}
-			c.set(func() { c.node(better + 1).delay = betterWithin / 2 })
+			c.set(func() { c.node(better + 1).delay = unary.BetterWithin / 2 })
 			begin := time.Now()
 			page, err := cl.List(t.Context(), ListOptions{})
 			if err != nil || page.State.Mode != session.ModeReadWrite {
 				t.Errorf("List: got %+v, %v; node %d is read-write", page, err, better+1)
 			}
-			if took := time.Since(begin); took >= betterWithin {
-				t.Errorf("took %v, and the answer was there after %v", took, betterWithin/2)
+			if took := time.Since(begin); took >= unary.BetterWithin {
+				t.Errorf("took %v, and the answer was there after %v", took, unary.BetterWithin/2)
 			}
 		})
 	}
@@ -204,23 +204,6 @@ func TestN4RefusalsTellTheIndex(t *testing.T) {
 			t.Errorf("Get: got %v, seen %d", err, cl.SeenIndex())
 		}
 	})
-}
-
-// The client refuses an older state from a node that ignores the seen index.
-func TestN4OlderAnswersAreRefused(t *testing.T) {
-	for _, tt := range []struct {
-		state session.NodeState
-		want  error
-	}{
-		{session.NodeState{}, nil}, // a node of before N4
-		{session.NodeState{Node: 1, Mode: session.ModeReadOnly, Index: 9}, session.ErrLagging},
-		{session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 10}, nil},
-	} {
-		if err := notOlder(tt.state, 10); !errors.Is(err, tt.want) ||
-			route.Judge(err) == route.Final != (tt.want == nil) {
-			t.Errorf("%+v after index 10: got %v, want %v", tt.state, err, tt.want)
-		}
-	}
 }
 
 // A node never shows an old state of its own local sessions, however far its log has come. What it shows of a global

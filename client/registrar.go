@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/client/internal/route"
+	"holdfast/client/internal/unary"
 	"holdfast/session"
 )
 
@@ -122,7 +123,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 			continue
 		}
 		misses++
-		if slept := sleep(ctx, r.jitter.Backoff(misses)); slept != nil {
+		if slept := unary.Sleep(ctx, r.jitter.Backoff(misses)); slept != nil {
 			return slept
 		}
 	}
@@ -141,7 +142,7 @@ func (r *Registrar) open(ctx context.Context) (*Session, error) {
 		case !errors.Is(err, session.ErrLimit):
 			return nil, err
 		}
-		if sleep(ctx, r.jitter.Wait(n, err)) != nil {
+		if unary.Sleep(ctx, r.jitter.Wait(n, err)) != nil {
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
 	}

@@ -1,11 +1,6 @@
 package client
 
-import (
-	"fmt"
-	"sync/atomic"
-
-	"holdfast/session"
-)
+import "sync/atomic"
 
 // seen is the highest index that a node told (N4). Safe for concurrent use.
 type seen struct{ index atomic.Uint64 }
@@ -32,14 +27,3 @@ func (s *seen) demand() uint64 { return s.index.Load() }
 // Sessions do not end by it: when every node that answered has been LAGGING for two rounds, a warning is logged, and
 // they are resumed without the index, which shows nothing older (M3).
 func (c *Client) SeenIndex() uint64 { return c.seen.demand() }
-
-// notOlder refuses the answer to a read that shows an older state than the client had seen when it asked, whatever the
-// node should have done (N4). Answers that tell no state are of nodes that know nothing of N4, and whose reads are all
-// linearizable.
-func notOlder(state session.NodeState, demanded uint64) error {
-	if state.Node == 0 || state.Index >= demanded {
-		return nil
-	}
-	return fmt.Errorf("node %d shows index %d, and %d was seen before: %w", state.Node, state.Index, demanded,
-		session.ErrLagging)
-}

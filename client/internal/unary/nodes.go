@@ -1,0 +1,196 @@
+// Package unary makes reads and single calls across the nodes of a cluster, apart from the connection that keeps the
+// sessions. A call goes to one node after the other until a node decides it, in rounds with a back-off between them.
+package unary
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"holdfast/client/internal/route"
+	"holdfast/session"
+	"holdfast/transport/dial"
+	"holdfast/transport/wire"
+)
+
+// TrustFor is how long reads begin at the read-only node that answered last. After that time a read asks all nodes.
+const TrustFor = 2 * time.Second
+
+// Call makes a call at one node, over the connection to it.
+type Call func(context.Context, *grpc.ClientConn) error
+
+// Config says how to reach the nodes. The functions must be safe for concurrent use.
+type Config struct {
+	// Dial connects to an address; nil is TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Principal is the name of the client, which the nodes' budgets are for; empty is no name.
+	Principal string
+	// Attempt bounds the time of a call at one node.
+	Attempt time.Duration
+	// Hedge is how long a read waits for a node before it asks the next one too.
+	Hedge time.Duration
+	// ReadOnly lets read-only nodes answer reads (N3).
+	ReadOnly bool
+	// Jitter draws the waits between rounds.
+	Jitter *route.Jitter
+	// Demand returns the index that a read which begins now must show, and Heard takes each index that a node told (N4).
+	Demand func() uint64
+	Heard  func(index uint64)
+	// Connected returns the server of the connection that keeps the sessions, empty for none. Reads that any node may
+	// answer go there first.
+	Connected func() string
+}
+
+// Nodes makes calls at the nodes of a cluster. It keeps one connection for each address that it has called, and knows
+// which servers answered last. Safe for concurrent use.
+type Nodes struct {
+	cfg Config
+
+	mu      sync.Mutex
+	servers []string                    // guarded by mu; replaced as a whole
+	conns   map[string]*grpc.ClientConn // guarded by mu; by address, made by the first call to it
+	closed  bool                        // guarded by mu
+	// good is the address that answered last.
+	good string // guarded by mu
+	// trusted is the read-only node that answered a read at the moment trustedAt; empty for none.
+	trusted   string    // guarded by mu
+	trustedAt time.Time // guarded by mu
+}
+
+// New returns the nodes at servers, which must not change afterwards. It connects to nothing.
+func New(cfg Config, servers []string) *Nodes {
+	return &Nodes{cfg: cfg, servers: servers, conns: make(map[string]*grpc.ClientConn)}
+}
+
+// SetServers replaces the servers. The list must not change afterwards. Rounds that have begun keep the former list.
+func (n *Nodes) SetServers(servers []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.servers = servers
+}
+
+// Servers returns the servers in the order of the configuration. The caller must not change the list.
+func (n *Nodes) Servers() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.servers
+}
+
+// Order returns the servers in the order of a round: the server that answered last comes first. The caller owns the
+// list.
+func (n *Nodes) Order() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return startingWith(n.good, n.servers)
+}
+
+// startingWith returns a copy of servers in which first, if it is one of them, has changed places with the first one.
+func startingWith(first string, servers []string) []string {
+	servers = slices.Clone(servers)
+	if i := slices.Index(servers, first); i > 0 {
+		servers[0], servers[i] = servers[i], servers[0]
+	}
+	return servers
+}
+
+// Close closes the connections. Calls end with [session.ErrClosed] from then on.
+func (n *Nodes) Close() {
+	n.mu.Lock()
+	conns := n.conns
+	n.closed, n.conns = true, nil
+	n.mu.Unlock()
+	for _, cc := range conns {
+		_ = cc.Close() // fails only for a connection that is closed already
+	}
+}
+
+// At makes a call at the node at address, within [Config].Attempt. The address need not be a server's. The error is a
+// domain error, or [route.ErrUnreachable] when the node does not answer.
+func (n *Nodes) At(ctx context.Context, address string, call Call) error {
+	cc, err := n.conn(address)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Attempt)
+	defer cancel()
+	err = call(ctx, cc)
+	if err == nil {
+		n.answeredBy(address)
+		return nil
+	}
+	domain := wire.Domain(err)
+	switch code := status.Code(err); {
+	case errors.Is(domain, session.ErrOutcomeUnknown), route.Judge(domain) == route.Final:
+		return domain
+	case code == codes.Unavailable && !answered(err):
+		return route.Unreachable(address, errors.New(status.Convert(err).Message()))
+	case code == codes.DeadlineExceeded, code == codes.Canceled:
+		return route.Unreachable(address, route.ErrSlow)
+	default:
+		return domain
+	}
+}
+
+// answered reports whether the error of a call comes from the node, and not from the way to it.
+func answered(err error) bool {
+	code := status.Code(err)
+	if code == codes.Unavailable {
+		return wire.Domain(err) != err //nolint:errorlint // asks whether the status carried a reason
+	}
+	return code != codes.DeadlineExceeded && code != codes.Canceled
+}
+
+// answeredBy notes that the node at address has answered a call.
+func (n *Nodes) answeredBy(address string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.good = address
+}
+
+// conn returns the connection to address. The first call makes it.
+func (n *Nodes) conn(address string) (*grpc.ClientConn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, session.ErrClosed
+	}
+	cc := n.conns[address]
+	if cc == nil {
+		var err error
+		if cc, err = dial.Client(address, dial.Options{
+			Dial: n.cfg.Dial, Principal: n.cfg.Principal,
+			Heard: func(state session.NodeState) { n.cfg.Heard(state.Index) },
+		}); err != nil {
+			return nil, err
+		}
+		n.conns[address] = cc
+	}
+	return cc, nil
+}
+
+// trustedNode returns the read-only node that answered a read within [TrustFor], empty for none.
+func (n *Nodes) trustedNode() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.trusted == "" || time.Since(n.trustedAt) >= TrustFor {
+		return ""
+	}
+	return n.trusted
+}
+
+// trust lets reads begin at the read-only node at address from now on.
+func (n *Nodes) trust(address string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.trusted, n.trustedAt = address, time.Now()
+}
+
+// distrust ends what trust began.
+func (n *Nodes) distrust() { n.trust("") }

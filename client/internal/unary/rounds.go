@@ -1,0 +1,72 @@
+package unary
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holdfast/client/internal/route"
+)
+
+// Any makes a call at one server after the other, with a back-off after each round, until a server decides it or ctx
+// ends. When ctx ends, the error wraps its cause and the last obstacle.
+func (n *Nodes) Any(ctx context.Context, call Call) error {
+	var trouble route.Failure
+	for nth := 1; ; nth++ {
+		if decided, err := n.round(ctx, &trouble, call); decided {
+			return err
+		}
+		if err := n.backOff(ctx, nth, &trouble); err != nil {
+			return err
+		}
+	}
+}
+
+// round makes a call at one server after the other, until a server decides it or ctx ends. The error of an undecided
+// round is its obstacle, which trouble takes too.
+func (n *Nodes) round(ctx context.Context, trouble *route.Failure, call Call) (decided bool, err error) {
+	for _, address := range n.Order() {
+		err := n.At(ctx, address, call)
+		if route.Judge(err) == route.Final {
+			return true, err
+		}
+		if !over(ctx) || trouble.Last() == nil { // an attempt that ctx cut short says nothing of the node
+			trouble.Met(err)
+		}
+		if over(ctx) {
+			break
+		}
+	}
+	return false, trouble.Last()
+}
+
+// backOff ends the nth round of a call, and waits before the next one: a back-off, on top of what the last server asks
+// for. The error is not nil when ctx ends first: it wraps the cause and the last obstacle.
+func (n *Nodes) backOff(ctx context.Context, nth int, trouble *route.Failure) error {
+	if !over(ctx) {
+		trouble.Ended()
+	}
+	if slept := Sleep(ctx, n.cfg.Jitter.Wait(nth, trouble.Last())); slept != nil {
+		return errors.Join(slept, trouble.Last())
+	}
+	return nil
+}
+
+// over reports whether ctx has ended or its deadline has passed. On a busy machine an attempt may find the deadline
+// passed before the timer of ctx fires.
+func over(ctx context.Context) bool {
+	deadline, has := ctx.Deadline()
+	return ctx.Err() != nil || has && time.Until(deadline) <= 0
+}
+
+// Sleep waits for d, or returns the cause of ctx's end.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,115 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"holdfast/client/internal/route"
+	"holdfast/client/internal/unary"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// TouchResult is the outcome of a touch by token.
+type TouchResult struct {
+	ID session.ID
+	// SafeUntil is the promise; zero when nothing is promised now.
+	SafeUntil time.Time
+	// Err is why the session was not touched.
+	Err error
+}
+
+// Touch touches sessions by token, at most [session.MaxTouchBatch], for tools that hold no connection; results are in
+// the order of the tokens. Only its owner touches a session, so every endpoint is asked in turn, and the other members
+// after them, about those that are not touched yet.
+func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResult, error) {
+	if len(tokens) == 0 || len(tokens) > session.MaxTouchBatch {
+		return nil, fmt.Errorf("touch sessions: %w",
+			&session.FieldError{Field: "tokens", Limit: fmt.Sprintf("1 to %d", session.MaxTouchBatch)})
+	}
+	t := &toucher{clock: c.clock, tokens: tokens, results: make([]TouchResult, len(tokens))}
+	for i := range tokens {
+		t.results[i].ID = tokens[i].ID
+		t.open = append(t.open, i)
+	}
+	servers := c.nodes.Order()
+	t.round(ctx, c.nodes, servers)
+	if len(t.open) > 0 {
+		if members, membersErr := c.Members(ctx); membersErr == nil {
+			var others []string
+			for _, m := range members {
+				if !slices.Contains(servers, m.ClientAddress) {
+					others = append(others, m.ClientAddress)
+				}
+			}
+			t.round(ctx, c.nodes, others)
+		}
+	}
+	if !t.heard {
+		return nil, fmt.Errorf("touch sessions: %w", errors.Join(context.Cause(ctx), route.Together(t.stood...)))
+	}
+	return t.results, nil
+}
+
+// toucher goes round nodes with what is left of a touch.
+type toucher struct {
+	clock   *clock
+	tokens  []session.Token
+	results []TouchResult
+	open    []int // tokens that another node may touch yet
+	heard   bool
+	stood   []error // in the way
+}
+
+// round asks each node about the open tokens, until there are none.
+func (t *toucher) round(ctx context.Context, nodes *unary.Nodes, addresses []string) {
+	for _, address := range addresses {
+		if len(t.open) == 0 || ctx.Err() != nil {
+			break
+		}
+		if err := nodes.At(ctx, address, t.ask); err != nil {
+			t.stood = append(t.stood, err)
+		}
+	}
+}
+
+func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
+	request := &holdfastv1.TouchSessionsRequest{}
+	for _, i := range t.open {
+		request.Tokens = append(request.Tokens, wire.TokenProto(t.tokens[i]))
+	}
+	sent, before := t.clock.look()
+	answer, err := holdfastv1.NewSessionServiceClient(cc).TouchSessions(ctx, request)
+	if err != nil {
+		return err
+	}
+	_, suspensions := t.clock.look()
+	if len(answer.GetResults()) != len(t.open) {
+		return status.Error(codes.Internal, "node answered for other sessions than those it was asked about")
+	}
+	t.heard = true
+	var open []int
+	for n, p := range answer.GetResults() {
+		i := t.open[n]
+		result := TouchResult{ID: t.tokens[i].ID}
+		if p.GetError() != nil {
+			result.Err = wire.FromDetail(p.GetError(), "")
+		} else if d := wire.PromiseFrom(p.GetSafeFor()); d >= 0 && suspensions == before { // else S5
+			result.SafeUntil = sent.Add(d)
+		}
+		t.results[i] = result
+		if result.Err != nil && (errors.Is(result.Err, session.ErrMoved) || route.Judge(result.Err) != route.Final) {
+			open = append(open, i)
+		}
+	}
+	t.open = open
+	return nil
+}
