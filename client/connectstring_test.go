@@ -15,7 +15,7 @@ func TestParseConnectString(t *testing.T) {
 		in      string
 		servers []string
 		chroot  string
-		says    string // of the error
+		says    string // part of the error
 	}{
 		{in: "h1:7400", servers: []string{"h1:7400"}},
 		{in: "h1,h2:9, H3 ", servers: []string{"h1:7400", "h2:9", "h3:7400"}},
@@ -78,7 +78,7 @@ func TestParseConnectString(t *testing.T) {
 		many[i] = fmt.Sprintf("h%d", i)
 	}
 	if _, err := ParseConnectString(strings.Join(many, ",")); err == nil {
-		t.Errorf("%d servers are taken", len(many))
+		t.Errorf("a connect string of %d servers is accepted", len(many))
 	}
 	if c, err := ParseConnectString(strings.Join(many[1:], ",")); err != nil || len(c.Servers) != MaxServers {
 		t.Errorf("%d servers: %v", MaxServers, err)

@@ -13,7 +13,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// wantWord checks an error of a call at whose end one node had given its word, and the others none.
+// wantWord checks the error of a call that one node refused with word while the others were silent.
 func wantWord(t *testing.T, call string, err, word error) {
 	t.Helper()
 	if !errors.Is(err, word) || errors.Is(err, ErrUnreachable) {
@@ -101,7 +101,7 @@ func TestSilentNodesAreUnreachableAfterARefusal(t *testing.T) {
 		},
 		"Open": func(ctx context.Context, cl *Client, word error) error {
 			first := make(chan error)
-			go func() { first <- open(ctx, cl) }() // has the client look for a node all the time
+			go func() { first <- open(ctx, cl) }() // keeps the client looking for a node
 			time.Sleep(12 * time.Second)
 			err := open(ctx, cl)
 			wantWord(t, "the first Open", <-first, word)
@@ -120,7 +120,7 @@ func TestSilentNodesAreUnreachableAfterARefusal(t *testing.T) {
 					err := call(ctx, cl, word)
 					if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) ||
 						errors.Is(err, word) {
-						t.Errorf("got %v, want %v and %v alone", err, ErrUnreachable, context.DeadlineExceeded)
+						t.Errorf("got %v, want only %v and %v", err, ErrUnreachable, context.DeadlineExceeded)
 					}
 				})
 			})
@@ -128,7 +128,7 @@ func TestSilentNodesAreUnreachableAfterARefusal(t *testing.T) {
 	}
 }
 
-// late is a context whose timer fires after its deadline, as on a busy machine.
+// late is a context whose timer fires after its deadline, as happens on a busy machine.
 type late struct {
 	context.Context //nolint:containedctx // it is one
 	deadline        time.Time
@@ -196,14 +196,14 @@ func TestCallsForALocalSessionWhoseNodeDoesNotServe(t *testing.T) {
 						session.ErrMoved,
 					} {
 						if errors.Is(err, sentinel) != errors.Is(tt.want, sentinel) {
-							t.Errorf("%s: %v, want %v alone", name, err, tt.want)
+							t.Errorf("%s: %v, want only %v", name, err, tt.want)
 						}
 					}
 					said := err.Error()
 					if !strings.Contains(said, tt.says) ||
 						!strings.Contains(said, "local to node 1") &&
 							!strings.Contains(said, session.ErrMoved.Error()) {
-						t.Errorf("%s: %q, want it to name %q and what the others said", name, said, tt.says)
+						t.Errorf("%s: %q, want it to name %q and the answers of the other nodes", name, said, tt.says)
 					}
 				}
 			})

@@ -19,7 +19,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// fakeCluster answers as a cluster would whose log is a mutex. Its nodes can be told to misbehave.
+// fakeCluster is a cluster whose log is a mutex. Tests make its nodes misbehave: see fakefaults_test.go.
 type fakeCluster struct {
 	t     *testing.T
 	start time.Time
@@ -33,11 +33,11 @@ type fakeCluster struct {
 	opened     int
 	// localOff and upgradeOff are the settings of the cluster.
 	localOff, upgradeOff bool
-	// promises, when set, collects the latest moment each session was promised to live to.
+	// promises, when set, collects the latest end of a promise of each session.
 	promises map[session.ID]time.Time
 }
 
-// promising notes a promise made now. The caller holds mu.
+// promising notes a promise of d that is made now. The caller holds mu.
 func (c *fakeCluster) promising(id session.ID, d time.Duration) {
 	if until := time.Now().Add(d); c.promises != nil && d >= 0 && until.After(c.promises[id]) {
 		c.promises[id] = until
@@ -50,7 +50,7 @@ type fakeSession struct {
 	served  *fakeStream // nil when its owner has lost the connection
 }
 
-// fakeNode is one address. Its fields are guarded by the cluster's mu.
+// fakeNode is a node with one address. The cluster's mu guards its fields.
 type fakeNode struct {
 	holdfastv1.UnimplementedSessionServiceServer
 	holdfastv1.UnimplementedClusterServiceServer
@@ -61,27 +61,27 @@ type fakeNode struct {
 	listener   *bufconn.Listener // nil while down
 	server     *grpc.Server
 	streams    map[*fakeStream]bool
-	hang       bool          // connections are never established
-	delay      time.Duration // it takes to establish one
+	hang       bool          // new connections are never established
+	delay      time.Duration // how long a new connection takes
 	dials      []time.Duration
-	principals []string // what clients called themselves
-	got        []string // what was received, with the time since the start
+	principals []string // the principals of the calls
+	got        []string // the requests received, with the time since the start
 
-	// script, when set, is asked before a request is done. It may refuse with an error, or swallow the answer by
-	// returning errMute; after doing it when that is errMuteAfter.
+	// script, when set, decides what the node does with a request of a kind: nil does it, an error refuses it. errMute
+	// swallows the request, errMuteAfter does it and swallows the answer.
 	script func(kind string) error
-	// promise, when set, says what a touch of that smallest timeout is promised; negative: nothing.
+	// promise, when set, returns the promise for a touch whose smallest timeout is given; negative for none.
 	promise func(smallest time.Duration) time.Duration
-	// failures are what touches report.
+	// failures are the errors that touches report, by session.
 	failures map[session.ID]error
-	// state is told with each answer when it has a mode. A node that is read-only refuses writes, one whose index is
-	// behind what the client has seen refuses with LAGGING.
+	// state is told with each answer when it has a mode. A read-only node refuses writes. A node whose index is behind
+	// what the client has seen refuses with LAGGING.
 	state session.NodeState
-	// stale: it answers reads from a state that is older than what the client has seen, which N4 forbids.
+	// stale: the node answers reads although its state is older than what the client has seen, which N4 forbids.
 	stale bool
-	// underWay is how many writes it does although it is read-only: it has asked the leader for them before.
+	// underWay counts the writes that the node still does while it is read-only: it has asked the leader for them before.
 	underWay int
-	// muteGrants: resumes come without a promise.
+	// muteGrants: the node grants resumes without a promise.
 	muteGrants bool
 }
 
@@ -98,7 +98,7 @@ type fakeStream struct {
 func (s *fakeStream) push(m *holdfastv1.ServerMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.Send(m) // a stream that has ended hears nothing
+	_ = s.Send(m) // a stream that has ended takes no messages
 }
 
 func newFakeCluster(t *testing.T, nodes int) *fakeCluster {
@@ -174,14 +174,14 @@ func (c *fakeCluster) dial(ctx context.Context, address string) (net.Conn, error
 	}
 }
 
-// set changes nodes under the lock.
+// set runs f with mu held.
 func (c *fakeCluster) set(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f()
 }
 
-// find returns a living session, or why there is none. The caller holds mu.
+// find returns the living session of a token, or the error that a node refuses it with. The caller holds mu.
 func (c *fakeCluster) find(p *holdfastv1.Token) (*fakeSession, error) {
 	t, err := wire.TokenFrom(p)
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *fakeCluster) find(p *holdfastv1.Token) (*fakeSession, error) {
 	return held, nil
 }
 
-// at is find by a node: local sessions are known at home only. The caller holds mu.
+// at is find by a node, which knows no local sessions of other nodes. The caller holds mu.
 func (n *fakeNode) at(p *holdfastv1.Token) (*fakeSession, error) {
 	held, err := n.c.find(p)
 	gone, expired := errors.AsType[*session.ExpiredError](err)
@@ -215,7 +215,7 @@ func (n *fakeNode) at(p *holdfastv1.Token) (*fakeSession, error) {
 	return held, err
 }
 
-// end makes a certificate. The caller holds mu.
+// end ends a session and returns its certificate. The caller holds mu.
 func (c *fakeCluster) end(id session.ID, cause session.Cause) session.Certificate {
 	held := c.sessions[id]
 	cert := session.Certificate{
@@ -227,7 +227,7 @@ func (c *fakeCluster) end(id session.ID, cause session.Cause) session.Certificat
 	return cert
 }
 
-// expire ends a session and tells its stream.
+// expire has a session expire, and tells the stream that serves it.
 func (c *fakeCluster) expire(id session.ID) {
 	var s *fakeStream
 	var cert session.Certificate
@@ -241,15 +241,16 @@ func (c *fakeCluster) expire(id session.ID) {
 	}}})
 }
 
-// newTrial returns a cluster of so many nodes, in the bubble of t, and a client that knows the first few.
+// newTrial returns a cluster of some nodes, in the bubble of t, and a client that is configured with the first known of
+// them.
 func newTrial(t *testing.T, nodes, known int) (*fakeCluster, *Client) {
 	t.Helper()
 	c := newFakeCluster(t, nodes)
 	return c, newTestClient(t, c, c.endpoints(1, known))
 }
 
-// newModalTrial is newTrial with nodes that tell their state, of which all are read-write at index 10, and a client
-// that allows read-only ones.
+// newModalTrial is newTrial with nodes that tell their state, read-write at index 10, and with a client that knows all
+// nodes and allows read-only ones. change, when not nil, changes the client's configuration.
 func newModalTrial(t *testing.T, nodes int, change func(*Config)) (*fakeCluster, *Client) {
 	t.Helper()
 	c := newFakeCluster(t, nodes)

@@ -25,7 +25,7 @@ func (n *fakeNode) up() {
 	go func() { _ = server.Serve(listener) }() // ends with Stop
 }
 
-// down cuts all connections and refuses new ones.
+// down has the node cut all connections and refuse new ones.
 func (n *fakeNode) down() {
 	var server *grpc.Server
 	n.c.set(func() {
@@ -41,7 +41,7 @@ func (n *fakeNode) down() {
 	}
 }
 
-// cut ends all connections of a node that goes on taking new ones.
+// cut has the node cut all connections and accept new ones.
 func (n *fakeNode) cut() {
 	var former *grpc.Server
 	n.c.set(func() { former = n.server })
@@ -49,7 +49,7 @@ func (n *fakeNode) cut() {
 	former.Stop()
 }
 
-// restart is the death of a node's process, and of its local sessions with it.
+// restart has the node's process die and come back: its local sessions are gone.
 func (n *fakeNode) restart() {
 	n.down()
 	n.c.set(func() {
@@ -91,7 +91,7 @@ func (n *fakeNode) jeopardyEnded() {
 	)
 }
 
-// becomes has a node tell another mode, as a node does that notices it.
+// becomes changes the mode of a node, which tells its clients at once, and waits until they have reacted.
 func (n *fakeNode) becomes(mode session.Mode) {
 	n.c.set(func() { n.state.Mode = mode })
 	if mode == session.ModeReadWrite {
@@ -102,12 +102,12 @@ func (n *fakeNode) becomes(mode session.Mode) {
 	synctest.Wait()
 }
 
-// isIn sets what a node says of itself from now on.
+// isIn sets the state that the node tells with its next answers.
 func (n *fakeNode) isIn(mode session.Mode, index uint64) {
 	n.c.set(func() { n.state = session.NodeState{Mode: mode, Index: index} })
 }
 
-// silentFor has a node promise touches of that timeout nothing while its present connection serves s.
+// silentFor has the node promise nothing for touches of that timeout, as long as the present connection serves s.
 func (n *fakeNode) silentFor(s *Session, timeout time.Duration) {
 	n.c.set(func() {
 		former := n.c.sessions[s.ID()].served
@@ -149,7 +149,7 @@ func (n *fakeNode) refuseFirst(requests int, err error) {
 	})
 }
 
-// refuseResumes has a node refuse the first n resumes with what it is told to.
+// refuseResumes has the node refuse the first resumes, each with what err returns for its number from 0.
 func (n *fakeNode) refuseResumes(first int, err func(i int) error) {
 	i := 0
 	n.answer(func(kind string) error {
@@ -166,14 +166,14 @@ func (n *fakeNode) slow(d time.Duration) {
 	n.answer(func(string) error { time.Sleep(d); return nil })
 }
 
-// dialled returns when the node was dialled.
+// dialled returns the times at which the node was dialled.
 func (n *fakeNode) dialled() []time.Duration {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	return slices.Clone(n.dials)
 }
 
-// record returns what was received since the last call.
+// record returns the requests received since the last call.
 func (n *fakeNode) record() []string {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
@@ -182,7 +182,7 @@ func (n *fakeNode) record() []string {
 	return got
 }
 
-// count returns how many of those messages were received since the last call.
+// count returns the number of requests of a kind received since the last call of record, count or when.
 func (n *fakeNode) count(kind string) (count int) {
 	for _, m := range n.record() {
 		if strings.Contains(m, " "+kind) {
@@ -192,7 +192,7 @@ func (n *fakeNode) count(kind string) (count int) {
 	return count
 }
 
-// when returns the moments at which a node was asked for something of a kind.
+// when returns the times of the requests of a kind received since the last call of record, count or when.
 func (n *fakeNode) when(t *testing.T, kind string) (at []time.Duration) {
 	t.Helper()
 	for _, g := range n.record() {

@@ -71,7 +71,7 @@ func (n *fakeNode) handle(s *fakeStream, m *holdfastv1.ClientMessage) []*holdfas
 	return []*holdfastv1.ServerMessage{answer}
 }
 
-// stateProto is what the node says of itself. The caller holds mu.
+// stateProto returns the state that the node tells, nil for none. The caller holds mu.
 func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	if n.state.Mode == 0 {
 		return nil
@@ -79,7 +79,7 @@ func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	return &holdfastv1.NodeState{Node: uint32(n.number), Mode: holdfastv1.Mode(n.state.Mode), Index: n.state.Index}
 }
 
-// unreadable is N3 and N4. The caller holds mu.
+// unreadable refuses a read that the node may not answer (N3, N4). The caller holds mu.
 //
 //nolint:revive // flag-parameter: a field of the request
 func (n *fakeNode) unreadable(seen uint64, allowed bool) error {
@@ -93,13 +93,14 @@ func (n *fakeNode) unreadable(seen uint64, allowed bool) error {
 	return err
 }
 
-// behind is N4, and refuses a write that the node cannot take (N2). The caller holds mu.
+// behind refuses a request from a client that has seen a higher index (N4), and a write that the node cannot take (N2).
+// The caller holds mu.
 func (n *fakeNode) behind(seen uint64, write bool) error {
 	switch {
 	case write && n.state.Mode == session.ModeReadOnly && n.underWay > 0:
 		n.underWay--
 		return nil
-	case write && n.state.Mode == session.ModeReadOnly: // before it looks at what was seen, as nodes do
+	case write && n.state.Mode == session.ModeReadOnly: // nodes check the mode before the seen index
 		return session.ErrReadOnly
 	case n.state.Mode != 0 && n.state.Index < seen:
 		return session.ErrLagging
@@ -131,7 +132,7 @@ func describe(m *holdfastv1.ClientMessage) (kind string, seq uint64, detail stri
 	return "nothing", 0, ""
 }
 
-// do is what a healthy node does. The caller holds mu.
+// do does a request as a healthy node does. The caller holds mu.
 func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.ServerMessage, error) {
 	c := n.c
 	switch m := m.GetMessage().(type) {
@@ -186,7 +187,7 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 	return nil, session.ErrInvalid
 }
 
-// promised is what an open is promised (S2, S3).
+// promised returns the promise that an open or a touch brings (S2, S3).
 func promised(timeout time.Duration) time.Duration { return timeout - timeout/100 - time.Millisecond }
 
 func credentialOf(id session.ID) session.Credential {
@@ -253,7 +254,7 @@ func (n *fakeNode) resume(s *fakeStream, m *holdfastv1.Resume) (*fakeSession, er
 	return held, nil
 }
 
-// movedMessage is the word that an instance has resumed a session.
+// movedMessage tells that an instance has resumed a session.
 func movedMessage(id session.ID, by uint64) *holdfastv1.ServerMessage {
 	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{Moved: &holdfastv1.Moved{
 		Ids: []uint64{uint64(id)}, Instances: []uint64{by},
@@ -294,7 +295,7 @@ func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerM
 	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}}
 }
 
-// upgrade makes a local session of this node global. A local token of one that is goes on speaking for it.
+// upgrade makes a local session of this node global. The local token of an upgraded session stays valid.
 func (n *fakeNode) upgrade(p *holdfastv1.Token) (*fakeSession, error) {
 	held, err := n.at(p)
 	switch {
@@ -303,7 +304,7 @@ func (n *fakeNode) upgrade(p *holdfastv1.Token) (*fakeSession, error) {
 	case err != nil:
 		return nil, err
 	case held.Owner != n.number, !p.GetLocal() && held.Attachment != p.GetAttachment():
-		return nil, session.MovedTo(held.Session) // a global one is touched
+		return nil, session.MovedTo(held.Session) // an upgrade of a global session is a touch
 	case held.Local && n.c.upgradeOff:
 		return nil, &session.FieldError{
 			Field: "token", Limit: "only of a global session while the cluster's setting local_session_upgrade is off",

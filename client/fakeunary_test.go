@@ -13,6 +13,7 @@ import (
 	"holdfast/transport/wire"
 )
 
+// scripted records a unary call and returns the error of the node's script.
 func (n *fakeNode) scripted(kind string) error {
 	var script func(string) error
 	n.c.set(func() {
@@ -55,7 +56,7 @@ func (n *fakeNode) GetSession(_ context.Context,
 	return nil, n.refusal(&session.ExpiredError{ID: id})
 }
 
-// refusal is the status of err with what the node says of itself. The caller holds mu.
+// refusal returns the status of err, with the state that the node tells. The caller holds mu.
 func (n *fakeNode) refusal(err error) error {
 	d := wire.Detail(err)
 	d.State = n.stateProto()
@@ -164,7 +165,7 @@ func (n *fakeNode) ListMembers(context.Context,
 	return answer, n.scripted("members")
 }
 
-// heard notes who calls.
+// heard notes the principal of a call.
 func (n *fakeNode) heard(ctx context.Context) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	n.c.set(func() { n.principals = append(n.principals, md.Get("holdfast-principal")...) })

@@ -10,7 +10,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// noRoom is what every node of a cluster says that has no room for more sessions (O4).
+// noRoom returns the refusal of every node of a full cluster (O4).
 func noRoom() error {
 	return &session.LimitError{
 		Name: "max_sessions", Limit: "100 sessions, of which there are 100",
@@ -35,14 +35,14 @@ func TestO4AnOpenWaitsForRoom(t *testing.T) {
 		}
 		mustOpen(t, cl, 10*time.Second)
 		if took := time.Since(c.start); took < full || took > full+2*session.FullRetryAfter+2*time.Second {
-			t.Errorf("opened after %v, want it soon after %v", took, full)
+			t.Errorf("opened after %v, want soon after %v", took, full)
 		}
 		asked, nodes := 0, 0
 		for i := range 3 {
 			at := c.node(i+1).when(t, "open")
 			for k := 1; k < len(at); k++ {
 				if apart := at[k] - at[k-1]; apart < session.FullRetryAfter {
-					t.Errorf("node %d was asked again after %v, want %v at least", i+1, apart, session.FullRetryAfter)
+					t.Errorf("node %d was asked again after %v, want at least %v", i+1, apart, session.FullRetryAfter)
 				}
 			}
 			if asked += len(at); len(at) > 0 {
@@ -72,7 +72,7 @@ func TestO4AnOpenGivesUpWithItsContext(t *testing.T) {
 		limit, ok := errors.AsType[*session.LimitError](err)
 		if !ok || limit.Name != "max_sessions" || !errors.Is(err, context.DeadlineExceeded) ||
 			errors.Is(err, session.ErrOutcomeUnknown) {
-			t.Errorf("Open = %v, want the deadline and what the nodes said", err)
+			t.Errorf("Open: got %v, want the deadline and the limit that the nodes named", err)
 		}
 		if took := time.Since(c.start); took != 10*time.Second {
 			t.Errorf("it took %v, want 10s", took)

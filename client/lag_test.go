@@ -15,7 +15,7 @@ import (
 func TestN4AnIndexThatNoNodeReachesEndsNoSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 4, func(cfg *Config) { cfg.ReadOnly = false })
-		c.node(4).down() // one that does not answer is none that has it
+		c.node(4).down() // a node that does not answer does not have the index
 		a, b := mustOpen(t, cl, 10*time.Second), mustOpen(t, cl, 10*time.Second)
 		first := c.owner(a)
 		c.set(func() { first.state.Index = 1 << 60 })

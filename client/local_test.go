@@ -12,7 +12,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// wantEndedAway checks that a local session ended because another node than its own answered.
+// wantEndedAway checks that a local session ended because its client was served by a node that is not its own.
 func wantEndedAway(t *testing.T, s *Session, home session.Node) {
 	t.Helper()
 	e, ok := errors.AsType[*session.ExpiredError](s.Err())
@@ -22,7 +22,7 @@ func wantEndedAway(t *testing.T, s *Session, home session.Node) {
 	select {
 	case <-s.Done():
 	default:
-		t.Error("it is not done")
+		t.Error("Done is not closed")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestALocalSessionEndsWithTheProcessOfItsNode(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
 		s := mustOpenLocal(t, cl, 12*time.Second)
 		c.owner(s).restart()
-		time.Sleep(2 * DefaultMaxBackoff) // it may have been asked while it was down
+		time.Sleep(2 * DefaultMaxBackoff) // the client may have dialled while the node was down
 		synctest.Wait()
 		e, ok := errors.AsType[*session.ExpiredError](s.Err())
 		if !ok || e.LocalTo != 0 {
@@ -81,7 +81,7 @@ func TestALocalSessionWhoseNodeStaysLostEnds(t *testing.T) {
 		c.owner(s).down()
 		time.Sleep(promised(12*time.Second) - time.Millisecond)
 		if s.Err() != nil {
-			t.Fatalf("ended with %v while it was promised to live", s.Err())
+			t.Fatalf("ended with %v before the end of its promise", s.Err())
 		}
 		time.Sleep(2 * DefaultMaxBackoff)
 		synctest.Wait()
@@ -138,7 +138,7 @@ func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
 			return nil
 		})
 		home.down()
-		synctest.Wait() // so that the open is sent to the other node alone
+		synctest.Wait() // then the open goes to the other node only
 		third := mustOpenLocal(t, cl, 12*time.Second)
 		home.up()
 		time.Sleep(5 * time.Second)
@@ -194,7 +194,7 @@ func TestLocalAndGlobalSessionsAreTouchedSeparately(t *testing.T) {
 		slices.Sort(got)
 		if len(got) != 2 || !strings.HasPrefix(got[0], "3s touch [") || !strings.HasPrefix(got[1], "3s touch [") ||
 			got[0] == got[1] {
-			t.Errorf("got %q, want a touch of each", got)
+			t.Errorf("got %q, want one touch for each kind", got)
 		}
 	})
 }
@@ -208,7 +208,7 @@ func TestALocalSessionIsResumedAtItsNode(t *testing.T) {
 		away := mustOpenAt(t, c, 1+int(home)%3)
 		if _, err := away.Resume(t.Context(), s.Token()); !strings.Contains(err.Error(), "local to node") ||
 			!errors.Is(err, session.ErrExpired) {
-			t.Errorf("through a client that holds another session elsewhere: got %v", err)
+			t.Errorf("Resume by a client whose session is at another node: got %v", err)
 		}
 		r, err := other.Resume(t.Context(), s.Token())
 		if err != nil {
@@ -252,7 +252,7 @@ func TestResumeOfALocalSessionWaitsForItsNode(t *testing.T) {
 func TestRebalancingLeavesLocalSessionsWhereTheyAre(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 8)
-		for range 10 { // each would leave with a probability of 7/8
+		for range 10 { // each client would move with a probability of 7/8
 			cl := newTestClient(t, c, c.endpoints(1, 1))
 			s := mustOpenLocal(t, cl, 12*time.Second)
 			if err := cl.UpdateServers(c.endpoints(1, 8)); err != nil {
@@ -283,7 +283,7 @@ func TestServingLocalSessionsDoesNotKeepGlobalOnes(t *testing.T) {
 						return promised(smallest)
 					}
 					c.node(3 - int(home.number)).delay = 1500 * time.Millisecond
-					home.delay = time.Hour // for another connection
+					home.delay = time.Hour // delays new connections only
 				})
 				if also == "touches" {
 					mustOpenLocal(t, cl, 11*time.Second)

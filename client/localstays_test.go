@@ -46,7 +46,7 @@ func TestReadOnlyNodeIsKeptWithoutPromises(t *testing.T) {
 			"read-only: connected -> connected read-only",
 			"lapsed: connected read-only -> connected read-only")
 		if got := here.count("touch"); got < 4 {
-			t.Errorf("%d touches in 30 s: they count for whoever leads next", got)
+			t.Errorf("%d touches in 30 s, want 4 at least: the next leader counts them", got)
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestAWaitingOpenGoesToTheNodeOfLocalSessions(t *testing.T) {
 		home := c.owner(s)
 		c.set(func() { home.delay = time.Second })
 		home.cut()
-		synctest.Wait() // it is on its way there
+		synctest.Wait() // the client is dialling its node
 		at := time.Now()
 		g := mustOpen(t, cl, 12*time.Second)
 		if took := time.Since(at); took != time.Second || g.Owner() != home.number {
@@ -109,7 +109,7 @@ func TestALocalGrantDoesNotKeepASilentNode(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		if !asked || g.Owner() == home.number || g.State() != StateConnected || slices.Contains(kinds(g), "lapsed") {
-			t.Errorf("asked %v, %v at node %d", asked, g.State(), g.Owner())
+			t.Errorf("the node was asked: %v; the session is %v at node %d", asked, g.State(), g.Owner())
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 				s := mustOpen(t, cl, 12*time.Second)
 				here := c.owner(s)
 				other := c.others(here)[0]
-				c.set(func() { other.delay, here.delay = 1500*time.Millisecond, time.Hour }) // for connections to come
+				c.set(func() { other.delay, here.delay = 1500*time.Millisecond, time.Hour }) // of new connections
 				// the next touch is due after 3 s
 				time.Sleep(2 * time.Second)
 				lose(here)
@@ -42,7 +42,7 @@ func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		left := 0
-		for range 5 { // each leaves with a probability of 6/8
+		for range 5 { // each client moves with a probability of 6/8
 			c := newFakeCluster(t, 8)
 			cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 2), Dial: c.dial, ReadOnly: true})
 			for _, n := range c.all() {
@@ -67,7 +67,7 @@ func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
 			}
 		}
 		if left == 0 {
-			t.Error("no client left")
+			t.Error("no client moved to the added servers: the test shows nothing")
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestRemovedServerThatIsReadWriteAgainIsLeft(t *testing.T) {
 		other.up()
 		time.Sleep(3 * time.Second)
 		if s.Owner() != other.number {
-			t.Errorf("at node %d after its server was removed", s.Owner())
+			t.Errorf("the session is at node %d after its server was removed", s.Owner())
 		}
 	})
 }
@@ -160,7 +160,8 @@ func TestPoolCountsAConnectionAtItsReadOnlyNode(t *testing.T) {
 			last = <-s.Events()
 		}
 		if got := p.Connections()[0].Server; last.Kind != ReadOnly || last.Address == passed || got != last.Address {
-			t.Errorf("the pool counts the connection at %q; it is at %q (%v) after it passed over %q", got, last.Address,
+			t.Errorf("the pool counts the connection at %q; it is at %q (%v) after it passed over %q", got,
+				last.Address,
 				last.Kind, passed)
 		}
 		if s.State() != StateConnectedReadOnly || errors.Is(s.Err(), session.ErrReadOnly) {

@@ -36,7 +36,7 @@ func TestMovesWhenTheConnectionIsLost(t *testing.T) {
 		}
 		wantStrings(t, kinds(a), "connected", "disconnected", "connected")
 		if a.Context().Err() != nil {
-			t.Error("the promise stands, and so does the context")
+			t.Error("the context has ended while the promise holds")
 		}
 		c.set(func() {
 			if c.sessions[a.ID()].Instance == 0 {
@@ -82,7 +82,7 @@ func TestStaysAndTouchesWhileNoOtherNodeServes(t *testing.T) {
 		other.record()
 		time.Sleep(8 * time.Second)
 		synctest.Wait()
-		if got := other.record(); len(got) > 1 { // one attempt may have been under way
+		if got := other.record(); len(got) > 1 { // one attempt may have begun before
 			t.Errorf("after the jeopardy the other node was asked %q", got)
 		}
 		if s.Err() != nil || s.Context().Err() != nil || s.Owner() != here.number {
@@ -95,7 +95,7 @@ func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		for _, n := range []int{1, 2} {
-			c.node(n).answer(func(string) error { // whoever is first says nothing
+			c.node(n).answer(func(string) error { // the first node that is asked stays silent
 				c.node(3 - n).heal()
 				return errMute
 			})
@@ -125,7 +125,7 @@ func TestBackOffBetweenRounds(t *testing.T) {
 		dials := c.node(1).dialled()
 		for i, limit := 1, DefaultMinBackoff; i < len(dials); i, limit = i+1, min(2*limit, DefaultMaxBackoff) {
 			if gap := dials[i] - dials[i-1]; gap > limit {
-				t.Errorf("round %d began %v after the former one, want at most %v", i+1, gap, limit)
+				t.Errorf("round %d began %v after the round before, want at most %v", i+1, gap, limit)
 			}
 		}
 		if n := len(dials); n < 60 || n > 300 || len(c.node(2).dialled()) != n || len(c.node(3).dialled()) != n {
@@ -142,7 +142,8 @@ func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
 		t.Run(asked.String(), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
-				c.node(1).refuseFirst(1, &session.LimitError{Name: "requests_to_leader", Limit: "4096", RetryAfter: asked})
+				c.node(1).refuseFirst(1,
+					&session.LimitError{Name: "requests_to_leader", Limit: "4096", RetryAfter: asked})
 				mustOpen(t, cl, 10*time.Second)
 				if got := time.Since(c.start); got < want || got > want+DefaultMinBackoff {
 					t.Errorf("opened after %v, asked to wait %v", got, asked)
@@ -170,7 +171,7 @@ func TestNodesThatRefuseAreNotAskedInATightLoop(t *testing.T) {
 					t.Errorf("Open: got %v", openErr)
 				}
 				if n := len(c.node(1).record()) + len(c.node(2).record()); n < 30 || n > 300 {
-					t.Errorf("asked %d times in a minute", n)
+					t.Errorf("the nodes were asked %d times in a minute, want 30 to 300", n)
 				}
 			})
 		})
@@ -200,7 +201,7 @@ func TestOpenFollowsTheLeaderHint(t *testing.T) {
 func TestResumeAfterAMoveByReason(t *testing.T) {
 	tests := []struct {
 		err     error
-		want    error // nil: goes on until it is served
+		want    error // nil: the client repeats the resume until it is granted
 		resumes string
 	}{
 		{session.ErrExpired, session.ErrExpired, "ended"},
@@ -232,12 +233,12 @@ func TestResumeAfterAMoveByReason(t *testing.T) {
 					<-s.Done()
 					events := kinds(s)
 					if len(got) != 1 || events[len(events)-1] != tt.resumes {
-						t.Errorf("asked %q, events %q", got, events)
+						t.Errorf("the node was asked %q; events %q", got, events)
 					}
 					return
 				}
 				if len(got) != 4 || !strings.HasSuffix(got[0], "attempt 1") || !strings.HasSuffix(got[3], "attempt 4") {
-					t.Errorf("asked %q, want four attempts, numbered", got)
+					t.Errorf("the node was asked %q, want attempts 1 to 4", got)
 				}
 			})
 		})
@@ -254,7 +255,7 @@ func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 		other.refuseAll(errMuteAfter)
 		here.jeopardy(other.address)
 		synctest.Wait()
-		// The other node did it and does not say so; here the session is gone.
+		// The other node has resumed the session and does not answer. The former node does not serve it any more.
 		here.jeopardyEnded()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -309,7 +310,7 @@ func TestPromisesAreSoundUnderFaults(t *testing.T) {
 			synctest.Wait()
 			for _, s := range sessions {
 				if s.Err() != nil || s.Context().Err() != nil {
-					rt.Fatalf("%v after all is well: %v, %v", s.ID(), s.Err(), s.Context().Err())
+					rt.Fatalf("session %v after all nodes were healed: %v, %v", s.ID(), s.Err(), s.Context().Err())
 				}
 			}
 		})

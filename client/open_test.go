@@ -111,10 +111,10 @@ func TestAbandonedOpenIsClosed(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		// The touch names the session that is held: the close may come to nothing.
+		// The touch names the held session, because the close of the other one may be lost.
 		wantStrings(t, n.record(), "0s open", "500ms close", "3s touch [100000000000001]")
 		if len(c.sessions) != 1 {
-			t.Error("the session lives on")
+			t.Error("the abandoned session lives on")
 		}
 	})
 }
@@ -148,12 +148,12 @@ func TestResumeByReason(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		if _, err := cl.Resume(t.Context(), s.Token()); !errors.Is(err, ErrHeld) {
-			t.Errorf("of a held session: got %v, want %v", err, ErrHeld)
+			t.Errorf("Resume of a held session: got %v, want %v", err, ErrHeld)
 		}
 		tok := s.Token()
 		tok.ID++
 		if _, err := cl.Resume(t.Context(), tok); !errors.Is(err, session.ErrBadCredential) {
-			t.Errorf("with another's credential: got %v", err)
+			t.Errorf("Resume with the credential of another session: got %v", err)
 		}
 		tok.Credential = credentialOf(tok.ID)
 		_, err := cl.Resume(t.Context(), tok)
@@ -161,12 +161,12 @@ func TestResumeByReason(t *testing.T) {
 			t.Errorf("of an unknown session: got %v", err)
 		}
 		if _, err := cl.Resume(t.Context(), session.Token{}); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("of nothing: got %v", err)
+			t.Errorf("Resume of a zero token: got %v", err)
 		}
 		n := c.node(1)
 		n.refuseAll(&session.LimitError{Name: "sessions"})
 		if _, err := cl.Resume(t.Context(), tok); !errors.Is(err, session.ErrLimit) {
-			t.Errorf("over a limit: got %v", err)
+			t.Errorf("Resume beyond a limit: got %v", err)
 		}
 	})
 }
@@ -209,13 +209,13 @@ func TestCloseAnswers(t *testing.T) {
 		wantStrings(t, kinds(s), "connected", "ended")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		wantStrings(t, c.node(1).record(), "0s open", "0s close") // nothing to touch
+		wantStrings(t, c.node(1).record(), "0s open", "0s close") // no touches after the close
 	})
 }
 
 func TestCloseByReason(t *testing.T) {
 	tests := []struct {
-		err, want error // want of Close
+		err, want error // want is what Close returns
 	}{
 		{session.ErrMoved, session.ErrMoved},
 		{session.ErrExpired, session.ErrExpired},
@@ -326,7 +326,7 @@ func TestClientCloseEndsWaitingCalls(t *testing.T) {
 			t.Errorf("closed again: %v", err)
 		}
 		if _, ok := c.sessions[s.ID()]; !ok {
-			t.Error("the client's end has ended the session")
+			t.Error("closing the client has ended the session in the cluster")
 		}
 	})
 }
@@ -339,7 +339,7 @@ func TestConfigErrorsNameEachField(t *testing.T) {
 		},
 	)
 	if err == nil {
-		t.Fatal("New takes what is wrong")
+		t.Fatal("New accepts a configuration with four errors")
 	}
 	wantStrings(t, strings.Split(strings.TrimPrefix(err.Error(), "configure client: "), "\n"),
 		`endpoints must be host:port with a port from 1 to 65535, not "localhost"`,

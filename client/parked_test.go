@@ -13,7 +13,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// openFor tries to open a session for so long.
+// openFor calls Open with a context of d.
 func openFor(t *testing.T, cl *Client, d time.Duration, o SessionOptions) (*Session, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -53,7 +53,7 @@ func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 				here.becomes(session.ModeReadOnly)
 				here.refuse("open", session.ErrNoLeader)
 				c.set(func() { here.hang = true })
-				time.Sleep(5 * time.Second) // what stood in the way last are attempts to connect
+				time.Sleep(5 * time.Second) // then the latest failures are connection attempts
 				here.record()
 				_, err := openFor(t, cl, time.Second, o)
 				if !errors.Is(err, session.ErrReadOnly) || errors.Is(err, session.ErrNoLeader) != o.Local ||
@@ -95,13 +95,13 @@ func TestParkedRequestsAreRetriedAtANodeWithoutALeader(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		asked := strings.Join(here.record(), "\n")
 		if !strings.Contains(asked, "resume") || !strings.Contains(asked, "open") {
-			t.Errorf("asked %q while it hears of no leader", asked)
+			t.Errorf("the node without a leader was asked %q, want a resume and an open", asked)
 		}
 		here.becomes(session.ModeReadWrite)
 		time.Sleep(4 * time.Second)
 		wantPassages(t, s, StateConnected, "connected: connecting -> connected")
 		if g := <-opened; g == nil || time.Since(c.start) > 8*time.Second {
-			t.Errorf("opened %v after %v", g != nil, time.Since(c.start))
+			t.Errorf("opened: %v after %v, want an open within 8 s", g != nil, time.Since(c.start))
 		}
 	})
 }

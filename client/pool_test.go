@@ -19,7 +19,7 @@ func newTestPool(t *testing.T, c *fakeCluster, connections int) *Pool {
 	return newPoolWith(t, Config{Endpoints: c.endpoints(1, len(c.nodes)), Dial: c.dial}, connections)
 }
 
-// fill opens n sessions, 64 at a time.
+// fill opens n sessions, 64 at the same time.
 func fill(t *testing.T, p *Pool, n int, timeout time.Duration) []*Session {
 	t.Helper()
 	sessions, next := make([]*Session, n), make(chan int)
@@ -44,7 +44,7 @@ func fill(t *testing.T, p *Pool, n int, timeout time.Duration) []*Session {
 	return sessions
 }
 
-// spreadOf returns connections and sessions by server.
+// spreadOf counts the connections of a pool and their sessions by server.
 func spreadOf(p *Pool) (connections, sessions map[string]int) {
 	connections, sessions = make(map[string]int), make(map[string]int)
 	for _, c := range p.Connections() {
@@ -85,7 +85,7 @@ func TestTenThousandSessionsOverThreeConnections(t *testing.T) {
 		}
 		for _, s := range held {
 			if got, want := s.SafeUntil(), time.Now().Add(timeout*3/4-timeout/10); !got.After(want) {
-				t.Fatalf("%v is safe until %v only", s.ID(), got)
+				t.Fatalf("session %v is safe until %v only", s.ID(), got)
 			}
 		}
 	})
@@ -123,7 +123,7 @@ func TestPoolOpensThroughTheEmptiest(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		p := newTestPool(t, c, 3)
 		var first []*Session
-		for range 9 { // one after the other: each connection is used, connected or not
+		for range 9 { // one open at a time: each connection is used, connected or not
 			s, err := p.Open(t.Context(), SessionOptions{Timeout: 12 * time.Second})
 			if err != nil {
 				t.Fatal(err)

@@ -139,7 +139,7 @@ func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		var opening sync.WaitGroup
-		// waits for a leader until ctx ends
+		// This open waits for a leader until ctx ends.
 		opening.Go(func() { _, _ = cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}) })
 		time.Sleep(time.Second)
 		address, _ := place.Load().(string)
@@ -189,14 +189,15 @@ func TestReadOnlyNodesAreProbed(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			for _, n := range c.others(first) {
 				if got := n.count("resume"); got == 0 || got > len(n.dialled()) {
-					t.Errorf("staying %v: %d resumes through %d connections", stay, got, len(n.dialled()))
+					t.Errorf("ReadOnly %v: %d resumes on %d connections, want 1 or more, and at most one on each", stay,
+						got, len(n.dialled()))
 				}
 			}
 			first.up()
 			time.Sleep(4 * time.Second)
 			for _, s := range sessions {
 				if s.State() != StateConnected || s.Context().Err() != nil {
-					t.Fatalf("staying %v: %v is %v, context %v", stay, s.ID(), s.State(), s.Context().Err())
+					t.Fatalf("ReadOnly %v: session %v is %v, context %v", stay, s.ID(), s.State(), s.Context().Err())
 				}
 			}
 		})
@@ -267,7 +268,7 @@ func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 		if a.State() != StateConnectedReadOnly || b.State() != StateConnectedReadOnly {
 			t.Fatalf("states %v and %v", a.State(), b.State())
 		}
-		c.set(func() { stayed.hang = true }) // it is not come back to
+		c.set(func() { stayed.hang = true }) // the client cannot return there
 		granted := false
 		better.answer(func(kind string) error {
 			if kind != "resume" || !granted {
@@ -325,7 +326,7 @@ func TestPoolKnowsConnectionsToReadOnlyNodes(t *testing.T) {
 		first.down()
 		time.Sleep(5 * time.Second)
 		if got := p.Connections()[0]; got.Server != other.address || got.Connected {
-			t.Errorf("got %+v, want not connected to a node that takes writes, at %s", got, other.address)
+			t.Errorf("got %+v, want it at %s and not connected", got, other.address)
 		}
 	})
 }

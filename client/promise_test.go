@@ -14,7 +14,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// barrier is what a callback blocks at once it is shut.
+// barrier blocks the callbacks that pass it while it is shut.
 type barrier struct {
 	shut    atomic.Bool
 	reached atomic.Bool
@@ -54,7 +54,7 @@ func TestAContextEndsOnTimeWhateverBlocksTheLoop(t *testing.T) {
 				g := newBarrier()
 				block(&cfg, g)
 				cl := newClientWith(t, cfg)
-				t.Cleanup(func() { close(g.opened) }) // before the client is closed, which waits for its loop
+				t.Cleanup(func() { close(g.opened) }) // runs before the client's Close, which waits for the loop
 				s := mustOpen(t, cl, 10*time.Second)
 				time.Sleep(2500*time.Millisecond + promised(10*time.Second)/10)
 				until, ctx := s.SafeUntil(), s.Context()
@@ -63,7 +63,7 @@ func TestAContextEndsOnTimeWhateverBlocksTheLoop(t *testing.T) {
 				time.Sleep(time.Until(until) - 1)
 				synctest.Wait()
 				if !g.reached.Load() {
-					t.Fatal("nothing has blocked the loop")
+					t.Fatal("nothing has blocked the loop: the test shows nothing")
 				}
 				if ctx.Err() != nil {
 					t.Error("the context has ended a nanosecond before its promise")
@@ -91,7 +91,7 @@ func TestARenewedPromiseKeepsItsContext(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if ctx.Err() != nil {
-			t.Errorf("the context of a session that was touched all the time has ended: %v", context.Cause(ctx))
+			t.Errorf("the context has ended although each promise was renewed: %v", context.Cause(ctx))
 		}
 	})
 }
@@ -104,7 +104,10 @@ func TestS5AnEarlierClockReadingKeepsALaterPromise(t *testing.T) {
 		now := time.Now()
 		p.renew(now.Add(time.Second), 1)
 		if !p.holds(now, 0) || p.holds(now, 2) {
-			t.Error("a promise given after one suspension: want it good for who has seen none, and void after two")
+			t.Error(
+				"a promise given after one suspension: want it to hold for a caller that saw none, and to be void " +
+					"after two",
+			)
 		}
 		p.drop(ErrLapsed)
 	})

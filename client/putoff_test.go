@@ -32,7 +32,7 @@ func TestAResumeThatAllNodesDelayIsRetriedInTime(t *testing.T) {
 		for _, n := range full25 {
 			if at := n.when(t, "resume"); at[0] != 0 ||
 				len(at) == 2 && (at[1] < 5500*time.Millisecond || at[1] > 8*time.Second) || len(at) > 2 {
-				t.Errorf("node %d was asked %v, want at once and after half of the promise", n.number, at)
+				t.Errorf("node %d was asked at %v, want at once and after half of the promise", n.number, at)
 			}
 		}
 	})
@@ -55,7 +55,7 @@ func TestAResumeThatIsPutOffFindsTheNodeThatRecovers(t *testing.T) {
 			t.Errorf("state %v, owner %d", s.State(), s.Owner())
 		}
 		if at := other.when(t, "resume"); len(at) > 1 {
-			t.Errorf("the full node was asked %v", at)
+			t.Errorf("the full node was asked at %v, want once at most", at)
 		}
 	})
 }
@@ -114,7 +114,7 @@ func TestANodeThatKeepsDelayingIsLeft(t *testing.T) {
 			t.Errorf("state %v", s.State())
 		}
 		if at := bad.when(t, "resume"); len(at) != core.MaxPutOffs {
-			t.Errorf("asked %v, want %d times", at, core.MaxPutOffs)
+			t.Errorf("the node was asked at %v, want %d times", at, core.MaxPutOffs)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestAClientWhoseNodeRecoversStays(t *testing.T) {
 		former.jeopardyEnded()
 		time.Sleep(25 * time.Second)
 		if at := other.when(t, "resume"); s.Owner() != former.number || s.State() != StateConnected || len(at) != 1 {
-			t.Errorf("owner %d, state %v; the other was asked %v", s.Owner(), s.State(), at)
+			t.Errorf("owner %d, state %v; the other node was asked at %v, want once", s.Owner(), s.State(), at)
 		}
 	})
 }
@@ -160,11 +160,12 @@ func TestAResumeLeavesTimeForAnotherNode(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		s := mustOpen(t, cl, 12*time.Second)
 		former, other := c.owner(s), c.other(s)
-		other.refuseResumes(1, func(int) error { return full(9 * time.Second) }) // the promise lasts longer, by less than T/4
+		// the promise lasts longer, by less than T/4
+		other.refuseResumes(1, func(int) error { return full(9 * time.Second) })
 		former.cut()
 		time.Sleep(time.Second)
 		if at := former.when(t, "resume"); len(at) != 1 || at[0] != 0 || s.Owner() != former.number {
-			t.Errorf("the other node was asked %v, owner %d", at, s.Owner())
+			t.Errorf("the other node was asked at %v, want at once; owner %d", at, s.Owner())
 		}
 	})
 }
@@ -180,7 +181,7 @@ func TestANodeIsLeftOnlyAfterAllItsAnswers(t *testing.T) {
 		former.cut()
 		time.Sleep(10 * time.Second)
 		if at := former.when(t, "resume"); len(at) != 0 || a.Owner() != other.number || b.Owner() != other.number {
-			t.Errorf("the other node was asked %v; owners %d and %d", at, a.Owner(), b.Owner())
+			t.Errorf("the other node was asked at %v, want not at all; owners %d and %d", at, a.Owner(), b.Owner())
 		}
 	})
 }

@@ -34,7 +34,7 @@ func TestN3ReadOnlyNodesAnswerWhenNoOtherDoes(t *testing.T) {
 		c.set(func() { c.node(3).hang = true })
 		c.node(3).cut()
 		begin := time.Now()
-		page, err := cl.List(ctx, ListOptions{}) // of any owner: the session may have moved when its node went down
+		page, err := cl.List(ctx, ListOptions{}) // any owner: the session may have moved
 		if want := (session.NodeState{Node: 1, Mode: session.ModeReadOnly, Index: 10}); err != nil ||
 			len(page.Sessions) != 1 || page.State != want {
 			t.Errorf("List: got %+v, %v", page, err)
@@ -137,7 +137,7 @@ func TestN3AReadWriteNodeIsWaitedFor(t *testing.T) {
 				t.Errorf("List: got %+v, %v; node %d is read-write", page, err, better+1)
 			}
 			if took := time.Since(begin); took >= unary.BetterWithin {
-				t.Errorf("took %v, and the answer was there after %v", took, unary.BetterWithin/2)
+				t.Errorf("took %v, although the answer came after %v", took, unary.BetterWithin/2)
 			}
 		})
 	}

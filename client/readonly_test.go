@@ -42,7 +42,7 @@ func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 		if got := here.record(); !slices.ContainsFunc(got, func(m string) bool {
 			return strings.HasSuffix(m, "touch")
 		}) {
-			t.Errorf("got %q: touches count for whoever leads next", got)
+			t.Errorf("got %q, want a touch: the next leader counts it", got)
 		}
 		wantPassages(t, s, StateConnectedReadOnly)
 		here.becomes(session.ModeReadWrite)
@@ -58,7 +58,7 @@ func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		for _, n := range c.others(here) {
 			if len(n.dialled()) > 0 {
-				t.Errorf("%s is looked for although all is well: %v", n.address, n.dialled())
+				t.Errorf("%s was dialled at %v although the session is connected", n.address, n.dialled())
 			}
 		}
 	})

@@ -74,13 +74,13 @@ func TestReadOnlyNodesThatGrantAreTriedWithABackOff(t *testing.T) {
 
 // When the first node turns out to be read-only, an open asks the next one at once.
 func TestOpenGoesOnAtOnceFromAReadOnlyNode(t *testing.T) {
-	for _, i := range []int{1, 2} { // one of them is asked first
+	for _, i := range []int{1, 2} { // the client asks one of them first
 		bubble.Test(t, func(t *testing.T) {
 			c, cl := newModalTrial(t, 2, nil)
 			c.node(i).isIn(session.ModeReadOnly, 10)
 			mustOpen(t, cl, 10*time.Second)
 			if took := time.Since(c.start); took != 0 {
-				t.Errorf("with node %d read-only it took %v", i, took)
+				t.Errorf("with node %d read-only the open took %v, want no wait", i, took)
 			}
 		})
 	}
@@ -123,7 +123,7 @@ func TestReadWriteAgainWhileAnotherNodeIsAsked(t *testing.T) {
 		here.becomes(session.ModeReadWrite)
 		time.Sleep(5 * time.Second)
 		if s.Owner() != other.number || asked != 1 || strings.Contains(strings.Join(here.record(), " "), "resume") {
-			t.Errorf("at node %d, which was asked %d times", s.Owner(), asked)
+			t.Errorf("the session is at node %d; the other node was asked %d times, want once", s.Owner(), asked)
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// binomial fails if got is more than five standard deviations from what n draws of p are expected to give: one run of a
-// million would.
+// binomial fails if got is more than five standard deviations from the mean of n draws with probability p. That happens
+// by chance in one of a million runs.
 func binomial(t *testing.T, what string, got, n int, p float64) {
 	t.Helper()
 	mean, sigma := float64(n)*p, math.Sqrt(float64(n)*p*(1-p))
@@ -59,16 +59,16 @@ func TestUpdateServersMovesLiveClients(t *testing.T) {
 			if grown[i] != before[i] {
 				moved++
 				if grown[i] < 4 {
-					t.Errorf("a client moved from %d to %d", before[i], grown[i])
+					t.Errorf("a client moved from node %d to node %d, want node 4 or 5", before[i], grown[i])
 				}
 			}
 		}
 		binomial(t, "moved", moved, clients, 0.4)
-		time.Sleep(20 * time.Second) // a move that was drawn is made once
+		time.Sleep(20 * time.Second) // a client moves once for an update
 		update(3)
 		for i, o := range owners() {
 			if o > 3 || grown[i] <= 3 && o != grown[i] {
-				t.Errorf("a client of %d is at %d", grown[i], o)
+				t.Errorf("a client of node %d is at node %d", grown[i], o)
 			}
 		}
 		for _, s := range held {
@@ -87,7 +87,7 @@ func TestUpdateServersWithoutSuccess(t *testing.T) {
 		for i := 2; i <= 4; i++ {
 			c.node(i).down()
 		}
-		for range 20 { // whatever is drawn
+		for range 20 { // repeated, because each update draws at random
 			if err := cl.UpdateServers(c.endpoints(1, 4)); err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestUpdateServersWithoutSuccess(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		if s.Err() != nil || s.SafeUntil().IsZero() || s.Owner() != 1 {
-			t.Error("a removed server serves as long as there is no other")
+			t.Error("the removed server does not serve any more, although no other one does")
 		}
 		c.node(3).up()
 		time.Sleep(3 * time.Second)
@@ -120,7 +120,7 @@ func TestUpdateServersWithoutSuccess(t *testing.T) {
 		}
 		synctest.Wait()
 		if s.Owner() != 1 || s.Err() != nil {
-			t.Errorf("owner %d: a client without a connection uses the new list at once", s.Owner())
+			t.Errorf("owner %d, want 1: a client without a connection uses the new list at once", s.Owner())
 		}
 		if err := cl.UpdateServers(nil); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("no servers: %v", err)

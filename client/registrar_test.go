@@ -14,7 +14,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// registrarTrial runs a registrar whose hook returns what answers says, then nil.
+// registrarTrial is a running registrar. Its hook returns the given answers in turn, then nil.
 type registrarTrial struct {
 	*Registrar
 	calls []Establishment
@@ -58,7 +58,7 @@ func TestExpiredSessionIsEstablishedAgainAndRegistered(t *testing.T) {
 		x := startRegistrar(t, c, cl)
 		first := x.Session()
 		if len(x.calls) != 1 || x.calls[0].Session != first || x.calls[0].Former != 0 || x.calls[0].Err != nil {
-			t.Fatalf("called with %+v", x.calls)
+			t.Fatalf("the hook was called with %+v", x.calls)
 		}
 		time.Sleep(time.Second)
 		c.expire(first.ID())
@@ -66,10 +66,10 @@ func TestExpiredSessionIsEstablishedAgainAndRegistered(t *testing.T) {
 		second := x.Session()
 		if len(x.calls) != 2 || second.ID() == first.ID() || second.Err() != nil || x.calls[1].Session != second ||
 			x.calls[1].Former != first.ID() {
-			t.Fatalf("called with %+v", x.calls)
+			t.Fatalf("the hook was called with %+v", x.calls)
 		}
 		if e, ok := errors.AsType[*session.ExpiredError](x.calls[1].Err); !ok || e.Certificate == nil {
-			t.Errorf("reason %v, want the certificate of the former one", x.calls[1].Err)
+			t.Errorf("the hook got %v, want the certificate of the former session", x.calls[1].Err)
 		}
 		if !errors.Is(first.Err(), session.ErrExpired) || first.State() != StateExpired {
 			t.Errorf("the former session: %v, %v", first.State(), first.Err())
@@ -94,7 +94,7 @@ func TestHookThatFailsIsCalledAgain(t *testing.T) {
 		}
 		for i, limit := 1, DefaultMinBackoff; i < 5; i, limit = i+1, 2*limit {
 			if gap := x.times[i] - x.times[i-1]; gap > limit {
-				t.Errorf("call %d came %v after the former one, want at most %v", i+1, gap, limit)
+				t.Errorf("call %d came %v after the call before, want at most %v", i+1, gap, limit)
 			}
 		}
 	})
@@ -112,7 +112,7 @@ func TestSessionThatExpiresBeforeItsRegistration(t *testing.T) {
 		synctest.Wait()
 		last := x.calls[len(x.calls)-1]
 		if c.opened != 2 || last.Former != first.ID() || last.Session.State() != StateConnected {
-			t.Errorf("%d sessions, last call %+v", c.opened, last)
+			t.Errorf("%d sessions were opened, want 2; last call of the hook %+v", c.opened, last)
 		}
 	})
 }
@@ -152,10 +152,10 @@ func TestRegistrarEnds(t *testing.T) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
 				if s := x.Session(); s.Err() == nil {
-					t.Error("the session goes on without anybody")
+					t.Error("the session lives on after the registrar has ended")
 				}
 				if c.opened != 1 {
-					t.Errorf("%d sessions", c.opened)
+					t.Errorf("%d sessions were opened, want 1", c.opened)
 				}
 			})
 		})

@@ -31,7 +31,8 @@ func TestO2AnOpenRepeatedByTheCallerIsResumed(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		c.set(func() {
 			if c.sessions[s.ID()].served == nil {
-				t.Errorf("%v, promised for %v, and no node serves it", s.State(), time.Until(s.SafeUntil()))
+				t.Errorf("the session is %v, promised for %v, and no node serves it", s.State(),
+					time.Until(s.SafeUntil()))
 			}
 		})
 	})
@@ -64,12 +65,12 @@ func TestADelayedOpenKeepsItsConnection(t *testing.T) {
 		c.node(1).becomes(session.ModeReadOnly)
 		busy, dials, turn := c.node(2), 0, time.Time{}
 		c.set(func() {
-			busy.delay = time.Second // the read-only one is found first
+			busy.delay = time.Second // so the client finds the read-only node first
 			busy.script = func(kind string) error {
 				if kind != "open" {
 					return nil
 				}
-				if len(busy.dialled()) != dials { // a new connection has a new place
+				if len(busy.dialled()) != dials { // a new connection gets a new retry time
 					dials, turn = len(busy.dialled()), time.Now().Add(10*time.Second)
 				}
 				if time.Now().Before(turn) {
@@ -81,7 +82,7 @@ func TestADelayedOpenKeepsItsConnection(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); err != nil {
-			t.Errorf("%v, after %d connections", err, len(busy.dialled()))
+			t.Errorf("Open: %v, after %d connections", err, len(busy.dialled()))
 		}
 	})
 }

@@ -127,13 +127,13 @@ func TestFailInFlight(t *testing.T) {
 		n.refuse("open", session.ErrOutcomeUnknown)
 		if _, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err,
 			session.ErrOutcomeUnknown) {
-			t.Errorf("Open that a node answers so: %v", err)
+			t.Errorf("Open that a node answers with ErrOutcomeUnknown: %v", err)
 		}
 		n.heal()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if held.Err() != nil || held.State() != StateConnected {
-			t.Errorf("a session that is held is resumed all the same: %v, %v", held.State(), held.Err())
+			t.Errorf("the held session: got %v, %v, want it resumed", held.State(), held.Err())
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestServersAreUpdatedWhileNamesAreAskedFor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := cl.Open(ctx, SessionOptions{Timeout: time.Minute}); err != nil {
-			t.Errorf("open, with a server that answers: %v", err)
+			t.Errorf("Open with a server that answers: %v", err)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// full is what a node says whose budget of resumes is used up.
+// full returns the refusal of a node that has used up its budget of resumes.
 func full(retryAfter time.Duration) error {
 	return &session.LimitError{Name: "max_resumes_per_second", Limit: "100 per second", RetryAfter: retryAfter}
 }
@@ -33,10 +33,10 @@ func TestAResumeIsRetriedAtTheRequestedTime(t *testing.T) {
 		at := other.when(t, "resume")
 		if len(at) != 3 || at[1] < at[0]+4*time.Second || at[1] > at[0]+4*time.Second+DefaultMinBackoff ||
 			at[2] < at[1]+4*time.Second || at[2] > at[1]+4*time.Second+2*DefaultMinBackoff {
-			t.Errorf("asked %v, want 1 s, 4 s later, and 4 s later again", at)
+			t.Errorf("the node was asked at %v, want 1 s, 4 s later, and 4 s later again", at)
 		}
 		if got := former.when(t, "resume"); len(got) != 0 {
-			t.Errorf("the other node was asked %v meanwhile", got)
+			t.Errorf("the other node was asked at %v, want not at all", got)
 		}
 		if s.Owner() != other.number || s.Context().Err() != nil {
 			t.Errorf("owner %d, %v", s.Owner(), context.Cause(s.Context()))
@@ -58,15 +58,15 @@ func TestAResumeThatCannotWaitTriesAnotherNodeAtOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		former.cut() // it serves again, and is tried last
+		former.cut() // the former node serves again, and is tried last
 		time.Sleep(time.Second)
 		for _, n := range refused {
 			if at := n.when(t, "resume"); len(at) != 1 || at[0] != time.Second {
-				t.Errorf("node %d was asked %v, want at once and never again", n.number, at)
+				t.Errorf("node %d was asked at %v, want only at once", n.number, at)
 			}
 		}
 		if at := former.when(t, "resume"); len(at) != 1 || at[0] != time.Second || s.Owner() != former.number {
-			t.Errorf("the third node was asked %v, owner %d", at, s.Owner())
+			t.Errorf("the third node was asked at %v, want at once; owner %d", at, s.Owner())
 		}
 	})
 }
@@ -87,13 +87,13 @@ func TestEachResumeIsRetriedAtItsOwnTime(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		at := n.when(t, "resume")
 		if len(at) != 2*sessions {
-			t.Fatalf("%d resumes, want each of %d twice", len(at), sessions)
+			t.Fatalf("%d resumes, want two of each of %d sessions", len(at), sessions)
 		}
 		at = at[sessions:]
 		for i, got := range at {
 			if want := time.Duration(i+1) * 100 * time.Millisecond; got < want-DefaultMinBackoff ||
 				got > want+200*time.Millisecond {
-				t.Errorf("resume %d came back after %v, asked to after %v", i, got, want)
+				t.Errorf("resume %d was repeated after %v, want %v", i, got, want)
 			}
 		}
 	})
@@ -105,11 +105,13 @@ func TestAClientThatIsServedStays(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		a, b := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 		former, other := c.owner(a), c.other(a)
-		other.refuseResumes(3, func(i int) error { return []error{full(4 * time.Second), nil, full(20 * time.Second)}[i] })
+		other.refuseResumes(3, func(i int) error {
+			return []error{full(4 * time.Second), nil, full(20 * time.Second)}[i]
+		})
 		former.cut()
 		time.Sleep(6 * time.Second)
 		if a.Owner() == b.Owner() && a.State() == StateConnected && b.State() == StateConnected {
-			t.Error("no session had to wait")
+			t.Error("no session had to wait: the test shows nothing")
 		}
 		time.Sleep(5 * time.Second)
 		if a.Owner() != other.number || b.Owner() != other.number || a.State() != StateConnected ||
@@ -117,7 +119,7 @@ func TestAClientThatIsServedStays(t *testing.T) {
 			t.Errorf("owners %d and %d, states %v and %v", a.Owner(), b.Owner(), a.State(), b.State())
 		}
 		if at := former.when(t, "resume"); len(at) != 0 {
-			t.Errorf("the former node was asked %v", at)
+			t.Errorf("the former node was asked at %v, want not at all", at)
 		}
 	})
 }

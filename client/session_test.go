@@ -19,7 +19,7 @@ func TestTouchesEveryQuarterOfTheTimeout(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
 		wantSafe(t, c, s, promised(12*time.Second))
-		mustOpen(t, cl, 11*time.Second) // in one message with the first
+		mustOpen(t, cl, 11*time.Second) // one message touches both
 		time.Sleep(8 * time.Second)
 		synctest.Wait()
 		quarter := 11 * time.Second / 4
@@ -36,7 +36,7 @@ func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
 		n := c.node(1)
 		promises := []time.Duration{11 * time.Second, 5 * time.Second, 8 * time.Second}
 		c.set(func() {
-			n.promise = func(time.Duration) time.Duration { // the answer takes half a second
+			n.promise = func(time.Duration) time.Duration { // see slow: the answer takes half a second
 				p := promises[0]
 				promises = promises[1:]
 				return p
@@ -48,10 +48,10 @@ func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		wantSafe(t, c, s, 14*time.Second) // sent at 3 s
 		time.Sleep(3 * time.Second)
-		wantSafe(t, c, s, 14*time.Second) // 6 s + 5 s would be less
+		wantSafe(t, c, s, 14*time.Second) // sent at 6 s, promised 5 s: earlier than 14 s
 		time.Sleep(1999 * time.Millisecond)
 		wantSafe(t, c, s, 14*time.Second)
-		time.Sleep(time.Millisecond) // after a sixth of the timeout, as little was promised, it was touched again
+		time.Sleep(time.Millisecond) // so little was promised that the next touch came after a sixth of the timeout
 		wantSafe(t, c, s, 16*time.Second)
 		wantStrings(t, n.record(), "0s open", "3s touch", "6s touch", "8s touch")
 	})
@@ -83,14 +83,16 @@ func TestContextEndsWithThePromiseToTheNanosecond(t *testing.T) {
 		}
 		select {
 		case <-s.Done():
-			t.Error("a lapse is no end")
+			t.Error("the session is done after a lapse, want it to go on")
 		default:
 		}
 		c.set(func() { c.node(1).promise = nil })
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if s.Context().Err() != nil || ctx.Err() == nil {
-			t.Error("after the promise is regained: want a new context that lives, and the former one still ended")
+			t.Error(
+				"after the promise is regained: want a new context that has not ended, and the former one still ended",
+			)
 		}
 		if got := kinds(s); !slices.Contains(got, "lapsed") || !slices.Contains(got, "regained") {
 			t.Errorf("events: %q", got)
@@ -109,11 +111,11 @@ func TestContextCarriesValuesButNotTheEndOfTheCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.Context(); got.Value(key{}) != "value" || got.Err() != nil {
-			t.Errorf("value %v, err %v", got.Value(key{}), got.Err())
+			t.Errorf("context: value %v, err %v", got.Value(key{}), got.Err())
 		}
 		if v, _ := s.Labels().Value("a"); v != "b" || s.Owner() != 1 || s.Timeout() != 10*time.Second ||
 			s.Token().ID != s.ID() {
-			t.Errorf("session: %v %v %v %v", s.Labels(), s.Owner(), s.Timeout(), s.Token())
+			t.Errorf("labels %v, owner %v, timeout %v, token %v", s.Labels(), s.Owner(), s.Timeout(), s.Token())
 		}
 	})
 }
@@ -124,7 +126,7 @@ func TestOpenWithoutAPromiseHasNoContext(t *testing.T) {
 		other := mustOpen(t, cl, 10*time.Second)
 		tok := other.Token()
 		if other.Context().Err() != nil {
-			t.Fatal("no context after a promise")
+			t.Fatal("the context has ended while a promise holds")
 		}
 		_ = cl.Close()
 		cl = newTestClient(t, c, c.endpoints(1, 1))
@@ -140,7 +142,7 @@ func TestOpenWithoutAPromiseHasNoContext(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		if s.Context().Err() != nil {
-			t.Error("no context after the first touch")
+			t.Error("the context has ended after the first touch")
 		}
 		wantStrings(t, kinds(s), "connected", "regained")
 	})
@@ -153,7 +155,7 @@ func TestS5SuspensionDropsPromisesAndTouchesAtOnce(t *testing.T) {
 		s := mustOpen(t, cl, 30*time.Second)
 		ctx := s.Context()
 		time.Sleep(2500 * time.Millisecond)
-		w.advance(time.Second) // as much as clocks may differ in rate
+		w.advance(time.Second) // what the difference in the rates of clocks may explain
 		wantSafe(t, c, s, promised(30*time.Second))
 		w.advance(time.Second + 1)
 		if got := s.SafeUntil(); !got.IsZero() {
@@ -176,12 +178,13 @@ func TestS5AnswerFromBeforeASuspensionPromisesNothing(t *testing.T) {
 		w := newWallClock(cl.clock)
 		s := mustOpen(t, cl, 30*time.Second)
 		c.node(1).slow(200 * time.Millisecond)
-		time.Sleep(7*time.Second + 600*time.Millisecond) // a touch is out
+		time.Sleep(7*time.Second + 600*time.Millisecond) // a touch is in flight
 		w.advance(time.Minute)
 		time.Sleep(100 * time.Millisecond)
-		wantSafe(t, c, s, -1) // its answer has come
+		wantSafe(t, c, s, -1) // the answer has come
 		time.Sleep(200 * time.Millisecond)
-		wantSafe(t, c, s, 7700*time.Millisecond+promised(30*time.Second)) // that of the one sent on noticing
+		// the answer to the touch sent when the suspension was noticed
+		wantSafe(t, c, s, 7700*time.Millisecond+promised(30*time.Second))
 	})
 }
 
@@ -202,7 +205,7 @@ func TestDifferentTimeoutsAreTouchedByID(t *testing.T) {
 func TestTouchFailures(t *testing.T) {
 	tests := []struct {
 		err   error
-		want  error // what the session ends with; nil: it goes on
+		want  error // the error that ends the session; nil: it goes on
 		event string
 	}{
 		{session.MovedTo(session.Session{Attachment: 99, Instance: 9}), session.ErrMoved, "moved"},
@@ -224,13 +227,13 @@ func TestTouchFailures(t *testing.T) {
 				if tt.want != nil {
 					<-s.Done()
 					if got := kinds(s); got[len(got)-1] != tt.event {
-						t.Errorf("events: got %q, the last one should be %q", got, tt.event)
+						t.Errorf("events %q, want the last one to be %q", got, tt.event)
 					}
 					return
 				}
-				wantSafe(t, c, s, promised(12*time.Second)) // a promise once given stands
+				wantSafe(t, c, s, promised(12*time.Second)) // a promise is never taken back
 				c.set(func() { c.node(1).failures = nil })
-				time.Sleep(time.Second) // soon: a twelfth of the timeout
+				time.Sleep(time.Second) // the client touches again after a twelfth of the timeout
 				wantSafe(t, c, s, 4*time.Second+promised(12*time.Second))
 			})
 		})
@@ -302,7 +305,7 @@ func TestEventsDropTheOldest(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 10*time.Hour)
-		events := s.Events() // from the beginning: compare TestEventsAreThereForALateReader
+		events := s.Events() // before the first event is read; TestEventsAreThereForALateReader asks later
 		for range 100 {
 			c.node(1).jeopardyEnded()
 		}

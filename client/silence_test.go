@@ -44,15 +44,15 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 		time.Sleep(timeout/4 - 1)
 		synctest.Wait()
 		if n, log := resumed(); n > 0 {
-			t.Fatalf("while the first one has its time: %q", log)
+			t.Fatalf("before the time of the first other node was over: %q", log)
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if n, log := resumed(); n != 1 || log[0] != "7s resume "+s.ID().String()+" attempt 2" {
-			t.Fatalf("after the first one's time: %q", log)
+			t.Fatalf("after the time of the first other node: %q", log)
 		}
 		if s.SafeUntil().IsZero() {
-			t.Fatal("the promise is over before the second one was tried")
+			t.Fatal("the promise ran out before the second node was tried")
 		}
 		for _, n := range c.others(here) {
 			n.heal()
@@ -60,11 +60,11 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 		time.Sleep(timeout / 4)
 		synctest.Wait()
 		if n, log := resumed(); n != 1 || log[0] != "10s resume "+s.ID().String()+" attempt 3" {
-			t.Fatalf("after the second one's time: %q", log)
+			t.Fatalf("after the time of the second other node: %q", log)
 		}
 		wantSafe(t, c, s, 10*time.Second+promised(timeout))
 		if s.Context().Err() != nil || slices.Contains(kinds(s), "lapsed") {
-			t.Error("the promise has run out meanwhile")
+			t.Error("the promise ran out before the third node served")
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestTheFirstConnectionWinsTheRace(t *testing.T) {
 		c.node(3).refuseAll(session.ErrNoLeader)
 		s := mustOpen(t, cl, 12*time.Second)
 		if s.Owner() == 3 {
-			t.Fatal("node 3 serves nothing")
+			t.Fatal("node 3 owns the session, although it refuses all requests")
 		}
 		synctest.Wait()
 		open := 0
@@ -130,7 +130,7 @@ func TestTheFirstConnectionWinsTheRace(t *testing.T) {
 			c.set(func() { open += len(c.node(i + 1).streams) })
 		}
 		if open != 1 {
-			t.Errorf("%d connections are open", open)
+			t.Errorf("%d connections are open, want 1", open)
 		}
 		if dials := len(c.node(1).dialled()) + len(c.node(2).dialled()); dials < 3 {
 			t.Errorf("%d dials: the losers of the race were not tried again", dials)

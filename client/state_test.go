@@ -113,7 +113,7 @@ func TestEventsAreThereForALateReader(t *testing.T) {
 			n++
 		}
 		if n != eventBuffer || last.State != StateClosed || last.Kind != Ended || last.Dropped != 102-eventBuffer {
-			t.Errorf("%d events, the last one %v with %d dropped", n, passage(last), last.Dropped)
+			t.Errorf("read %d events, the last one %v, %d dropped", n, passage(last), last.Dropped)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestAResumeDuringAMoveIsServedWhereTheMoveEnds(t *testing.T) {
 		go func() {
 			b, err := cl.Resume(ctx, token)
 			if err != nil {
-				t.Errorf("it was never joined: %v", err)
+				t.Errorf("the resume failed: %v", err)
 			}
 			joined <- b
 		}()
@@ -36,10 +36,11 @@ func TestAResumeDuringAMoveIsServedWhereTheMoveEnds(t *testing.T) {
 		begun := time.Now()
 		former.jeopardyEnded()
 		if b := <-joined; b != nil && (b.Owner() != former.number || time.Since(begun) > 20*time.Second) {
-			t.Errorf("joined at node %d after %v, want %d", b.Owner(), time.Since(begun), former.number)
+			t.Errorf("resumed at node %d after %v, want node %d within 20 s", b.Owner(), time.Since(begun),
+				former.number)
 		}
 		if s.Owner() != former.number || s.State() != StateConnected {
-			t.Errorf("the session that was served is %v at node %d", s.State(), s.Owner())
+			t.Errorf("the session that moved is %v at node %d", s.State(), s.Owner())
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// elsewhereUnheard has cl, whose sessions n1 serves, ask n2 for them and hear nothing, and stay at n1.
+// elsewhereUnheard has a client of n1 send its resumes to n2 too, get no answer, and stay at n1.
 func elsewhereUnheard(t *testing.T, c *fakeCluster) {
 	t.Helper()
 	c.node(2).refuseAll(errMute)
@@ -45,7 +45,7 @@ func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 						taken.Err())
 				}
 				if again := c.node(1).count("resume"); again != 0 {
-					t.Errorf("the one that gave it away has resumed it %d times", again)
+					t.Errorf("the one that gave it away has resumed it %d times, want none", again)
 				}
 			})
 		})
@@ -79,7 +79,7 @@ func TestM1ATakeOverNamesTheAttachmentItIsTold(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if s.Token().Attachment == old.Attachment {
-			t.Fatal("the token is as new as any")
+			t.Fatal("two reconnections have not changed the attachment in the token")
 		}
 		begun := time.Now()
 		taken, err := newTestClient(t, c, c.endpoints(3, 3)).Resume(t.Context(), old)
@@ -122,7 +122,7 @@ func TestM1TakeOversAreBounded(t *testing.T) {
 			if kind != "resume" {
 				return nil
 			}
-			now.Attachment++ // somebody else was sooner once more
+			now.Attachment++ // another process has taken the session again
 			return session.MovedTo(now)
 		})
 		begun := time.Now()
@@ -131,7 +131,7 @@ func TestM1TakeOversAreBounded(t *testing.T) {
 			t.Errorf("%d resumes, then %v; want %d and %v", n, err, core.MaxTakeOvers+1, session.ErrMoved)
 		}
 		if took := time.Since(begun); took < 500*time.Millisecond || took > core.MaxTakeOvers*DefaultMaxBackoff {
-			t.Errorf("%v until the end", took)
+			t.Errorf("gave up after %v", took)
 		}
 	})
 }
@@ -194,7 +194,7 @@ func TestM1MovedToNobodyAgain(t *testing.T) {
 				resumes += c.node(1).count("resume")
 			}
 			c.set(func() { c.node(1).failures = nil })
-			time.Sleep(6 * time.Second) // touches are taken
+			time.Sleep(6 * time.Second) // the node takes touches
 		}
 		if s.Err() != nil || resumes != 5 {
 			t.Errorf("%d resumes, then %v", resumes, s.Err())
@@ -207,7 +207,7 @@ func TestM1MovedToNobodyAgain(t *testing.T) {
 func TestM1MovedByANodeOfAFormerRelease(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		heard   bool // a resume
+		heard   bool // the client has had a resume answered
 		unheard bool
 		resumes int
 	}{

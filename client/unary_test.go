@@ -18,12 +18,12 @@ func TestGet(t *testing.T) {
 		s := mustOpen(t, cl, 10*time.Second)
 		f, err := cl.Get(t.Context(), s.ID())
 		if err != nil || f.Certificate != nil || f.Session.ID != s.ID() || f.Remaining != time.Second {
-			t.Errorf("of a living session: got %+v, %v", f, err)
+			t.Errorf("Get of a living session: got %+v, %v", f, err)
 		}
 		c.expire(s.ID())
 		f, err = cl.Get(t.Context(), s.ID())
 		if err != nil || f.Certificate == nil || f.Certificate.Cause != session.CauseExpired {
-			t.Errorf("of an ended session: got %+v, %v", f, err)
+			t.Errorf("Get of an ended session: got %+v, %v", f, err)
 		}
 		if _, err = cl.Get(t.Context(), 77); !errors.Is(err, session.ErrExpired) {
 			t.Errorf("of an unknown session: got %v", err)
@@ -51,7 +51,7 @@ func TestUnaryCallsGoOnToAnotherNode(t *testing.T) {
 					}
 				}
 				if got := len(c.node(1).record()); got > 1 {
-					t.Errorf("the sick node was asked %d times, want the one that answered to be asked first", got)
+					t.Errorf("the sick node was asked %d times, want once: the node that answered is asked first", got)
 				}
 				if time.Since(c.start) > DefaultConnectTimeout {
 					t.Errorf("took %v", time.Since(c.start))
@@ -119,7 +119,7 @@ func TestTouchAsksTheOwner(t *testing.T) {
 			t.Errorf("got %+v, want both safe until %v", results, want)
 		}
 		if !errors.Is(results[1].Err, session.ErrExpired) || results[1].ID != 5 {
-			t.Errorf("of an unknown session: got %+v", results[1])
+			t.Errorf("Touch of an unknown session: got %+v", results[1])
 		}
 		if _, err = cl.Touch(t.Context(), nil); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("Touch of nothing: got %v", err)
@@ -186,7 +186,7 @@ func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 					err := newTestClient(t, c, c.endpoints(1, 2)).CloseToken(ctx, token)
 					if errors.Is(err, session.ErrOutcomeUnknown) != tt.unknown || !errors.Is(err, tt.after) ||
 						!errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("got %v, want that the outcome is unknown: %v, after %v", err, tt.unknown, tt.after)
+						t.Errorf("got %v, want outcome unknown: %v, and %v", err, tt.unknown, tt.after)
 					}
 				})
 			})
@@ -208,7 +208,7 @@ func TestS5UnaryTouchOverASuspension(t *testing.T) {
 			})
 			got, err := other.Touch(t.Context(), []session.Token{token})
 			if err != nil || len(got) != 1 || got[0].Err != nil || got[0].SafeUntil.IsZero() != (suspended > 0) {
-				t.Errorf("touch over a suspension of %v: %+v, %v", suspended, got, err)
+				t.Errorf("Touch during a suspension of %v: %+v, %v", suspended, got, err)
 			}
 		}
 	})

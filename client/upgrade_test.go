@@ -27,7 +27,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		wantSafe(t, c, s, time.Second+promised(12*time.Second))
 		if err := s.Upgrade(t.Context()); err != nil {
-			t.Errorf("again: %v", err)
+			t.Errorf("second Upgrade: %v", err)
 		}
 		if got := home.record(); !slices.Contains(got, "1s upgrade") ||
 			strings.Count(strings.Join(got, "\n"), "upgrade") != 1 {
@@ -37,13 +37,13 @@ func TestUpgrade(t *testing.T) {
 		home.down()
 		synctest.Wait()
 		if s.Err() != nil || s.Owner() == home.number {
-			t.Errorf("after the death of its node: %v, at node %d", s.Err(), s.Owner())
+			t.Errorf("after its node died the session is %v, at node %d", s.Err(), s.Owner())
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if err := s.Upgrade(t.Context()); !errors.Is(err, session.ErrClosed) {
-			t.Errorf("of a closed session: %v", err)
+			t.Errorf("Upgrade of a closed session: %v", err)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestCallsByALocalTokenFindItsNode(t *testing.T) {
 		a, b := mustOpenLocal(t, cl, 30*time.Second), mustOpenLocal(t, cl, 30*time.Second)
 		home := a.Owner()
 		away := 1 + int(home)%3
-		tool := newTestClient(t, c, c.endpoints(away, away)) // learns of the others from the members
+		tool := newTestClient(t, c, c.endpoints(away, away)) // it learns the other addresses from ListMembers
 		if f, err := tool.Get(t.Context(), a.ID()); err != nil || !f.Session.Local || f.Session.Owner != home {
 			t.Errorf("Get: %+v, %v", f, err)
 		}
@@ -172,7 +172,7 @@ func TestCallsByALocalTokenFindItsNode(t *testing.T) {
 		gone.ID++
 		gone.Credential = credentialOf(gone.ID)
 		if _, err := tool.UpgradeToken(t.Context(), gone); !errors.Is(err, session.ErrExpired) {
-			t.Errorf("of a session that never was: %v", err)
+			t.Errorf("UpgradeToken of an unknown session: %v", err)
 		}
 	})
 }
@@ -186,8 +186,8 @@ func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 		token := mustOpen(t, holder, 30*time.Second).Token()
 		for name, endpoints := range map[string][]string{
 			"its node":     c.endpoints(2, 2),
-			"another node": c.endpoints(1, 1), // learns of its node from the members
-			"all":          c.endpoints(1, 3), // its node in the middle
+			"another node": c.endpoints(1, 1), // it learns the owner's address from ListMembers
+			"all":          c.endpoints(1, 3), // the owner is neither first nor last
 		} {
 			tool := newTestClient(t, c, endpoints)
 			for range 2 { // the node that answered last is asked first
@@ -210,7 +210,7 @@ func TestL7UpgradeTokenOfAGlobalSession(t *testing.T) {
 			t.Errorf("took %v, want no waits: each answer is final", time.Since(c.start))
 		}
 		lagging := 2
-		c.node(3).answer(func(string) error { // has not applied the token's attachment yet (T2)
+		c.node(3).answer(func(string) error { // the node has not applied the token's attachment yet (T2)
 			if lagging == 0 {
 				return nil
 			}
@@ -239,7 +239,7 @@ func TestAfterAnUnknownUpgradeAllNodesAreAsked(t *testing.T) {
 		}
 		home.down()
 		time.Sleep(time.Second)
-		// open, upgrade, resume
+		// an open, an upgrade, and resumes at two nodes
 		if got := len(c.node(1).record()) + len(c.node(2).record()) + len(c.node(3).record()); got < 4 {
 			t.Errorf("%d requests, want other nodes asked", got)
 		}
@@ -266,7 +266,7 @@ func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 		}
 		c.node(1).refuse("upgrade", session.ErrLagging)
 		if err := upgrade(refused); !errors.Is(err, session.ErrLagging) || errors.Is(err, session.ErrOutcomeUnknown) {
-			t.Errorf("refused: %v, want the refusal alone", err)
+			t.Errorf("refused: %v, want only the refusal", err)
 		}
 		c.node(1).answer(func(kind string) error {
 			if kind == "upgrade" {
@@ -278,7 +278,7 @@ func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 			t.Errorf("not answered: %v, want %v", err, session.ErrOutcomeUnknown)
 		}
 		if err := upgrade(global); !errors.Is(err, ErrUnreachable) || errors.Is(err, session.ErrOutcomeUnknown) {
-			t.Errorf("global already, and not answered: %v, want %v", err, ErrUnreachable)
+			t.Errorf("already global, and not answered: %v, want %v", err, ErrUnreachable)
 		}
 		c.node(1).answer(func(kind string) error {
 			if kind != "upgrade" {
@@ -288,10 +288,11 @@ func TestUpgradeTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 			return session.ErrOutcomeUnknown
 		})
 		if err := upgrade(refused); !errors.Is(err, session.ErrOutcomeUnknown) {
-			t.Errorf("unknown to a node that stops: %v, want %v", err, session.ErrOutcomeUnknown)
+			t.Errorf("of unknown outcome, and then refused by a node that stops: %v, want %v", err,
+				session.ErrOutcomeUnknown)
 		}
 		c.node(1).down()
-		synctest.Wait() // until the client has noticed, and sends nothing to a connection that is lost
+		synctest.Wait() // then the client knows that the connection is lost, and sends nothing there
 		if err := upgrade(refused); !errors.Is(err, ErrUnreachable) || errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("not sent: %v, want %v", err, ErrUnreachable)
 		}

@@ -15,7 +15,7 @@ func wantStrings(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// wantSafe compares the promise with a time since the start; negative: none.
+// wantSafe waits until all is quiet, and compares SafeUntil with a time since the start; negative for no promise.
 func wantSafe(t *testing.T, c *fakeCluster, s *Session, want time.Duration) {
 	t.Helper()
 	synctest.Wait()
@@ -28,7 +28,7 @@ func wantSafe(t *testing.T, c *fakeCluster, s *Session, want time.Duration) {
 	}
 }
 
-// kinds drains the events.
+// kinds reads all events there are, and returns their kinds.
 func kinds(s *Session) []string {
 	var got []string
 	for {
@@ -44,9 +44,10 @@ func kinds(s *Session) []string {
 	}
 }
 
-// passage is what an event says of the state.
+// passage describes an event and the change of state that it reports.
 func passage(e Event) string { return fmt.Sprintf("%v: %v -> %v", e.Kind, e.From, e.State) }
 
+// passages reads all events there are, and returns their descriptions.
 func passages(s *Session) []string {
 	var got []string
 	for len(s.Events()) > 0 {
@@ -55,7 +56,7 @@ func passages(s *Session) []string {
 	return got
 }
 
-// wantPassages waits until all is quiet, and compares the state and the events since the last call.
+// wantPassages waits until all is quiet, and compares the state and the events that were not read yet.
 func wantPassages(t *testing.T, s *Session, state State, events ...string) {
 	t.Helper()
 	synctest.Wait()

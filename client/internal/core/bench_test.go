@@ -15,10 +15,10 @@ import (
 
 const benchTimeout = 40 * time.Second
 
-// promised is what a node promises that has just heard of a touch.
+// promised is the promise of a node that has just taken a touch.
 const promised = benchTimeout - benchTimeout/100
 
-// add has c serve one more session, as an open does.
+// add adds a session that c serves, as an open does.
 func add(l *Core, c *Conn, id session.ID) {
 	token := session.Token{ID: id, Attachment: 1}
 	l.effects.reset()

@@ -52,7 +52,7 @@ func TestRefusedCandidateLeavesNoResumeBehind(t *testing.T) {
 	h.resuming = &window.Request{Seq: 1, Body: &resumeBody{h: h}}
 	l.resumeRefused(l.next, h.resuming, &resumeBody{h: h}, session.ErrNoLeader)
 	if l.next != nil || len(queued(c)) != 1 || h.resuming != queued(c)[0] {
-		t.Errorf("next %v, queue %v: want the session resumed through the connection there is", l.next, queued(c))
+		t.Errorf("next %v, queue %v, want the session resumed on the present connection", l.next, queued(c))
 	}
 }
 
@@ -66,7 +66,7 @@ func TestAnIdleClientThatIsOwedAnAnswerSleeps(t *testing.T) {
 		l.send(c, &window.Request{Body: &discardBody{}})
 		time.Sleep(2 * Patience)
 		if at := l.Turn(Moment{Now: time.Now()}, nil).WakeAt; !at.IsZero() && !at.After(l.now) {
-			t.Errorf("wakes %v ago, at once again", l.now.Sub(at))
+			t.Errorf("the next wake was due %v ago: the core spins", l.now.Sub(at))
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestWindowBoundsWhatIsOut(t *testing.T) {
 	l.pump(c)
 	const room = window.MaxRequests + window.MaxTouches
 	if sent, wait := len(l.effects.Actions), len(queued(c)); sent != room || wait != window.MaxRequests {
-		t.Errorf("%d sent, %d wait, want %d and %d", sent, wait, room, window.MaxRequests)
+		t.Errorf("%d requests sent and %d queued, want %d and %d", sent, wait, room, window.MaxRequests)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestALapseSeenByTheTimerFirstIsReported(t *testing.T) {
 	h.closing, h.timeout, l.now = nil, 10*time.Second, begun
 	l.promise(h, &window.Request{Sent: begun}, time.Second, h.timeout)
 	if l.promise(h, &window.Request{Sent: begun}, 5*time.Second, h.timeout) {
-		t.Fatal("there was a promise already")
+		t.Fatal("promise reports a promise before the second one")
 	}
 	e := l.Turn(Moment{Now: begun}, Missed{[]*Session{h}})
 	if len(e.Events) != 2 || e.Events[0].Kind != KindLapsed || !e.Events[0].SafeUntil.IsZero() ||
@@ -104,7 +104,7 @@ func TestALapseSeenByTheTimerFirstIsReported(t *testing.T) {
 	}
 	h.until = time.Time{}
 	if e = l.Turn(Moment{Now: begun}, Missed{[]*Session{h}}); len(e.Events) > 0 {
-		t.Errorf("events %+v of a session that is promised nothing", e.Events)
+		t.Errorf("events %+v of a session without a promise, want none", e.Events)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestAResumeDuringAFailedRebalanceIsSent(t *testing.T) {
 		l.step()
 	}
 	if j := l.sessions[2]; j.on == nil && j.resuming == nil {
-		t.Error("it is asked for nowhere")
+		t.Error("the resumed session is asked for at no node")
 	}
 }
 
@@ -132,10 +132,10 @@ func TestM1ATakeOverThatIsGivenUpClosesNothing(t *testing.T) {
 	for contested, want := range []int{1, 0} {
 		l, c, h := staged(t)
 		h.closing, h.on, h.joining, h.contested = nil, nil, new(Call), contested
-		h.joining.Want.Timeout = 12 * time.Second // an open that was answered, and is resumed where it is
+		h.joining.Want.Timeout = 12 * time.Second // an open that was answered and has to be resumed
 		l.abandon(h, session.ErrClosed)
 		if len(queued(c)) != want {
-			t.Errorf("refused %d times: %d closes, want %d", contested, len(queued(c)), want)
+			t.Errorf("after %d refusals: %d closes, want %d", contested, len(queued(c)), want)
 		}
 	}
 }
@@ -155,23 +155,23 @@ func TestUpdateDuringAMoveCountsFromTheDestination(t *testing.T) {
 			l, c, _ := staged(t)
 			l.router.Servers = []string{"n1:7400", "n4:7400", "n5:7400"}
 			if got := l.goesTo(); got != "n1:7400" {
-				t.Fatalf("goes to %s without a move", got)
+				t.Fatalf("the destination without a move is %s, want n1", got)
 			}
 			c.failing, l.router.Moving = errRebalanced, true
 			set(l)
 			if got := l.goesTo(); got != "n4:7400" {
-				t.Fatalf("goes to %s, want n4", got)
+				t.Fatalf("the destination is %s, want n4", got)
 			}
 			next, racing := l.next, len(l.racing)
-			l.updateServers([]string{"n1:7400", "n4:7400"}) // n4 stays: so does the move
+			l.updateServers([]string{"n1:7400", "n4:7400"}) // n4 stays, so the move goes on
 			if l.next != next || len(l.racing) != racing || !l.router.Moving ||
 				slices.ContainsFunc(l.router.Left, func(t route.Target) bool { return t.Server == "n5:7400" }) {
 				t.Errorf("the move was given up, or goes to a removed server: %+v", l.router)
 			}
-			l.updateServers([]string{"n1:7400", "n2:7400"}) // n4 goes
+			l.updateServers([]string{"n1:7400", "n2:7400"}) // n4 is removed
 			if l.next != nil || len(l.racing) > 0 || !l.router.Moving || len(l.router.Left) != 1 ||
 				l.router.Left[0].Server != "n2:7400" {
-				t.Errorf("left %+v, want the new server", l.router.Left)
+				t.Errorf("servers left to try: %+v, want the new server", l.router.Left)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// opening is a staged loop that holds a local session, with an open under way on the connection that serves it.
+// opening returns a core that holds a local session, with an open in flight on the connection that serves it.
 func opening(t *testing.T, local bool) (l *Core, call *Call, r *window.Request) {
 	t.Helper()
 	l, cur, h := staged(t)
@@ -26,7 +26,7 @@ func opening(t *testing.T, local bool) (l *Core, call *Call, r *window.Request) 
 	return l, call, r
 }
 
-// alsoAt has the open of opening sent to another node too.
+// alsoAt sends the open of opening to another node too.
 func alsoAt(t *testing.T, l *Core, address string) (*Conn, *window.Request) {
 	t.Helper()
 	l.cur.jeopardy, l.cur.failing = true, errJeopardy
@@ -40,7 +40,7 @@ func alsoAt(t *testing.T, l *Core, address string) (*Conn, *window.Request) {
 			return next, r
 		}
 	}
-	t.Fatal("the open does not go along")
+	t.Fatal("the open is not sent to the next node")
 	return nil, nil
 }
 
@@ -53,7 +53,7 @@ func answerOpen(l *Core, c *Conn, r *window.Request, s session.Session, promised
 	})
 }
 
-// resumeAt answers the resume of a session that is on c.
+// resumeAt has c grant the resume of a session.
 func resumeAt(l *Core, c *Conn, id session.ID, owner session.Node, attachment uint64) {
 	r := l.sessions[id].resuming
 	l.pump(c)
@@ -67,7 +67,7 @@ func resumeAt(l *Core, c *Conn, id session.ID, owner session.Node, attachment ui
 	})
 }
 
-// discarded returns what is closed through c because nobody waits for it.
+// discarded returns the sessions closed through c because no caller waits for them.
 func discarded(c *Conn) (ids []session.ID) {
 	for _, r := range slices.AppendSeq(queued(c), c.window.InFlight()) {
 		if d, ok := r.Body.(*discardBody); ok {
@@ -91,7 +91,7 @@ func TestALateOpenAnswerKeepsTheHeldSession(t *testing.T) {
 	}
 	answerOpen(l, next, repeat, session.Session{ID: 5, Owner: 2, Attachment: 21}, -1)
 	if closed := discarded(next); len(closed) > 0 {
-		t.Errorf("closes %v, which the caller holds", closed)
+		t.Errorf("closes %v, although the caller holds it", closed)
 	}
 }
 
@@ -116,13 +116,13 @@ func TestALateRefusalOfAnOpenThatIsDone(t *testing.T) {
 func TestTheSecondOfTwoLocalSessionsIsClosed(t *testing.T) {
 	l, _, first := opening(t, true)
 	cur := l.cur
-	l.router.Refused = true // the next node may be read-only as well: the open shows what it is
+	l.router.Refused = true // the next node may be read-only too: the open goes there to find out
 	next, repeat := alsoAt(t, l, "n2:7400")
 	x, y := session.ID(1<<56|5), session.ID(2<<56|7)
 	answerOpen(l, cur, first, session.Session{ID: x, Owner: 1, Attachment: 1, Local: true}, 9*time.Second)
 	answerOpen(l, next, repeat, session.Session{ID: y, Owner: 2, Attachment: 1, Local: true}, 9*time.Second)
 	if closed := discarded(next); !next.stray || !slices.Equal(closed, []session.ID{y}) {
-		t.Errorf("closes %v, want %v; touches of all leave it out: %v", closed, y, next.stray)
+		t.Errorf("closes %v, want %v; touches name sessions: %v", closed, y, next.stray)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestAnAbandonedOpenLeavesTheSessionToItsRepeat(t *testing.T) {
 				answerOpen(l, cur, second, s, -1)
 			}
 			if closed := discarded(cur); len(closed) > 0 == repeated || !cur.stray {
-				t.Errorf("closes %v; touches of all leave it out: %v", closed, cur.stray)
+				t.Errorf("closes %v; touches name sessions: %v", closed, cur.stray)
 			}
 		})
 	}

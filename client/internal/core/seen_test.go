@@ -35,7 +35,7 @@ func TestN4OneLaggingRoundKeepsTheSeenIndex(t *testing.T) {
 	}
 	l.look(Moment{Seen: 8})
 	if got := (&resumeBody{h: h}).message(&l.ledger, 1).GetResume().GetSeenIndex(); got != 8 {
-		t.Errorf("resume says %d was seen, want 8: a node has come further", got)
+		t.Errorf("resume says %d was seen, want 8: a node has told a higher index", got)
 	}
 }
 

@@ -20,11 +20,11 @@ func TestSilenceArithmetic(t *testing.T) {
 		touch := touchIn(safeFor, timeout)
 		switch room := until.Sub(by); {
 		case room < timeout/answerPart:
-			rt.Fatalf("left %v before the end", room)
+			rt.Fatalf("the node is left %v before the end of the promise, want at least the time for an answer", room)
 		case by.Sub(sent) > timeout/3:
-			rt.Fatalf("left after %v, later than a third", by.Sub(sent))
+			rt.Fatalf("the node is left after %v, later than a third of the timeout", by.Sub(sent))
 		case safeFor >= timeout*3/4 && room < 2*(timeout/tryPart):
-			rt.Fatalf("left %v before the end, no room for two", room)
+			rt.Fatalf("the node is left %v before the end of the promise, no time for two others", room)
 		case by.Sub(sent)-touch < timeout/answerPart && room > timeout/answerPart:
 			rt.Fatalf("the touch at %v has %v to be answered", touch, by.Sub(sent)-touch)
 		case touch < timeout/minTouchPart || touch > timeout/TouchPart:

@@ -21,13 +21,13 @@ func newTestCore() *Core {
 	})
 }
 
-// newTestConn returns a connection to node n.
+// newTestConn returns a connection to address that is not up.
 func newTestConn(address string) *Conn {
 	return &Conn{window: window.New(), Target: route.Target{Server: address, Address: address}}
 }
 
-// staged returns a core that holds one session, which a connection serves since its request 5, and which is being
-// closed.
+// staged returns a core that holds one session, the session's connection, and the session. A call is closing it. The
+// connection has served it since request 5.
 func staged(t *testing.T) (*Core, *Conn, *Session) {
 	t.Helper()
 	l, c := newTestCore(), newTestConn("n1:7400")

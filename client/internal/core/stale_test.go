@@ -22,7 +22,7 @@ func TestRefusedCloseOfAFormerAttachmentIsIgnored(t *testing.T) {
 	l.closeRefused(c, &window.Request{Seq: 6, Body: &closeBody{h}}, h,
 		session.MovedTo(session.Session{Attachment: 10, Instance: l.cfg.Instance + 1}))
 	if !errors.Is(h.err, session.ErrMoved) {
-		t.Errorf("after the refusal of the present attachment's close: %v, want that the session has moved", h.err)
+		t.Errorf("after the close of the present attachment was refused: %v, want that the session has moved", h.err)
 	}
 }
 
@@ -68,12 +68,12 @@ func TestANodeInJeopardyGetsOneSecond(t *testing.T) {
 	l.router.Moving = true
 	l.inJeopardy(next, nil)
 	if l.next != next || !next.deadline.Equal(l.now.Add(time.Second)) {
-		t.Fatalf("tried %v, until %v; want that the node is tried for a second more", l.next == next,
+		t.Fatalf("still tried: %v, for %v; want one second more", l.next == next,
 			next.deadline.Sub(l.now))
 	}
 	l.served(next)
 	if l.cur != next || l.cur == former {
-		t.Error("the node has served, and is not the one that serves")
+		t.Error("the node that has served is not the client's present one")
 	}
 	l, _, h = staged(t)
 	h.timeout, l.now = 12*time.Second, time.Now()
@@ -83,6 +83,6 @@ func TestANodeInJeopardyGetsOneSecond(t *testing.T) {
 	l.now = l.now.Add(time.Second)
 	l.checkConns()
 	if l.next != nil {
-		t.Error("a node in jeopardy that does not answer is tried still")
+		t.Error("a node in jeopardy that does not answer is still tried after a second")
 	}
 }

@@ -30,7 +30,7 @@ given up             closed       closed       closed       closed       expired
 		"taken over", "closed", "expired", "refused", "given up",
 	}
 	if len(names) != triggers {
-		t.Fatalf("%d triggers, %d of them tested", triggers, len(names))
+		t.Fatalf("there are %d triggers, and the table lists %d", triggers, len(names))
 	}
 	states := map[State]string{
 		StateConnecting: "connecting", StateConnected: "connected", StateJeopardy: "jeopardy",
@@ -54,7 +54,7 @@ given up             closed       closed       closed       closed       expired
 	}
 	for i := range triggers {
 		if trigger(i).kind() == 0 {
-			t.Errorf("%s has no kind of event", names[i])
+			t.Errorf("trigger %s has no kind of event", names[i])
 		}
 	}
 }

@@ -21,14 +21,14 @@ func TestL6AnUnknownLocalSessionDoesNotEndTheGlobalOne(t *testing.T) {
 			r := h.resuming
 			r.Seq = 1
 			r.Body.(*resumeBody).message(&l.ledger, 1)
-			h.token = session.Token{ID: 1, Attachment: 10} // c tells that it is global
+			h.token = session.Token{ID: 1, Attachment: 10} // c has told that the session is global
 			if !served {
 				h.on = nil
 				l.drop(c, nil)
 			}
 			l.resumeRefused(l.next, r, r.Body.(*resumeBody), &session.ExpiredError{ID: 1, LocalTo: 1})
 			if err := h.err; err != nil || h.resuming == nil || h.resuming == r || !h.askedAt(l.next) {
-				t.Errorf("ended with %v, asked for again %v", err, h.resuming != nil && h.resuming != r)
+				t.Errorf("the session ended with %v; asked for again: %v", err, h.resuming != nil && h.resuming != r)
 			}
 		})
 	}
@@ -53,6 +53,6 @@ func TestALateGrantOfTheLocalSession(t *testing.T) {
 		SafeFor: wire.PromiseProto(9 * time.Second),
 	})
 	if h.on != home || h.token != global {
-		t.Errorf("held by %+v; want %+v, served by the new connection: %v", h.token, global, h.on == home)
+		t.Errorf("the token is %+v, want %+v; served by the new connection: %v", h.token, global, h.on == home)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 var errNoAnswer = errors.New("no answer in time")
 
-// passing is a limit that passes after a while, or does not say when.
+// passing returns a limit that passes after a while; 0: it does not say when.
 func passing(after time.Duration) error {
 	return &session.LimitError{Name: "max_opens_per_second", RetryAfter: after}
 }

@@ -22,7 +22,7 @@ func TestPlanUpdate(t *testing.T) {
 		{servers(1, 10), servers(7, 12), "s1:1", 1, 1 - 16.0/36},
 		{servers(1, 3), servers(2, 4), "s1:1", 1, 1},
 		{servers(1, 3), servers(1, 3), "s1:1", 0, 1},
-		{servers(1, 3), servers(1, 3), "learnt:1", 1, 1}, // nobody knows what share of the clients is there
+		{servers(1, 3), servers(1, 3), "learnt:1", 1, 1}, // the share of clients at a learnt address is unknown
 		{servers(1, 3), servers(4, 6), "s1:1", 1, 1},
 	}
 	for _, tt := range tests {
@@ -39,7 +39,7 @@ func TestTenThousandClientsRebalance(t *testing.T) {
 	tests := []struct {
 		name            string
 		former, present []string
-		moves           float64 // part of the clients
+		moves           float64 // the share of clients that move
 	}{
 		{"3 to 5", servers(1, 3), servers(1, 5), 0.4},
 		{"5 to 3", servers(1, 5), servers(1, 3), 0.4},
@@ -62,7 +62,7 @@ func TestTenThousandClientsRebalance(t *testing.T) {
 				}
 				if gone := !slices.Contains(tt.present, mine); gone && at == mine ||
 					!gone && at != mine && len(tt.present) <= len(tt.former) {
-					t.Fatalf("a client of %s is at %s", mine, at)
+					t.Fatalf("a client of server %s is at %s", mine, at)
 				}
 				load[at]++
 			}
@@ -85,8 +85,8 @@ func servers(from, to int) []string {
 	return s
 }
 
-// near fails if got is more than five standard deviations from what n draws of p are expected to give: one run of a
-// million would.
+// near fails if got is more than five standard deviations from the mean of n draws with probability p. That happens by
+// chance in one of a million runs.
 func near(t *testing.T, what string, got, n int, p float64) {
 	t.Helper()
 	mean, sigma := float64(n)*p, math.Sqrt(float64(n)*p*(1-p))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ask is a body.
+// ask is a Body.
 type ask struct{ unwanted bool }
 
 // Wanted implements Body.
@@ -23,24 +23,24 @@ func TestRequestsComeBackWhenTheyAreDue(t *testing.T) {
 		w.PutOff(new(Request), begun.Add(time.Duration(random.IntN(500))*time.Second))
 	}
 	if !w.PutsOff() {
-		t.Error("all that was asked for is put off")
+		t.Error("PutsOff: got false while all requests wait for their retry times")
 	}
 	came := 0
 	for now := begun; came < requests; now = now.Add(7 * time.Second) {
 		if w.DueAt().IsZero() {
-			t.Fatalf("nothing is due, %d are left", requests-came)
+			t.Fatalf("nothing is due, although %d requests are left", requests-came)
 		}
 		w.Resume(now)
 		queued := slices.Collect(w.Queued())[came : requests-len(w.Later())]
 		for _, r := range queued {
 			if r.Due.After(now) || r.Due.Before(now.Add(-7*time.Second+1)) {
-				t.Errorf("due %v, taken %v", r.Due, now)
+				t.Errorf("a request that was due at %v came back at %v", r.Due, now)
 			}
 		}
 		came += len(queued)
 	}
 	if !w.DueAt().IsZero() || len(w.Later()) != 0 {
-		t.Error("something is left")
+		t.Error("requests are left after all came back")
 	}
 }
 
@@ -74,10 +74,10 @@ func TestNextAndTake(t *testing.T) {
 	wanted := w.Push(new(ask))
 	r := w.Next()
 	if r != wanted || w.Next() != nil {
-		t.Fatalf("got %v, want the request that is wanted, and no other", r)
+		t.Fatalf("got %v, want the wanted request only", r)
 	}
 	if !w.StallsAt(time.Second).IsZero() {
-		t.Error("the node owes no answer")
+		t.Error("StallsAt: got a time while the node owes no answer")
 	}
 	w.Send(r, now, 3)
 	if r.Seq != w.Seq() || !r.Sent.Equal(now) || r.Suspensions != 3 ||
@@ -96,7 +96,7 @@ func TestNextAndTake(t *testing.T) {
 		touches++
 	}
 	if touches != MaxTouches {
-		t.Errorf("%d touches are out, want %d", touches, MaxTouches)
+		t.Errorf("%d touches in flight, want %d", touches, MaxTouches)
 	}
 	if _, ok := w.Take(w.Seq()); !ok || w.Touch(new(ask)) == nil {
 		t.Error("an answer makes no room for a touch")
