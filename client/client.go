@@ -13,16 +13,16 @@ import (
 	"holdfast/session"
 )
 
-// Client holds sessions of one cluster. Safe for concurrent use.
+// Client holds sessions of one cluster and makes reads and single calls there. Safe for concurrent use.
 type Client struct {
 	cfg    Config
 	clock  *clock
 	jitter *route.Jitter
-	// spread and settled are a pool's, or nil: see Pool.
+	// spread and settled are methods of the pool that the client belongs to; nil outside pools.
 	spread    func(servers []string)
 	settled   func(server string)
 	occupancy occupancy
-	seen      *seen // a pool's, or its own
+	seen      *seen // shared with the other clients of a pool
 
 	nodes *unary.Nodes // for reads and calls apart from the sessions; owns the list of servers
 
@@ -51,35 +51,35 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// SessionOptions says what session to open.
+// SessionOptions says which session to open.
 type SessionOptions struct {
-	// Timeout is the one wanted; the cluster clamps it, see [Session.Timeout]. It must be positive,
-	// and at most [session.MaxTimeout].
+	// Timeout is the wish of the client: positive, and at most [session.MaxTimeout]. The cluster clamps it to its own
+	// bounds, see [Session.Timeout].
 	Timeout time.Duration
-	// Labels are at most [session.MaxLabels].
+	// Labels has at most [session.MaxLabels] entries.
 	Labels map[string]string
-	// RequestID names the open: with the same id a repeat finds the session that was opened (O2), while that lives, so
-	// an open that ended with [session.ErrOutcomeUnknown] is asked again safely. Zero draws one. [ErrHeld] when this
-	// client holds the session.
+	// RequestID names the open. A repeat with the same id finds the session that was opened (O2), while the session
+	// lives. So an application may safely repeat an open that ended with [session.ErrOutcomeUnknown]. Zero draws an id.
+	// The open returns [ErrHeld] when this client holds the session already.
 	RequestID session.RequestID
-	// Local asks for a session that one node alone knows (L1): it costs the cluster no log entry, no change of leader
-	// ends it, and it ends with its node's process. It can be resumed at that node only, until [Session.Upgrade] has
-	// made it global. Refused with a [session.FieldError] unless the cluster's setting local_sessions is on. A
-	// RequestID finds it through the node that opened it, and opens another session through any other.
+	// Local asks for a session that one node alone knows (L1). It costs the cluster no log entry, and no change of
+	// leader ends it; it ends with its node's process. Only this node can resume it, until [Session.Upgrade] has made
+	// it global. A RequestID finds the session through the node that opened it; through any other node it opens another
+	// session. The open is refused with a [session.FieldError] unless the cluster's setting local_sessions is on.
 	//
-	// A client has one connection. When that is lost, a client with local sessions asks their node first; one that
-	// holds nothing else, and waits for no Open, asks no other node until what was promised has run out. When the
-	// client is served by another node after that, or moves for the sake of its global sessions, its local ones end
-	// here with a [session.ExpiredError] whose LocalTo is their node: there they live on or have ended, nobody else can
-	// tell. Local sessions that are not to depend on that are held by a client of their own.
+	// A client has one connection. When it loses the connection, a client with local sessions asks their node first. A
+	// client that holds nothing else, and waits for no Open, asks no other node until the promise has run out. When
+	// another node serves the client after that, or the client moves with its global sessions, its local sessions end
+	// here with a [session.ExpiredError] whose LocalTo is their node. Only that node knows whether they still live. To
+	// keep local sessions independent of global ones, hold them with a client of their own.
 	Local bool
 }
 
-// Open opens a session and keeps it alive from then on. It is repeated under one request id (O2), through whichever
-// node answers, until ctx ends or the cluster refuses it for good. When ctx ends the error wraps its cause and the last
-// thing that stood in the way, [ErrUnreachable] if no node answered; a session that was opened all the same is closed,
-// or expires by itself. Other errors: [session.FieldError], [session.LimitError], [session.ErrClosed] after
-// [Client.Close], and [session.ErrOutcomeUnknown] if the client was told to [FailInFlight].
+// Open opens a session and keeps it alive from then on. It repeats the open under one request id (O2), through
+// whichever node answers, until ctx ends or the cluster refuses it for good. When ctx ends, the error wraps its cause
+// and the last obstacle, [ErrUnreachable] if no node answered; if the session was opened all the same, it is closed or
+// expires by itself. Other errors: [session.FieldError], [session.LimitError], [ErrHeld], [session.ErrClosed] after
+// [Client.Close], and [session.ErrOutcomeUnknown] with [FailInFlight].
 func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.Timeout <= 0 || o.Timeout > session.MaxTimeout {
 		return nil, fmt.Errorf("open session: %w", &session.FieldError{
@@ -100,16 +100,16 @@ func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	return s, nil
 }
 
-// Resume takes over the session of t, whichever attachment t names (see [session.ParseToken]), and keeps it alive
-// from then on; a client that held it until now is told [session.ErrMoved]. It is repeated until ctx ends or the
-// cluster refuses it for good: [session.ExpiredError], [session.ErrBadCredential], and [session.ErrMoved] when
-// another process was sooner eleven times. [ErrHeld] when this client holds the session. Once Resume has returned,
-// the session is taken back from nobody: a client that loses its connection, and whose session another process takes
-// over meanwhile, is told [session.ErrMoved].
+// Resume takes over the session of t and keeps it alive from then on, whichever attachment t names; see
+// [session.ParseToken]. A client that held the session until now is told [session.ErrMoved]. Resume repeats the request
+// until ctx ends or the cluster refuses it for good: with [session.ExpiredError], [session.ErrBadCredential], or
+// [session.ErrMoved] when other processes were faster eleven times. It returns [ErrHeld] when this client holds the
+// session already. After Resume has returned, the client takes the session back from nobody: when another process takes
+// the session over, also while this client has no connection, this client is told [session.ErrMoved].
 //
-// A local session is resumed by its node alone. A client that holds nothing else goes round its servers to find that;
-// one that does stays where it is, and if that is another node the error is a [session.ExpiredError] whose LocalTo is
-// not 0.
+// Only its node resumes a local session. A client that holds nothing else goes round its servers to find this node. A
+// client that holds other sessions stays where it is; if another node has the local session, the error is a
+// [session.ExpiredError] whose LocalTo is not 0.
 func (c *Client) Resume(ctx context.Context, t session.Token) (*Session, error) {
 	if t.ID == 0 {
 		return nil, fmt.Errorf("resume session: %w",
@@ -126,9 +126,9 @@ func (c *Client) Resume(ctx context.Context, t session.Token) (*Session, error) 
 	return s, nil
 }
 
-// Close ends the client and waits for its goroutines. Its sessions end for this client, with [session.ErrClosed], and
-// live on in the cluster until they are resumed or expire: to end one, call [Session.Close] first. Calls that wait
-// return [session.ErrClosed]. Close returns nil, also when called again.
+// Close ends the client and waits for its goroutines. Its sessions end for this client with [session.ErrClosed]. In the
+// cluster they live on until another client resumes them or they expire; to end a session there, call [Session.Close]
+// first. Calls that wait return [session.ErrClosed]. Close always returns nil, also when called again.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -141,11 +141,11 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Chroot returns the path of the connect string, such as /a/b; empty when there is none. Sessions have no paths, so it
-// changes nothing about them: it is for the application, and for what keeps a tree.
+// Chroot returns the path of the connect string, such as /a/b; empty for none. Sessions have no paths, so a chroot
+// changes nothing about them: it is for applications that keep a tree of names.
 func (c *Client) Chroot() string { return c.cfg.chroot }
 
-// holds reports whether the client holds a session, or is taking hold of it.
+// holds reports whether the client holds a session, or is opening or resuming it.
 func (c *Client) holds(id session.ID) bool {
 	c.mu.Lock()
 	l := c.loop
@@ -154,7 +154,7 @@ func (c *Client) holds(id session.ID) bool {
 	return l != nil && l.ask(func(decides *core.Core) { held = decides.Holds(id) }) && held
 }
 
-// begin returns the loop, started at the first use.
+// begin returns the loop. The first call starts it.
 func (c *Client) begin(ctx context.Context) (*loop, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,13 +172,15 @@ func (c *Client) begin(ctx context.Context) (*loop, error) {
 	return c.loop, nil
 }
 
-// UpdateServers replaces the configured servers, at most [MaxServers] in the form of [Config].Endpoints, while the
-// client runs. Clients that do so with the same list end up evenly spread, without knowing of each other, and as few of
-// them move as that takes: of 3 servers becoming 5, 40 % of the clients move, all to the new ones; of 5 becoming 3, the
-// clients of the two that go (ZooKeeper's section 10.5 of rules; see docs/clients.md). A client that moves is served by
-// its former node until another one serves it. One that is not connected looks for a node among the new servers at
-// once. Addresses learnt from nodes stay, but for those of removed servers. The error is a [session.FieldError] or
-// [session.ErrClosed]. Of calls at the same time one takes effect last.
+// UpdateServers replaces the configured servers while the client runs. The list has the form of [Config].Endpoints,
+// with at most [MaxServers]. Clients that call it with the same list end up evenly spread without knowing of each
+// other, and only as many move as this takes. Of 3 servers becoming 5, 40 % of the clients move, all to the new
+// servers; of 5 becoming 3, the clients of the two removed servers move (ZooKeeper's section 10.5 of rules; see
+// docs/clients.md). The former node of a client that moves serves it until the new node does.
+//
+// A client without a connection looks for a node among the new servers at once. Addresses that the client learnt from
+// nodes stay, except those of removed servers. The error is a [session.FieldError] or [session.ErrClosed]. Of
+// concurrent calls, any one takes effect last.
 func (c *Client) UpdateServers(servers []string) error {
 	if err := checkEndpoints(servers); err != nil {
 		return fmt.Errorf("update servers: %w", err)

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// suspendedBeyond is how far wall time may run ahead of monotonic time, all suspensions since the last one that was
-// noticed taken together, before the machine counts as having been suspended (S5).
+// suspendedBeyond is how far wall time may run ahead of monotonic time before the clock notices a suspension of the
+// machine (S5). Short suspensions add up until the clock notices them together.
 const suspendedBeyond = time.Second
 
-// clock tells the time and notices that the machine was suspended: promises are counted on the monotonic clock, which
-// stands meanwhile. Safe for concurrent use.
+// clock tells the time and notices suspensions of the machine. Promises count on the monotonic clock, which stands
+// while the machine is suspended. Safe for concurrent use.
 type clock struct {
 	// wall is a seam for tests: the wall clock's reading at a moment.
 	wall func(now time.Time) time.Time
 
 	mu sync.Mutex
-	// base and baseWall are what both clocks read when wall time was last put in relation to monotonic time: at the
-	// first look, after a suspension that was noticed, and whenever the wall clock was set back. Wall time is compared
-	// with this one relation, not from look to look, so that short suspensions add up. guarded by mu
+	// base and baseWall are readings of both clocks at the same moment: the first look, the last suspension that was
+	// noticed, or the last time that the wall clock was set back. Each look compares both clocks with these readings,
+	// not with those of the look before, so that short suspensions add up. guarded by mu
 	base, baseWall time.Time
 	suspensions    uint64 // guarded by mu
 }
@@ -29,7 +29,8 @@ func newClock() *clock {
 	return c
 }
 
-// look returns the time and how many suspensions have been noticed: what was promised under a smaller number is void.
+// look returns the time and the number of suspensions that were noticed. A promise from before the newest suspension is
+// void.
 func (c *clock) look() (now time.Time, suspensions uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,73 +25,85 @@ const (
 	DefaultHedgeDelay     = 250 * time.Millisecond
 )
 
-// InFlight says what becomes of a request that was sent and whose answer cannot come any more, because the connection
+// InFlight says what the client does with a request in flight whose answer cannot come any more, because the connection
 // was lost or left, or a node lost its leadership.
 type InFlight uint8
 
 const (
-	// RepeatInFlight has it sent again, through whichever node serves next. That is safe: an open is known by its
-	// request id (O2), a resume by its attempt (M1), and a close by the attachment it ends (M2).
+	// RepeatInFlight sends the request again, through whichever node serves next. This is safe: the cluster recognizes
+	// an open by its request id (O2), a resume by its attempt (M1), and a close by the attachment that it ends (M2).
 	RepeatInFlight InFlight = iota
-	// FailInFlight ends the call with [session.ErrOutcomeUnknown]: it may or may not have taken effect. The session of
-	// such a call is not kept alive. Resumes of sessions that are held already are repeated all the same.
+	// FailInFlight ends the call with [session.ErrOutcomeUnknown]: the request may or may not have taken effect. The
+	// client does not keep a session alive whose open or resume ended so. It still repeats the resumes by which it
+	// moves the sessions that it holds.
 	FailInFlight
 )
 
-// Config says how a client reaches its cluster. Only Endpoints or ConnectString must be set.
+// Config says how a client reaches its cluster. Set either Endpoints or ConnectString; all else has defaults.
 type Config struct {
-	// Endpoints are client addresses of at least one node and at most [MaxServers], each once: host names or IP
-	// addresses, as in [ParseConnectString] but always with a port, and used as they are written. More than one make
-	// moves possible before the cluster has told other addresses.
+	// Endpoints are the client addresses of 1 to [MaxServers] nodes, each once: host names or IP addresses as in
+	// [ParseConnectString], but always with a port, and used as they are written. With more than one address the client
+	// can move before a node has told it other addresses. [New] copies the list.
 	Endpoints []string
-	// ConnectString is another form of the same, see [ParseConnectString]; it may name a chroot.
+	// ConnectString is another form of Endpoints, see [ParseConnectString]. It may also name a chroot.
 	ConnectString string
-	// Dial connects to an address; nil is TCP.
+	// Dial connects to an address; nil is TCP. It must be safe for concurrent use.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Resolve returns all IP addresses of a host name. It is asked again in each round over the servers, and its
-	// answers are tried in random order. nil is the system's resolver, or none if Dial is set: then Dial gets names as
-	// they are.
+	// Resolve returns all IP addresses of a host name. Each round over the servers calls it again, and tries its
+	// answers in random order. It must be safe for concurrent use. nil is the system's resolver, or no resolver if Dial
+	// is set: then Dial gets the names.
 	Resolve func(ctx context.Context, host string) ([]string, error)
-	// Instance names this client process in resumes (M1): 64 random bits, never those of another or a former process. 0
-	// takes them from crypto/rand.
+	// Instance names this client process in resumes (M1). It is 64 random bits that no other process, now or earlier,
+	// has; 0 draws them from crypto/rand.
 	Instance uint64
-	// Logger hears of connections and moves, never of touches. nil is silence.
+	// Logger gets lines about connections and moves, never about touches. nil is silence.
 	Logger hclog.Logger
-	// MinBackoff and MaxBackoff bound the waits between rounds over all endpoints and between repeats of a request: the
-	// n-th wait is drawn evenly from 0 to MinBackoff doubled n-1 times, at most MaxBackoff ("full jitter").
+	// MinBackoff and MaxBackoff bound the waits between rounds over all endpoints, and between repeats of a request.
+	// The n-th wait in a row is drawn evenly from 0 to MinBackoff doubled n-1 times, at most MaxBackoff ("full
+	// jitter"). 0 is the default.
 	MinBackoff, MaxBackoff time.Duration
-	// ConnectTimeout bounds one attempt to connect; a sixth of the smallest session timeout does so too.
+	// ConnectTimeout bounds one attempt to connect, and one attempt of a single call at one node. A sixth of the
+	// smallest session timeout bounds attempts to connect too. 0 is [DefaultConnectTimeout].
 	ConnectTimeout time.Duration
-	// HedgeDelay is how long after an attempt to connect the next one is made beside it; a twenty-fourth of the
-	// smallest session timeout bounds it too. The first that connects is used, the others are closed.
+	// HedgeDelay is the time from one attempt to connect to the next one, which runs beside it. A twenty-fourth of the
+	// smallest session timeout bounds it too. The client uses the first connection that is up and closes the others. 0
+	// is [DefaultHedgeDelay].
 	HedgeDelay time.Duration
-	// ReadOnly allows read-only nodes, those that hear of no leader and have the setting read_only on. [Client.Get] and
-	// [Client.List] then return what one says when no node answers that hears of a leader: the nodes are asked one
-	// beside the other, each a HedgeDelay after the one before or sooner; once a read-only one has answered, the others
-	// are given up to a second, and later reads go to it straight away for two. The State of what they return tells.
-	// Sessions are [StateConnectedReadOnly] while the client's connection is to such a node for want of a better one.
-	// Writes, opens and resumes among them, wait for a read-write node all the same: with a session there is no id
-	// before one was found. Without ReadOnly such nodes are passed over.
+	// ReadOnly allows read-only nodes: nodes that hear of no leader and have the setting read_only on. Without it the
+	// client passes over such nodes.
+	//
+	// [Client.Get] and [Client.List] then return the answer of a read-only node when no node with a leader answers.
+	// They ask the nodes beside each other, each a HedgeDelay after the one before, or sooner. Once a read-only node
+	// has answered, the others get at most another second. For the next two seconds reads go to this read-only node
+	// first. The State of a result says what kind of node answered.
+	//
+	// Sessions are [StateConnectedReadOnly] while the client is connected to such a node and finds no better one.
+	// Writes, including opens and resumes, wait for a read-write node. So a session has no id before the client has
+	// found a read-write node.
 	ReadOnly bool
-	// OnNode, when set, is told where the client's connection for sessions is each time it is at another node, or the
-	// node can do something else: its address, and what it said of itself last, zero before it has; all is zero without
-	// a connection. It is called by the client's own goroutine, and in a [Pool] by each connection's: it must return
-	// soon, and not call the client. While it does not return no session is touched; contexts end when their promises
-	// do all the same. The end of the client does not call it.
+	// OnNode, when set, is called each time when the connection for sessions is at another node, or its node changes
+	// its mode. It gets the node's address, and the last state that the node told, zero before the node has told one.
+	// All is zero without a connection.
+	//
+	// The client's own goroutine calls OnNode; in a [Pool] the goroutine of each connection does. It must return soon,
+	// and must not call the client. The client touches no session until OnNode returns. Contexts of sessions end in
+	// time all the same. The end of the client does not call OnNode.
 	OnNode func(address string, state session.NodeState)
-	// InFlight says what becomes of requests on a connection that is lost.
+	// InFlight says what the client does with requests on a connection that is lost.
 	InFlight InFlight
-	// Principal names this client to the nodes, see [transport.ValidPrincipal]: clients of one name share the budget
-	// that a node has for each (max_arrivals_per_second_per_principal). Nobody verifies it: it is for fairness between
-	// clients that mean well. Empty is no name.
+	// Principal names this client to the nodes: at most [session.MaxPrincipal] printable ASCII characters, without a
+	// space at either end. Clients with the same name share one budget at each node
+	// (max_arrivals_per_second_per_principal). Nodes do not verify the name: it makes clients that mean well share
+	// fairly. Empty is no name.
 	Principal string
-	// Rand draws the waits and the order of the endpoints; nil is seeded by crypto/rand. It is used under a lock.
+	// Rand is the source of the waits and of the order of the endpoints; nil is a source seeded by crypto/rand. The
+	// client uses it under a lock, so it need not be safe for concurrent use.
 	Rand rand.Source
 
 	chroot string
 }
 
-// complete fills in the defaults and reports everything that is wrong.
+// complete checks the configuration and fills in the defaults. The error joins every fault.
 func (cfg Config) complete() (Config, error) {
 	var errs []error
 	if cfg.ConnectString != "" {
@@ -138,7 +150,7 @@ func (cfg Config) complete() (Config, error) {
 	return cfg, nil
 }
 
-// checkEndpoints reports everything that is wrong with a list of servers.
+// checkEndpoints checks a list of servers. The error joins every fault.
 func checkEndpoints(endpoints []string) error {
 	var errs []error
 	if len(endpoints) == 0 || len(endpoints) > MaxServers {
@@ -160,7 +172,7 @@ func checkEndpoints(endpoints []string) error {
 	return errors.Join(errs...)
 }
 
-// notNegative returns what is wrong with a duration of a configuration, or nil.
+// notNegative returns an error if the duration of a field is negative.
 func notNegative(field string, d time.Duration) error {
 	if d < 0 {
 		return &session.FieldError{Field: field, Limit: fmt.Sprintf("positive, or 0 for the default, not %v", d)}

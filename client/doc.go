@@ -1,13 +1,13 @@
 // Package client is Holdfast's Go SDK. A [Client] keeps one connection to one node of a cluster for all of its
-// sessions, keeps them alive, and moves with them to another node when the present one is lost, cut off or silent. A
-// [Session] says until when the cluster promises not to expire it.
+// sessions, and keeps the sessions alive. When the node is lost, cut off or silent, the client moves to another node
+// with its sessions. A [Session] says until when the cluster promises not to expire it.
 //
 // # States
 //
-// A state is a session's, as its application sees it: sessions of one client may differ, one being connected while
-// another one is still being resumed on the same connection. [Session.State] tells the present one, and
-// [Session.Events] each transition with its reason. [Session.SafeUntil] is apart from that: a promise outlives a lost
-// connection.
+// A state describes a session as its application sees it. Sessions of one client may have different states: one session
+// is connected while another is still being resumed on the same connection. [Session.State] returns the present state,
+// and [Session.Events] tells each transition with its reason. The promise, [Session.SafeUntil], is independent of the
+// state: it outlives a lost connection.
 //
 //	              a node serves it
 //	CONNECTING ------------------------> CONNECTED
@@ -40,71 +40,76 @@
 //	  CLOSED       closed by its application, given up, or resumed by another client
 //	  AUTH_FAILED  the cluster refused its credential
 //
-// A node that is left for another one serves its sessions until the other one does: such a move is no transition, and
-// shows as a [Connected] event from CONNECTED or JEOPARDY. What runs out while no node serves a session leaves it
-// CONNECTING, or CONNECTED_READ_ONLY.
+// When a client leaves one node for another, the former node serves its sessions until the new node does. Such a move
+// is no transition: it shows as a [Connected] event from CONNECTED or JEOPARDY. A promise that runs out while no node
+// serves the session changes neither CONNECTING nor CONNECTED_READ_ONLY.
 //
 // # Read-only nodes
 //
-// A node that hears of no leader may be read-only (N1): it serves reads of what it has applied, and no writes. A client
-// that allows that, see [Config].ReadOnly, stays at such a node for want of a better one, looks for a read-write node
-// in the background, in rounds over all servers as below, and moves there with its sessions; one that hears of a leader
-// again while the client is there is used at once. Without leave a read-only node is passed over like any that hears of
-// no leader.
+// A node that hears of no leader may be read-only (N1): it serves reads of the state that it has applied, and no
+// writes. With [Config].ReadOnly, a client stays at such a node while it finds no better one. It looks for a read-write
+// node in the background, in the rounds described below, and moves there with its sessions. If the read-only node hears
+// of a leader again, the client uses it at once. Without [Config].ReadOnly, a client passes over read-only nodes like
+// all nodes that hear of no leader.
 //
-// CONNECTED_READ_ONLY promises no more than CONNECTING. [Session.SafeUntil] may run out meanwhile, and is renewed by a
-// touch only as far as was confirmed before (N2). Whether the session lives on is decided elsewhere: it does when the
-// whole cluster has no quorum, because that time is held against nobody (I8); it expires when this client's side alone
-// is cut off from a quorum that goes on without it. The first read-write node tells. A client that has found none yet
-// has no session id: [Client.Open] waits, and its error wraps [session.ErrReadOnly] when that was in the way at the
-// end.
+// CONNECTED_READ_ONLY promises no more than CONNECTING. [Session.SafeUntil] may run out, and a touch renews it only as
+// far as a leader had confirmed earlier touches (N2). When the whole cluster has no quorum, the session lives on: this
+// time counts against no session (I8). When only this client's side is cut off, the session expires in the quorum that
+// goes on without it. The first read-write node tells which. A client that has found no read-write node has no session
+// id yet: [Client.Open] waits, and its error wraps [session.ErrReadOnly] if a read-only node was the last obstacle.
 //
-// Reads ([Client.Get], [Client.List]) are made apart from the connection of the sessions. What they return says what
-// the node that answered was, and up to which index of the log it showed. Whatever node answers, a client is never
-// served an older state than it has seen (N4): see [Client.SeenIndex].
+// Reads ([Client.Get], [Client.List]) are independent of the connection that keeps the sessions. A result names the
+// mode of the node that answered, and the index of the log that the result shows. No node shows a client an older state
+// than the client has seen (N4): see [Client.SeenIndex].
 //
 // # Finding a node
 //
-// A node is left when it is lost, says that it hears of no leader, or owes an answer: with a session's timeout T that
-// is T/3 after the sending of the last touch that it answered, which leaves two other nodes T/4 each (silence.go has
-// the arithmetic). A round goes over all servers in random order, the last one that served at its end; names are
-// resolved again in each round, to all their addresses. The next attempt to connect is made when the one before has
-// failed, or has taken [Config.HedgeDelay]; the first connection that is up is used. After a round that came to nothing
-// follows a back-off with full jitter, on top of what a server asked for.
+// A client leaves a node that it has lost, that says it hears of no leader, or that owes an answer. With a session
+// timeout T, a node owes an answer from T/3 after the client sent the last touch that the node answered. Then two other
+// nodes can be given T/4 each; client/internal/core/silence.go has the arithmetic.
 //
-// A node that has more to do than it takes on refuses with a moment to come back at. A request waits for its own moment
-// and goes to the same node again, with jitter on top; a resume after half of what is left of its session's promise at
-// the latest, because the node may have a sooner moment by then. A resume for which the moment is too late (less than
-// T/4 before its session's promise ends), or that has been put off three times, is tried at another node at once, and
-// at the one that refused not before it would have come back there. Nodes that did not refuse are tried on meanwhile.
-// [Config.Principal] says whose budget a client uses.
+// A round goes over all servers in random order, and comes to the server that served last at its end. Each round
+// resolves names again, to all their addresses. The client begins the next attempt to connect when the one before has
+// failed, or has taken [Config].HedgeDelay, and uses the first connection that is up. After a round without success the
+// client waits: a back-off with full jitter, on top of the wait that a server asked for.
 //
-// What is in flight on a connection that is lost is repeated safely, or ends with [session.ErrOutcomeUnknown]: see
-// [InFlight]. [Client.UpdateServers] replaces the servers at run time.
+// A node that is at the limit of its budget refuses a request and names a retry time. The client sends the request to
+// the same node again at this time, with jitter on top. It sends a resume again after half of the time that its
+// session's promise has left, if that is sooner, because the node may have an earlier slot by then. A resume goes to
+// another node at once when its retry time is too late (less than T/4 before the promise ends), or when it was put off
+// three times. The client does not ask the node that refused it before the retry time. Meanwhile it goes on trying
+// nodes that did not refuse. [Config].Principal names the budget that a client uses.
+//
+// A request that is in flight on a lost connection is repeated safely, or ends with [session.ErrOutcomeUnknown]: see
+// [InFlight]. [Client.UpdateServers] replaces the servers while the client runs.
 //
 // # Handing a session over
 //
-// Whoever has a session's token takes it over with [Client.Resume] (M1). The client that held it is told
-// [session.ErrMoved], and takes it back by no resume of its own: none that is under way, and none after a lost
-// connection.
+// A process with a session's token takes the session over with [Client.Resume] (M1). The client that held the session
+// is told [session.ErrMoved]. None of its own resumes takes the session back: neither a resume under way, nor a resume
+// after a lost connection.
 //
 // # Local sessions
 //
-// A session that was opened with [SessionOptions].Local lives at one node (L1), and its client looks for that node
-// before any other. As long as a client holds nothing else, it asks no other node until what was promised has run out,
-// and leaves its node neither for a word of jeopardy, which is not about local sessions, nor to spread over a longer
-// list of servers. Global sessions on the same connection come first: they move to where they are served, and when that
-// is another node the local ones end here with a [session.ExpiredError] that says in LocalTo whose they are. They are
-// touched apart from global ones. [Session.Upgrade] makes one global.
+// A session that was opened with [SessionOptions].Local lives at one node (L1). Its client looks for this node before
+// any other. A client that holds nothing else asks no other node until the promise has run out. It does not leave its
+// node for jeopardy, which is not about local sessions, nor to spread over a longer list of servers.
+//
+// A client that also holds global sessions moves with them. If it comes to another node, its local sessions end here
+// with a [session.ExpiredError], whose LocalTo names their node. [Session.Upgrade] makes a local session global.
 //
 // # More than a session
 //
-// A [Pool] spreads thousands of sessions over a few connections and these over the nodes. A [Registrar] opens a new
-// session after an expiry and has the application register again; without one, an expired session stays expired.
+// A [Pool] spreads thousands of sessions over a few connections, and the connections over the nodes. A [Registrar]
+// opens a new session after an expiry and lets the application register again. Without a registrar, an expired session
+// stays expired.
 //
 // # Goroutines
 //
-// One goroutine per client, the loop, owns the sessions, the requests and the connections; a connection has two more,
-// one that receives and one that sends. Rule numbers in comments are those of docs/protocol.md; C- and K- are
-// ZooKeeper's.
+// Each client has one goroutine, the loop, which begins with the first [Client.Open] or [Client.Resume]. It takes the
+// turns of package client/internal/core, which decides everything about sessions, requests and connections, and carries
+// out the effects of each turn. Each connection has two more goroutines, for receiving and for sending. Each name that
+// is being resolved has one more. [Client.Close] waits for all of these.
+//
+// Rule numbers in comments are those of docs/protocol.md; C- and K- are ZooKeeper's.
 package client

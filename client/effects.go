@@ -7,7 +7,7 @@ import (
 	"holdfast/client/internal/core"
 )
 
-// turn takes a turn of the core and brings about what it wants done. It returns when the next one is due; zero for
+// turn takes a turn of the core and carries out its effects. It returns the moment when the next turn is due; zero for
 // never.
 func (l *loop) turn(ctx context.Context, in core.Input) (wakeAt time.Time) {
 	now, suspensions := l.clock.look()
@@ -19,18 +19,18 @@ func (l *loop) turn(ctx context.Context, in core.Input) (wakeAt time.Time) {
 	return wakeAt
 }
 
-// bring brings about what a turn wants done, which was taken when so many suspensions had been noticed. It returns what
-// sessions returns.
+// bring carries out the effects of a turn, which was taken under a number of suspensions. It returns what sessions
+// returns.
 func (l *loop) bring(ctx context.Context, e *core.Effects, suspensions uint64) (missed []*core.Session) {
-	l.shared.seen.note(e.Seen)
+	l.shared.seen.note(e.Seen) // first: an application that hears of the turn may read at once
 	missed = l.sessions(e, suspensions)
 	l.connections(ctx, e)
 	l.tellClient(e)
 	return missed
 }
 
-// sessions has the application's sessions follow. It returns those whose timer was faster than the promise that was to
-// renew it: their readers have to be told of the lapse.
+// sessions updates the application's sessions. It returns the sessions whose timer ended the context before the promise
+// could renew it: the core does not know of this lapse yet, and must tell it as an event.
 func (l *loop) sessions(e *core.Effects, suspensions uint64) (missed []*core.Session) {
 	for _, s := range e.Lapsed {
 		of(s).lapse()
@@ -52,7 +52,7 @@ func (l *loop) sessions(e *core.Effects, suspensions uint64) (missed []*core.Ses
 	return missed
 }
 
-// of returns the application's session.
+// of returns the application's session for a session of the core.
 func of(s *core.Session) *Session {
 	mine, _ := s.Handle.(*Session)
 	return mine
@@ -76,8 +76,8 @@ func (l *loop) connections(ctx context.Context, e *core.Effects) {
 	}
 }
 
-// tellClient tells the pool, those who wait, the log, and the application: in this order, because a logger and OnNode
-// may take their time.
+// tellClient tells the pool, the callers that wait, the log, and the application. A logger and OnNode come last because
+// they may block.
 func (l *loop) tellClient(e *core.Effects) {
 	l.shared.occupancy.note(e.Load)
 	if e.Adopted != "" && l.shared.settled != nil {
@@ -99,7 +99,7 @@ func (l *loop) tellClient(e *core.Effects) {
 	}
 }
 
-// wake is a timer that may be set to never.
+// wake is a timer that can be set to never.
 type wake struct{ *time.Timer }
 
 func newWake() wake { return wake{time.NewTimer(0)} }

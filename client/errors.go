@@ -5,14 +5,14 @@ import (
 	"holdfast/client/internal/route"
 )
 
-// Errors of the SDK; those of the domain are in package session.
+// Errors of the SDK. Package session has the errors of the domain.
 var (
-	// ErrLapsed is the cause of a session's [Session.Context] when the last promise ran out: from then on the cluster
-	// may expire the session. It may come back, see [Session.Context].
+	// ErrLapsed is the cause of the end of a [Session.Context] when the last promise ran out. From then on the cluster
+	// may expire the session. The session may also get a new promise, see [Session.Context].
 	ErrLapsed = core.ErrLapsed
-	// ErrUnreachable: no node answered when all were asked last, or none that may know the local session that was asked
-	// about. What the attempts ran into is wrapped too.
+	// ErrUnreachable: no node answered in the last round over all of them. About a local session it says that no node
+	// answered that may know the session. It also wraps the errors of the attempts.
 	ErrUnreachable = route.ErrUnreachable
-	// ErrHeld: the client holds the session already.
+	// ErrHeld: the client, or another client of its pool, holds the session already.
 	ErrHeld = core.ErrHeld
 )

@@ -15,10 +15,10 @@ type EventKind uint8
 const (
 	// Connected: a node serves the session, for the first time or after a move.
 	Connected = EventKind(core.KindConnected)
-	// Disconnected: the connection was lost, or its node does not even serve reads any more; the client looks for
-	// another node.
+	// Disconnected: the connection was lost, or its node has stopped serving reads too. The client looks for another
+	// node.
 	Disconnected = EventKind(core.KindDisconnected)
-	// Jeopardy: the node hears of no leader with a quorum; touches may not count, and the client looks for another
+	// Jeopardy: the node hears of no leader with a quorum. Touches may not count, and the client looks for another
 	// node.
 	Jeopardy = EventKind(core.KindJeopardy)
 	// JeopardyEnded: touches count again.
@@ -27,11 +27,11 @@ const (
 	Lapsed = EventKind(core.KindLapsed)
 	// Regained: there is a promise again, and a new [Session.Context].
 	Regained = EventKind(core.KindRegained)
-	// ReadOnly: the node that has the connection serves reads only; see [StateConnectedReadOnly].
+	// ReadOnly: the connected node serves reads only; see [StateConnectedReadOnly].
 	ReadOnly = EventKind(core.KindReadOnly)
 	// Moved: another client has resumed the session; it has ended here, with [session.ErrMoved].
 	Moved = EventKind(core.KindMoved)
-	// Ended: the session is closed, expired, or given up; Err says why.
+	// Ended: the session has ended in another way than [Moved]; Err says why.
 	Ended = EventKind(core.KindEnded)
 )
 
@@ -61,42 +61,43 @@ func (k EventKind) String() string {
 	}
 }
 
-// Event is something that happened to a session: each transition of its state, with the reason, and what leaves the
-// state as it is (From and State are the same then).
+// Event is something that happened to a session: a transition of its state with the reason, or a change that leaves the
+// state as it is. In the second case From and State are the same.
 type Event struct {
-	// Kind is why the state changed, with Err.
+	// Kind says what happened; Err has the reason.
 	Kind EventKind
 	// From is the state before the event, State the one after it.
 	From, State State
-	At          time.Time
-	// Node owns the session now, as far as the client knows, and Address is the endpoint it is or was connected to;
-	// empty when none.
+	// At is the moment of the event.
+	At time.Time
+	// Node owns the session, as far as the client knows. Address is the endpoint of the connection, or of the
+	// connection that was lost; empty for none.
 	Node    session.Node
 	Address string
 	// SafeUntil is the promise after the event; zero when there is none.
 	SafeUntil time.Time
-	// Err is why: of a Disconnected the connection's fault, of a ReadOnly a [session.ErrReadOnly] with the node's
-	// address, of a Moved and an Ended what [Session.Err] returns.
+	// Err is the reason. For Disconnected it is the fault of the connection, for ReadOnly a [session.ErrReadOnly] with
+	// the node's address, for Moved and Ended the error that [Session.Err] returns.
 	Err error
-	// Dropped counts the session's events up to this one that were dropped because nobody had read them.
+	// Dropped counts all earlier events of the session that were dropped because the application had not read them.
 	Dropped uint64
 }
 
-// eventBuffer is how many unread events a session keeps; then the oldest is dropped and counted. The newest, the last
-// one of a session among them, are never dropped.
+// eventBuffer is the number of unread events that a session keeps. A further event drops the oldest one and counts it,
+// so the last event of a session is never dropped.
 const eventBuffer = 64
 
-// eventQueue holds what was not read yet. The loop alone pushes, so there is room after the oldest was dropped.
-// Sessions whose events nobody asks for have no channel: most of a large crowd.
+// eventQueue holds the unread events of a session. The loop alone pushes, so there is room once the oldest event was
+// dropped. A session has no channel until its application asks for events, which saves memory with many sessions.
 type eventQueue struct {
 	mu      sync.Mutex
-	ch      chan Event // guarded by mu; nil until it is asked for
+	ch      chan Event // guarded by mu; nil until the application asks for events
 	early   []Event    // guarded by mu; pushed before that
 	dropped uint64     // guarded by mu
 	ended   bool       // guarded by mu
 }
 
-// channel returns what events are read from.
+// channel returns the channel of events. The first call makes it.
 func (q *eventQueue) channel() <-chan Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,7 +106,7 @@ func (q *eventQueue) channel() <-chan Event {
 	}
 	q.ch = make(chan Event, eventBuffer)
 	for _, e := range q.early {
-		q.ch <- e // has room: as many are kept
+		q.ch <- e // has room: early holds no more than the buffer
 	}
 	q.early = nil
 	if q.ended {
@@ -114,7 +115,7 @@ func (q *eventQueue) channel() <-chan Event {
 	return q.ch
 }
 
-// push never waits: what is done under the mutex does not depend on a reader.
+// push adds an event. It never waits for a reader.
 func (q *eventQueue) push(e Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,7 +138,7 @@ func (q *eventQueue) push(e Event) {
 	q.ch <- e
 }
 
-// end has readers find the end after what is left.
+// end closes the channel after the unread events.
 func (q *eventQueue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,9 +10,10 @@ import (
 	"holdfast/session"
 )
 
-// AllocateIDs returns the first of count ids, 1 to [session.MaxClaim], that follow each other, and that the cluster
-// gives to nobody else, ever, also not as the id of a session. A call that has to be repeated because its answer was
-// lost wastes a block. Blocks that two nodes hand out have no order in time.
+// AllocateIDs claims a block of count consecutive ids and returns the first of them. The cluster never gives these ids
+// out again, also not as ids of sessions. count is 1 to [session.MaxClaim]. AllocateIDs repeats the call until ctx ends
+// or the cluster refuses it for good; a repeat after a lost answer wastes a block. Blocks from different nodes have no
+// order in time. Safe for concurrent use.
 func (c *Client) AllocateIDs(ctx context.Context, count uint32) (first session.ID, err error) {
 	if err = session.CheckClaim(count); err != nil {
 		return 0, fmt.Errorf("allocate ids: %w", err)

@@ -11,8 +11,8 @@ import (
 	"holdfast/transport/dial"
 )
 
-// loop brings about what the core of a client decides. One goroutine takes the turns; others hand it inputs and wait
-// for their answers.
+// loop carries out what the core of a client decides. One goroutine takes the turns of the core. Other goroutines hand
+// it inputs and wait for answers.
 type loop struct {
 	cfg    Config
 	clock  *clock
@@ -24,12 +24,12 @@ type loop struct {
 	// running counts the goroutines of streams and lookups.
 	running sync.WaitGroup
 
-	// What follows belongs to the loop's goroutine.
+	// The fields below belong to the loop's goroutine.
 	core    *core.Core
 	streams map[*core.Conn]*stream.Stream
 }
 
-// shared is what the loop of a client has in common with the client, and with the pool that it is of.
+// shared is the state that the loop shares with its client, and with the pool of its client.
 type shared struct {
 	occupancy *occupancy
 	seen      *seen
@@ -39,8 +39,8 @@ type shared struct {
 // waiter is a caller that waits for an answer of the core.
 type waiter struct {
 	core.Call
-	ctx    context.Context //nolint:containedctx // the caller's own
-	answer chan outcome    // has room for the one answer
+	ctx    context.Context //nolint:containedctx // the context of the caller that waits
+	answer chan outcome    // room for one answer: the core gives no other
 }
 
 type outcome struct {
@@ -119,8 +119,8 @@ func (l *loop) ask(f func(*core.Core)) bool {
 	}
 }
 
-// wait hands the loop what a caller wants, and returns the answer. When the caller's context ends first, it is given
-// up.
+// wait hands the loop the input of a caller, and returns the answer. When the caller's context ends first, it tells the
+// core, which then answers.
 func (l *loop) wait(w *waiter, in core.Input) (*Session, error) {
 	if !l.do(in) {
 		return nil, session.ErrClosed
@@ -135,7 +135,7 @@ func (l *loop) wait(w *waiter, in core.Input) (*Session, error) {
 	return o.s, o.err
 }
 
-// open asks for a session and waits for it.
+// open opens a session and waits for the answer.
 func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
 	w := newWaiter(ctx)
 	w.Session = newSession(ctx, l)
@@ -146,28 +146,28 @@ func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
 	return l.wait(w, core.Open{Call: &w.Call})
 }
 
-// resume takes hold of a session and waits for it.
+// resume resumes a session and waits for the answer.
 func (l *loop) resume(ctx context.Context, t session.Token) (*Session, error) {
 	w := newWaiter(ctx)
 	w.Session = newSession(ctx, l)
 	return l.wait(w, core.Resume{Call: &w.Call, Token: t})
 }
 
-// close ends a session and waits for that.
+// close ends a session and waits for the answer.
 func (l *loop) close(ctx context.Context, s *Session) error {
 	w := newWaiter(ctx)
 	_, err := l.wait(w, core.Close{Call: &w.Call, Session: s.core})
 	return err
 }
 
-// upgrade makes a session global and waits for that.
+// upgrade makes a session global and waits for the answer.
 func (l *loop) upgrade(ctx context.Context, s *Session) error {
 	w := newWaiter(ctx)
 	_, err := l.wait(w, core.Upgrade{Call: &w.Call, Session: s.core})
 	return err
 }
 
-// listener tells the loop what becomes of a connection, unless that has been hung up.
+// listener hands the loop what a stream tells, until the loop closes the stream.
 type listener struct {
 	loop *loop
 	conn *core.Conn
@@ -200,7 +200,7 @@ func (l *loop) dial(ctx context.Context, c *core.Conn) {
 	l.streams[c] = stream.Start(ctx, &l.running, c.Address, o, &listener{l, c})
 }
 
-// resolve begins to look a name up.
+// resolve begins to look up a name.
 func (l *loop) resolve(ctx context.Context, name core.Lookup) {
 	l.running.Go(func() {
 		resolving, cancel := context.WithTimeout(ctx, name.Within)

@@ -14,28 +14,28 @@ import (
 	"holdfast/session"
 )
 
-// MaxConnections is the number of connections of a [Pool].
+// MaxConnections is the largest number of connections of a [Pool].
 const MaxConnections = 1000
 
-// Pool holds thousands of sessions over a few connections, spread over the nodes: each connection is a [Client] of its
-// own and goes to the server that fewest others of the pool are at, each session is opened through the connection that
-// holds fewest, and one message keeps all of a connection's sessions alive (those whose timeouts differ by a factor of
-// two or more apart).
+// Pool holds thousands of sessions over a few connections, spread over the nodes. Each connection is a [Client] of its
+// own, and goes to the server with the fewest other connections of the pool. Each session is opened through the
+// connection that holds the fewest sessions. One message keeps all sessions of a connection alive, or one message for
+// each group, when their timeouts differ by a factor of two or more. Safe for concurrent use.
 //
-// A session stays with its connection. When a node is lost, each connection to it moves with its sessions, to the
-// server that fewest are at: the share of a lost node is spread over n others if there were at least n connections to
-// it, so a small multiple of the number of nodes is a good number of connections. When a node comes back, connections
-// stay where they are; new ones, and those that move, prefer it. Servers are told apart by their names: configure those
-// that nodes advertise. Safe for concurrent use.
+// A session stays with its connection. When a node is lost, each of its connections moves with its sessions to the
+// server with the fewest connections. n connections to the lost node spread its sessions over n other nodes, so a small
+// multiple of the number of nodes is a good number of connections. When a node comes back, connections stay where they
+// are; new connections, and connections that move, prefer it. The pool tells servers apart by their names: configure
+// the names that the nodes advertise.
 type Pool struct {
 	clients []*Client
 
 	mu      sync.Mutex
-	opening []int    // guarded by mu; calls that a connection is doing
-	places  []string // guarded by mu; the server that a connection is at, or tries
+	opening []int    // guarded by mu; for each connection, its opens and resumes under way
+	places  []string // guarded by mu; for each connection, the server that it is at or tries
 }
 
-// occupancy is what the loop of a client tells its pool.
+// occupancy is the load of a connection. The loop of its client writes it; the pool reads it. Safe for concurrent use.
 type occupancy struct {
 	sessions  atomic.Int64
 	connected atomic.Bool
@@ -58,8 +58,8 @@ func (o *occupancy) at() string {
 	return ""
 }
 
-// NewPool returns a pool of so many connections, 1 to [MaxConnections]. Like [New] it connects to nothing. cfg.Instance
-// must be 0: each connection draws its own.
+// NewPool returns a pool with the given number of connections, 1 to [MaxConnections]. Like [New] it connects to nothing
+// yet. cfg.Instance must be 0: each connection draws its own. The error joins a [session.FieldError] for each fault.
 func NewPool(cfg Config, connections int) (*Pool, error) {
 	var errs []error
 	if connections < 1 || connections > MaxConnections {
@@ -89,15 +89,15 @@ func NewPool(cfg Config, connections int) (*Pool, error) {
 	return p, nil
 }
 
-// Open opens a session through the connection that holds fewest; otherwise it is [Client.Open].
+// Open is [Client.Open] through the connection that holds the fewest sessions.
 func (p *Pool) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	i := p.take()
 	defer p.release(i)
 	return p.clients[i].Open(ctx, o)
 }
 
-// Resume takes a session over through the connection that holds fewest; otherwise it is [Client.Resume]. [ErrHeld] when
-// any connection of the pool holds the session.
+// Resume is [Client.Resume] through the connection that holds the fewest sessions. It returns [ErrHeld] when any
+// connection of the pool holds the session.
 func (p *Pool) Resume(ctx context.Context, t session.Token) (*Session, error) {
 	for _, c := range p.clients {
 		if c.holds(t.ID) {
@@ -109,9 +109,9 @@ func (p *Pool) Resume(ctx context.Context, t session.Token) (*Session, error) {
 	return p.clients[i].Resume(ctx, t)
 }
 
-// take returns the connection to use: that with the fewest sessions, among those that are connected or hold none yet
-// (at the beginning all are being made, and those that are up first must not get everything); if there is none, among
-// all.
+// take returns the connection with the fewest sessions among all that are up or hold no session yet; if there is none,
+// among all. Connections without sessions count because at the beginning the first one that is up would otherwise get
+// every session.
 func (p *Pool) take() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,8 +133,8 @@ func (p *Pool) release(i int) {
 	p.opening[i]--
 }
 
-// spread sorts servers, in a random order, by how many other connections are there, and notes that connection i goes to
-// the first.
+// spread sorts servers, which come in random order, by the number of other connections there. It notes that connection
+// i goes to the first server.
 func (p *Pool) spread(i int, servers []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,14 +150,14 @@ func (p *Pool) spread(i int, servers []string) {
 	}
 }
 
-// settle notes where connection i is served.
+// settle notes the server that serves connection i.
 func (p *Pool) settle(i int, server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.places[i] = server
 }
 
-// UpdateServers is [Client.UpdateServers] for each connection.
+// UpdateServers is [Client.UpdateServers] for each connection. It returns the first error.
 func (p *Pool) UpdateServers(servers []string) error {
 	for _, c := range p.clients {
 		if err := c.UpdateServers(servers); err != nil {
@@ -167,15 +167,17 @@ func (p *Pool) UpdateServers(servers []string) error {
 	return nil
 }
 
-// Connection is what a connection of a pool does.
+// Connection describes a connection of a [Pool].
 type Connection struct {
-	// Server is where it is, or goes; empty while it has not been needed.
-	Server    string
+	// Server is the server that the connection is at or goes to; empty before the first need of the connection.
+	Server string
+	// Connected says that the connection is up, at a node that takes writes.
 	Connected bool
-	Sessions  int
+	// Sessions is the number of sessions that the connection holds.
+	Sessions int
 }
 
-// Connections returns what each connection does now.
+// Connections describes each connection of the pool now.
 func (p *Pool) Connections() []Connection {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +190,7 @@ func (p *Pool) Connections() []Connection {
 	return all
 }
 
-// Close is [Client.Close] for each connection. It returns nil.
+// Close is [Client.Close] for each connection. It always returns nil.
 func (p *Pool) Close() error {
 	var closing sync.WaitGroup
 	for _, c := range p.clients {
@@ -198,7 +200,7 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// lockedSource lets the clients of a pool share a source.
+// lockedSource lets the clients of a pool share a source of random numbers.
 type lockedSource struct {
 	mu     sync.Mutex
 	source rand.Source // guarded by mu

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// promise is the latest promise of a session, and the context that lives as long as promises follow each other. Its
-// timer ends the context on time without the client's loop, which a callback or a logger may hold up. Not safe for
+// promise is the latest promise of a session, and the context that lives while each promise is renewed in time. Its
+// timer ends the context on time without the client's loop, which a callback or a logger may block. Not safe for
 // concurrent use: the session's mu guards it.
 type promise struct {
-	// values is what the context of the opening call carried; every current is made from it.
-	//nolint:containedctx // contexts that are handed out outlive the call they get their values from
+	// values carries the values of the opening call's context. Each current is made from it.
+	//nolint:containedctx // the contexts of a session outlive the call that their values come from
 	values context.Context
-	// until is zero when nothing is promised.
+	// until is the end of the promise; zero when nothing is promised.
 	until time.Time
-	// suspensions counts those that had been noticed when until was promised.
+	// suspensions is the number of suspensions that the clock had noticed when the promise was made.
 	suspensions uint64
 	// timer goes off at until; nil before the first promise.
 	timer *time.Timer
-	// over is what the timer calls.
+	// over is called by the timer.
 	over func()
 
-	current context.Context //nolint:containedctx // what Session.Context returns is made ahead of the call
+	current context.Context //nolint:containedctx // Session.Context returns it
 	cancel  context.CancelCauseFunc
 }
 
-// newPromise returns that nothing is promised yet. over is called, in a goroutine of its own, when a promise has run
-// out.
+// newPromise returns a promise of nothing, whose context has ended. over is called, in a goroutine of its own, when a
+// promise has run out.
 func newPromise(values context.Context, over func()) promise {
 	p := promise{values: values, over: over}
 	p.current, p.cancel = context.WithCancelCause(values)
@@ -34,14 +34,14 @@ func newPromise(values context.Context, over func()) promise {
 	return p
 }
 
-// holds reports whether the promise is good at a moment, when so many suspensions have been noticed. Whoever has looked
-// at the clock before the promise was renewed may have seen fewer of them than the promise has.
+// holds reports whether the promise is good, given a look at the clock. The look may be from before the promise was
+// renewed, and then have a smaller number of suspensions than the promise.
 func (p *promise) holds(now time.Time, suspensions uint64) bool {
 	return p.current.Err() == nil && now.Before(p.until) && suspensions <= p.suspensions
 }
 
-// renew takes a promise given when so many suspensions had been noticed. A context that has ended stays ended: there is
-// a new one from then on, and renew reports that.
+// renew takes a promise until a moment, made under a number of suspensions. A context that has ended stays ended: renew
+// then makes a new one, and reports that the former one had ended.
 func (p *promise) renew(until time.Time, suspensions uint64) (ended bool) {
 	p.until, p.suspensions = until, suspensions
 	if ended = p.current.Err() != nil; ended {
@@ -55,7 +55,7 @@ func (p *promise) renew(until time.Time, suspensions uint64) (ended bool) {
 	return ended
 }
 
-// drop ends the promise and the context, which keeps a former cause.
+// drop ends the promise, and the context with cause. A context that has ended keeps its cause.
 func (p *promise) drop(cause error) {
 	p.until = time.Time{}
 	p.cancel(cause)

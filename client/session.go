@@ -14,14 +14,14 @@ type Session struct {
 	loop   *loop
 	events eventQueue
 	done   chan struct{}
-	// core, id and timeout are written before anyone but the loop sees the session.
+	// core, id and timeout are written before Open or Resume returns the session, and never after.
 	core    *core.Session
 	id      session.ID
 	timeout time.Duration
 
 	mu       sync.Mutex
 	state    State           // guarded by mu
-	granted  session.Session // guarded by mu; as of the newest open or resume
+	granted  session.Session // guarded by mu; from the newest open, resume or upgrade
 	token    session.Token   // guarded by mu
 	promised promise         // guarded by mu
 	closing  bool            // guarded by mu
@@ -40,8 +40,8 @@ func (s *Session) ID() session.ID { return s.id }
 // Timeout returns the negotiated timeout. It never changes.
 func (s *Session) Timeout() time.Duration { return s.timeout }
 
-// Token returns the newest token, with which another client could take the session over. It is a secret;
-// [session.Token.Secret] is its text.
+// Token returns the newest token. It is a secret: a client that has it can take the session over. Its text form is
+// [session.Token.Secret].
 func (s *Session) Token() session.Token {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,10 +62,10 @@ func (s *Session) Labels() session.Labels {
 	return s.granted.Labels
 }
 
-// SafeUntil returns the moment up to which the cluster promises not to expire the session, on this process's monotonic
-// clock; zero when nothing is promised now: before the first promise, after the last one has run out, after the machine
-// was suspended (S5), and after the end. A promise is against expiry, not against a close or against another client
-// that resumes the session.
+// SafeUntil returns the moment until which the cluster promises not to expire the session, on this process's monotonic
+// clock. It returns zero without a promise: before the first one, after the last one has run out, after the machine was
+// suspended (S5), and after the end of the session. A promise is against expiry alone: the session may still be closed,
+// or resumed by another client.
 func (s *Session) SafeUntil() time.Time {
 	now, suspensions := s.loop.clock.look()
 	s.mu.Lock()
@@ -76,15 +76,16 @@ func (s *Session) SafeUntil() time.Time {
 	return s.promised.until
 }
 
-// Context returns a context that lives as long as a promise does. It ends at [Session.SafeUntil] when no later promise
-// has arrived by then, with the cause [ErrLapsed]; and at the end of the session, with the cause that [Session.Err]
-// returns; see context.Cause. So it ends before the cluster can expire the session, unless the machine was suspended:
-// then it ends when that is noticed, within a second of running. A timer of the session's own ends it: neither a Logger
-// nor an OnNode that blocks the client can make a context outlive its promise.
+// Context returns a context that lives while there is a promise. It ends at [Session.SafeUntil] unless a later promise
+// has arrived by then, with the cause [ErrLapsed]. It also ends with the session; its cause is then the error that
+// [Session.Err] returns. So it ends before the cluster can expire the session. After a suspension of the machine it
+// ends within a second of running, when the client notices the suspension. A timer of its own ends the context: a
+// Logger or an OnNode that blocks the client cannot make it outlive its promise.
 //
-// A context that has ended stays ended. When the session gets a promise after a lapse, Context returns a new one from
-// then on, and [Regained] tells so: the session never expired meanwhile. While nothing is promised, Context returns one
-// that has ended. It carries the values of the context given to [Client.Open] or [Client.Resume], not its end.
+// A context that has ended stays ended. When the session gets a new promise after a lapse, it has not expired in
+// between: Context returns a new context from then on, and a [Regained] event tells so. Without a promise, Context
+// returns a context that has ended. It carries the values of the context given to [Client.Open] or [Client.Resume], but
+// does not end with that context.
 func (s *Session) Context() context.Context {
 	now, suspensions := s.loop.clock.look()
 	s.mu.Lock()
@@ -95,38 +96,40 @@ func (s *Session) Context() context.Context {
 	return s.promised.current
 }
 
-// Done is closed when the session has ended for this client: closed, expired, moved to another client, or the client
-// was closed.
+// Done returns a channel that is closed when the session has ended for this client: it was closed, has expired, was
+// resumed by another client, or the client was closed.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns nil while the session is held, then why it ended: [session.ErrClosed] after [Session.Close] and
-// [Client.Close], [session.ErrMoved] when another client resumed it, a [session.ExpiredError] with the certificate when
-// the cluster ended it, [session.ErrBadCredential] when its token was refused.
+// Err returns nil until the session has ended for this client, then the reason: [session.ErrClosed] after
+// [Session.Close] and [Client.Close], [session.ErrMoved] when another client resumed it, a [session.ExpiredError] when
+// the cluster ended it, with the certificate if the cluster still has it, and [session.ErrBadCredential] when the
+// cluster refused its token.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// State returns the session's state now, whatever events were read.
+// State returns the session's state now. It may be newer than the events that the application has read.
 func (s *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// Events returns what happens to the session, from its beginning. It is one channel, for one reader, and holds 64
-// unread events: when it is full the oldest is dropped and counted by the next one that is read (see [Event].Dropped),
-// so a slow reader misses what is over and never what is newest. It is closed after the session's end, whose event is
-// the last.
+// Events returns the channel of the session's events, from its beginning. All calls return the same channel, which is
+// for one reader. It holds 64 unread events. A further event drops the oldest one, and [Event].Dropped counts it: a
+// slow reader misses old events, never the newest. The channel is closed after the last event, which tells the end of
+// the session.
 func (s *Session) Events() <-chan Event { return s.events.channel() }
 
-// Close ends the session in the cluster. From the call on its Context has ended, and nothing is sent to keep it alive;
-// a touch of all sessions of the connection may still do so until the cluster has heard of the close. The close is
-// repeated through lost connections until ctx ends; then the error wraps the cause of that, and the session expires by
-// itself if the cluster never heard of the close. A session that another client resumed is left alone:
-// [session.ErrMoved]. One that has expired meanwhile is a [session.ExpiredError]. Later calls return what the end was:
-// nil after a close.
+// Close ends the session in the cluster. Its Context ends at once, and the client sends no more touch for this session
+// alone; a touch of all sessions of the connection may still keep it alive until the cluster hears of the close. Close
+// repeats the request through lost connections until ctx ends. Then the error wraps the cause, and the session expires
+// by itself if the cluster never heard of the close.
+//
+// Close leaves a session alone that another client has resumed, and returns [session.ErrMoved]. It returns a
+// [session.ExpiredError] if the session has expired. Later calls return the same result: nil after a close.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
@@ -135,7 +138,7 @@ func (s *Session) Close(ctx context.Context) error {
 	return s.loop.close(ctx, s)
 }
 
-// grant takes what an open, a resume or an upgrade brought.
+// grant takes the result of an open, a resume or an upgrade.
 func (s *Session) grant(g core.Granted) {
 	if s.core == nil {
 		s.core, s.id, s.timeout = g.Session, g.Grant.Session.ID, g.Grant.Session.Timeout
@@ -145,8 +148,8 @@ func (s *Session) grant(g core.Granted) {
 	s.granted, s.token = g.Grant.Session, g.Grant.Token
 }
 
-// promise takes the latest moment promised, noted under a count of suspensions. It reports whether the context had
-// ended before.
+// promise takes a promise until a moment, noted under a number of suspensions. It reports whether the context had ended
+// before.
 func (s *Session) promise(until time.Time, suspensions uint64) (ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,14 +159,14 @@ func (s *Session) promise(until time.Time, suspensions uint64) (ended bool) {
 	return s.promised.renew(until, suspensions)
 }
 
-// lapse drops the promise.
+// lapse ends the promise and the context.
 func (s *Session) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.promised.drop(ErrLapsed)
 }
 
-// runOut drops the promise if it is over. The promise's timer calls it, whatever keeps the loop busy.
+// runOut ends the promise if it is over. The promise's timer calls it, also while the loop is blocked.
 func (s *Session) runOut() {
 	now, suspensions := s.loop.clock.look()
 	s.mu.Lock()
@@ -173,7 +176,7 @@ func (s *Session) runOut() {
 	}
 }
 
-// end tells everyone who waits. Only the loop calls it, once.
+// end ends the session for the application. Only the loop calls it, once.
 func (s *Session) end(err error) {
 	s.mu.Lock()
 	s.err = err
@@ -183,7 +186,7 @@ func (s *Session) end(err error) {
 	s.events.end()
 }
 
-// happened has the state follow, and tells the reader of events.
+// happened updates the state and queues the event.
 func (s *Session) happened(e *core.Event) {
 	s.mu.Lock()
 	s.state = State(e.To)

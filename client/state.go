@@ -2,28 +2,27 @@ package client
 
 import "holdfast/client/internal/core"
 
-// State is what a session is to its application. The states of a session and what leads from one to another are drawn
-// in the package's documentation.
+// State describes a session as its application sees it. The package's documentation has a drawing of the states and
+// their transitions.
 type State uint8
 
 // States of a session. The last three are final.
 const (
-	// StateConnecting: no node serves the session, and the client looks for one. The session lives in the cluster for
-	// sure until [Session.SafeUntil], and perhaps longer.
+	// StateConnecting: no node serves the session, and the client looks for a node. The session lives in the cluster
+	// until [Session.SafeUntil] at least.
 	StateConnecting = State(core.StateConnecting)
 	// StateConnected: a node serves the session, and touches count.
 	StateConnected = State(core.StateConnected)
-	// StateJeopardy: a node serves the session, but touches may not count: the node hears of no leader with a quorum
-	// (S4), or what was promised has run out. The client looks for another node.
+	// StateJeopardy: a node serves the session, but touches may not count. The node hears of no leader with a quorum
+	// (S4), or the promise has run out. The client looks for another node.
 	StateJeopardy = State(core.StateJeopardy)
-	// StateConnectedReadOnly: the client allows read-only nodes, and the node that has its connection is one: it hears
-	// of no leader, and serves reads only. Nothing can be written; touches count once there is a leader if the node is
-	// the session's owner, and are not sent otherwise. The client looks for a read-write node, and moves there with its
-	// session.
+	// StateConnectedReadOnly: the client allows read-only nodes, and is connected to a read-only node: it hears of no
+	// leader, and serves reads only. Touches go to the node only if it owns the session, and count once there is a
+	// leader. The client looks for a read-write node, and moves there with its session.
 	StateConnectedReadOnly = State(core.StateConnectedReadOnly)
-	// StateExpired: the cluster has ended the session; a [session.ExpiredError] says what is known of that.
+	// StateExpired: the cluster has ended the session. [Session.Err] is a [session.ExpiredError].
 	StateExpired = State(core.StateExpired)
-	// StateClosed: the session was closed, or given up, or another client has resumed it; see [Session.Err].
+	// StateClosed: the session or its client was closed, or another client has resumed the session; see [Session.Err].
 	StateClosed = State(core.StateClosed)
 	// StateAuthFailed: the cluster refused the session's credential with [session.ErrBadCredential].
 	StateAuthFailed = State(core.StateAuthFailed)
