@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/client/internal/route"
-	"holdfast/client/internal/unary"
 	"holdfast/session"
 )
 
@@ -123,7 +122,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 			continue
 		}
 		misses++
-		if slept := unary.Sleep(ctx, r.jitter.Backoff(misses)); slept != nil {
+		if slept := session.Sleep(ctx, r.jitter.Backoff(misses)); slept != nil {
 			return slept
 		}
 	}
@@ -142,7 +141,7 @@ func (r *Registrar) open(ctx context.Context) (*Session, error) {
 		case !errors.Is(err, session.ErrLimit):
 			return nil, err
 		}
-		if unary.Sleep(ctx, r.jitter.Wait(n, err)) != nil {
+		if session.Sleep(ctx, r.jitter.Wait(n, err)) != nil {
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
 	}

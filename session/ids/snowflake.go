@@ -117,7 +117,7 @@ func (g *Snowflake) Next(ctx context.Context) (uint64, error) {
 		if stood += r.wait; stood > MaxWait {
 			return 0, ErrClockStands
 		}
-		if err := sleep(ctx, r.wait); err != nil {
+		if err := session.Sleep(ctx, r.wait); err != nil {
 			return 0, err
 		}
 	}
@@ -179,16 +179,4 @@ func (g *Snowflake) sequencer(ms int64) *sequencer {
 // a positive ms.
 func until(now time.Time, ms int64) time.Duration {
 	return time.Duration(ms)*time.Millisecond - time.Duration(now.Nanosecond())%time.Millisecond
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

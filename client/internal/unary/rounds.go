@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/client/internal/route"
+	"holdfast/session"
 )
 
 // Any makes a call at one server after the other, with a back-off after each round, until a server decides it or ctx
@@ -46,7 +47,7 @@ func (n *Nodes) backOff(ctx context.Context, nth int, trouble *route.Failure) er
 	if !over(ctx) {
 		trouble.Ended()
 	}
-	if slept := Sleep(ctx, n.cfg.Jitter.Wait(nth, trouble.Last())); slept != nil {
+	if slept := session.Sleep(ctx, n.cfg.Jitter.Wait(nth, trouble.Last())); slept != nil {
 		return errors.Join(slept, trouble.Last())
 	}
 	return nil
@@ -57,16 +58,4 @@ func (n *Nodes) backOff(ctx context.Context, nth int, trouble *route.Failure) er
 func over(ctx context.Context) bool {
 	deadline, has := ctx.Deadline()
 	return ctx.Err() != nil || has && time.Until(deadline) <= 0
-}
-
-// Sleep waits for d, or returns the cause of ctx's end.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
