@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// DefaultPort is the port of a server of a connect string that names none: a node's client port.
+	// DefaultPort is the port of a server that a connect string names without a port: a node's client port.
 	DefaultPort = "7400"
-	// MaxServers is the number of servers a client may be configured with.
+	// MaxServers is the largest number of servers of a client.
 	MaxServers = 1000
-	// maxHost is the length of a DNS name.
+	// maxHost is the largest length of a DNS name.
 	maxHost = 253
-	// maxChroot is the length of a chroot in bytes.
+	// maxChroot is the largest length of a chroot in bytes.
 	maxChroot = 4096
 )
 
-// ConnectString is what [ParseConnectString] read.
+// ConnectString is the result of [ParseConnectString].
 type ConnectString struct {
-	// Servers are host:port, in the order given and all different: host names in lower case, IPv6 addresses in
-	// brackets.
+	// Servers are host:port, in the order of the string and all different. Host names are in lower case, IPv6 addresses
+	// in brackets.
 	Servers []string
-	// Chroot is a path such as /a/b, empty when there is none. See [Client.Chroot].
+	// Chroot is a path such as /a/b; empty for none. See [Client.Chroot].
 	Chroot string
 }
 
-// ParseConnectString reads ZooKeeper's form host1:port,host2:port/chroot (C-09): host names or IP addresses, IPv6 in
-// brackets, [DefaultPort] where no port is given; a chroot that is a path by ZooKeeper's rules, of which "/" alone is
-// none. Unlike ZooKeeper it refuses a server that is given twice, which is a slip far more often than a weight. The
-// error is a [session.FieldError] that names what is wrong.
+// ParseConnectString reads ZooKeeper's form host1:port,host2:port/chroot (C-09). Hosts are names or IP addresses, IPv6
+// in brackets. A server without a port has [DefaultPort]. The chroot is a path by ZooKeeper's rules; "/" alone is no
+// chroot. Unlike ZooKeeper, ParseConnectString refuses a server that is named twice, which is more often a slip than a
+// weight. The error is a [session.FieldError].
 func ParseConnectString(s string) (ConnectString, error) {
 	list, chroot, rooted := strings.Cut(s, "/")
 	var c ConnectString
@@ -65,11 +65,11 @@ func ParseConnectString(s string) (ConnectString, error) {
 	return c, nil
 }
 
-// connectString is the field that errors name.
+// connectString is the name of the field in errors.
 const connectString = "connect string"
 
-// parseServer returns host:port of a server, in one form; it has the default port, if there is one, where it names
-// none. If s is no server, limit says what is wanted.
+// parseServer returns the host:port of a server in one normal form. A server without a port gets the default port, if
+// that is not empty. If s is no server, limit says which form is wanted.
 func parseServer(s, defaultPort string) (address, limit string) {
 	host, port, limit := splitServer(s, defaultPort)
 	if limit != "" {
@@ -81,6 +81,7 @@ func parseServer(s, defaultPort string) (address, limit string) {
 	return net.JoinHostPort(host, port), ""
 }
 
+// splitServer splits a server into host and port. If it cannot, limit says which form is wanted.
 func splitServer(s, defaultPort string) (host, port, limit string) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		literal, rest, closed := strings.Cut(inner, "]")
@@ -111,8 +112,7 @@ func splitServer(s, defaultPort string) (host, port, limit string) {
 	return strings.ToLower(host), port, ""
 }
 
-// validHost reports whether s can be the name of a host, in the letters that DNS and container runtimes give out, or an
-// IPv4 address.
+// validHost reports whether s is an IPv4 address, or a host name in the letters that DNS and container runtimes use.
 func validHost(s string) bool {
 	if s == "" || len(s) > maxHost {
 		return false
@@ -126,15 +126,16 @@ func validHost(s string) bool {
 	return true
 }
 
+// notInHosts reports whether no host name has the character r.
 func notInHosts(r rune) bool {
 	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// notInZones are characters that no zone of an IPv6 address has: it is the name or number of an interface, such as
-// eth0.7.
+// notInZones reports whether no zone of an IPv6 address has the character r. A zone is the name or number of an
+// interface, such as eth0.7.
 func notInZones(r rune) bool { return r != '.' && notInHosts(r) }
 
-// checkPath holds a path that begins with a slash and is not "/" against ZooKeeper's rules.
+// checkPath checks a path by ZooKeeper's rules. The path begins with a slash and is not "/".
 func checkPath(path string) error {
 	invalid := func(limit string) error { return &session.FieldError{Field: "chroot", Limit: limit} }
 	switch {

@@ -15,31 +15,35 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Found is what is known of a session: the session while it lives, its certificate after the end.
+// Found is the result of [Client.Get]: a session that lives, or the certificate of its end.
 type Found struct {
+	// Session is zero after the end of the session.
 	Session session.Session
 	// Certificate is nil while the session lives.
 	Certificate *session.Certificate
-	// Remaining is the time until expiry if the session stays silent; negative when unknown, as to a read-only node.
+	// Remaining is the time until expiry if the session stays silent; negative when the node does not know it, which
+	// is so for global sessions at a read-only node.
 	Remaining time.Duration
-	// State is that of the node that answered, zero when it told none. All that the answer shows was so at State.Index;
-	// from a node that is [session.ModeReadOnly] it may be long ago.
+	// State is the state of the node that answered, zero when it told none. The result shows the cluster at
+	// State.Index. From a node in [session.ModeReadOnly] it may be old.
 	State session.NodeState
 }
 
-// local reports whether it is about a local session, of which its node alone decides: what that shows is not old,
-// whatever it has applied (N4).
+// local reports whether the result is about a local session. Its node alone decides about it, so the result is never
+// old, whichever index the node has applied (N4).
 func (f Found) local() bool {
 	return f.Session.Local || f.Certificate != nil && f.Certificate.Index == 0
 }
 
-// Get shows a session or the certificate of its end. The read is linearizable, unless [Config].ReadOnly allows another,
-// and never shows an older state than this client has seen, see [Client.SeenIndex]. A local session is known to its
-// node alone: when the node that answers says that the id is another's, the others are asked too, each once.
-// [session.ErrExpired] when neither is known; with [session.ErrReadOnly] when it is a read-only node that knows
-// neither: the session may have been opened since. While its node is silent, or refuses, the answer is undecided: an
-// error that is not [session.ErrExpired] but [ErrUnreachable], or wraps the refusal, and says nothing of whether the
-// session lives.
+// Get shows a session, or the certificate of its end. The read is linearizable, unless [Config].ReadOnly allows a
+// read-only node to answer, and never shows an older state than this client has seen, see [Client.SeenIndex]. Only its
+// node knows a local session: when a node answers that the id is another node's, Get asks each other node once. Safe
+// for concurrent use.
+//
+// The error is [session.ErrExpired] when the cluster knows neither the session nor a certificate. It is also
+// [session.ErrReadOnly] when a read-only node gave this answer: the session may have been opened since the state that
+// the node shows. While the node of a local session is silent or refuses, the answer is undecided. The error is then
+// not [session.ErrExpired] but [ErrUnreachable], or it wraps the refusal, and does not say whether the session lives.
 func (c *Client) Get(ctx context.Context, id session.ID) (Found, error) {
 	f, state, err := unary.Read(ctx, c.nodes,
 		func(ctx context.Context, cc *grpc.ClientConn, o session.ReadOptions) (unary.Answer[Found], error) {
@@ -72,27 +76,27 @@ func found(answer *holdfastv1.GetSessionResponse) (unary.Answer[Found], error) {
 	return unary.Answer[Found]{Shown: f, State: answer.GetState(), Local: f.local()}, err
 }
 
-// ListOptions says which sessions to list: those that match all that is set.
+// ListOptions says which sessions to list: sessions that match all fields that are set.
 type ListOptions struct {
-	// Owner 0 is any.
+	// Owner is the node that serves the session; 0 is any node.
 	Owner session.Node
-	// Labels the session has; an empty value matches any value of the key.
+	// Labels are labels that the session has. An empty value matches any value of the key.
 	Labels map[string]string
-	// MinAge and MaxAge bound how long ago the session was opened; 0 is no bound.
+	// MinAge and MaxAge bound the time since the session was opened; 0 is no bound.
 	MinAge, MaxAge time.Duration
 	// MinRemaining and MaxRemaining bound the time until expiry; 0 is no bound.
 	MinRemaining, MaxRemaining time.Duration
-	// Scope is a kind of session; 0 is any. Local ones are those of the node that answers.
+	// Scope is global or local; 0 is both. A node lists only its own local sessions.
 	Scope session.Scope
-	// PageSize is 1 to [session.MaxPage]; 0 leaves it to the node.
+	// PageSize is the largest number of sessions on a page, 1 to [session.MaxPage]; 0 is the node's choice.
 	PageSize int
-	// PageToken is from the former page.
+	// PageToken is [Page].Next of the page before; empty for the first page.
 	PageToken string
 }
 
 // Page is a page of sessions in the order of ids.
 type Page struct {
-	// Sessions may be empty although the page is not the last. Times that remain are negative when unknown.
+	// Sessions may be empty although the page is not the last. A Remaining is negative when the node does not know it.
 	Sessions []session.Listed
 	// Next is the token of the next page, empty after the last.
 	Next string
@@ -100,8 +104,9 @@ type Page struct {
 	State session.NodeState
 }
 
-// List returns one page of sessions. Each page is a read of its own, as [Client.Get] is one. A read-only node does not
-// know what remains: filters by that are refused there, with a [session.FieldError].
+// List returns one page of sessions. Each page is a read of its own, with the guarantees of [Client.Get]: sessions may
+// come and go between two pages. A read-only node does not know the time until expiry, so it refuses filters by
+// MinRemaining and MaxRemaining with a [session.FieldError]. Safe for concurrent use.
 func (c *Client) List(ctx context.Context, o ListOptions) (Page, error) {
 	if o.PageSize < 0 || o.PageSize > session.MaxPage {
 		return Page{}, fmt.Errorf("list sessions: %w",

@@ -14,10 +14,10 @@ import (
 	"holdfast/session"
 )
 
-// ErrStop ends a [Registrar] whose hook returns an error that wraps it.
+// ErrStop ends a [Registrar] when its Register function returns an error that wraps ErrStop.
 var ErrStop = errors.New("application wants no further attempt")
 
-// closeWithin bounds the close of a registrar's session at its end.
+// closeWithin bounds the time for closing the session when a registrar ends.
 const closeWithin = 3 * time.Second
 
 // Opener opens sessions: a [Client] or a [Pool].
@@ -25,37 +25,38 @@ type Opener interface {
 	Open(ctx context.Context, o SessionOptions) (*Session, error)
 }
 
-// Establishment is what a hook is told.
+// Establishment is the argument of [RegistrarOptions].Register.
 type Establishment struct {
-	// Session is new: it has another id than any before, and nothing of what hung on a former one hangs on it.
+	// Session is new: its id differs from all former ones, and nothing that belonged to a former session belongs to it.
 	Session *Session
-	// Former is the session that has expired, and Err how it ended, a [session.ExpiredError]; zero and nil for the
-	// first.
+	// Former is the session that has expired, and Err its end, a [session.ExpiredError]. They are zero and nil for the
+	// first session.
 	Former session.ID
 	Err    error
-	// Attempt counts the calls for this session, from 1.
+	// Attempt is the number of this call among the calls for this session, from 1.
 	Attempt int
 }
 
 // RegistrarOptions configures a [Registrar].
 type RegistrarOptions struct {
-	// Session says what sessions to open. Its RequestID must be zero.
+	// Session says which sessions to open. Its RequestID must be zero.
 	Session SessionOptions
-	// Register is called with each session that was opened, the first one included, to make everything that hangs on
-	// it: it must be able to start from nothing. Its context ends with the session's promise, see [Session.Context],
-	// and with that of [Registrar.Run]. When it returns an error it is called again after a back-off, as long as the
-	// session lives; an error that wraps [ErrStop] ends the registrar. It is never called twice at a time.
+	// Register is called with each new session, also the first one. It makes everything that belongs to the session,
+	// and must be able to start from nothing. Its context ends with the session's promise, see [Session.Context], and
+	// with the context of [Registrar.Run]. When Register returns an error, it is called again after a back-off, while
+	// the session lives. An error that wraps [ErrStop] ends the registrar. Calls never overlap.
 	Register func(ctx context.Context, e Establishment) error
-	// MinBackoff and MaxBackoff are as in [Config]: between calls of Register, between opens that a limit of the
-	// cluster refuses, and between sessions that expired before they were registered.
+	// MinBackoff and MaxBackoff bound back-offs as in [Config]: between calls of Register, between opens that a limit
+	// of the cluster refuses, and between sessions that expired before they were registered.
 	MinBackoff, MaxBackoff time.Duration
-	// Logger hears of each session; nil is silence.
+	// Logger gets lines about each session; nil is silence.
 	Logger hclog.Logger
 }
 
-// Registrar opens a new session when one has expired, and has the application register again: what users of ZooKeeper
-// write by hand. Nothing else in this package does so, and it never does so silently: an application that cannot be
-// told cannot have one. Only expiry is mended: a session that was closed, or that another client has resumed, is not.
+// Registrar keeps an application registered. When its session expires, it opens a new session and calls the application
+// to register again; users of ZooKeeper write this by hand. Nothing else in this package replaces a session, and a
+// registrar never does so silently: it requires a Register function. It replaces only sessions that expired, not
+// sessions that were closed or resumed by another client.
 type Registrar struct {
 	opener Opener
 	opts   RegistrarOptions
@@ -65,7 +66,8 @@ type Registrar struct {
 	current *Session // guarded by mu
 }
 
-// NewRegistrar returns a registrar that opens sessions with o. The error is a [session.FieldError].
+// NewRegistrar returns a registrar that opens sessions with o. It starts nothing: call [Registrar.Run]. The error wraps
+// a [session.FieldError].
 func NewRegistrar(o Opener, opts RegistrarOptions) (*Registrar, error) {
 	invalid := func(field, limit string) (*Registrar, error) {
 		return nil, fmt.Errorf("configure registrar: %w", &session.FieldError{Field: field, Limit: limit})
@@ -90,17 +92,17 @@ func NewRegistrar(o Opener, opts RegistrarOptions) (*Registrar, error) {
 	return &Registrar{opener: o, opts: opts, jitter: d}, nil
 }
 
-// Session returns the newest session, nil before the first. It may have ended, and not be registered yet. Safe for
-// concurrent use.
+// Session returns the newest session, nil before the first. The session may not be registered yet, or may have ended.
+// Safe for concurrent use.
 func (r *Registrar) Session() *Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.current
 }
 
-// Run keeps a session open and registered until ctx ends, the hook stops it, or a session cannot be opened or ends
-// otherwise than by expiry, and returns why; never nil. When ctx ends or the hook stops it, it closes the session, for
-// at most 3 s. It must not be called twice.
+// Run keeps a session open and registered. It ends when ctx ends, Register returns [ErrStop], a session cannot be
+// opened, or a session ends otherwise than by expiry, and returns the reason, never nil. When ctx ends or Register
+// returns [ErrStop], Run closes the session, within at most 3 s. It must not be called twice.
 func (r *Registrar) Run(ctx context.Context) error {
 	e := Establishment{}
 	for misses := 0; ; {
@@ -128,7 +130,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 	}
 }
 
-// open opens the next session; limits of the cluster may pass.
+// open opens the next session. It repeats opens that a limit of the cluster refuses, because the limit may pass.
 func (r *Registrar) open(ctx context.Context) (*Session, error) {
 	for n := 1; ; n++ {
 		s, err := r.opener.Open(ctx, r.opts.Session)
@@ -147,7 +149,7 @@ func (r *Registrar) open(ctx context.Context) (*Session, error) {
 	}
 }
 
-// register calls the hook until it succeeds; the error is why it never will for this session.
+// register calls the application until it succeeds. The error says why it cannot succeed for this session.
 func (r *Registrar) register(ctx context.Context, e Establishment) (done bool, err error) {
 	s := e.Session
 	for e.Attempt = 1; ; e.Attempt++ {
@@ -170,7 +172,7 @@ func (r *Registrar) register(ctx context.Context, e Establishment) (done bool, e
 	}
 }
 
-// await returns why s ended, nil when it is time for something else before. When ctx ends it closes s.
+// await returns the reason of the end of s, or nil when other fires first. When ctx ends it closes s.
 func (r *Registrar) await(ctx context.Context, s *Session, other <-chan time.Time) error {
 	select {
 	case <-s.Done():
@@ -183,7 +185,7 @@ func (r *Registrar) await(ctx context.Context, s *Session, other <-chan time.Tim
 	}
 }
 
-// close ends s although ctx may have ended. What it fails with is of no use: the session expires by itself.
+// close ends s although ctx may have ended. It only logs an error: the session then expires by itself.
 func (r *Registrar) close(ctx context.Context, s *Session) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()
@@ -192,7 +194,7 @@ func (r *Registrar) close(ctx context.Context, s *Session) {
 	}
 }
 
-// call runs the hook under the session's promise and ctx.
+// call calls the application with a context that ends with the session's promise and with ctx.
 func (r *Registrar) call(ctx context.Context, e Establishment) error {
 	calling, cancel := context.WithCancelCause(e.Session.Context())
 	defer cancel(nil)

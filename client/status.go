@@ -12,35 +12,41 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Status is what a node says of itself.
+// Status is the report of a node about itself.
 type Status struct {
-	// Address is the endpoint that was asked.
-	Address                   string
-	Node                      session.Node
-	ClusterID                 string
-	Role                      string // leader, follower, observer or candidate
-	Term                      uint64
-	Leader                    session.Node // 0 when none is known
+	// Address is the endpoint that [Client.Status] asked.
+	Address   string
+	Node      session.Node
+	ClusterID string
+	// Role is leader, follower, observer, candidate or unknown.
+	Role string
+	Term uint64
+	// Leader is 0 when the node knows no leader.
+	Leader                    session.Node
 	LeaderAddress             string
 	CommitIndex, AppliedIndex uint64
-	// Global and Local sessions the node knows, and those Attached, whose touches it takes.
+	// Global and Local are the numbers of sessions that the node knows. Attached is the number of sessions whose
+	// touches it takes.
 	Global, Local, Attached uint64
-	Ready                   bool
-	NotReadyBecause         string
-	// Warning is what a person should look into although the node serves.
+	// Ready says that the node is ready to serve; otherwise NotReadyBecause has the reason.
+	Ready           bool
+	NotReadyBecause string
+	// Warning is a problem that a person should look into although the node serves; empty for none.
 	Warning string
-	// Mode is what the node can do for clients (N1); 0 when it does not say.
+	// Mode says what the node can do for clients (N1); 0 when it does not say.
 	Mode session.Mode
-	// MaxSessions is how many Global sessions there may be, StateBytes what the replicated state takes of a node's
-	// memory as the cluster counts, and MaxStateBytes how much it may take; a bound of 0 is none, or one that the node
+	// MaxSessions bounds the number of Global sessions. StateBytes is the memory of a node that the replicated state
+	// takes, as the cluster counts it, and MaxStateBytes bounds it. A bound of 0 is no bound, or a bound that the node
 	// does not tell.
 	MaxSessions, StateBytes, MaxStateBytes uint64
-	// StateDigest is hexadecimal; the same on every node at the same applied index.
+	// StateDigest is the digest of the replicated state, in hexadecimal. All nodes have the same digest at the same
+	// AppliedIndex.
 	StateDigest string
 	Version     string
 }
 
-// Status asks the node at endpoint, and no other. The error is [ErrUnreachable] when it does not answer.
+// Status asks the node at endpoint, host:port, and no other node, once. The endpoint need not be one of the client's
+// servers. The error is [ErrUnreachable] when the node does not answer. Safe for concurrent use.
 func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 	var answer *holdfastv1.GetStatusResponse
 	err := c.nodes.At(ctx, endpoint, func(ctx context.Context, cc *grpc.ClientConn) (err error) {
@@ -50,7 +56,7 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("ask %s for its status: %w", endpoint, err)
 	}
-	if slices.Contains(c.nodes.Servers(), endpoint) { // any address may be asked, a node of another cluster too
+	if slices.Contains(c.nodes.Servers(), endpoint) { // another endpoint may belong to another cluster
 		c.seen.note(answer.GetAppliedIndex())
 	}
 	return Status{
@@ -84,15 +90,17 @@ func role(r holdfastv1.Role) string {
 	}
 }
 
-// Member is a member of the cluster.
+// Member is a member of the cluster. Its addresses are host:port.
 type Member struct {
-	Node                     session.Node
+	Node session.Node
+	// Voter says that the member has a vote in elections, and Leader that the answering node takes it for the leader.
 	Voter, Leader            bool
 	ClientAddress            string
 	RaftAddress, PeerAddress string
 }
 
-// Members returns the members of the newest configuration that the node which answers knows, in its order.
+// Members returns the members of the cluster, as the newest configuration that the answering node knows lists them. It
+// asks one server after the other until ctx ends. Safe for concurrent use.
 func (c *Client) Members(ctx context.Context) ([]Member, error) {
 	var members []Member
 	err := c.nodes.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {

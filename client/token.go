@@ -15,10 +15,11 @@ import (
 	"holdfast/transport/wire"
 )
 
-// CloseToken ends the session of t. [session.ErrMoved] when the session has been resumed since t was given; a close
-// that was repeated because its answer was lost succeeds. The node of a local session is looked for, as by
-// [Client.UpgradeToken]. When ctx ends, the error wraps [session.ErrOutcomeUnknown] if a request was sent whose outcome
-// is not known.
+// CloseToken ends the session of t, for tools that hold no connection. It repeats the request until ctx ends or the
+// answer is final, and succeeds when a repeat finds that an earlier request has closed the session. For a local session
+// it looks for the session's node, as [Client.UpgradeToken] does. The error is [session.ErrMoved] when the session has
+// been resumed since t was issued. When ctx ends, it wraps [session.ErrOutcomeUnknown] if a request may have taken
+// effect. Safe for concurrent use.
 func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
 	tries := 0
 	var outcome unary.Outcome
@@ -29,7 +30,7 @@ func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
 			&holdfastv1.CloseSessionRequest{Token: wire.TokenProto(t)}, grpc.Peer(&node))
 		outcome.Refused(&node, err)
 		if unary.NotHome(wire.Domain(err)) {
-			tries-- // it was not the session's node that was asked
+			tries-- // this node is not the session's, so it has closed nothing
 		}
 		return err
 	})
@@ -43,20 +44,20 @@ func (c *Client) CloseToken(ctx context.Context, t session.Token) error {
 	return nil
 }
 
-// Upgraded is a session that has become global.
+// Upgraded is the result of [Client.UpgradeToken].
 type Upgraded struct {
 	Session session.Session
-	// Token is the global one. It is a secret.
+	// Token is the token of the global session. It is a secret.
 	Token session.Token
-	// SafeUntil is the promise; zero when nothing is promised now.
+	// SafeUntil is the end of the promise; zero without a promise.
 	SafeUntil time.Time
 }
 
-// UpgradeToken makes the local session of t global, for tools that hold no connection; [Session.Upgrade] says what that
-// means. A global one is answered as it is. The session's node is looked for, as only that touches it: every endpoint
-// is asked in turn, and the other members after them, until ctx ends or the answer is final. [session.ErrMoved] when no
-// node is the session's, or it has been resumed since t was given. When ctx ends, the error wraps
-// [session.ErrOutcomeUnknown] if a request was sent whose outcome is not known.
+// UpgradeToken makes the local session of t global, as [Session.Upgrade] does, for tools that hold no connection. It
+// returns a global session unchanged. UpgradeToken looks for the session's node: it asks each server in turn, then the
+// other members, until ctx ends or the answer is final. The error is [session.ErrMoved] when the session is no node's,
+// or has been resumed since t was issued. When ctx ends, it wraps [session.ErrOutcomeUnknown] if a request may have
+// taken effect. Safe for concurrent use.
 func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, error) {
 	var u Upgraded
 	var outcome unary.Outcome
@@ -66,14 +67,14 @@ func (c *Client) UpgradeToken(ctx context.Context, t session.Token) (Upgraded, e
 		answer, err := holdfastv1.NewSessionServiceClient(cc).UpgradeSession(ctx,
 			&holdfastv1.UpgradeSessionRequest{Token: wire.TokenProto(t)}, grpc.Peer(&node))
 		if err != nil {
-			if t.Local { // of a global one nothing is changed
+			if t.Local { // the request changes nothing about a global session
 				outcome.Refused(&node, err)
 			}
 			return err
 		}
 		g, err := wire.GrantFrom(answer.GetSession(), answer.GetToken(), answer.GetSafeFor())
 		u = Upgraded{Session: g.Session, Token: g.Token}
-		if _, suspensions := c.clock.look(); g.SafeFor >= 0 && suspensions == before { // else S5
+		if _, suspensions := c.clock.look(); g.SafeFor >= 0 && suspensions == before { // S5
 			u.SafeUntil = sent.Add(g.SafeFor)
 		}
 		return err

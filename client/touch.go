@@ -18,18 +18,20 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TouchResult is the outcome of a touch by token.
+// TouchResult is the result of a touch by token.
 type TouchResult struct {
 	ID session.ID
-	// SafeUntil is the promise; zero when nothing is promised now.
+	// SafeUntil is the end of the promise; zero without a promise.
 	SafeUntil time.Time
-	// Err is why the session was not touched.
+	// Err is nil, or the reason why the session was not touched.
 	Err error
 }
 
-// Touch touches sessions by token, at most [session.MaxTouchBatch], for tools that hold no connection; results are in
-// the order of the tokens. Only its owner touches a session, so every endpoint is asked in turn, and the other members
-// after them, about those that are not touched yet.
+// Touch touches sessions by token, for tools that hold no connection. It takes 1 to [session.MaxTouchBatch] tokens and
+// returns the results in their order. Only the owner of a session can touch it. So Touch asks each server in turn, then
+// the other members, about the sessions that no node has touched yet. The error is not nil when the number of tokens is
+// wrong, a [session.FieldError], or when no node gave results: [ErrUnreachable] if none answered. Safe for concurrent
+// use.
 func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResult, error) {
 	if len(tokens) == 0 || len(tokens) > session.MaxTouchBatch {
 		return nil, fmt.Errorf("touch sessions: %w",
@@ -54,33 +56,34 @@ func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResu
 		}
 	}
 	if !t.heard {
-		return nil, fmt.Errorf("touch sessions: %w", errors.Join(context.Cause(ctx), route.Together(t.stood...)))
+		return nil, fmt.Errorf("touch sessions: %w", errors.Join(context.Cause(ctx), route.Together(t.errs...)))
 	}
 	return t.results, nil
 }
 
-// toucher goes round nodes with what is left of a touch.
+// toucher asks nodes about the sessions of a [Client.Touch].
 type toucher struct {
 	clock   *clock
 	tokens  []session.Token
 	results []TouchResult
-	open    []int // tokens that another node may touch yet
-	heard   bool
-	stood   []error // in the way
+	open    []int   // indexes of the tokens that another node may still touch
+	heard   bool    // a node gave results
+	errs    []error // of nodes that gave none
 }
 
-// round asks each node about the open tokens, until there are none.
+// round asks each node about the open tokens, until none is left.
 func (t *toucher) round(ctx context.Context, nodes *unary.Nodes, addresses []string) {
 	for _, address := range addresses {
 		if len(t.open) == 0 || ctx.Err() != nil {
 			break
 		}
 		if err := nodes.At(ctx, address, t.ask); err != nil {
-			t.stood = append(t.stood, err)
+			t.errs = append(t.errs, err)
 		}
 	}
 }
 
+// ask asks one node about the open tokens. The tokens that it cannot touch stay open, unless its answer is final.
 func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 	request := &holdfastv1.TouchSessionsRequest{}
 	for _, i := range t.open {
@@ -93,7 +96,7 @@ func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 	}
 	_, suspensions := t.clock.look()
 	if len(answer.GetResults()) != len(t.open) {
-		return status.Error(codes.Internal, "node answered for other sessions than those it was asked about")
+		return status.Error(codes.Internal, "node answered about other sessions than it was asked about")
 	}
 	t.heard = true
 	var open []int
@@ -102,7 +105,7 @@ func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 		result := TouchResult{ID: t.tokens[i].ID}
 		if p.GetError() != nil {
 			result.Err = wire.FromDetail(p.GetError(), "")
-		} else if d := wire.PromiseFrom(p.GetSafeFor()); d >= 0 && suspensions == before { // else S5
+		} else if d := wire.PromiseFrom(p.GetSafeFor()); d >= 0 && suspensions == before { // S5
 			result.SafeUntil = sent.Add(d)
 		}
 		t.results[i] = result
