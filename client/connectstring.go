@@ -104,7 +104,7 @@ func splitServer(s, defaultPort string) (host, port, limit string) {
 		port = defaultPort
 	}
 	if strings.Contains(port, ":") {
-		return "", "", fmt.Sprintf("host:port, an IPv6 address in brackets, not %q", s)
+		return "", "", fmt.Sprintf("host:port with an IPv6 address in brackets, not %q", s)
 	}
 	if !validHost(host) {
 		return "", "", fmt.Sprintf("host:port with a host name or an IP address, not %q", s)

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrStop ends a [Registrar] when its Register function returns an error that wraps ErrStop.
-var ErrStop = errors.New("application wants no further attempt")
+var ErrStop = errors.New("application stops the registrar")
 
 // closeWithin bounds the time for closing the session when a registrar ends.
 const closeWithin = 3 * time.Second
@@ -74,9 +74,9 @@ func NewRegistrar(o Opener, opts RegistrarOptions) (*Registrar, error) {
 	}
 	switch {
 	case opts.Register == nil:
-		return invalid("register", "a function: nothing is established again silently")
+		return invalid("register", "a function, because a registrar replaces no session silently")
 	case opts.Session.RequestID != session.RequestID{}:
-		return invalid("request_id", "zero: each session is another one")
+		return invalid("request_id", "zero, because each new session has a request id of its own")
 	}
 	if err := errors.Join(notNegative("min backoff", opts.MinBackoff),
 		notNegative("max backoff", opts.MaxBackoff)); err != nil {
@@ -118,7 +118,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 		if !errors.Is(err, session.ErrExpired) {
 			return err
 		}
-		r.opts.Logger.Warn("session has expired: opening another one", "session", s.ID(), "error", err)
+		r.opts.Logger.Warn("session has expired: opening a new session", "session", s.ID(), "error", err)
 		e = Establishment{Former: s.ID(), Err: err}
 		if registered {
 			continue
@@ -190,7 +190,7 @@ func (r *Registrar) close(ctx context.Context, s *Session) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()
 	if err := s.Close(closing); err != nil {
-		r.opts.Logger.Info("session is left to expire", "session", s.ID(), "error", err)
+		r.opts.Logger.Info("session could not be closed: it is left to expire", "session", s.ID(), "error", err)
 	}
 }
 
