@@ -9,12 +9,14 @@ import (
 	"holdfast/session"
 )
 
-// N4: who hears of something that a node has told, an end for one, and reads because of that, reads nothing older.
-func TestN4WhatWasToldIsSeenBeforeAnyoneHearsOfIt(t *testing.T) {
+// N4: an application that hears of a message of a node, such as the end of a session, and then reads, reads nothing
+// older than the index in the message. The test holds the session's mutex, because no API stops a turn between the two
+// steps.
+func TestN4TheIndexOfAMessageIsSeenBeforeItsEffects(t *testing.T) {
 	l := newLoop(Config{}, newClock(), shared{occupancy: new(occupancy), seen: new(seen)}, core.Config{})
 	s := newSession(t.Context(), l)
 	var turn sync.WaitGroup
-	s.mu.Lock() // nobody hears of anything meanwhile
+	s.mu.Lock() // the session cannot end meanwhile
 	turn.Go(func() {
 		e := &core.Effects{Seen: 7, Ended: []core.Ended{{Session: &core.Session{Handle: s}, Err: session.ErrMoved}}}
 		l.bring(t.Context(), e, 0)
@@ -24,14 +26,16 @@ func TestN4WhatWasToldIsSeenBeforeAnyoneHearsOfIt(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if got := l.shared.seen.demand(); got != 7 {
-		t.Errorf("a read demands index %d when a session hears of what was told at 7", got)
+		t.Errorf("a read demands index %d while the end of a session told at index 7 takes effect, want 7", got)
 	}
 	s.mu.Unlock()
 	turn.Wait()
 }
 
-// The core is told of a promise that came after the timer of the former one, unless it knows, or nobody waits for one.
-func TestAPromiseThatCameTooLateForTheTimerIsMissed(t *testing.T) {
+// A promise that arrives after the timer of the former one is reported to the core as missed, unless the core has seen
+// the lapse itself or the application has closed the session. No API tells when the timer is faster than a turn, so the
+// test performs the effects of a turn itself.
+func TestAPromiseAfterItsTimerIsMissed(t *testing.T) {
 	l := newLoop(Config{}, newClock(), shared{occupancy: new(occupancy), seen: new(seen)}, core.Config{})
 	for name, promised := range map[string]struct{ regained, closing, missed bool }{
 		"the core has not seen the lapse": {missed: true},

@@ -15,8 +15,8 @@ import (
 	"holdfast/transport/gate"
 )
 
-// The log of the herd's cluster takes herdCommit for an entry of up to herdBatch moves: 24,000 moves in a second. A
-// node on a real disk, busy with nothing else, does more than 20,000 (docs/benchmarks.md).
+// The log of the herd's cluster commits an entry of up to herdBatch moves in herdCommit: 24,000 moves a second. An idle
+// node with a real disk does more than 20,000 (docs/benchmarks.md).
 const (
 	herdCommit = 4 * time.Millisecond
 	herdBatch  = 96
@@ -24,28 +24,29 @@ const (
 	herdPreload = 1000
 )
 
-// herdCluster is a cluster without consensus and without a network, in which each node has the gate of a client port.
+// herdCluster is a cluster without consensus and network. Each node has the gate of a client port.
 type herdCluster struct {
 	noraft  *noraft.Cluster
 	state   *fsm.State
 	tracker *leader.Tracker
-	nodes   map[session.Node]*herdNode // the nodes that live
+	nodes   map[session.Node]*herdNode // the living nodes
 	gate    gate.Config
-	ctx     context.Context //nolint:containedctx // the cluster's life
+	ctx     context.Context //nolint:containedctx // lasts as long as the cluster
 	stop    func()          // ends all goroutines
 }
 
-// herdNode is a node that lives. Every resume and touch passes its gate, as on the client port.
+// herdNode is a living node. Every resume and touch passes its gate, as on the client port.
 type herdNode struct {
 	server *learner.Server
 	gate   *gate.Gate
-	// admitted are the moments at which resumes were admitted; asked counts all resumes. Only the goroutine that drives
-	// the herd uses them.
+	// admitted are the times at which the gate admitted resumes; asked counts all resumes. Only the goroutine that
+	// drives the herd uses them.
 	admitted []time.Duration
 	asked    int
 }
 
-// flood sends the node the requests of clients that do not come back: on connections that then end, and as unary calls.
+// flood sends the node requests of clients that do not return: resumes on connections that end at once, and unary
+// calls.
 func (n *herdNode) flood(trial herdTrial) {
 	now := time.Now()
 	for i := range trial.flood {
@@ -64,8 +65,8 @@ func herdVisitor() gate.Caller {
 
 func herdAddress(n session.Node) string { return fmt.Sprintf("n%d:7400", n) }
 
-// newHerdCluster returns a cluster of three nodes, of which node 3 has just died, and its sessions: each node owns a
-// third of them. The test defers stop.
+// newHerdCluster returns a cluster of three nodes and its sessions, a third of them at each node. Node 3 has just died.
+// The test defers stop.
 func newHerdCluster(t *testing.T, sessions int, budgets gate.Config) (*herdCluster, []session.Session) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,7 +90,7 @@ func newHerdCluster(t *testing.T, sessions int, budgets gate.Config) (*herdClust
 	return c, opened
 }
 
-// herdSessions opens sessions by entries of the log.
+// herdSessions opens sessions with entries of the log.
 func herdSessions(t *testing.T, c *noraft.Cluster, sessions int) (opened []session.Session) {
 	t.Helper()
 	for len(opened) < sessions {

@@ -1,4 +1,4 @@
-// Package herd lets tens of thousands of clients lose their nodes at once, and counts when they are back. It holds
-// tests alone: the core of each client is the SDK's own, the nodes are the program's own, and what lies between them is
-// virtual.
+// Package herd tests that tens of thousands of clients return in time when all lose their nodes at once. It contains
+// only tests. Each client is a core of the SDK and each node a learner with the gate of a client port; the connections
+// between them are virtual.
 package herd

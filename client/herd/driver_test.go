@@ -23,20 +23,19 @@ import (
 // herdTrip is how long a message takes one way.
 const herdTrip = 500 * time.Microsecond
 
-// herd drives the cores of many clients: each is the SDK's own, turned by one goroutine when something happens to it or
-// the moment comes that it asked to be woken at. What a connection is, is the herd's: messages take herdTrip, and a
-// node does with them what its client port would: the gate, then the learner. An address that is no living node's is
-// never connected.
+// herd drives the cores of many clients with one goroutine. A core takes a turn when it has an input, and at the time
+// that it asked to be woken. Connections are virtual: a message takes herdTrip, and a node passes it to its gate and
+// then to its learner, as a client port does. A connection to the address of a dead node is never established.
 type herd struct {
 	t       *testing.T
-	ctx     context.Context //nolint:containedctx // the clients' life
+	ctx     context.Context //nolint:containedctx // lasts as long as the clients
 	start   time.Time
 	cluster *herdCluster
 	clients []*herdClient
 	events  herdEvents
 
 	mu    sync.Mutex
-	inbox []func()      // guarded by mu; what other goroutines have to tell
+	inbox []func()      // guarded by mu; what other goroutines have the driver run
 	told  chan struct{} // has room for one
 }
 
@@ -46,30 +45,31 @@ type herdClient struct {
 	endpoints []string
 	timeout   time.Duration
 	session   *core.Session
-	wake      time.Time // the wake that is filed; zero for none
+	wake      time.Time // the time of the next wake; zero for none
 	conns     map[*core.Conn]*herdConn
-	err       error // why the session has ended
-	// backAt is when a node served the session again; 0 until then. deadline is when the session may have expired.
+	err       error // the error that ended the session
+	// backAt is the time at which a node served the session again; 0 before. deadline is the earliest time at which the
+	// session may expire.
 	backAt, deadline time.Duration
-	// lapsed: the session was without a promise for a while.
+	// lapsed: the session had no promise for a while.
 	lapsed bool
-	// rude: it takes no notice of when it is to come back.
+	// rude: the client ignores retry times.
 	rude bool
 }
 
-// herdConn is what a node has of a connection. It is the session.Events behind it.
+// herdConn is a connection of a client, and the session.Events of its node.
 type herdConn struct {
 	client *herdClient
 	conn   *core.Conn
-	// hungUp: the client has no use for the connection any more.
+	// hungUp: the client has closed the connection.
 	hungUp bool
 	node   *herdNode
 	places *gate.Reservations
 	serves session.Connection
 }
 
-// newHerd returns clients that held the sessions, each touched some time in the last quarter of its timeout, when every
-// connection broke.
+// newHerd returns one client for each session, at the moment when every connection broke. Each session was last touched
+// at a random time within the last touch interval.
 //
 //nolint:revive // t first, as everywhere in tests
 func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []session.Session,
@@ -101,13 +101,13 @@ func credentialIn(state *fsm.State, id session.ID) session.Credential {
 	return c
 }
 
-// hold has the client take hold of s at its owner, and lose the connection.
+// hold resumes s at its owner, and has the client lose the connection.
 func (c *herdClient) hold(s session.Session, credential session.Credential, safeFor time.Duration) {
 	at := core.Moment{Now: time.Now()}
 	token := session.Token{ID: s.ID, Credential: credential, Attachment: s.Attachment}
 	e := c.core.Turn(at, core.Resume{Call: new(core.Call), Token: token})
 	conn := dialled(e)
-	for conn.Server != herdAddress(s.Owner) { // only the owner is there
+	for conn.Server != herdAddress(s.Owner) { // only the owner is up
 		e = c.core.Turn(at, core.Down{Conn: conn, Err: route.ErrSlow})
 		conn = dialled(e)
 	}
@@ -120,7 +120,7 @@ func (c *herdClient) hold(s session.Session, credential session.Credential, safe
 	c.turn(core.Down{Conn: conn, Err: core.ErrStalled})
 }
 
-// dialled returns the connection that a client begins.
+// dialled returns the connection that a turn dials.
 func dialled(e *core.Effects) *core.Conn {
 	i := slices.IndexFunc(e.Actions, func(a core.Action) bool { return a.Do == core.Dial })
 	return e.Actions[i].Conn
@@ -133,7 +133,7 @@ func resumedMessage(seq uint64, g session.Grant) *holdfastv1.ServerMessage {
 	}}}
 }
 
-// turn has the client's core take in what happened, brings about what it wants done, and files its next wake.
+// turn takes a turn of the client's core, performs its actions, and files its next wake.
 func (c *herdClient) turn(in core.Input) {
 	e := c.core.Turn(core.Moment{Now: time.Now()}, in)
 	for _, a := range e.Actions {
@@ -158,12 +158,12 @@ func (c *herdClient) turn(in core.Input) {
 	c.file(e.WakeAt)
 }
 
-// file has the client woken.
+// file has the client woken at a time, unless it is woken before.
 func (c *herdClient) file(wake time.Time) {
 	if !wake.IsZero() && (c.wake.IsZero() || wake.Before(c.wake)) {
 		c.wake = wake
 		c.h.at(time.Until(wake), func() {
-			if c.wake.Equal(wake) { // else a later filing is the one that counts
+			if c.wake.Equal(wake) { // otherwise an earlier wake has replaced this one
 				c.wake = time.Time{}
 				c.turn(nil)
 			}
@@ -171,14 +171,14 @@ func (c *herdClient) file(wake time.Time) {
 	}
 }
 
-// dial begins a connection.
+// dial establishes a connection.
 func (c *herdClient) dial(conn *core.Conn) {
 	hc := &herdConn{client: c, conn: conn}
 	c.conns[conn] = hc
 	if hc.node = c.h.cluster.nodes[session.Node(slices.Index(c.endpoints, conn.Server)+1)]; hc.node == nil {
-		return // it never answers
+		return // a dead node never answers
 	}
-	c.h.at(3*herdTrip, func() { // TCP, and the begin of the stream
+	c.h.at(3*herdTrip, func() { // the handshakes of TCP and of the stream
 		if hc.hungUp {
 			return
 		}
@@ -193,7 +193,7 @@ func (c *herdClient) dial(conn *core.Conn) {
 	})
 }
 
-// hangUp ends a connection for the node as well.
+// hangUp closes a connection at both ends.
 func (hc *herdConn) hangUp() {
 	hc.hungUp = true
 	delete(hc.client.conns, hc.conn)
@@ -205,7 +205,7 @@ func (hc *herdConn) hangUp() {
 	}
 }
 
-// answer has the client hear m after a trip.
+// answer delivers m to the client after a trip.
 func (hc *herdConn) answer(m *holdfastv1.ServerMessage) {
 	hc.client.h.at(herdTrip, func() {
 		if !hc.hungUp {
@@ -223,7 +223,7 @@ func (hc *herdConn) failed(seq uint64, err error) {
 	hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}})
 }
 
-// receive is what the client port does with a message.
+// receive handles a message as the client port does.
 func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 	h, now := hc.client.h, time.Now()
 	switch m := m.GetMessage().(type) {
@@ -264,7 +264,7 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 	}
 }
 
-// Gone is told by the node.
+// Gone implements session.Events.
 func (hc *herdConn) Gone(c session.Certificate) {
 	hc.client.h.tell(func() {
 		hc.answer(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: &holdfastv1.Gone{
@@ -274,14 +274,14 @@ func (hc *herdConn) Gone(c session.Certificate) {
 	})
 }
 
-// Moved is told by the node: to an attachment that this connection was granted, unless the client is at another one
-// already, which has nothing to hear of it.
+// Moved implements session.Events. A client has one session, so only its own resume moves it, and the client is at the
+// new connection by then.
 func (*herdConn) Moved(session.ID, uint64, uint64) {}
 
-// MovedLocally is told of local sessions.
+// MovedLocally implements session.Events. The herd has no local sessions.
 func (*herdConn) MovedLocally(session.ID, uint64, uint64) {}
 
-// Jeopardy is told by the node.
+// Jeopardy implements session.Events.
 func (hc *herdConn) Jeopardy(time.Time, []string) {
 	hc.client.h.tell(func() {
 		hc.answer(
@@ -290,7 +290,7 @@ func (hc *herdConn) Jeopardy(time.Time, []string) {
 	})
 }
 
-// JeopardyEnded is told by the node.
+// JeopardyEnded implements session.Events.
 func (hc *herdConn) JeopardyEnded() {
 	hc.client.h.tell(func() {
 		hc.answer(
@@ -308,7 +308,7 @@ func (h *herd) breakAll() {
 	}
 }
 
-// breakAll breaks the client's connections: it has to come back once more.
+// breakAll breaks the client's connections: the client has to return once more.
 func (c *herdClient) breakAll() {
 	if c.backAt > 0 {
 		c.deadline, c.backAt = max(c.deadline, c.backAt+c.timeout), 0
@@ -320,7 +320,7 @@ func (c *herdClient) breakAll() {
 	}
 }
 
-// tell has the driver run f; it does not block.
+// tell has the driver run f. It does not block.
 func (h *herd) tell(f func()) {
 	h.mu.Lock()
 	h.inbox = append(h.inbox, f)
@@ -336,7 +336,7 @@ func (h *herd) at(d time.Duration, f func()) {
 	h.events.push(herdEvent{at: max(time.Since(h.start)+d, 0), number: h.events.pushed, do: f})
 }
 
-// run drives until so long after the start.
+// run drives the herd until a time since its start.
 func (h *herd) run(until time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -367,7 +367,7 @@ func (h *herd) run(until time.Duration) {
 	}
 }
 
-// herdEvents are things to come, the first at the front: a heap.
+// herdEvents is a heap of events, the earliest at the front.
 type herdEvents struct {
 	heap   []herdEvent
 	pushed uint64
@@ -375,7 +375,7 @@ type herdEvents struct {
 
 type herdEvent struct {
 	at     time.Duration
-	number uint64 // of the same moment, the one that was filed first comes first
+	number uint64 // of events at the same time, the lowest number comes first
 	do     func()
 }
 

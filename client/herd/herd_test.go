@@ -18,35 +18,35 @@ import (
 
 const herdTimeout = 10 * time.Second
 
-// herdTrial is a herd: so many clients against two nodes that each take on so many resumes a second.
+// herdTrial describes a herd: a number of clients, and two nodes that admit a number of resumes a second each.
 type herdTrial struct {
 	clients, resumes int
-	// breaks are moments at which all connections break again.
+	// breaks are the times at which all connections break again.
 	breaks []time.Duration
-	// flood are resumes that each node is asked for, by as many connections, just before, and whose clients are gone
-	// then; calls are unary ones.
+	// flood is the number of resumes that each node gets just before, each on a connection that then ends. calls is the
+	// number of unary calls.
 	flood, calls int
-	// rude clients, one in so many, take no notice of when they are to come back.
+	// rude is n when each n-th client ignores retry times; 0 when none does.
 	rude int
-	// third is when the node that died is back; 0 is never.
+	// third is the time at which the dead node is back; 0 for never.
 	third time.Duration
 }
 
-// herdOutcome is what became of it.
+// herdOutcome is the outcome of a herdTrial.
 type herdOutcome struct {
 	herdTrial
-	back    []time.Duration // when each client was served again, in order; those that never were are left out
+	back    []time.Duration // the times at which clients were served again, in order
 	late    int             // clients that came back after their deadline
 	ended   int             // sessions that ended for their clients
 	expired uint64          // sessions that the cluster ended
-	lapsed  int             // sessions that were without a promise for a while
-	asked   int             // resumes that the nodes were asked for
-	peak    int             // the most that one node admitted within a second
-	allowed int             // the most that it may
-	touches uint64          // touches that were refused
+	lapsed  int             // sessions that had no promise for a while
+	asked   int             // resumes that the nodes received
+	peak    int             // the most resumes that one node admitted within a second
+	allowed int             // the most resumes that a node may admit within a second
+	touches uint64          // refused touches
 }
 
-// run lets all connections of a cluster break at once, one node dying, and watches for a timeout and more.
+// run breaks all connections of a cluster while one node dies, and watches for a timeout and two seconds more.
 func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 	t.Helper()
 	o.herdTrial = trial
@@ -103,7 +103,7 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 	return o
 }
 
-// verdict is what is wrong with the outcome: nil when the herd lost nothing.
+// verdict returns an error for each thing that is wrong with the outcome; nil when no session was lost.
 func (o herdOutcome) verdict() error {
 	var errs []error
 	if o.expired > 0 || o.ended > 0 {
@@ -111,19 +111,20 @@ func (o herdOutcome) verdict() error {
 			o.ended))
 	}
 	if missing := o.clients - len(o.back); missing > 0 || o.late > 0 {
-		errs = append(errs, fmt.Errorf("%d clients are not back, and %d came back after their deadline", missing,
+		errs = append(errs, fmt.Errorf("%d clients did not return, and %d returned after their deadline", missing,
 			o.late))
 	}
 	if o.touches > 0 {
-		errs = append(errs, fmt.Errorf("%d touches of those who are back were refused", o.touches))
+		errs = append(errs, fmt.Errorf("%d touches of clients that had returned were refused", o.touches))
 	}
 	if o.peak > o.allowed {
-		errs = append(errs, fmt.Errorf("a node admitted %d within a second, its budget is %d", o.peak, o.allowed))
+		errs = append(errs, fmt.Errorf("a node admitted %d resumes within a second, more than its budget of %d", o.peak,
+			o.allowed))
 	}
 	return errors.Join(errs...)
 }
 
-// last is when the last client was back.
+// last returns the time at which the last client was served again.
 func (o herdOutcome) last() time.Duration {
 	if len(o.back) == 0 {
 		return 0
@@ -131,7 +132,7 @@ func (o herdOutcome) last() time.Duration {
 	return o.back[len(o.back)-1]
 }
 
-// String shows the curve: who is back, by 100 ms.
+// String returns the curve: the clients that returned in each 100 ms.
 func (o herdOutcome) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d clients, timeout %v; two nodes, %d resumes a second each\n", o.clients, herdTimeout, o.resumes)
@@ -171,20 +172,20 @@ func TestHerd(t *testing.T) {
 	if err := o.verdict(); err != nil {
 		t.Error(err)
 	}
-	// What the budgets of both nodes need for all, less the burst, and a second for jitter and for those whose token
-	// another one took.
+	// The time that the budgets of both nodes need for all clients, and a second for jitter and for clients that
+	// another one overtook.
 	if bound := time.Duration(o.clients)*time.Second/time.Duration(2*o.resumes) + time.Second; o.last() > bound {
-		t.Errorf("the last was back after %v, want %v at most", o.last(), bound)
+		t.Errorf("the last client returned after %v, want at most %v", o.last(), bound)
 	}
 	if o.lapsed > 0 {
-		t.Errorf("%d sessions were without a promise for a while", o.lapsed)
+		t.Errorf("%d sessions had no promise for a while", o.lapsed)
 	}
 	if most := 3 * o.clients; o.asked > most {
 		t.Errorf("%d resumes were asked for %d sessions, want %d at most", o.asked, o.clients, most)
 	}
 }
 
-// small returns the trial for a run under the race detector: a tenth of it.
+// small returns the trial itself, and a tenth of it under the race detector.
 func (trial herdTrial) small() herdTrial {
 	if bubble.Race {
 		trial.clients, trial.resumes, trial.flood, trial.calls = trial.clients/10, trial.resumes/10, trial.flood/10,
@@ -199,7 +200,7 @@ func TestHerdBehindGhosts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		trial herdTrial
 		bound time.Duration
-		late  int // so many may come back after what they were promised, but not expired
+		late  int // so many clients may return after their deadline, while their sessions live
 	}{
 		"connections that break again and again": {
 			herdTrial{clients: 50_000, resumes: 5000, breaks: []time.Duration{time.Second, 2 * time.Second}},
@@ -221,7 +222,7 @@ func TestHerdBehindGhosts(t *testing.T) {
 				t.Error(err)
 			}
 			if o.last() > tt.bound {
-				t.Errorf("the last was back after %v, want %v at most", o.last(), tt.bound)
+				t.Errorf("the last client returned after %v, want at most %v", o.last(), tt.bound)
 			}
 		})
 	}
@@ -233,7 +234,7 @@ func TestHerdThatIsTooLarge(t *testing.T) {
 	err := o.verdict()
 	t.Logf("%v\n%s", err, o)
 	if err == nil || o.expired < 500 || o.peak > o.allowed {
-		t.Errorf("expired %d, verdict %v: the judge sees nothing", o.expired, err)
+		t.Errorf("expired %d, verdict %v: want the verdict to see at least 500 expired sessions", o.expired, err)
 	}
 }
 

@@ -51,7 +51,7 @@ func serve(t *testing.T, n *node) dial.Options {
 	return dial.Options{Dial: func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }}
 }
 
-// heard is a listener that hands on what it hears, unless the stream was closed.
+// heard is a listener that passes on what it hears, unless the stream was closed.
 type heard chan any
 
 func (h heard) Up(ctx context.Context) { h.put(ctx, "up") }
@@ -106,7 +106,7 @@ func TestAListenerHearsAStreamFromItsBeginningToItsEnd(t *testing.T) {
 	running.Wait()
 }
 
-// A stream that is not made has an end and no beginning.
+// A stream that cannot be established reports its end only.
 func TestANodeThatIsNotThereIsDown(t *testing.T) {
 	var running sync.WaitGroup
 	h := make(heard)
@@ -118,7 +118,7 @@ func TestANodeThatIsNotThereIsDown(t *testing.T) {
 	running.Wait()
 }
 
-// A listener that is not listened to holds up no stream that was closed.
+// A listener that blocks does not delay the end of a stream that was closed.
 func TestAClosedStreamWaitsForNobody(t *testing.T) {
 	var running sync.WaitGroup
 	h := make(heard)
@@ -129,7 +129,7 @@ func TestAClosedStreamWaitsForNobody(t *testing.T) {
 	running.Wait()
 }
 
-// What may wait for an answer is taken at once, also for a node that takes nothing.
+// Send takes the messages of a full window at once, also when the node reads nothing.
 func TestSendDoesNotWaitForASlowNode(t *testing.T) {
 	var running sync.WaitGroup
 	h, n := make(heard), &node{deaf: make(chan struct{})}
