@@ -147,9 +147,9 @@ func (w *Window) Queued() iter.Seq[*Request] {
 func (w *Window) Served() { w.pauses = 0 }
 
 // Backoff returns how many back-offs there have been in a row, when a request is refused for now: one more if no other
-// one waits.
+// one waits, and at least this one.
 func (w *Window) Backoff() int {
-	if len(w.later) == 0 {
+	if len(w.later) == 0 || w.pauses == 0 {
 		w.pauses++
 	}
 	return w.pauses

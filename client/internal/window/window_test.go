@@ -102,3 +102,17 @@ func TestNextAndTake(t *testing.T) {
 		t.Error("an answer makes no room for a touch")
 	}
 }
+
+// A refusal after the node has done something is the first of its row, also while a request waits from before.
+func TestARowBeginsAnewWhileOthersWait(t *testing.T) {
+	w, now := New(), time.Now()
+	w.Backoff()
+	w.PutOff(new(Request), now.Add(time.Minute))
+	w.Served()
+	for range 2 {
+		if got := w.Backoff(); got != 1 {
+			t.Errorf("back-off %d, want 1", got)
+		}
+		w.PutOff(new(Request), now.Add(time.Second))
+	}
+}
