@@ -50,7 +50,9 @@ func (a *answers) upgraded(c *Conn, r *window.Request, h *Session, m *holdfastv1
 	}
 	h.token, h.upgradeSent = g.Token, false
 	a.grant(h, g)
-	a.served(c)
+	if a.served(c); !a.holds(h) {
+		return
+	}
 	if a.promise(h, r, g.SafeFor, h.timeout) {
 		a.emit(h, regained, nil)
 	}

@@ -69,8 +69,13 @@ func (l *ledger) emit(h *Session, t trigger, err error) {
 	l.effects.Events = append(l.effects.Events, e)
 }
 
-// end drops a session, and answers every caller that waits for it.
+// end drops a session, and answers every caller that waits for it. A session that has ended already stays as it is: a
+// candidate that refuses it may have become the present connection by that, and the caller that closed it through the
+// former one may have been told that the outcome is unknown.
 func (l *ledger) end(h *Session, err error) {
+	if !l.holds(h) {
+		return
+	}
 	delete(l.sessions, h.id)
 	h.resuming, h.until = nil, time.Time{}
 	l.emit(h, ending(err), err)

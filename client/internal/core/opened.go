@@ -22,13 +22,22 @@ func (a *answers) opened(c *Conn, r *window.Request, call *Call, m *holdfastv1.O
 	case a.sessions[g.Token.ID] != nil:
 		delete(a.opens, call)
 		a.effects.settle(call, nil, ErrHeld)
+	default:
+		a.servedFor(c, g.Token)
+		a.take(c, r, call, g)
+	}
+}
+
+// take begins to hold the session that an open brought.
+func (a *answers) take(c *Conn, r *window.Request, call *Call, g session.Grant) {
+	switch {
+	case call.settled: // the open was under way on the former connection, too, and its caller was told so
+		a.discard(c, call, g.Token)
 	case call.sends > 1 || g.SafeFor < 0:
 		// An earlier send of this open, or of the caller's, may have gone through another node or stream. So it is
 		// unknown where the session is attached, and nothing is promised (O2, S2).
-		a.servedFor(c, g.Token)
 		a.join(call, g.Token)
 	default:
-		a.servedFor(c, g.Token)
 		a.attach(a.hold(call, g.Token), c, r, g)
 	}
 }

@@ -20,7 +20,10 @@ func (a *answers) resumed(c *Conn, r *window.Request, b *resumeBody, m *holdfast
 		a.resumeRefused(c, r, b, err)
 		return
 	}
-	a.servedFor(c, g.Token)
+	if a.servedFor(c, g.Token); !a.holds(b.h) {
+		c.stray = true
+		return
+	}
 	// another connection has told already that the session has become global
 	if now := b.h.token; g.Token.Local && !now.Local {
 		g.Token, g.Session.Local, g.Session.Attachment = now, false, now.Attachment
