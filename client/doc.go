@@ -25,15 +25,15 @@
 //
 //	from each of these three, if Config.ReadOnly allows it:
 //
-//	    the node that has the connection is read-only,
-//	    and for want of a better one
+//	    the connected node is read-only, and the client
+//	    finds no better node
 //	  ----------------------------------> CONNECTED_READ_ONLY
 //	                                       |   |   |
 //	  a read-write node serves it          |   |   +---> CONNECTED
-//	  ... and promises nothing yet,        |   |
-//	  or its own node is not even that     |   +-------> JEOPARDY
-//	  connection is lost,                  |
-//	  or another node is not even that     +-----------> CONNECTING
+//	  ... and promises nothing yet, or     |   |
+//	  its own node stops serving reads     |   +-------> JEOPARDY
+//	  connection is lost, or a node that   |
+//	  is not its own stops serving reads   +-----------> CONNECTING
 //
 //	from each of these four, and then for good:
 //	  EXPIRED      the cluster ended it
