@@ -79,7 +79,8 @@ type fakeNode struct {
 	state session.NodeState
 	// stale: the node answers reads although its state is older than what the client has seen, which N4 forbids.
 	stale bool
-	// underWay counts the writes that the node still does while it is read-only: it has asked the leader for them before.
+	// underWay counts the writes that the node still does while it is read-only: it has asked the leader for them
+	// before.
 	underWay int
 	// muteGrants: the node grants resumes without a promise.
 	muteGrants bool

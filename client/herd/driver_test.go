@@ -82,7 +82,8 @@ func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []sessi
 		endpoints := []string{herdAddress(1), herdAddress(2), herdAddress(3)}
 		age := time.Duration(random.Int64N(int64(s.Timeout / core.TouchPart)))
 		hc := &herdClient{
-			h: h, endpoints: endpoints, timeout: s.Timeout, conns: map[*core.Conn]*herdConn{}, deadline: s.Timeout - age,
+			h: h, endpoints: endpoints, timeout: s.Timeout, conns: map[*core.Conn]*herdConn{},
+			deadline: s.Timeout - age,
 			core: core.New(core.Config{
 				Instance: random.Uint64() | 1, Servers: endpoints, ConnectTimeout: client.DefaultConnectTimeout,
 				HedgeDelay: client.DefaultHedgeDelay,

@@ -48,7 +48,9 @@ func serve(t *testing.T, n *node) dial.Options {
 	holdfastv1.RegisterSessionServiceServer(server, n)
 	go func() { _ = server.Serve(listener) }() // ends with Stop
 	t.Cleanup(server.Stop)
-	return dial.Options{Dial: func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }}
+	return dial.Options{Dial: func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	}}
 }
 
 // heard is a listener that passes on what it hears, unless the stream was closed.
