@@ -1,0 +1,342 @@
+package core
+
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/client/internal/route"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// walk takes turns of a core with inputs drawn at random, most of which no node would cause, and checks what its caller
+// relies on.
+type walk struct {
+	t       *testing.T
+	random  *rand.Rand
+	core    *Core
+	at      Moment
+	conns   map[*Conn]bool // dialled and not hung up; true once it is up
+	waiting map[*Call]bool // not answered yet
+	granted map[*Session]bool
+	ended   map[*Session]bool
+	owned   map[*Session]bool
+	asked   []Lookup
+	ids     session.ID
+}
+
+func newWalk(t *testing.T, seed uint64) *walk {
+	t.Helper()
+	w := &walk{
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), at: Moment{Now: time.Now()}, conns: map[*Conn]bool{},
+		owned: map[*Session]bool{}, waiting: map[*Call]bool{}, granted: map[*Session]bool{}, ended: map[*Session]bool{},
+	}
+	w.core = New(Config{
+		Instance: 77, Servers: []string{"n1:1", "n2:1", "n3:1"}, ConnectTimeout: 2 * time.Second,
+		HedgeDelay: 250 * time.Millisecond, ReadOnly: w.chance(2), FailInFlight: w.chance(2), ResolveNames: w.chance(4),
+		Jitter: route.NewJitter(rand.NewPCG(seed, 2), testMinBackoff, 2*time.Second),
+	})
+	return w
+}
+
+// chance is true once in n times.
+func (w *walk) chance(n int) bool { return w.random.IntN(n) == 0 }
+
+func pick[E any](w *walk, all []E) (one E, ok bool) {
+	if len(all) == 0 {
+		return one, false
+	}
+	return all[w.random.IntN(len(all))], true
+}
+
+func (w *walk) call() *Call {
+	c := new(Call)
+	w.waiting[c] = true
+	return c
+}
+
+// anyConn returns one of those that are not hung up.
+func (w *walk) anyConn() (*Conn, bool) { return pick(w, slices.Collect(maps.Keys(w.conns))) }
+
+func (w *walk) anySession() (*Session, bool) {
+	return pick(w, slices.Collect(maps.Keys(w.granted)))
+}
+
+// input returns what happens next; nil when it is time that passes.
+func (w *walk) input() Input {
+	switch w.random.IntN(16) {
+	case 0:
+		c := w.call()
+		c.Want = Want{Timeout: time.Duration(1+w.random.IntN(20)) * time.Second, Local: w.chance(3)}
+		return Open{c}
+	case 1:
+		return Resume{w.call(), session.Token{ID: session.ID(1 + w.random.IntN(5)), Local: w.chance(3)}}
+	case 2:
+		if h, ok := w.anySession(); ok && w.chance(3) {
+			return Close{w.call(), h}
+		}
+	case 3:
+		if h, ok := w.anySession(); ok {
+			return Upgrade{w.call(), h}
+		}
+	case 4:
+		for c := range w.waiting {
+			return GiveUp{c, errors.New("caller has no time")}
+		}
+	case 5:
+		if w.chance(4) {
+			all := []string{"n1:1", "n2:1", "n3:1", "n4:1"}
+			return Servers{all[w.random.IntN(3):]}
+		}
+	case 6:
+		if len(w.asked) > 0 {
+			of := w.asked[0]
+			w.asked = w.asked[1:]
+			if w.chance(4) {
+				return Resolved{Of: of, Err: errors.New("no such host")}
+			}
+			return Resolved{Of: of, Addresses: []string{"10.0.0.1", "10.0.0.2"}[:w.random.IntN(3)]}
+		}
+	case 7:
+		if h, ok := w.anySession(); ok {
+			return Missed{[]*Session{h}}
+		}
+	case 8:
+		return nil
+	default:
+		if c, ok := w.anyConn(); ok {
+			return w.tell(c)
+		}
+	}
+	return nil
+}
+
+// tell returns what a connection tells.
+func (w *walk) tell(c *Conn) Input {
+	switch {
+	case w.chance(20):
+		return Down{c, errors.New("connection reset")}
+	case !w.conns[c]:
+		w.conns[c] = true
+		return Up{c}
+	}
+	m := w.news(c)
+	if w.chance(2) {
+		m.State = wire.StateProto(session.NodeState{
+			Node: 1, Index: uint64(w.random.IntN(20)), Mode: session.Mode(w.random.IntN(4)),
+		})
+	}
+	return Received{c, m}
+}
+
+func (w *walk) news(c *Conn) *holdfastv1.ServerMessage {
+	r, ok := pick(w, slices.Collect(c.window.InFlight()))
+	if !ok || w.chance(10) {
+		return w.gossip()
+	}
+	if w.chance(3) {
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{
+			Failed: wire.FailedProto(r.Seq, w.refusal()),
+		}}
+	}
+	switch b := r.Body.(type) {
+	case *openBody:
+		w.ids++
+		s, t, safe := w.grant(5+w.ids, b.call.Want.Local)
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
+			Seq: r.Seq, Session: wire.SessionProto(s), Token: t, SafeFor: wire.PromiseProto(safe),
+		}}}
+	case *resumeBody:
+		s, t, safe := w.grant(b.h.id, b.h.token.Local && !w.chance(5))
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
+			Seq: r.Seq, Session: wire.SessionProto(s), Token: t, SafeFor: wire.PromiseProto(safe),
+		}}}
+	case *upgradeBody:
+		s, t, safe := w.grant(b.h.id, false)
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{Upgraded: &holdfastv1.Upgraded{
+			Seq: r.Seq, Session: wire.SessionProto(s), Token: t, SafeFor: wire.PromiseProto(safe),
+		}}}
+	case *touchBody:
+		a := &holdfastv1.Touched{Seq: r.Seq, SafeFor: wire.PromiseProto(w.safe())}
+		for _, h := range b.targets {
+			if w.chance(6) {
+				a.Failures = append(a.Failures, &holdfastv1.TouchFailure{
+					Id: uint64(h.id), Error: wire.Detail(w.refusal()),
+				})
+			}
+		}
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: a}}
+	default:
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{
+			Closed: &holdfastv1.Closed{Seq: r.Seq},
+		}}
+	}
+}
+
+// gossip returns news that answer nothing.
+func (w *walk) gossip() *holdfastv1.ServerMessage {
+	var ids []uint64
+	for h := range w.granted {
+		ids = append(ids, uint64(h.id))
+	}
+	ids = ids[:w.random.IntN(len(ids)+1)]
+	switch w.random.IntN(5) {
+	case 0:
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{
+			Gone: &holdfastv1.Gone{Ids: ids[:min(len(ids), 1)]},
+		}}
+	case 1:
+		by := make([]uint64, len(ids))
+		for i := range by {
+			by[i] = []uint64{0, 77, 78}[w.random.IntN(3)]
+		}
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Moved{
+			Moved: &holdfastv1.Moved{Ids: ids, Instances: by},
+		}}
+	case 2:
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_JeopardyEnded{
+			JeopardyEnded: &holdfastv1.JeopardyEnded{},
+		}}
+	case 3:
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Jeopardy{
+			Jeopardy: &holdfastv1.Jeopardy{Try: []string{"n9:1"}},
+		}}
+	default:
+		return &holdfastv1.ServerMessage{}
+	}
+}
+
+func (w *walk) grant(id session.ID, local bool) (session.Session, *holdfastv1.Token, time.Duration) {
+	s := session.Session{
+		ID: id, Timeout: 10 * time.Second, Owner: 1, Attachment: uint64(1 + w.random.IntN(1000)), Local: local,
+		OpenedIndex: 1, OpenedAt: session.Epoch(),
+	}
+	return s, wire.TokenProto(session.Token{ID: id, Attachment: s.Attachment, Local: local}), w.safe()
+}
+
+func (w *walk) safe() time.Duration {
+	if w.chance(5) {
+		return -1
+	}
+	return time.Duration(w.random.IntN(10000)) * time.Millisecond
+}
+
+func (w *walk) refusal() error {
+	all := []error{
+		&session.ExpiredError{ID: 1}, &session.ExpiredError{ID: 1, LocalTo: 2}, session.ErrBadCredential,
+		&session.MovedError{Instance: 78, Attachment: 3}, &session.MovedError{Instance: 77, Attachment: 3},
+		session.ErrClosing, session.ErrLagging, session.ErrLagging, session.ErrNoLeader, session.ErrReadOnly,
+		session.ErrReadOnly, session.ErrStopping, session.ErrOutcomeUnknown, &session.LimitError{Name: "sessions"},
+		&session.LimitError{Name: "arrivals", RetryAfter: time.Second}, &session.FieldError{Field: "x"},
+		&session.LimitError{Name: "requests_x"}, &session.NotLeaderError{Address: "n2:1"},
+	}
+	return all[w.random.IntN(len(all))]
+}
+
+// turn takes a turn and checks its effects.
+func (w *walk) turn(in Input) *Effects {
+	w.t.Helper()
+	e := w.core.Turn(w.at, in)
+	w.heard(in, e)
+	for _, a := range e.Actions {
+		up, known := w.conns[a.Conn]
+		switch {
+		case a.Do == Dial && !known:
+			w.conns[a.Conn] = false
+		case a.Do == Send && up && a.Message != nil:
+		case a.Do == HangUp && known:
+			delete(w.conns, a.Conn)
+		default:
+			w.t.Fatalf("%T: action %d on a connection that is dialled: %v, up: %v", in, a.Do, known, up)
+		}
+	}
+	w.asked = append(w.asked, e.Lookups...)
+	for _, a := range e.Answers {
+		if !w.waiting[a.Call] {
+			w.t.Fatalf("%T: answered again: %+v", in, a)
+		}
+		delete(w.waiting, a.Call)
+		if a.Session != nil {
+			w.owned[a.Session] = true
+		}
+	}
+	w.holds(in)
+	return e
+}
+
+// heard checks what the sessions of the application hear.
+func (w *walk) heard(in Input, e *Effects) {
+	w.t.Helper()
+	for _, g := range e.Granted {
+		w.granted[g.Session] = true
+	}
+	for _, p := range e.Promised {
+		if w.ended[p.Session] || !w.granted[p.Session] || !p.Until.After(w.at.Now) {
+			w.t.Fatalf("%T: a promise of %v to a session that has ended: %v, was granted: %v", in,
+				p.Until.Sub(w.at.Now), w.ended[p.Session], w.granted[p.Session])
+		}
+	}
+	for _, v := range e.Events {
+		if w.ended[v.Session] {
+			w.t.Fatalf("%T: event %d after the end", in, v.Kind)
+		}
+	}
+	for _, d := range e.Ended {
+		if w.ended[d.Session] || d.Err == nil {
+			w.t.Fatalf("%T: ended again, with %v", in, d.Err)
+		}
+		w.ended[d.Session] = true
+	}
+}
+
+// holds checks what the core keeps.
+func (w *walk) holds(in Input) {
+	w.t.Helper()
+	for _, c := range []*Conn{w.core.cur, w.core.next} {
+		if _, known := w.conns[c]; c != nil && !known {
+			w.t.Fatalf("%T: keeps a connection that was hung up", in)
+		}
+	}
+	for _, h := range w.core.sessions {
+		if h.on != nil && h.on != w.core.cur && h.on != w.core.next {
+			w.t.Fatalf("%T: a session is on a connection that is gone", in)
+		}
+		if (h.joining == nil || h.joining.settled) && !w.owned[h] {
+			w.t.Fatalf("%T: holds a session that nobody has", in)
+		}
+	}
+}
+
+// passes lets some time pass after a turn.
+func (w *walk) passes(e *Effects) {
+	switch {
+	case w.chance(3):
+		w.at.Now = w.at.Now.Add(time.Duration(w.random.IntN(100)) * time.Millisecond)
+	case w.chance(4) && e.WakeAt.After(w.at.Now):
+		w.at.Now = e.WakeAt
+	case w.chance(50):
+		w.at.Now = w.at.Now.Add(time.Duration(w.random.IntN(10000)) * time.Millisecond)
+	case w.chance(200):
+		w.at.Suspensions++
+	}
+}
+
+// Whatever happens, in whatever order, what a turn wants done can be done.
+func TestEffectsCanBeBroughtAboutWhateverHappens(t *testing.T) {
+	for seed := range uint64(150) {
+		w := newWalk(t, seed)
+		for range 400 {
+			w.passes(w.turn(w.input()))
+		}
+		w.turn(Shut{})
+		if len(w.waiting) > 0 || len(w.conns) > 0 {
+			t.Fatalf("seed %d: after the end %d callers wait, and there are %d connections", seed, len(w.waiting),
+				len(w.conns))
+		}
+	}
+}
