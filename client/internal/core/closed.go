@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"slices"
 
 	"holdfast/client/internal/route"
 	"holdfast/client/internal/window"
@@ -15,12 +14,7 @@ func (a *answers) closeRefused(c *Conn, r *window.Request, h *Session, err error
 	if !a.holds(h) || h.on != c || r.Seq <= h.since {
 		return // the request named a former attachment; another close follows each attachment
 	}
-	for _, call := range slices.Clone(h.closing) {
-		call.last = err
-		if errors.Is(err, session.ErrOutcomeUnknown) {
-			a.unknown(call)
-		}
-	}
+	a.refused(h.closing, err)
 	switch {
 	case errors.Is(err, session.ErrExpired):
 		a.expired(h, err)
@@ -65,12 +59,7 @@ func (a *answers) upgradeRefused(c *Conn, r *window.Request, h *Session, err err
 	if !a.holds(h) || h.on != c || r.Seq <= h.since {
 		return
 	}
-	for _, call := range slices.Clone(h.upgrading) {
-		call.last = err
-		if errors.Is(err, session.ErrOutcomeUnknown) {
-			a.unknown(call)
-		}
-	}
+	a.refused(h.upgrading, err)
 	switch {
 	case errors.Is(err, session.ErrExpired):
 		a.expired(h, err)

@@ -169,6 +169,16 @@ func (l *ledger) unknown(c *Call) {
 	}
 }
 
+// refused notes why callers wait on, and answers those that want to know that the outcome is unknown.
+func (l *ledger) refused(callers []*Call, err error) {
+	for _, call := range slices.Clone(callers) {
+		call.last = err
+		if errors.Is(err, session.ErrOutcomeUnknown) {
+			l.unknown(call)
+		}
+	}
+}
+
 // readOnly reports whether the node of c is read-only, and the client may stay there.
 func (l *ledger) readOnly(c *Conn) bool {
 	return l.cfg.ReadOnly && c != nil && c.state.Mode == session.ModeReadOnly
