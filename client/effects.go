@@ -39,7 +39,7 @@ func (l *loop) sessions(e *core.Effects, suspensions uint64) (missed []*core.Ses
 		of(g.Session).grant(g)
 	}
 	for _, p := range e.Promised {
-		if of(p.Session).promise(p.Until, suspensions) && !p.Regained {
+		if s, ok := p.Handle.(*Session); ok && s.promise(p.Until, suspensions) && !p.Regained {
 			missed = append(missed, p.Session)
 		}
 	}

@@ -46,8 +46,8 @@ func TestAPromiseAfterItsTimerIsMissed(t *testing.T) {
 		s.closing = promised.closing
 		h := &core.Session{Handle: s}
 		e := &core.Effects{Promised: []core.Promised{
-			{Session: h, Until: time.Now().Add(time.Minute), Regained: promised.regained},
-			{Session: h, Until: time.Now().Add(time.Hour)},
+			{Session: h, Handle: s, Until: time.Now().Add(time.Minute), Regained: promised.regained},
+			{Session: h, Handle: s, Until: time.Now().Add(time.Hour)},
 		}}
 		missed := l.bring(t.Context(), e, 0)
 		if got := len(missed) == 1 && missed[0] == h; got != promised.missed || len(missed) > 1 {

@@ -51,7 +51,10 @@ type Granted struct {
 
 // Promised is a promise. Regained says that there was none before it.
 type Promised struct {
-	Session  *Session
+	Session *Session
+	// Handle is that of the session. A touch renews thousands of promises, and looking each session up again for its
+	// handle costs as much as the promise.
+	Handle   any
 	Until    time.Time
 	Regained bool
 }

@@ -34,7 +34,7 @@ func (l *ledger) promise(h *Session, r *window.Request, safeFor, smallest time.D
 	}
 	regained = h.until.IsZero()
 	until = route.Latest(h.until, until) // a promise once given stands
-	l.effects.Promised = append(l.effects.Promised, Promised{h, until, regained})
+	l.effects.Promised = append(l.effects.Promised, Promised{h, h.Handle, until, regained})
 	h.until = until
 	if !r.Sent.Before(h.promised) {
 		h.promised = r.Sent
